@@ -1,0 +1,49 @@
+# `make demo` and `make test` are all a fresh clone needs: they create .venv and install into it.
+PYTHON ?= python3.11
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types contract check bench docs builtin clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
+
+# The stamp makes every other target install once, and again when the dependencies change.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=/path/to/python)."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	@# torch first and alone: a later resolver step must find it already there.
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+install: $(VENV)/.installed ## Create .venv and install everything
+
+demo: install ## Explain the built-in document with the built-in model, write a page
+	$(BIN)/sightline demo
+
+test: install ## Run all tests
+	$(BIN)/python -m pytest -n 2
+
+lint: install ## Check style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install ## Check types
+	$(BIN)/mypy
+
+contract: install ## Check that every room imports only from rooms to its left
+	$(BIN)/lint-imports
+
+check: lint types contract test ## Everything CI checks
+
+bench: install ## Run all benchmarks, quickly
+	for name in attention rollout longformer methods; do $(BIN)/python -m benchmarks.$$name --quick; done
+
+builtin: install ## Rebuild corpus, vocabulary, model and card of the built-in model (needs the package registry)
+	$(BIN)/python -m tools.builtin_model --seed 0
+
+clean: ## Remove what was generated
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,43 @@
+"""Every error a person can meet, with one base class.
+
+A message says what is wrong, where, and what to do about it, in one sentence or two:
+"Layer 14 asked for, the model has 12 (0-11)."
+"""
+
+from __future__ import annotations
+
+
+class SightlineError(Exception):
+    """Base of all errors raised on purpose; the command line prints its message without a traceback."""
+
+    exit_code = 1
+
+
+class UsageError(SightlineError):
+    """The request itself is at fault: an unknown name, an option out of range, a file that is not there."""
+
+    exit_code = 2
+
+
+class InputError(UsageError):
+    """The text, ids or file to explain cannot be used."""
+
+
+class OptionError(UsageError):
+    """An unknown method, metric or option, or a value outside its range."""
+
+
+class TargetError(UsageError):
+    """The class, label or contrast asked for does not exist in this model."""
+
+
+class ModelError(SightlineError):
+    """The model folder, its weights or its tokenizer cannot be used."""
+
+
+class UnsupportedError(SightlineError):
+    """This model family or task cannot do what was asked."""
+
+
+class SizeError(SightlineError):
+    """The result would not fit in memory; the message names the operation that does."""
