@@ -1,0 +1,203 @@
+"""From a text, a pair of texts or bare ids to an Encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import InputError
+from sightline.text.encoding import Encoding
+from sightline.text.offsets import token_spans
+from sightline.text.tokenizers import require_fast, special_tokens
+from sightline.text.validation import check_text
+from sightline.text.words import Word, split_words, words_of_tokens
+
+_SEGMENT_NAMES = ("text", "second text of the pair")
+
+
+def encode_text(
+    tokenizer: Any,
+    text: str,
+    pair: str | None = None,
+    *,
+    max_tokens: int | None,
+    global_tokens: Sequence[int] | None = None,
+) -> Encoding:
+    """Encode a text, or a pair, with a fast tokenizer of transformers.
+
+    The ids and token types are those of `tokenizer(text, pair)`. If they are more than `max_tokens` (None: no limit),
+    tokens are cut from the end, always of the longer text, until they fit; special tokens stay; `dropped` says how many
+    went. Special are the tokens the tokenizer adds and those of `special_tokens`, also where somebody typed "[SEP]"
+    into the text, for that is what the model sees.
+    """
+    require_fast(tokenizer)
+    texts = [check_text(text)]
+    if pair is not None:
+        texts.append(check_text(pair, _SEGMENT_NAMES[1]))
+
+    batch = tokenizer(text, pair, truncation=False, padding=False, verbose=False, return_attention_mask=False)
+    library = batch.encodings[0]
+    sequence = np.array([-1 if s is None else s for s in library.sequence_ids], dtype=np.int64)
+    kept = _kept(sequence, max_tokens)
+    ids = np.asarray(batch["input_ids"], dtype=np.int64)[kept]
+    type_ids = np.asarray(batch["token_type_ids"])[kept] if "token_type_ids" in batch else np.zeros_like(ids)
+    dropped = len(sequence) - len(kept)
+    sequence = sequence[kept]
+
+    marks = special_tokens(tokenizer)
+    special = (sequence < 0) | np.isin(ids, list(marks))
+    offsets = np.zeros((len(ids), 2), dtype=np.int64)
+    word_ids = np.full(len(ids), -1, dtype=np.int64)
+    tokens = [""] * len(ids)
+    words: tuple[Word, ...] = ()
+    for segment, segment_text in enumerate(texts):
+        places = np.flatnonzero(sequence == segment)
+        ordinary = np.flatnonzero((sequence == segment) & ~special)
+        if len(ordinary) == 0:
+            raise InputError(f"The tokenizer finds no token in the {_SEGMENT_NAMES[segment]}: nothing to explain.")
+        # The last token's end as the library has it tells how far the text was read.
+        read = len(segment_text) if dropped == 0 else library.token_to_chars(int(kept[places[-1]]))[1]
+        offsets[places] = token_spans(tokenizer, segment_text, ids[places], read)
+        segment_words = split_words(segment_text, segment, stop=int(offsets[ordinary].max()))
+        word_ids[ordinary] = len(words) + words_of_tokens(offsets[ordinary, 0], segment_words)
+        words += segment_words
+        for i in ordinary:
+            tokens[i] = segment_text[offsets[i, 0] : offsets[i, 1]]
+    for i in np.flatnonzero(special):
+        tokens[i] = tokenizer.convert_ids_to_tokens(int(ids[i]))
+        offsets[i] = 0
+
+    return Encoding(
+        text=text,
+        pair=pair,
+        ids=ids,
+        type_ids=type_ids,
+        offsets=offsets,
+        segments=np.where(special, -1, sequence),
+        special=special,
+        word_ids=word_ids,
+        tokens=tuple(tokens),
+        words=words,
+        dropped=dropped,
+        global_tokens=None if global_tokens is None else tuple(global_tokens),
+    )
+
+
+def encode_ids(
+    ids: Sequence[int] | NDArray[np.int64],
+    *,
+    special_ids: Mapping[int, str] | Collection[int] = (),
+    vocab_size: int | None = None,
+    tokenizer: Any | None = None,
+    type_ids: Sequence[int] | NDArray[np.int64] | None = None,
+    global_tokens: Sequence[int] | None = None,
+) -> Encoding:
+    """Encode bare token ids, for a model without tokenizer.
+
+    A token is shown as its number ("17"), a special one by its name if `special_ids` maps ids to names. The text is the
+    ordinary tokens with spaces between, each one word, so that everything that shows a text can show this one. If a
+    `tokenizer` is given, it says which ids are special, and where the ids are what it makes of their own decoded text,
+    that text is encoded instead. `type_ids` are zeros unless given. Nothing is ever cut off.
+    """
+    array = _checked_ids(ids, vocab_size)
+    types = np.zeros_like(array) if type_ids is None else np.asarray(type_ids)
+    if types.shape != array.shape:
+        raise InputError(f"{types.size} token types were given for {len(array)} ids: give one for each.")
+    if tokenizer is not None:
+        special_ids = special_tokens(tokenizer)
+        decoded = _encode_decoded(tokenizer, array, special_ids, global_tokens)
+        if decoded is not None:
+            return decoded if type_ids is None else replace(decoded, type_ids=types)
+
+    names = special_ids if isinstance(special_ids, Mapping) else {}
+    special = np.isin(array, list(special_ids))
+    offsets = np.zeros((len(array), 2), dtype=np.int64)
+    tokens = [names.get(int(i), str(i)) if mark else str(i) for i, mark in zip(array, special, strict=True)]
+    words: list[Word] = []
+    end = -1
+    for i in np.flatnonzero(~special):
+        start, end = end + 1, end + 1 + len(tokens[i])
+        offsets[i] = start, end
+        words.append(Word(tokens[i], start, end, 0))
+    return Encoding(
+        text=" ".join(word.text for word in words),
+        pair=None,
+        ids=array,
+        type_ids=types,
+        offsets=offsets,
+        segments=np.where(special, -1, 0),
+        special=special,
+        word_ids=np.where(special, -1, np.cumsum(~special) - 1),
+        tokens=tuple(tokens),
+        words=tuple(words),
+        global_tokens=None if global_tokens is None else tuple(global_tokens),
+    )
+
+
+def _encode_decoded(
+    tokenizer: Any, ids: NDArray[np.int64], special_ids: Collection[int], global_tokens: Sequence[int] | None
+) -> Encoding | None:
+    """Return the encoding of the text that `ids` spell, or None if that text has other ids."""
+    ordinary = ids[~np.isin(ids, list(special_ids))]
+    text = tokenizer.decode(ordinary.tolist(), clean_up_tokenization_spaces=False)
+    try:
+        encoding = encode_text(tokenizer, text, max_tokens=None)
+    except InputError:
+        return None
+    if not np.array_equal(encoding.ids, ids):
+        return None
+    return replace(encoding, global_tokens=None if global_tokens is None else tuple(global_tokens))
+
+
+def _checked_ids(ids: Any, vocab_size: int | None) -> NDArray[np.int64]:
+    """Return `ids` as an int64 array (n,), or say what is wrong with them."""
+    try:
+        array = np.asarray(ids)
+    except ValueError:
+        raise InputError("The ids are lists of unequal length: give one document, as one list.") from None
+    if array.size == 0:
+        raise InputError("The list of ids is empty: there is nothing to explain.")
+    if array.ndim != 1:
+        raise InputError(f"The ids have shape {array.shape}: give one document, as one list.")
+    if array.dtype.kind not in "iu":
+        raise InputError("The ids must be whole numbers.")
+    if array.min() < 0:
+        raise InputError(f"Id {array.min()} at position {int(array.argmin())} is negative: ids count from 0.")
+    if vocab_size is not None and array.max() >= vocab_size:
+        raise InputError(
+            f"Id {array.max()} at position {int(array.argmax())} is too large: the model knows {vocab_size:,} tokens "
+            f"(0-{vocab_size - 1:,})."
+        )
+    return array.astype(np.int64)
+
+
+def _kept(sequence: NDArray[np.int64], max_tokens: int | None) -> NDArray[np.int64]:
+    """Return the positions that stay when n tokens are cut down to `max_tokens`; `sequence` (n,) is -1, 0 or 1.
+
+    Specials (-1) stay; of each sequence the beginning stays.
+    """
+    if max_tokens is None or len(sequence) <= max_tokens:
+        return np.arange(len(sequence))
+    sizes = [int((sequence == segment).sum()) for segment in (0, 1)]
+    room = max_tokens - int((sequence < 0).sum())
+    if room < sum(size > 0 for size in sizes):
+        raise InputError(
+            f"A limit of {max_tokens} tokens leaves no room for text beside {max_tokens - room} special ones: raise it."
+        )
+    stays = sequence < 0
+    for segment, size in enumerate(_longest_first(sizes[0], sizes[1], room)):
+        stays[np.flatnonzero(sequence == segment)[:size]] = True
+    return np.flatnonzero(stays)
+
+
+def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:
+    """Return how many tokens of two texts stay so that together they are `room`, the longer one giving way first.
+
+    When both have to give way the odd token goes to the longer one, the second if they are equal (as in the library).
+    """
+    shorter = min(first, second, room // 2)
+    return (shorter, room - shorter) if first <= second else (room - shorter, shorter)

@@ -1,0 +1,160 @@
+"""Encoding: one unpadded document as the model sees it, tied character by character to the text a person wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import InputError
+from sightline.text.words import Word
+
+_ARRAYS = {"ids": np.int64, "type_ids": np.int64, "segments": np.int64, "special": np.bool_, "word_ids": np.int64}
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """Token ids of one document and where each token stands in the original text; n tokens, W words.
+
+    Nothing changes an encoding: `replace_ids` and `drop` return new ones with arrays of their own.
+    """
+
+    text: str
+    """The original text, unchanged."""
+    pair: str | None
+    """The original second text of a pair, if any."""
+    ids: NDArray[np.int64]
+    """(n,) int64: exactly what the model is given."""
+    type_ids: NDArray[np.int64]
+    """(n,) int64: token types; zeros where the tokenizer gives none."""
+    offsets: NDArray[np.int64]
+    """(n, 2) int64: characters [start, end) in the original string of the token's segment; (0, 0) for specials.
+
+    White space at the ends is trimmed unless the token is only white space. Byte-level tokens that share one character
+    (parts of an emoji) all have the span of that character. A token with no character of its own (the word-boundary
+    sign some vocabularies put before the first word) has an empty span.
+    """
+    segments: NDArray[np.int64]
+    """(n,) int64: 0 = text, 1 = pair, -1 = special."""
+    special: NDArray[np.bool_]
+    """(n,) bool: sequence marks ([CLS], [SEP], <s>, </s>, pads), which belong to no word and are never ranked."""
+    word_ids: NDArray[np.int64]
+    """(n,) int64: index into `words`; -1 for specials."""
+    tokens: tuple[str, ...]
+    """What a person sees: the original characters of each span, specials by name. Never a vocabulary's own spelling."""
+    words: tuple[Word, ...]
+    """Words of the part the model saw, those of the pair after those of the text.
+
+    They are found without the tokenizer, so a word may own no token: "!!!" is three words, and if it is one token, the
+    first of them owns it.
+    """
+    dropped: int = 0
+    """Tokens lost to truncation."""
+    global_tokens: tuple[int, ...] | None = None
+    """Positions with global attention, ascending; None = the model's default."""
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        for name, dtype in _ARRAYS.items():
+            object.__setattr__(self, name, _own_array(getattr(self, name), dtype, (n,), name))
+        object.__setattr__(self, "offsets", _own_array(self.offsets, np.int64, (n, 2), "offsets"))
+        if n == 0 or len(self.tokens) != n:
+            raise ValueError(f"an encoding needs at least one token and a name for each: {len(self.tokens)} for {n}")
+        if self.word_ids.min() < -1 or self.word_ids.max() >= len(self.words):
+            raise ValueError(f"word_ids must be -1 or one of the {len(self.words)} words")
+        if self.global_tokens is not None:
+            object.__setattr__(self, "global_tokens", _positions(self.global_tokens, n, "Global token"))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_dict() == other.to_dict() if isinstance(other, Encoding) else NotImplemented
+
+    def without_specials(self) -> NDArray[np.bool_]:
+        """Mask (n,) of the tokens that stand for text."""
+        return ~self.special
+
+    def word_positions(self) -> tuple[NDArray[np.int64], ...]:
+        """Token positions of every word: W ascending arrays, empty for a word that owns no token."""
+        order = np.argsort(self.word_ids, kind="stable")
+        bounds = np.searchsorted(self.word_ids[order], np.arange(len(self.words) + 1))
+        return tuple(order[bounds[w] : bounds[w + 1]] for w in range(len(self.words)))
+
+    def replace_ids(self, ids: NDArray[np.int64]) -> Encoding:
+        """Return the same document with other token ids (n,) in the same places, for perturbations.
+
+        Text, spans, words and specials stay those of the original: token i is still "what stood at place i".
+        """
+        return replace(self, ids=ids)
+
+    def drop(self, positions: Iterable[int]) -> Encoding:
+        """Return the document without the tokens at `positions`, the rest moved together.
+
+        Text and spans still point into the original string. A word that loses its last token goes, the others are
+        numbered anew; a global token that is dropped is no longer global. `dropped` keeps counting truncation only.
+        """
+        gone = np.zeros(len(self), dtype=bool)
+        gone[list(_positions(positions, len(self), "Token"))] = True
+        if gone.all():
+            raise InputError("All tokens were to be deleted: nothing would be left to give to the model.")
+        kept = ~gone
+        lost_words = np.setdiff1d(self.word_ids, self.word_ids[kept])
+        stays = np.ones(len(self.words), dtype=bool)
+        stays[lost_words[lost_words >= 0]] = False
+        new_word = np.append(np.cumsum(stays) - 1, -1)  # the last entry serves the -1 of specials
+        new_position = np.cumsum(kept) - 1
+        return replace(
+            self,
+            ids=self.ids[kept],
+            type_ids=self.type_ids[kept],
+            offsets=self.offsets[kept],
+            segments=self.segments[kept],
+            special=self.special[kept],
+            word_ids=new_word[self.word_ids[kept]],
+            tokens=tuple(token for token, keep in zip(self.tokens, kept, strict=True) if keep),
+            words=tuple(word for word, stay in zip(self.words, stays, strict=True) if stay),
+            global_tokens=None
+            if self.global_tokens is None
+            else tuple(int(new_position[g]) for g in self.global_tokens if kept[g]),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, numbers and strings, ready for JSON; `from_dict` is the way back."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {name: value.tolist() for name, value in data.items() if isinstance(value, np.ndarray)}
+        words = [[word.start, word.end, word.segment] for word in self.words]  # the characters are in the text
+        global_tokens = None if self.global_tokens is None else list(self.global_tokens)
+        return data | plain | {"tokens": list(self.tokens), "words": words, "global_tokens": global_tokens}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Encoding:
+        """Rebuild an encoding from `to_dict`'s form; anything else is refused with an `InputError`."""
+        try:
+            texts = (data["text"], data["pair"])
+            words = tuple(Word(texts[s][start:end], start, end, s) for start, end, s in data["words"])
+            global_tokens = None if data["global_tokens"] is None else tuple(data["global_tokens"])
+            rest = {field.name: data[field.name] for field in fields(cls)}
+            return cls(**rest | {"tokens": tuple(data["tokens"]), "words": words, "global_tokens": global_tokens})
+        except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"The saved document is damaged or not one of ours ({error}): save it again.") from error
+
+
+def _own_array(values: Any, dtype: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
+    """Copy `values` into an array of `dtype`; the shape must be `shape`."""
+    array = np.array(values, dtype=dtype)
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
+    return array
+
+
+def _positions(positions: Iterable[int], n: int, what: str) -> tuple[int, ...]:
+    """Return token positions ascending, each once; one outside 0 … n-1 is refused."""
+    ordered = tuple(sorted({int(position) for position in positions}))
+    for position in ordered:
+        if not 0 <= position < n:
+            raise InputError(f"{what} {position} asked for, the document has {n} tokens (0-{n - 1}).")
+    return ordered

@@ -1,0 +1,100 @@
+"""Tokenizers of the transformers library: loading one, and refusing one that does not fit the model.
+
+The library builds a tokenizer from almost anything: from a folder with nothing but a model configuration it makes one
+that knows five special tokens and calls every word unknown. Such a tokenizer explains nothing, so it is noticed here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sightline.errors import ModelError
+from sightline.text.encoding import Encoding
+
+_VOCABULARY_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.vocab", "*.tiktoken")
+_UNKNOWN_SHARE = 0.5
+_ENOUGH_TOKENS = 8
+"""With fewer tokens than this, many unknown ones say something about the text and not about the tokenizer."""
+
+
+def load_tokenizer(folder_or_id: str | Path, *, local_only: bool) -> Any | None:
+    """Return the fast tokenizer of a model folder or hub id, or None if there is none.
+
+    A folder is read without the network in any case, a hub id only from the local cache if `local_only`. Code that
+    comes with a tokenizer is never run.
+    """
+    folder = Path(folder_or_id)
+    is_folder = folder.is_dir()
+    if is_folder and not any(any(folder.glob(pattern)) for pattern in _VOCABULARY_FILES):
+        return None
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(folder_or_id), local_files_only=local_only or is_folder, trust_remote_code=False
+        )
+    except Exception as error:  # the library raises nearly every type here, for files it cannot read
+        where = f"in {folder}" if is_folder else f"of '{folder_or_id}'"
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelError(f"The tokenizer {where} cannot be loaded: {reason}") from error
+    require_fast(tokenizer)
+    return tokenizer if _ordinary_tokens(tokenizer) else None
+
+
+def require_fast(tokenizer: Any) -> None:
+    """Refuse a tokenizer that cannot tell where in the text its tokens stand."""
+    if not getattr(tokenizer, "is_fast", False):
+        raise ModelError(
+            f"{type(tokenizer).__name__} is not a fast tokenizer and gives no character offsets: "
+            "use one with a tokenizer.json (PreTrainedTokenizerFast)."
+        )
+
+
+def special_tokens(tokenizer: Any) -> dict[int, str]:
+    """Return {id: name} of the tokens that mark a sequence: CLS, SEP, BOS, EOS and PAD.
+
+    Mask and unknown tokens stand for text and are not special. A tokenizer whose pad token *is* its unknown or mask
+    token has no special pad: documents are never padded here, and their unknown words are words.
+    """
+    marks = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
+    if tokenizer.pad_token_id not in (tokenizer.unk_token_id, tokenizer.mask_token_id):
+        marks.add(tokenizer.pad_token_id)
+    return {token_id: tokenizer.convert_ids_to_tokens(token_id) for token_id in sorted(marks - {None})}
+
+
+def check_fit(tokenizer: Any, vocab_size: int) -> None:
+    """Refuse a tokenizer with ids the model has no embedding for, or with no vocabulary to speak of.
+
+    `vocab_size` is the number of rows of the model's embedding matrix. Fewer tokens than rows are usual (padding of the
+    matrix); whether most of a text is unknown can only be seen on a text: `check_known`.
+    """
+    largest = max(tokenizer.get_vocab().values(), default=-1)
+    if largest >= vocab_size:
+        raise ModelError(
+            f"The tokenizer does not fit the model: its ids go up to {largest:,}, the model knows {vocab_size:,} "
+            f"tokens (0-{vocab_size - 1:,}). Give the tokenizer the model was trained with."
+        )
+    if not _ordinary_tokens(tokenizer):
+        raise ModelError(
+            f"The tokenizer does not fit the model: it knows only its {len(tokenizer)} special tokens, the model "
+            f"{vocab_size:,}. Its vocabulary file is missing or was not read."
+        )
+
+
+def check_known(encoding: Encoding, unknown_id: int | None) -> None:
+    """Refuse a document most of whose tokens the tokenizer does not know; `unknown_id` None: it knows everything."""
+    if unknown_id is None:
+        return
+    ids = encoding.ids[encoding.without_specials()]
+    unknown = int((ids == unknown_id).sum())
+    if len(ids) >= _ENOUGH_TOKENS and unknown > _UNKNOWN_SHARE * len(ids):
+        raise ModelError(
+            f"{unknown:,} of {len(ids):,} tokens are unknown to the tokenizer: it does not fit the model, "
+            "or the model was not made for this language."
+        )
+
+
+def _ordinary_tokens(tokenizer: Any) -> int:
+    """Count the tokens that are not special in any sense of the library."""
+    return len(set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens))
