@@ -1,0 +1,23 @@
+"""Loops compiled by numba, for passes over a band that torch has no operation for.
+
+Only the modules of kernels import this one, and they are imported by the operation that needs them: numba takes half a
+second to load. The machine code is kept beside the source, or in the user's cache folder, so that a kernel is compiled
+(about a second) once an installation and not once a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+
+Kernel = TypeVar("Kernel", bound=Callable[..., object])
+
+
+def compiled(kernel: Kernel) -> Kernel:
+    """Compile a function on first use; it releases the interpreter lock while it runs."""
+    try:
+        return cast(Kernel, numba.njit(cache=True, nogil=True)(kernel))
+    except RuntimeError:  # numba's way of saying that no folder is writable: compile in every run instead
+        return cast(Kernel, numba.njit(nogil=True)(kernel))

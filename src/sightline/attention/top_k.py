@@ -1,0 +1,173 @@
+"""The k strongest partners of every token, exactly and in one pass over the stored weights.
+
+Every token keeps a short list of its k best partners so far, best first. A weight is compared with the last of the list
+and nearly always turned away; otherwise it is inserted in place. Equal weights are ordered by position, lower first,
+which torch.topk does not promise. Places that hold no weight are never offered, so a negative weight (a gradient) is
+not displaced by the zeros around it. Lists start with weight -∞ and position -1; what remains so becomes 0 and -1.
+
+Cost: one comparison a stored weight, O(heads · n · (G+2w+1)) or O(heads · n²), and O(k) for each of the about
+k·log(candidates/k) insertions a token.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Tensor
+
+from sightline.attention.arrays import Booleans, Floats, Integers
+from sightline.attention.compiled import compiled
+from sightline.attention.protocol import TopK
+
+
+def dense_attended(weights: Tensor, allowed: Tensor | None, k: int) -> TopK:
+    """Top k columns of every row; weights (heads, n, n), allowed (n, n) or None for all."""
+    best = _empty(weights, k)
+    _dense_rows(weights.numpy(), _mask(allowed), best.values, best.indices)
+    return _finished(best)
+
+
+def dense_attending(weights: Tensor, allowed: Tensor | None, k: int) -> TopK:
+    """Top k rows of every column; weights (heads, n, n), allowed (n, n) or None for all."""
+    best = _empty(weights, k)
+    _dense_columns(weights.numpy(), _mask(allowed), best.values, best.indices)
+    return _finished(best)
+
+
+def banded_attended(local: Tensor, global_rows: Tensor, global_tokens: Tensor, k: int) -> TopK:
+    """Top k columns of every row; the arrays of a BandedAttention."""
+    best = _empty(local, k)
+    _banded_rows(local.numpy(), global_rows.numpy(), global_tokens.numpy(), best.values, best.indices)
+    return _finished(best)
+
+
+def banded_attending(local: Tensor, global_rows: Tensor, global_tokens: Tensor, k: int) -> TopK:
+    """Top k rows of every column; the arrays of a BandedAttention."""
+    best = _empty(local, k)
+    _banded_columns(local.numpy(), global_rows.numpy(), global_tokens.numpy(), best.values, best.indices)
+    return _finished(best)
+
+
+def _empty(weights: Tensor, k: int) -> TopK:
+    shape = (*weights.shape[:2], k)
+    return TopK(np.full(shape, -np.inf, dtype=weights.numpy().dtype), np.full(shape, -1, dtype=np.int64))
+
+
+def _finished(best: TopK) -> TopK:
+    best.values[best.indices < 0] = 0
+    return best
+
+
+def _mask(allowed: Tensor | None) -> Booleans:
+    """An empty mask stands for "everything": the kernels then skip the look-up."""
+    return np.zeros((0, 0), dtype=np.bool_) if allowed is None else allowed.numpy()
+
+
+@compiled
+def _offer(values: Floats, indices: Integers, value: float, index: int) -> None:
+    """Insert a partner into one list (k,), ordered by falling value, then rising position, unless it is too weak."""
+    place = len(values) - 1
+    if value < values[place] or (value == values[place] and index > indices[place]):
+        return
+    while place > 0 and (value > values[place - 1] or (value == values[place - 1] and index < indices[place - 1])):
+        values[place] = values[place - 1]
+        indices[place] = indices[place - 1]
+        place -= 1
+    values[place] = value
+    indices[place] = index
+
+
+@compiled
+def _dense_rows(weights: Floats, allowed: Booleans, values: Floats, indices: Integers) -> None:
+    heads, n, k = values.shape
+    everything = allowed.size == 0
+    for h in range(heads):
+        for i in range(n):
+            best, where = values[h, i], indices[h, i]
+            for j in range(n):
+                if weights[h, i, j] > best[k - 1] and (everything or allowed[i, j]):
+                    _offer(best, where, weights[h, i, j], j)
+
+
+@compiled
+def _dense_columns(weights: Floats, allowed: Booleans, values: Floats, indices: Integers) -> None:
+    heads, n, k = values.shape
+    everything = allowed.size == 0
+    last = np.empty(n, dtype=values.dtype)  # the last weight of every list, side by side for a quick comparison
+    for h in range(heads):
+        last[:] = -np.inf
+        for i in range(n):  # along the rows, as memory lies; the lists of all columns grow together
+            for j in range(n):
+                if weights[h, i, j] > last[j] and (everything or allowed[i, j]):
+                    _offer(values[h, j], indices[h, j], weights[h, i, j], i)
+                    last[j] = values[h, j, k - 1]
+
+
+@compiled
+def _global_place(global_tokens: Integers, n: int) -> Integers:
+    """The place of every token among the global ones, (n,); -1 for a local token."""
+    place = np.full(n, -1, dtype=np.int64)
+    for g in range(len(global_tokens)):
+        place[global_tokens[g]] = g
+    return place
+
+
+@compiled
+def _banded_rows(
+    local: Floats, global_rows: Floats, global_tokens: Integers, values: Floats, indices: Integers
+) -> None:
+    heads, n, k = values.shape
+    global_count = len(global_tokens)
+    window = (local.shape[2] - global_count) // 2
+    place = _global_place(global_tokens, n)
+    for h in range(heads):
+        for i in range(n):
+            best, where = values[h, i], indices[h, i]
+            if place[i] >= 0:
+                row = global_rows[h, place[i]]
+                for j in range(n):
+                    if row[j] > best[k - 1]:
+                        _offer(best, where, row[j], j)
+                continue
+            first, stop = max(0, i - window), min(n, i + window + 1)
+            first_slot = global_count + first - i + window
+            slots = local[h, i, first_slot : first_slot + stop - first]
+            for c in range(len(slots)):
+                if slots[c] > best[k - 1] and place[first + c] < 0:
+                    _offer(best, where, slots[c], first + c)
+            for g in range(global_count):  # after the window although they may stand before it: equal weights count
+                if local[h, i, g] >= best[k - 1]:
+                    _offer(best, where, local[h, i, g], global_tokens[g])
+
+
+@compiled
+def _banded_columns(
+    local: Floats, global_rows: Floats, global_tokens: Integers, values: Floats, indices: Integers
+) -> None:
+    heads, n, k = values.shape
+    global_count = len(global_tokens)
+    window = (local.shape[2] - global_count) // 2
+    place = _global_place(global_tokens, n)
+    last = np.empty(n, dtype=values.dtype)  # as for dense columns
+    for h in range(heads):
+        last[:] = -np.inf
+        for i in range(n):
+            if place[i] >= 0:
+                row = global_rows[h, place[i]]
+                for j in range(n):
+                    if row[j] > last[j]:
+                        _offer(values[h, j], indices[h, j], row[j], i)
+                        last[j] = values[h, j, k - 1]
+                continue
+            for g in range(global_count):
+                j = global_tokens[g]
+                if local[h, i, g] > last[j]:
+                    _offer(values[h, j], indices[h, j], local[h, i, g], i)
+                    last[j] = values[h, j, k - 1]
+            first, stop = max(0, i - window), min(n, i + window + 1)
+            first_slot = global_count + first - i + window
+            slots, lasts = local[h, i, first_slot : first_slot + stop - first], last[first:stop]
+            for c in range(len(slots)):
+                if slots[c] > lasts[c] and place[first + c] < 0:
+                    j = first + c
+                    _offer(values[h, j], indices[h, j], slots[c], i)
+                    lasts[c] = values[h, j, k - 1]
