@@ -1,0 +1,69 @@
+"""Sightline: which words caused a prediction of a Transformer text model, and how far that can be trusted.
+
+    import sightline as sl
+    model = sl.load("path-or-hub-id")
+    exp = model.explain("text", method="attcat")
+
+Everything here is loaded when it is first used, so that `import sightline` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sightline import attention, errors, methods, models, text, view
+    from sightline.errors import SightlineError
+    from sightline.explanation import Explanation
+    from sightline.methods import list_methods
+    from sightline.model import Model, load
+    from sightline.models import Prediction, Target
+    from sightline.text import Encoding
+    from sightline.trace import Trace
+
+__version__ = _version("sightline")
+
+__all__ = [
+    "Encoding",
+    "Explanation",
+    "Model",
+    "Prediction",
+    "SightlineError",
+    "Target",
+    "Trace",
+    "attention",
+    "errors",
+    "list_methods",
+    "load",
+    "methods",
+    "models",
+    "text",
+    "view",
+]
+
+_HOMES = {
+    "Encoding": "sightline.text",
+    "Explanation": "sightline.explanation",
+    "Model": "sightline.model",
+    "Prediction": "sightline.models",
+    "SightlineError": "sightline.errors",
+    "Target": "sightline.models",
+    "Trace": "sightline.trace",
+    "list_methods": "sightline.methods",
+    "load": "sightline.model",
+}
+_ROOMS = frozenset({"attention", "errors", "methods", "models", "text", "view"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return import_module(f"sightline.{name}")
+    raise AttributeError(f"module 'sightline' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,155 @@
+"""Methods that read attention weights alone: raw attention, attention received, rollout.
+
+Notation: A^l (H, n, n), Ā^l the fused heads, r the readout row as a weight vector (n,). Everything is a row vector
+times an operator, so a band is never turned into a matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from sightline.attention import Attention
+from sightline.errors import OptionError
+from sightline.methods.registry import Array, Attribution, checked_head, checked_layer, method
+from sightline.trace import Trace
+
+Fusion = Literal["mean", "max", "min"]
+
+
+def fuse(attention: Attention, fusion: Fusion, weights: Array | None = None) -> Attention:
+    """Return one head made of all: their (weighted) mean, maximum or minimum."""
+    if weights is not None and fusion != "mean":
+        raise OptionError(f"Head weights go with fusion='mean', not '{fusion}'.")
+    if fusion == "mean":
+        return attention.mean(weights)
+    return attention.max() if fusion == "max" else attention.min()
+
+
+def fused_layers(trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[float]] | None) -> list[Attention]:
+    """Fuse the heads of every layer; `head_weights` (L, H) weigh them (for example by head importance)."""
+    weights = None
+    if head_weights is not None:
+        weights = np.asarray(head_weights, dtype=float)
+        if weights.shape != (trace.layers, trace.heads):
+            raise OptionError(
+                f"Head weights must have the shape (layers, heads) = ({trace.layers}, {trace.heads}), "
+                f"not {weights.shape}."
+            )
+    return [
+        fuse(trace.attentions[layer], fusion, None if weights is None else weights[layer])
+        for layer in range(trace.layers)
+    ]
+
+
+def row_of(trace: Trace, attention: Attention, head: int | None, fusion: Fusion) -> Array:
+    """Readout row of one head or of the fused heads, (n,)."""
+    if head is not None:
+        rows: Array = attention.left(trace.readout)[checked_head(head, trace.heads)]
+        return rows
+    fused: Array = fuse(attention, fusion).left(trace.readout)[0]
+    return fused
+
+
+@method(
+    "raw_attention",
+    summary="Attention of the readout row in one layer (the last by default), heads averaged.",
+    formula="s_j = Ā^L_rj",
+    citation="Vaswani et al. 2017; Jain & Wallace 2019",
+    needs={"attentions"},
+    signed=False,
+    class_specific=False,
+    cost="one forward",
+    use="As the simplest view of what one layer looks at.",
+    avoid="As an explanation: the values may carry nothing, and lower layers have already mixed the tokens.",
+)
+def raw_attention(trace: Trace, *, layer: int = -1, head: int | None = None, fusion: Fusion = "mean") -> Attribution:
+    """Row r of A in one layer; `layers` holds the same for every layer."""
+    chosen = checked_layer(layer, trace.layers)
+    layers = np.stack([row_of(trace, trace.attentions[i], head, fusion) for i in range(trace.layers)])
+    return Attribution(layers[chosen], layers=layers)
+
+
+@method(
+    "received_attention",
+    summary="Attention each token receives from all tokens, summed over layers, heads averaged.",
+    formula="s_j = Σ_l Σ_i Ā^l_ij",
+    citation="Clark et al. 2019 (attention to tokens, averaged)",
+    needs={"attentions"},
+    signed=False,
+    class_specific=False,
+    cost="one forward",
+    use="To find attention sinks and the tokens a long document's attention gathers on.",
+    avoid="To explain one prediction: it does not know the readout nor the class.",
+)
+def received_attention(
+    trace: Trace, *, layers: Literal["all", "lower", "upper"] | int = "all", head: int | None = None
+) -> Attribution:
+    """Column sums; over all layers, the lower or upper half, or one layer."""
+    per_head = trace.received
+    per_layer = per_head.mean(axis=1) if head is None else per_head[:, checked_head(head, trace.heads)]
+    half = trace.layers // 2
+    if isinstance(layers, int):
+        chosen = per_layer[checked_layer(layers, trace.layers)]
+    else:
+        # A single layer is both its lower and its upper half.
+        part = {"all": per_layer, "lower": per_layer[: half or 1], "upper": per_layer[half:]}[layers]
+        chosen = part.sum(axis=0)
+    return Attribution(chosen, layers=per_layer)
+
+
+def rollout_rows(layers: Sequence[Attention], rows: Array, *, residual: bool = True) -> Array:
+    """Multiply row vectors by Â^L … Â^1 from the top: R = rows · Π Â^l, with Â = (A + I)/2 scaled to row sums of 1.
+
+    layers: one-head operators, bottom first; rows (n,). Returns (n,). O(L·nnz), never n×n.
+    Without `residual` the operators are used as they are, only scaled to row sums of 1.
+    """
+    vector = np.asarray(rows, dtype=float)
+    for attention in reversed(layers):
+        sums = attention.right(np.ones(attention.tokens))[0]
+        if residual:
+            scaled = vector / (sums + 1.0)
+            vector = attention.left(scaled)[0] + scaled
+        else:
+            scaled = np.divide(vector, sums, out=np.zeros_like(vector), where=sums != 0)
+            vector = attention.left(scaled)[0]
+    return vector
+
+
+@method(
+    "rollout",
+    summary="Attention multiplied through all layers with the residual stream (attention rollout), readout row.",
+    formula="Â = (Ā + I)/2 by rows; s = r · Â^L ⋯ Â^1",
+    citation="Abnar & Zuidema 2020",
+    needs={"attentions"},
+    signed=False,
+    class_specific=False,
+    cost="one forward; O(L·nnz) beyond it",
+    use="To see how attention mixes tokens across layers at almost no cost.",
+    avoid="To tell classes apart: it gives every class the same answer; deep models flatten it.",
+)
+def rollout(
+    trace: Trace,
+    *,
+    fusion: Fusion = "mean",
+    layer: int = -1,
+    head: int | None = None,
+    residual: bool = True,
+    head_weights: Sequence[Sequence[float]] | None = None,
+) -> Attribution:
+    """Row r of R^layer; `layers` holds the row of every R^l.
+
+    With `head` k the top step is A(layer, k) alone, without residual, times the rollout of the layers below it
+    (the single-head form of the paper's appendix).
+    """
+    top = checked_layer(layer, trace.layers)
+    fused = fused_layers(trace, fusion, head_weights)
+    rows = np.stack(
+        [rollout_rows(fused[: layer + 1], trace.readout, residual=residual) for layer in range(trace.layers)]
+    )
+    if head is None:
+        return Attribution(rows[top], layers=rows)
+    first = trace.attentions[top].left(trace.readout)[checked_head(head, trace.heads)]
+    return Attribution(rollout_rows(fused[:top], first, residual=residual), layers=rows)

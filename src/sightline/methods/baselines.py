@@ -1,0 +1,25 @@
+"""The floor every method must beat."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.methods.registry import Array, method
+from sightline.trace import Trace
+
+
+@method(
+    "random",
+    summary="Uniform random scores by seed: the floor for every comparison.",
+    formula="s_i ~ U(0, 1)",
+    citation="baseline",
+    needs=set(),
+    signed=False,
+    class_specific=False,
+    cost="none",
+    use="As the chance level in comparisons.",
+    avoid="As an explanation.",
+)
+def random(trace: Trace, *, seed: int = 0) -> Array:
+    """Independent uniform scores from numpy's PCG64."""
+    return np.random.default_rng(seed).random(trace.tokens)

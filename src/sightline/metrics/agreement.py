@@ -1,0 +1,363 @@
+"""Do two explanations of the same tokens agree?
+
+Every statistic takes two score vectors a, b of shape (n,) and returns one float. Scores are compared by value, as
+given: pass `np.abs(scores)` to compare by magnitude. The overlap statistics (rbo, average_overlap, jaccard) read a
+vector as a ranking, highest score first; equal scores keep the order of the tokens, so that the same input always
+gives the same result. kendall and spearman treat equal scores as tied.
+
+A number alone says little: two *unrelated* rankings have an average overlap of about one half. Read each statistic
+beside its chance level (`sightline.metrics.chance`).
+
+Cost: O(n log n) for the sort, O(n) after it. The overlap statistics all follow from one observation: a token is in
+both lists cut at depth d exactly when d >= t_i = max(rank in a, rank in b), its *meeting depth*. With X_d the size of
+the intersection at depth d,
+
+    Σ_d w_d X_d / d  =  Σ_i W(t_i),     W(t) = Σ_{d >= t} w_d / d,
+
+so that no prefix is ever built, and tokens below the depth that counts are never sorted. Each statistic also exists
+for many second vectors at once, `<name>_rows(a (n,), rows (m, n)) -> (m,)`, which the chance level uses.
+
+Conventions, each with a SightlineWarning: cosine with a zero vector is 0; kendall and spearman with a constant vector
+(or one token) are 0; the overlaps of a constant vector follow the order of the tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import InputError, OptionError
+from sightline.metrics.inputs import (
+    FloatArray,
+    IntArray,
+    fraction,
+    is_constant,
+    positive_count,
+    score_pair,
+    token_mask,
+    warn_convention,
+)
+from sightline.metrics.registry import metric
+from sightline.metrics.token_sets import descending_order, top_count, top_order
+
+MaskMode = Literal["drop", "zero"]
+CosineForm = Literal["raw", "normalised", "thresholded"]
+Ties = Literal["tau_b", "index"]
+RowForm = Callable[..., FloatArray]
+
+
+def masked_pair(
+    a: npt.ArrayLike, b: npt.ArrayLike, keep: npt.ArrayLike, mode: MaskMode = "drop"
+) -> tuple[FloatArray, FloatArray]:
+    """Restrict two score vectors (n,) to the tokens in `keep` (n,) before they are ranked.
+
+    "drop" removes the other tokens. "zero" keeps them with score 0 in both vectors, as once published: the zeros then
+    agree with each other and with everything above them, so that unrelated scores with half of the tokens masked show
+    a tau of 2/3 (ties counted) to 3/4 (ties in token order). It exists to replicate that, for nothing else.
+    """
+    first, second = score_pair(a, b)
+    kept = token_mask(keep, first.size)
+    if not kept.any():
+        raise InputError("The filter leaves no token to compare: every token is masked. Use a weaker filter.")
+    if mode == "drop":
+        return first[kept], second[kept]
+    if mode == "zero":
+        return np.where(kept, first, 0.0), np.where(kept, second, 0.0)
+    raise OptionError(f"mask_mode='{mode}' is not known; use 'drop', or 'zero' to replicate published tables.")
+
+
+def minmax_magnitude(scores: FloatArray) -> FloatArray:
+    """Map |scores| (..., n) linearly onto [0, 1] along the last axis; constant magnitudes become 0."""
+    magnitude = np.abs(scores)
+    lowest = magnitude.min(axis=-1, keepdims=True)
+    spread = magnitude.max(axis=-1, keepdims=True) - lowest
+    return np.asarray(np.divide(magnitude - lowest, spread, out=np.zeros_like(magnitude), where=spread > 0.0))
+
+
+# Cosine ---------------------------------------------------------------------------------------------------------------
+
+
+def _unit(vectors: FloatArray) -> FloatArray:
+    # Dividing by the largest entry first keeps squares of very large or very small scores in range.
+    largest = np.abs(vectors).max(axis=-1, keepdims=True)
+    scaled = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0.0)
+    norm = np.linalg.norm(scaled, axis=-1, keepdims=True)
+    return np.asarray(np.divide(scaled, norm, out=np.zeros_like(vectors), where=norm > 0.0))
+
+
+def _cosine_form(vectors: FloatArray, form: CosineForm, quantile: float) -> FloatArray:
+    if form == "raw":
+        return vectors
+    if form not in ("normalised", "thresholded"):
+        raise OptionError(f"form='{form}' is not known; use 'raw', 'normalised' or 'thresholded'.")
+    magnitude = minmax_magnitude(vectors)
+    if form == "normalised":
+        return magnitude
+    threshold = np.quantile(magnitude, fraction(quantile, "quantile"), axis=-1, keepdims=True)
+    return np.where(magnitude > threshold, magnitude, 0.0)
+
+
+def cosine_rows(a: FloatArray, rows: FloatArray, *, form: CosineForm = "raw", quantile: float = 0.95) -> FloatArray:
+    """Cosine of a (n,) with each row of rows (m, n), shape (m,)."""
+    similarity = _unit(_cosine_form(rows, form, quantile)) @ _unit(_cosine_form(a, form, quantile))
+    return np.clip(similarity, -1.0, 1.0)
+
+
+@metric(
+    name="cosine",
+    kind="agreement",
+    needs={"scores", "other_scores"},
+    higher_is_better=True,
+    summary="Cosine of the angle between two score vectors (raw, normalised or thresholded).",
+    citation="Salton & McGill 1983",
+)
+def cosine(a: npt.ArrayLike, b: npt.ArrayLike, *, form: CosineForm = "raw", quantile: float = 0.95) -> float:
+    """Return a·b / (‖a‖ ‖b‖) for a, b (n,), in [-1, 1].
+
+    form="normalised" compares magnitudes mapped onto [0, 1]; "thresholded" also sets those not above their `quantile`
+    to 0. A zero vector has no direction: the result is 0, with a warning.
+    """
+    first, second = score_pair(a, b)
+    if not _cosine_form(first, form, quantile).any() or not _cosine_form(second, form, quantile).any():
+        warn_convention("A score vector has norm 0 and so no direction; its cosine is reported as 0.")
+        return 0.0
+    return float(cosine_rows(first, second[None], form=form, quantile=quantile)[0])
+
+
+# Rank correlation -----------------------------------------------------------------------------------------------------
+
+
+# Up to this many tokens all pairs at once are quicker than scipy, whose every call takes a third of a millisecond.
+SHORT = 100
+
+
+def kendall_rows(a: FloatArray, rows: FloatArray, *, ties: Ties = "tau_b") -> FloatArray:
+    """Kendall's tau of a (n,) with each row of rows (m, n), shape (m,); 0 where a vector is constant."""
+    if ties == "index":
+        a, rows = _ranks(a), _ranks(rows)
+    elif ties != "tau_b":
+        raise OptionError(f"ties='{ties}' is not known; use 'tau_b' or 'index'.")
+    return _tau_b_by_pairs(a, rows) if a.size <= SHORT else _tau_b_by_sorting(a, rows)
+
+
+def _tau_b_by_sorting(a: FloatArray, rows: FloatArray) -> FloatArray:
+    from scipy.stats import kendalltau
+
+    if is_constant(a):
+        return np.zeros(len(rows))
+    return np.array([0.0 if is_constant(row) else kendalltau(a, row).statistic for row in rows])
+
+
+def _tau_b_by_pairs(a: FloatArray, rows: FloatArray) -> FloatArray:
+    first, second = np.triu_indices(a.size, 1)
+
+    def signs(vectors: FloatArray) -> FloatArray:
+        left, right = vectors[..., first], vectors[..., second]
+        return (left > right).astype(np.float64) - (left < right)
+
+    signs_a = signs(a)
+    tau = np.zeros(len(rows))
+    step = max(1, 2**20 // max(1, first.size))  # rows at a time: a few MB
+    for start in range(0, len(rows), step):
+        block = signs(rows[start : start + step])
+        untied = np.count_nonzero(signs_a) * np.count_nonzero(block, axis=1).astype(np.float64)
+        np.divide(block @ signs_a, np.sqrt(untied), out=tau[start : start + step], where=untied > 0.0)
+    return tau
+
+
+def _ranks(scores: FloatArray) -> FloatArray:
+    # Rank 0 for the lowest score; of equal scores the earlier token has the higher rank, as in descending_order.
+    ascending = descending_order(scores)[..., ::-1]
+    ranks = np.empty_like(scores)
+    np.put_along_axis(ranks, ascending, np.broadcast_to(np.arange(float(scores.shape[-1])), scores.shape), axis=-1)
+    return ranks
+
+
+def _warn_if_constant(a: FloatArray, b: FloatArray, consequence: str) -> None:
+    if is_constant(a) or is_constant(b):
+        cause = "There is one token only" if a.size == 1 else "All scores of a vector are equal"
+        warn_convention(f"{cause}, so it ranks nothing; {consequence}.", frames=3)
+
+
+@metric(
+    name="kendall",
+    kind="agreement",
+    needs={"scores", "other_scores"},
+    higher_is_better=True,
+    summary="Kendall's tau-b: concordant minus discordant pairs of tokens, corrected for ties.",
+    citation="Kendall 1945",
+)
+def kendall(a: npt.ArrayLike, b: npt.ArrayLike, *, ties: Ties = "tau_b") -> float:
+    """Return tau-b = (P - Q) / √((N - T_a)(N - T_b)) for a, b (n,), in [-1, 1].
+
+    P, Q: concordant and discordant pairs among N = n(n-1)/2; T: pairs tied in a vector. ties="index" instead breaks
+    ties by token order before counting, as a program does that correlates argsorts. A constant vector gives 0, with a
+    warning. O(n log n) by scipy, all pairs for short vectors.
+    """
+    first, second = score_pair(a, b)
+    _warn_if_constant(first, second, "Kendall's tau is reported as 0" if ties == "tau_b" else "ties are in token order")
+    return float(kendall_rows(first, second[None], ties=ties)[0])
+
+
+def spearman_rows(a: FloatArray, rows: FloatArray) -> FloatArray:
+    """Spearman's rho of a (n,) with each row of rows (m, n), shape (m,); 0 where a vector is constant."""
+    from scipy.stats import rankdata
+
+    # Ranks with ties averaged have mean (n + 1) / 2 exactly, so the correlation is a cosine of centred ranks.
+    middle = (a.size + 1) / 2
+    return cosine_rows(rankdata(a) - middle, rankdata(rows, axis=-1) - middle)
+
+
+@metric(
+    name="spearman",
+    kind="agreement",
+    needs={"scores", "other_scores"},
+    higher_is_better=True,
+    summary="Spearman's rho: correlation of the ranks, ties averaged.",
+    citation="Spearman 1904",
+)
+def spearman(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
+    """Return the Pearson correlation of the ranks of a, b (n,), in [-1, 1].
+
+    A constant vector gives 0, with a warning. O(n log n).
+    """
+    first, second = score_pair(a, b)
+    _warn_if_constant(first, second, "Spearman's rho is reported as 0")
+    return float(spearman_rows(first, second[None])[0])
+
+
+# Overlap of rankings --------------------------------------------------------------------------------------------------
+
+
+def _meeting_depths(a: FloatArray, rows: FloatArray, depth: int) -> IntArray:
+    # t - 1 for the first `depth` tokens of each row, shape (m, depth); `depth` for those that a does not reach.
+    places = np.arange(depth)
+    place_in_a = np.full(a.size, depth)
+    place_in_a[top_order(a, depth)] = places
+    return np.maximum([place_in_a[top_order(row, depth)] for row in rows], places)
+
+
+def _token_weights(depth_weights: FloatArray) -> FloatArray:
+    # W(t) of the module docstring for t = 1..depth, and 0 for tokens that do not meet.
+    shares = depth_weights / np.arange(1.0, depth_weights.size + 1)
+    weights = np.append(np.cumsum(shares[::-1])[::-1], 0.0)
+    weights.flags.writeable = False  # cached below
+    return weights
+
+
+def _depth(depth: int | None, n: int) -> int:
+    return n if depth is None else min(positive_count(depth, "depth"), n)
+
+
+@lru_cache(maxsize=64)
+def _rbo_weights(depth: int, p: float) -> FloatArray:
+    depth_weights: FloatArray = (1.0 - p) * np.power(p, np.arange(depth, dtype=np.float64))
+    depth_weights[-1] += p**depth  # the agreement at the last depth is taken to continue for ever
+    return _token_weights(depth_weights)
+
+
+@lru_cache(maxsize=64)
+def _average_overlap_weights(depth: int) -> FloatArray:
+    return _token_weights(np.full(depth, 1.0 / depth))
+
+
+def rbo_rows(a: FloatArray, rows: FloatArray, *, p: float, depth: int | None = None) -> FloatArray:
+    """Extrapolated rank-biased overlap of a (n,) with each row of rows (m, n), shape (m,)."""
+    if not 0.0 < p < 1.0:
+        raise OptionError(f"p={p} is outside its range; rbo needs 0 < p < 1 (p = 1 is average_overlap).")
+    # All that lies beyond depth d changes the result by less than p^d: where that is lost in rounding, stop.
+    visible = math.ceil(math.log(1e-16) / math.log(p))
+    depth = min(_depth(depth, a.size), visible)
+    overlap = _rbo_weights(depth, float(p))[_meeting_depths(a, rows, depth)].sum(axis=-1)
+    return np.asarray(np.minimum(overlap, 1.0))
+
+
+@metric(
+    name="rbo",
+    kind="agreement",
+    needs={"scores", "other_scores"},
+    higher_is_better=True,
+    summary="Rank-biased overlap, extrapolated: overlap of the top d tokens, weighted by p^(d-1).",
+    citation="Webber, Moffat & Zobel 2010",
+    options={"p": 0.9},
+)
+def rbo(a: npt.ArrayLike, b: npt.ArrayLike, *, p: float, depth: int | None = None) -> float:
+    """Return RBO_ext (Webber et al. 2010, Eq. 23) of the rankings of a, b (n,), in [0, 1].
+
+    RBO_ext = (X_k / k) p^k + (1 - p) Σ_{d=1..k} p^(d-1) X_d / d, with X_d the overlap of the two top-d lists and
+    k = `depth` (all n tokens by default). p has no default because it decides the result: the first 10 ranks carry
+    86 % of the weight at p = 0.9, the first 50 at p = 0.98. At chance it is near the mean of d/n under these weights,
+    not 0. Equal scores are ranked in token order. O(n + k log k), where depths too deep to change the result (p^d below
+    1e-16: 350 tokens at p = 0.9) are left out of k.
+    """
+    first, second = score_pair(a, b)
+    _warn_if_constant(first, second, "the overlap follows the order of the tokens")
+    return float(rbo_rows(first, second[None], p=p, depth=depth)[0])
+
+
+def average_overlap_rows(a: FloatArray, rows: FloatArray, *, depth: int | None = None) -> FloatArray:
+    """Average overlap of a (n,) with each row of rows (m, n), shape (m,)."""
+    depth = _depth(depth, a.size)
+    overlap = _average_overlap_weights(depth)[_meeting_depths(a, rows, depth)].sum(axis=-1)
+    return np.asarray(np.minimum(overlap, 1.0))
+
+
+@metric(
+    name="average_overlap",
+    kind="agreement",
+    needs={"scores", "other_scores"},
+    higher_is_better=True,
+    summary="Average overlap: mean over depths d of the share of tokens that two top-d lists have in common.",
+    citation="Fagin, Kumar & Sivakumar 2003",
+)
+def average_overlap(a: npt.ArrayLike, b: npt.ArrayLike, *, depth: int | None = None) -> float:
+    """Return (1/k) Σ_{d=1..k} X_d / d for the rankings of a, b (n,), in [0, 1], with k = `depth` (default n).
+
+    X_d is the overlap of the two top-d lists. Unrelated rankings reach (k + 1) / 2n: about one half at full depth.
+    Equal scores are ranked in token order. O(n log n).
+    """
+    first, second = score_pair(a, b)
+    _warn_if_constant(first, second, "the overlap follows the order of the tokens")
+    return float(average_overlap_rows(first, second[None], depth=depth)[0])
+
+
+def jaccard_rows(a: FloatArray, rows: FloatArray, *, share: float = 0.05) -> FloatArray:
+    """Jaccard index of the top tokens of a (n,) with those of each row of rows (m, n), shape (m,)."""
+    k = top_count(share, a.size)
+    common = np.count_nonzero(_meeting_depths(a, rows, k) < k, axis=-1)
+    return np.asarray(common / (2.0 * k - common))
+
+
+@metric(
+    name="jaccard",
+    kind="agreement",
+    needs={"scores", "other_scores"},
+    higher_is_better=True,
+    summary="Jaccard index of the two sets of highest-scored tokens (top 5 %).",
+    citation="Jaccard 1901",
+    options={"share": 0.05},
+)
+def jaccard(a: npt.ArrayLike, b: npt.ArrayLike, *, share: float = 0.05) -> float:
+    """Return |A ∩ B| / |A ∪ B| of the top `share` of the tokens of a, b (n,), at least one token, in [0, 1].
+
+    Equal scores are ranked in token order, so both sets have ⌊share · n⌋ tokens even at a tie.
+    """
+    first, second = score_pair(a, b)
+    _warn_if_constant(first, second, "the overlap follows the order of the tokens")
+    return float(jaccard_rows(first, second[None], share=share)[0])
+
+
+# The form of each statistic for many second vectors, by the statistic itself.
+ROW_FORMS: dict[Callable[..., Any], RowForm] = {
+    cosine: cosine_rows,
+    kendall: kendall_rows,
+    spearman: spearman_rows,
+    rbo: rbo_rows,
+    average_overlap: average_overlap_rows,
+    jaccard: jaccard_rows,
+}

@@ -1,0 +1,46 @@
+"""Does an explanation depend on the class it explains?
+
+An explanation that ranks the tokens alike for every class says nothing about the decision: its confidence statistic is
+1. Qiang et al. 2022 ("AttCAT") report Kendall's correlation between classes; lower is better.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import InputError, OptionError, TargetError
+from sightline.metrics.agreement import kendall
+from sightline.metrics.registry import metric
+from sightline.metrics.token_sets import descending_order
+
+
+@metric(
+    name="confidence",
+    kind="confidence",
+    needs={"class_scores"},
+    higher_is_better=False,
+    summary="Kendall's tau-b between the explanations of the target class and of each other class, averaged.",
+    citation="Qiang et al. 2022",
+)
+def confidence(class_scores: npt.ArrayLike, target: int, *, compat: Literal["attcat"] | None = None) -> float:
+    """Return the mean over classes c ≠ `target` of tau-b(scores of target, scores of c), in [-1, 1].
+
+    `class_scores` (C, n): row c explains class c over the same tokens. Constant rows count 0, with a warning.
+    compat="attcat" correlates the lists of token indices in descending order, as the published program does; that
+    number depends on where the tokens stand, and is there to replicate a table only. O(C n log n).
+    """
+    rows = np.asarray(class_scores, dtype=np.float64)
+    if rows.ndim != 2 or len(rows) < 2:
+        raise InputError(
+            f"class_scores has shape {rows.shape}; confidence compares two classes or more, shape (C, n) with C >= 2."
+        )
+    if not 0 <= target < len(rows):
+        raise TargetError(f"Class {target} asked for, there are scores of {len(rows)} classes (0-{len(rows) - 1}).")
+    if compat == "attcat":
+        rows = descending_order(rows).astype(np.float64)
+    elif compat is not None:
+        raise OptionError(f"compat='{compat}' is not known; use 'attcat' or leave it out.")
+    return float(np.mean([kendall(rows[target], row) for c, row in enumerate(rows) if c != target]))

@@ -1,0 +1,161 @@
+"""Does an explanation point at what a person would point at?
+
+`scores` (n,) are compared with a human rationale, given as half-open token spans (s, 2). Higher scores mean "more
+important"; pass magnitudes or the positive part of signed scores. Tokens outside `keep` (specials, stop words) cannot
+be chosen and are not asked for.
+
+token_f1 and iou_f1 need a hard choice: the k highest-scored tokens, or a `share` of the tokens (ERASER uses the mean
+share of rationales in the data set). By default k is the number of rationale tokens, so that a perfect ranking
+has a token F1 of 1.
+
+DeYoung et al. 2020, "ERASER: A Benchmark to Evaluate Rationalized NLP Models". Cost: O(n log n); iou_f1 also compares
+each chosen span with each rationale span.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import OptionError
+from sightline.metrics.inputs import BoolArray, FloatArray, positive_count, score_vector, warn_convention
+from sightline.metrics.registry import metric
+from sightline.metrics.token_sets import (
+    descending_order,
+    kept_tokens,
+    mask_of,
+    spans_of,
+    token_spans,
+    top_count,
+    top_tokens,
+)
+
+
+def _harmonic_mean(precision: float, recall: float) -> float:
+    return 2.0 * precision * recall / (precision + recall) if precision + recall > 0.0 else 0.0
+
+
+def _chosen(scores: FloatArray, kept: BoolArray, k: int | None, share: float | None, default: int) -> BoolArray:
+    if k is not None and share is not None:
+        raise OptionError("k and share both say how many tokens to choose; give one of them.")
+    if share is not None:
+        k = top_count(share, int(kept.sum()))
+    return top_tokens(scores, default if k is None else positive_count(k, "k"), kept)
+
+
+@metric(
+    name="token_f1",
+    kind="plausibility",
+    needs={"scores", "rationale"},
+    higher_is_better=True,
+    summary="F1 of the highest-scored tokens against the tokens of a human rationale.",
+    citation="DeYoung et al. 2020",
+)
+def token_f1(
+    scores: npt.ArrayLike,
+    rationale: npt.ArrayLike,
+    *,
+    k: int | None = None,
+    share: float | None = None,
+    keep: npt.ArrayLike | None = None,
+) -> float:
+    """Return the harmonic mean of precision and recall of the chosen tokens, in [0, 1].
+
+    `scores` (n,), `rationale` (s, 2). At the default k precision, recall and F1 are the same number. A rationale
+    without tokens gives 0, with a warning.
+    """
+    vector = score_vector(scores)
+    kept = kept_tokens(keep, vector.size)
+    wanted = mask_of(rationale, vector.size) & kept
+    if not wanted.any():
+        warn_convention("The rationale has no token to find; token F1 is reported as 0.")
+        return 0.0
+    chosen = _chosen(vector, kept, k, share, default=int(wanted.sum()))
+    hits = float((chosen & wanted).sum())
+    return _harmonic_mean(hits / chosen.sum(), hits / wanted.sum())
+
+
+@metric(
+    name="auprc",
+    kind="plausibility",
+    needs={"scores", "rationale"},
+    higher_is_better=True,
+    summary="Area under the precision-recall curve of the scores for the tokens of a human rationale.",
+    citation="DeYoung et al. 2020",
+)
+def auprc(
+    scores: npt.ArrayLike,
+    rationale: npt.ArrayLike,
+    *,
+    interpolation: Literal["step", "linear"] = "step",
+    keep: npt.ArrayLike | None = None,
+) -> float:
+    """Return the area under precision over recall as the threshold falls through the scores, in [0, 1].
+
+    `scores` (n,), `rationale` (s, 2). "step" is average precision, Σ_t (R_t - R_{t-1}) P_t; "linear" joins the points
+    by the trapezoid rule, as ERASER's program does, which flatters few thresholds. Equal scores share one threshold.
+    Chance is the share of rationale tokens. A rationale without tokens gives 0, with a warning.
+    """
+    vector = score_vector(scores)
+    kept = kept_tokens(keep, vector.size)
+    wanted = mask_of(rationale, vector.size)[kept]
+    vector = vector[kept]
+    if not wanted.any():
+        warn_convention("The rationale has no token to find; AUPRC is reported as 0.")
+        return 0.0
+    order = descending_order(vector)
+    last_of_tie = np.flatnonzero(np.append(np.diff(vector[order]) != 0.0, True))
+    hits = np.cumsum(wanted[order])[last_of_tie]
+    precision, recall = hits / (last_of_tie + 1.0), hits / wanted.sum()
+    widths = np.diff(recall, prepend=0.0)
+    if interpolation == "step":
+        return float(widths @ precision)
+    if interpolation == "linear":
+        # The curve starts at recall 0 with precision 1, where nothing is chosen yet.
+        return float(widths @ (precision + np.append(1.0, precision[:-1])) / 2.0)
+    raise OptionError(f"interpolation='{interpolation}' is not known; use 'step' or 'linear'.")
+
+
+@metric(
+    name="iou_f1",
+    kind="plausibility",
+    needs={"scores", "rationale"},
+    higher_is_better=True,
+    summary="F1 of spans: runs of chosen tokens that cover a rationale span with an intersection over union of 0.5.",
+    citation="DeYoung et al. 2020",
+    options={"threshold": 0.5},
+)
+def iou_f1(
+    scores: npt.ArrayLike,
+    rationale: npt.ArrayLike,
+    *,
+    k: int | None = None,
+    share: float | None = None,
+    threshold: float = 0.5,
+    keep: npt.ArrayLike | None = None,
+) -> float:
+    """Return the F1 of matched spans, in [0, 1].
+
+    Chosen spans are runs of consecutive chosen tokens. A chosen and a rationale span match when they share at least
+    `threshold` of their union. Precision is the share of chosen spans with a match, recall the share of rationale
+    spans with a match (counted on each side, so that neither passes 1 when two halves match one span).
+    `scores` (n,), `rationale` (s, 2). No rationale span gives 0, with a warning.
+    """
+    vector = score_vector(scores)
+    kept = kept_tokens(keep, vector.size)
+    if not 0.0 < threshold <= 1.0:
+        raise OptionError(f"threshold={threshold} is outside its range; it must lie in (0, 1].")
+    wanted = token_spans(rationale, vector.size)
+    if not len(wanted):
+        warn_convention("The rationale has no span to find; IOU-F1 is reported as 0.")
+        return 0.0
+    default = max(1, int((mask_of(wanted, vector.size) & kept).sum()))
+    found = spans_of(_chosen(vector, kept, k, share, default))
+    starts = np.maximum(found[:, None, 0], wanted[None, :, 0])
+    ends = np.minimum(found[:, None, 1], wanted[None, :, 1])
+    common = np.maximum(ends - starts, 0)
+    union = np.diff(found, axis=1) + np.diff(wanted, axis=1).T - common
+    matches = common >= threshold * union
+    return _harmonic_mean(float(matches.any(axis=1).mean()), float(matches.any(axis=0).mean()))

@@ -1,0 +1,61 @@
+"""Are the tokens that matter among the first k?
+
+For questions: of the k highest-scored tokens, how many belong to the answer (Qiang et al. 2022, "AttCAT"). The same
+functions measure whether planted tokens are found. `scores` (n,) are read highest first, ties in token order; `answer`
+is given as half-open token spans (s, 2); tokens outside `keep` are neither chosen nor asked for. O(n log n).
+"""
+
+from __future__ import annotations
+
+import numpy.typing as npt
+
+from sightline.metrics.inputs import BoolArray, positive_count, score_vector, warn_convention
+from sightline.metrics.registry import metric
+from sightline.metrics.token_sets import kept_tokens, mask_of, top_tokens
+
+
+def _chosen_and_wanted(
+    scores: npt.ArrayLike, answer: npt.ArrayLike, k: int, keep: npt.ArrayLike | None
+) -> tuple[BoolArray, BoolArray]:
+    vector = score_vector(scores)
+    kept = kept_tokens(keep, vector.size)
+    return top_tokens(vector, positive_count(k, "k"), kept), mask_of(answer, vector.size) & kept
+
+
+def count_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep: npt.ArrayLike | None = None) -> int:
+    """Return how many of the k highest-scored tokens lie in the answer: what AttCAT's tables call precision@20."""
+    chosen, wanted = _chosen_and_wanted(scores, answer, k, keep)
+    return int((chosen & wanted).sum())
+
+
+@metric(
+    name="precision_at_k",
+    kind="retrieval",
+    needs={"scores", "answer"},
+    higher_is_better=True,
+    summary="Share of the k highest-scored tokens that lie in the answer.",
+    citation="Qiang et al. 2022",
+    options={"k": 20},
+)
+def precision_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep: npt.ArrayLike | None = None) -> float:
+    """Return count_at_k / k, in [0, 1]; in a document with fewer than k tokens, the share of all of them."""
+    chosen, wanted = _chosen_and_wanted(scores, answer, k, keep)
+    return float((chosen & wanted).sum() / chosen.sum())
+
+
+@metric(
+    name="recall_at_k",
+    kind="retrieval",
+    needs={"scores", "answer"},
+    higher_is_better=True,
+    summary="Share of the answer's tokens that are among the k highest-scored.",
+    citation="Qiang et al. 2022",
+    options={"k": 20},
+)
+def recall_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep: npt.ArrayLike | None = None) -> float:
+    """Return count_at_k / number of answer tokens, in [0, 1]; an answer without tokens gives 0, with a warning."""
+    chosen, wanted = _chosen_and_wanted(scores, answer, k, keep)
+    if not wanted.any():
+        warn_convention("The answer has no token to find; recall is reported as 0.")
+        return 0.0
+    return float((chosen & wanted).sum() / wanted.sum())

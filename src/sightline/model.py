@@ -1,0 +1,332 @@
+"""Model: the object users hold. It ties the rooms together: text → network → trace → method → explanation.
+
+`models/` holds the network itself; this façade stands to the right of the methods because explaining needs them.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+
+from sightline import builtin
+from sightline.errors import InputError, ModelError, OptionError
+from sightline.explanation import Explanation
+from sightline.methods import METHODS, Attribution, Method
+from sightline.models import Network, TargetLike, load_network
+from sightline.models.batching import BATCH_TOKENS, batches_by_length
+from sightline.models.loading import AttentionKind
+from sightline.text import Encoding, check_known, encode_ids, encode_text
+from sightline.trace import Pass, Request, Trace
+
+DEFAULT_METHOD = "attcat"
+Document = str | Encoding
+Progress = Callable[[str, int, int], None]
+"""Told (stage, done, total); total is 0 when it is not known beforehand."""
+
+
+def load(
+    source: str | Path | Any | None = None,
+    task: str | None = None,
+    tokenizer: Any = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    *,
+    attention: AttentionKind = "banded",
+    allow_pickle: bool = False,
+    allow_random: bool = False,
+) -> Model:
+    """Load a model from a folder, a hub id or a transformers model object; without a source, the built-in one.
+
+    task: inferred from the architecture unless given. tokenizer: an object, a folder or a hub id; by default the
+    model's own. attention: "banded" (exact, fast, for Longformer) or "library". allow_random: accept missing weights
+    and mark every result as coming from an untrained model.
+    """
+    network, found = load_network(
+        builtin.model_folder() if source is None else source,
+        task=task,
+        tokenizer=tokenizer,
+        device=device,
+        dtype=dtype,
+        attention=attention,
+        allow_pickle=allow_pickle,
+        allow_random=allow_random,
+    )
+    return Model(network, found)
+
+
+class Model:
+    """A loaded model: encode a text, trace a pass, explain a prediction."""
+
+    def __init__(self, network: Network, tokenizer: Any = None) -> None:
+        self.network = network
+        self.tokenizer = tokenizer
+
+    def __repr__(self) -> str:
+        kind = self.network.config.model_type
+        return (
+            f"Model({self.name!r}, {kind}, {self.task}, labels={list(self.labels[:5])}, max_tokens={self.max_tokens})"
+        )
+
+    @property
+    def name(self) -> str:
+        """Folder name or hub id."""
+        return self.network.name
+
+    @property
+    def task(self) -> str:
+        """What the head does, for example "sequence_classification"."""
+        return self.network.task.name
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes."""
+        return self.network.task.facts.labels
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest document the model reads."""
+        return self.network.max_tokens
+
+    def encode(
+        self,
+        text: str | None = None,
+        pair: str | None = None,
+        *,
+        ids: Sequence[int] | None = None,
+        global_tokens: Iterable[int] | None = None,
+    ) -> Encoding:
+        """Turn a text (and its pair), or token ids, into what the model reads; truncation is reported in `.dropped`."""
+        positions = None if global_tokens is None else self._global_positions(global_tokens)
+        if (text is None) == (ids is None):
+            raise InputError("Give either a text or ids=, not both and not neither.")
+        if ids is not None:
+            specials = self._special_names()
+            encoding = encode_ids(
+                ids,
+                special_ids=specials,
+                vocab_size=int(self.network.config.vocab_size),
+                tokenizer=self.tokenizer,
+                global_tokens=positions,
+            )
+            if len(encoding) > self.max_tokens:
+                raise InputError(f"{len(encoding)} ids were given, the model reads {self.max_tokens} at most.")
+            return encoding
+        if self.tokenizer is None:
+            raise ModelError(
+                f"The model '{self.name}' has no tokenizer, so it cannot read text. "
+                "Give one with tokenizer=, or token ids with encode(ids=[...])."
+            )
+        assert text is not None
+        encoding = encode_text(self.tokenizer, text, pair, max_tokens=self.max_tokens, global_tokens=positions)
+        check_known(encoding, self.tokenizer.unk_token_id)
+        return encoding
+
+    @overload
+    def trace(  # type: ignore[overload-overlap]  # a str is a sequence of str, too
+        self, document: Document, target: TargetLike = None, *, quantity: str = "logit", position: int | None = None
+    ) -> Trace: ...
+
+    @overload
+    def trace(
+        self,
+        document: Sequence[Document],
+        target: TargetLike = None,
+        *,
+        quantity: str = "logit",
+        position: int | None = None,
+    ) -> list[Trace]: ...
+
+    def trace(
+        self,
+        document: Document | Sequence[Document],
+        target: TargetLike = None,
+        *,
+        quantity: str = "logit",
+        position: int | None = None,
+    ) -> Trace | list[Trace]:
+        """Return what one pass sees: nothing runs until something is asked of the trace.
+
+        A list of documents runs as one padded batch and comes back as a list of unpadded traces.
+        """
+        several = not isinstance(document, str | Encoding)
+        documents: Sequence[Document] = document if several else [document]  # type: ignore[assignment,list-item]
+        encodings = [self._encoded(one) for one in documents]
+        shared = Pass(self.network, encodings, [Request(target, quantity, position)] * len(encodings))
+        traces = [Trace(shared, index) for index in range(len(encodings))]
+        return traces if several else traces[0]
+
+    @overload
+    def explain(
+        self,
+        document: Document,
+        method: str | None = None,
+        target: TargetLike = None,
+        *,
+        methods: None = None,
+        **options: Any,
+    ) -> Explanation: ...
+
+    @overload
+    def explain(
+        self,
+        document: Document,
+        method: None = None,
+        target: TargetLike = None,
+        *,
+        methods: Sequence[str],
+        **options: Any,
+    ) -> dict[str, Explanation]: ...
+
+    @overload
+    def explain(
+        self, document: Sequence[Document], method: str | None = None, target: TargetLike = None, **options: Any
+    ) -> list[Any]: ...
+
+    def explain(
+        self,
+        document: Document | Sequence[Document],
+        method: str | None = None,
+        target: TargetLike = None,
+        *,
+        methods: Sequence[str] | None = None,
+        quantity: str = "logit",
+        position: int | None = None,
+        pair: str | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Explanation | dict[str, Explanation] | list[Any]:
+        """Explain a prediction by one method (attcat by default) or by several that share one pass.
+
+        document: a text, an encoding, or a list of them (then a list comes back, run in batches of similar length).
+        target: the predicted class by default; a class number, a label, or a pair of them for a contrast.
+        quantity: "logit", "probability" or "log_probability". Further options belong to the method; with `methods`,
+        options of one of them are given as a dictionary under its name: `rollout={"fusion": "max"}`.
+        """
+        chosen = self._chosen(method, methods, options)
+        request = Request(target, quantity, position)
+        if isinstance(document, str | Encoding):
+            found = self._explain_batch([self._encoded(document, pair)], chosen, request, progress)[0]
+            return found if methods is not None else next(iter(found.values()))
+        if pair is not None:
+            raise OptionError("pair= goes with one text; for several documents pass encodings made with encode().")
+        encodings = [self._encoded(one) for one in document]
+        results: list[Any] = [None] * len(encodings)
+        for batch in batches_by_length([len(one) for one in encodings], BATCH_TOKENS):
+            explained = self._explain_batch([encodings[i] for i in batch], chosen, request, progress)
+            for index, found in zip(batch, explained, strict=True):
+                results[index] = found if methods is not None else next(iter(found.values()))
+        return results
+
+    def _chosen(
+        self, method: str | None, methods: Sequence[str] | None, options: Mapping[str, Any]
+    ) -> dict[Method, dict[str, Any]]:
+        """Return the methods asked for with their settled options, before anything runs."""
+        if methods is None:
+            entry = METHODS.get(method or DEFAULT_METHOD)
+            return {entry: entry.settle(options)}
+        if method is not None:
+            raise OptionError("Give either method= or methods=, not both.")
+        if isinstance(methods, str) or not methods:
+            raise OptionError(
+                "methods= takes a list with at least one name, for example methods=['attcat', 'rollout']."
+            )
+        for name, own in options.items():
+            if name not in methods or not isinstance(own, Mapping):
+                raise OptionError(
+                    f"With methods=, options are given by method, for example {methods[0]}={{...}}; "
+                    f"'{name}' does not fit."
+                )
+        entries = [METHODS.get(name) for name in dict.fromkeys(methods)]
+        return {entry: entry.settle(options.get(entry.name, {})) for entry in entries}
+
+    def _explain_batch(
+        self,
+        encodings: Sequence[Encoding],
+        chosen: dict[Method, dict[str, Any]],
+        request: Request,
+        progress: Progress | None,
+    ) -> list[dict[str, Explanation]]:
+        shared = Pass(self.network, encodings, [request] * len(encodings))
+        shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
+        found: list[dict[str, Explanation]] = []
+        for index in range(len(encodings)):
+            trace = Trace(shared, index)
+            by_method = {}
+            for step, (entry, options) in enumerate(chosen.items()):
+                if progress is not None:
+                    progress(entry.name, step, len(chosen))
+                    trace.progress = partial(progress, entry.name)
+                by_method[entry.name] = self._explanation(trace, entry, options, entry(trace, **options))
+            found.append(by_method)
+        return found
+
+    def _explanation(
+        self, trace: Trace, entry: Method, options: dict[str, Any], attribution: Attribution
+    ) -> Explanation:
+        encoding = trace.encoding
+        mass = float(np.abs(attribution.scores).sum())
+        checks: dict[str, Any] = {
+            "special_share": float(np.abs(attribution.scores[encoding.special]).sum()) / mass if mass else 0.0,
+            "untrained": self.network.untrained,
+            "dropped_tokens": encoding.dropped,
+            **attribution.checks,
+        }
+        return Explanation(
+            method=entry.name,
+            scores=attribution.scores,
+            encoding=encoding,
+            target=trace.target,
+            prediction=trace.prediction,
+            layers=attribution.layers,
+            checks=checks,
+            options=options,
+            provenance=self.provenance(),
+            extras=dict(attribution.extras),
+            signed=entry.signed,
+        )
+
+    def provenance(self) -> dict[str, str]:
+        """What produced a result: model, fingerprint of its weights, versions."""
+        return {
+            "model": self.name,
+            "model_type": str(self.network.config.model_type),
+            "weights": self.network.weights_hash,
+            "dtype": str(self.network.dtype).removeprefix("torch."),
+            "sightline": version("sightline"),
+            "torch": torch.__version__,
+            "transformers": version("transformers"),
+            "python": platform.python_version(),
+        }
+
+    def _encoded(self, document: Document, pair: str | None = None) -> Encoding:
+        if isinstance(document, Encoding):
+            if pair is not None:
+                raise OptionError("pair= goes with a text; an encoding already holds its pair.")
+            return document
+        return self.encode(document, pair)
+
+    def _special_names(self) -> dict[int, str]:
+        """Ids that count as specials where no tokenizer says them, with their names."""
+        config = self.network.config
+        size = int(config.vocab_size)
+        names = {index: name for index, name in self.network.family.special_ids if index < size}
+        for role in ("pad", "bos", "eos", "cls", "sep"):
+            index = getattr(config, f"{role}_token_id", None)
+            if isinstance(index, int) and 0 <= index < size:
+                names.setdefault(index, f"[{role.upper()}]")
+        return names
+
+    def _global_positions(self, global_tokens: Iterable[int]) -> tuple[int, ...]:
+        if not self.network.banded:
+            raise OptionError(
+                "Global tokens exist only in Longformer models; "
+                f"this one is of type '{self.network.config.model_type}'."
+            )
+        return tuple(sorted({int(position) for position in global_tokens}))

@@ -1,0 +1,8 @@
+"""Models: loading, families, tasks and targets, and the observable network."""
+
+from sightline.models.loading import load_network
+from sightline.models.network import Network
+from sightline.models.recording import Recorder
+from sightline.models.target import Prediction, Target, TargetLike
+
+__all__ = ["Network", "Prediction", "Recorder", "Target", "TargetLike", "load_network"]

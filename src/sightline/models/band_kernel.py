@@ -1,0 +1,269 @@
+"""Exact window + global attention on the band, in blocks, with a hand-written backward.
+
+Longformer (Beltagy et al. 2020, arXiv:2004.05150): token i attends to the keys {j: |i-j| ≤ w} and to the global tokens;
+a global token attends to every token, with projections of its own. Masked tokens are nobody's key.
+
+For a block of rows [s, t) the keys are the G global tokens followed by the tokens [s-w, t+w) of the document:
+
+    A = softmax(q·kᵀ/√e  at allowed keys, -∞ elsewhere),    o = A·v
+
+so that one block costs two ordinary matrix products and no array larger than (H, t-s, G+t-s+2w) exists. The backward
+pass makes the blocks of A once more instead of keeping them: with δ_i = ⟨∂o_i, o_i⟩ and S the scores,
+
+    ∂v = Aᵀ·∂o,    ∂S = A ⊙ (∂o·vᵀ - δ),    ∂q = ∂S·k/√e,    ∂k = ∂Sᵀ·q/√e.
+
+Shapes: T rows of all documents laid end to end, n tokens of one document, H heads, e width of a head, d = H·e, G global
+tokens, w the one-sided window. Slots are those of `BandedAttention`: G global keys first, then slot G+c of row i is key
+i-w+c.
+
+Cost: O(n·(G+2w+block)·d) time; memory of q, k, v and o only, forward and backward.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows [start, stop) of a document and the window keys [first, last) they may attend to."""
+
+    start: int
+    stop: int
+    first: int
+    last: int
+    excluded: Tensor
+    """(rows, G+keys) bool: keys a row may not attend to."""
+    bias: Tensor
+    """(rows, G+keys): -∞ where excluded, 0 elsewhere."""
+    blank: Tensor | None
+    """(rows, 1) bool: rows without window attention (global or masked tokens); None when there are none."""
+
+
+@dataclass(frozen=True)
+class BandPlan:
+    """Who attends to whom in one document, cut into blocks. Layers of one window share it."""
+
+    tokens: int
+    window: int
+    """One-sided: a token sees `window` tokens on each side."""
+    global_tokens: Tensor
+    """(G,) positions, ascending."""
+    masked: Tensor
+    """(n,) bool: tokens that are nobody's key and whose own attention output is zero."""
+    blocks: tuple[Block, ...]
+
+    @staticmethod
+    def make(
+        global_tokens: Tensor, masked: Tensor, window: int, dtype: torch.dtype, block_rows: int | None = None
+    ) -> BandPlan:
+        """Cut a document of `len(masked)` tokens into blocks of rows; interior blocks share one mask."""
+        tokens, device = len(masked), masked.device
+        rows = block_rows or suitable_block_rows(window)
+        is_global = torch.zeros_like(masked)
+        is_global[global_tokens] = True
+        blank = masked | is_global
+        blanks = blank.tolist()
+        shared: dict[tuple[int, int, int], tuple[Tensor, Tensor]] = {}
+        blocks = []
+        for start in range(0, tokens, rows):
+            stop = min(start + rows, tokens)
+            first, last = max(0, start - window), min(tokens, stop + window)
+            shape = (stop - start, start - first, last - stop)
+            plain = not any(blanks[first:last])
+            if plain and shape in shared:
+                excluded, bias = shared[shape]
+            else:
+                row = torch.arange(start, stop, device=device)[:, None]
+                key = torch.arange(first, last, device=device)
+                outside = ((row - key).abs() > window) | blank[first:last]
+                # A row without window attention still gets one key, itself, so that its softmax is finite; its output
+                # is set to zero afterwards.
+                outside &= ~((row == key) & blank[first:last])
+                excluded = nn.functional.pad(outside, (len(global_tokens), 0), value=False)
+                bias = torch.zeros(excluded.shape, dtype=dtype, device=device).masked_fill(excluded, -math.inf)
+                if plain:
+                    shared[shape] = excluded, bias
+            own = blank[start:stop, None] if any(blanks[start:stop]) else None
+            blocks.append(Block(start, stop, first, last, excluded, bias, own))
+        return BandPlan(tokens, window, global_tokens, masked, tuple(blocks))
+
+
+def suitable_block_rows(window: int) -> int:
+    """Rows of a block: few, so that little outside the band is computed, but enough for efficient matrix products."""
+    return min(128, max(32, window // 2))
+
+
+def window_attention(query: Tensor, key: Tensor, value: Tensor, plans: Sequence[BandPlan]) -> Tensor:
+    """Σ_j A_ij v_j of every row with window attention, zero for global and masked tokens: (T, H, e).
+
+    query (unscaled), key, value: (T, H, e), documents end to end as in `plans`.
+    """
+    return cast(Tensor, _WindowAttention.apply(query, key, value, tuple(plans)))  # type: ignore[no-untyped-call]
+
+
+class _WindowAttention(torch.autograd.Function):
+    """Blocks of A are made in the forward pass, dropped, and made again in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, plans: tuple[BandPlan, ...]) -> Tensor:
+        output = torch.empty_like(query, memory_format=torch.contiguous_format)
+        for plan, (q, k, v, o) in _documents(plans, query, key, value, output):
+            global_values = v[:, plan.global_tokens]
+            for block, weights in _block_weights(q, k, plan):
+                rows = torch.bmm(weights, _keys(v, global_values, block))
+                o[:, block.start : block.stop] = _blanked(rows, block)
+        ctx.save_for_backward(query, key, value, output)
+        ctx.plans = plans
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        query, key, value, output = ctx.saved_tensors
+        gradients = [torch.zeros_like(t, memory_format=torch.contiguous_format) for t in (query, key, value)]
+        scale = 1 / math.sqrt(query.shape[-1])
+        for plan, document in _documents(ctx.plans, query, key, value, output, output_gradient, *gradients):
+            q, k, v, o, do, dq, dk, dv = document
+            G, tokens = len(plan.global_tokens), plan.global_tokens
+            global_keys, global_values = k[:, tokens], v[:, tokens]
+            for block, weights in _block_weights(q, k, plan):
+                rows, keys = slice(block.start, block.stop), slice(block.first, block.last)
+                do_rows = _blanked(do[:, rows], block)
+                dv_keys = torch.bmm(weights.transpose(1, 2), do_rows)
+                scores = torch.bmm(do_rows, _keys(v, global_values, block).transpose(1, 2))
+                scores.sub_((do_rows * o[:, rows]).sum(-1, keepdim=True)).mul_(weights)
+                dq[:, rows] = torch.bmm(scores, _keys(k, global_keys, block)).mul_(scale)
+                dk_keys = torch.bmm(scores.transpose(1, 2), q[:, rows] * scale)
+                dk[:, keys] += dk_keys[:, G:]
+                dv[:, keys] += dv_keys[:, G:]
+                if G:
+                    dk.index_add_(1, tokens, dk_keys[:, :G])
+                    dv.index_add_(1, tokens, dv_keys[:, :G])
+        return gradients[0], gradients[1], gradients[2], None
+
+
+def plain_window_attention(
+    query: Tensor, key: Tensor, value: Tensor, plan: BandPlan
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The same for one document (n, H, e) by ordinary operations; also returns the blocks of A, on the autograd path.
+
+    For code that replaces the backward rules of `matmul`, `softmax` and the like while the network runs.
+    Keeps A: O(n·(G+2w+block)·H) memory.
+    """
+    q, k, v = (t.transpose(0, 1) for t in (query / math.sqrt(query.shape[-1]), key, value))
+    global_keys, global_values = k[:, plan.global_tokens], v[:, plan.global_tokens]
+    outputs, blocks = [], []
+    for block in plan.blocks:
+        scores = torch.matmul(q[:, block.start : block.stop], _keys(k, global_keys, block).transpose(1, 2))
+        weights = torch.softmax(scores.masked_fill(block.excluded, -math.inf), dim=-1)
+        weights = _blanked(weights, block)
+        outputs.append(torch.matmul(weights, _keys(v, global_values, block)))
+        blocks.append(weights)
+    return torch.cat(outputs, dim=1).transpose(0, 1), tuple(blocks)
+
+
+def window_weights(query: Tensor, key: Tensor, plan: BandPlan) -> Tensor:
+    """The attention weights of one document in slots, (H, n, G+2w+1), from unscaled query and key (n, H, e)."""
+    q, k = query.transpose(0, 1), key.transpose(0, 1)
+    return in_slots((weights for _, weights in _block_weights(q, k, plan)), plan, query)
+
+
+def window_weight_gradient(output_gradient: Tensor, value: Tensor, plan: BandPlan) -> Tensor:
+    """∂A^h_ij = ⟨∂o^h_i, v^h_j⟩ at allowed keys, in slots (H, n, G+2w+1); output_gradient and value (n, H, e)."""
+    do, v = output_gradient.transpose(0, 1), value.transpose(0, 1)
+    global_values = v[:, plan.global_tokens]
+    products = (
+        torch.bmm(
+            _blanked(do[:, block.start : block.stop], block), _keys(v, global_values, block).transpose(1, 2)
+        ).masked_fill_(block.excluded, 0)
+        for block in plan.blocks
+    )
+    return in_slots(products, plan, value)
+
+
+def in_slots(blocks: Iterable[Tensor], plan: BandPlan, like: Tensor) -> Tensor:
+    """Lay blocks (H, rows, G+keys) out in slots (H, n, G+2w+1), zero where no weight is.
+
+    `like` (n, H, e) gives heads, dtype and device.
+    """
+    G, width = len(plan.global_tokens), 2 * plan.window + 1
+    slots = like.new_empty(like.shape[1], plan.tokens, G + width)
+    for block, values in zip(plan.blocks, blocks, strict=True):
+        rows = slice(block.start, block.stop)
+        allowed = _blanked(values.masked_fill(block.excluded, 0), block)
+        slots[:, rows, :G] = allowed[:, :, :G]
+        # With the keys start-w … stop+w-1 as columns, slot c of row i is column i+c: one strided view reads them all.
+        before = block.first - (block.start - plan.window)
+        after = (block.stop + plan.window) - block.last
+        aligned = nn.functional.pad(allowed[:, :, G:], (before, after))
+        heads, count, columns = aligned.shape
+        slots[:, rows, G:] = aligned.as_strided((heads, count, width), (count * columns, columns + 1, 1))
+    return slots
+
+
+def global_products(rows: Tensor, weight: Tensor, bias: Tensor, hidden: Tensor) -> Tensor:
+    """⟨r^h_g, W^h·x_j + b^h⟩ for rows r (G, H, e), weight (d, d), bias (d,) and hidden x (n, d): (H, G, n).
+
+    For few rows ⟨r, W·x_j⟩ = ⟨Wᵀ·r, x_j⟩ saves the projection of all n tokens. With r = q/√e and the projection of the
+    keys these are the scores of global attention; with r = ∂o and that of the values, the gradient of its weights.
+    """
+    G, H, e = rows.shape
+    r = rows.transpose(0, 1)
+    if e < G:
+        projected = nn.functional.linear(hidden, weight, bias).view(-1, H, e)
+        return torch.matmul(r, projected.permute(1, 2, 0))
+    folded = torch.matmul(r, weight.view(H, e, -1)).view(H * G, hidden.shape[1])
+    # The bias adds one number to a whole row: softmax cannot see it, but parameter gradients stay complete.
+    constant = torch.matmul(r, bias.view(H, e, 1))
+    return torch.matmul(folded, hidden.T).view(H, G, len(hidden)) + constant
+
+
+def global_output(weights: Tensor, weight: Tensor, bias: Tensor, hidden: Tensor) -> Tensor:
+    """Σ_j A^h_gj (W^h·x_j + b^h) for weights A (H, G, n) whose rows sum to 1: (G, H, e).
+
+    For few rows the sum over tokens is taken before the projection.
+    """
+    H, G, n = weights.shape
+    e = len(bias) // H
+    if e < G:
+        projected = nn.functional.linear(hidden, weight, bias).view(n, H, e)
+        return torch.matmul(weights, projected.transpose(0, 1)).transpose(0, 1)
+    mixed = torch.matmul(weights.reshape(H * G, n), hidden).view(H, G, hidden.shape[1])
+    output = torch.matmul(mixed, weight.view(H, e, -1).transpose(1, 2)) + bias.view(H, 1, e)
+    return output.transpose(0, 1)
+
+
+def _documents(plans: Sequence[BandPlan], *packed: Tensor) -> Iterator[tuple[BandPlan, list[Tensor]]]:
+    """The plan of every document and its rows of every packed tensor, heads first: (H, n, e) views."""
+    start = 0
+    for plan in plans:
+        yield plan, [tensor[start : start + plan.tokens].transpose(0, 1) for tensor in packed]
+        start += plan.tokens
+
+
+def _block_weights(query: Tensor, key: Tensor, plan: BandPlan) -> Iterator[tuple[Block, Tensor]]:
+    """A of every block, (H, rows, G+keys), from unscaled query and key (H, n, e)."""
+    scale = 1 / math.sqrt(query.shape[-1])
+    global_keys = key[:, plan.global_tokens]
+    for block in plan.blocks:
+        scores = torch.bmm(query[:, block.start : block.stop] * scale, _keys(key, global_keys, block).transpose(1, 2))
+        yield block, torch.softmax(scores.add_(block.bias), dim=-1)
+
+
+def _keys(heads: Tensor, global_rows: Tensor, block: Block) -> Tensor:
+    """Rows of the global tokens, then those of the window of a block: (H, G+keys, e)."""
+    rows = heads[:, block.first : block.last]
+    return torch.cat((global_rows, rows), dim=1) if global_rows.shape[1] else rows
+
+
+def _blanked(rows: Tensor, block: Block) -> Tensor:
+    """Zero at rows without window attention."""
+    return rows if block.blank is None else rows.masked_fill(block.blank, 0)

@@ -1,0 +1,133 @@
+"""Facts about model families: where their layers are, and the names of the parts of one layer.
+
+Adding a family that uses transformers' attention interface is one entry here (and one row in the tests). Paths are
+relative to the base model (`layers`) or to one layer (all others).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from sightline.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where the parts are that methods need, and how the layers are wired."""
+
+    model_type: str
+    layers: Callable[[nn.Module, Any], list[nn.Module]]
+    """(base model, config) -> the layer modules in the order they run (the same module may appear more than once)."""
+    query: str
+    key: str
+    value: str
+    attention_output: str
+    """The output projection W_O."""
+    attention_norm: str
+    """Post-LN: the LayerNorm after attention and residual. Pre-LN: the one before attention."""
+    output_norm: str
+    """Post-LN: the LayerNorm after the feed-forward block. Pre-LN: the one before it."""
+    pre_norm: bool = False
+    positions_after_padding: bool = False
+    """Position ids start at pad_token_id + 1, as in RoBERTa."""
+    special_ids: tuple[tuple[int, str], ...] = ()
+    """Ids and names of the specials when no tokenizer says them (as in the vocabularies of the first releases)."""
+
+
+def _at(*path: str) -> Callable[[nn.Module, Any], list[nn.Module]]:
+    def layers(base: nn.Module, config: Any) -> list[nn.Module]:
+        module = base
+        for name in path:
+            module = getattr(module, name)
+        assert isinstance(module, nn.ModuleList)
+        return list(module)
+
+    return layers
+
+
+def _albert_layers(base: nn.Module, config: Any) -> list[nn.Module]:
+    """ALBERT runs few modules many times: groups are spread evenly over the layers, each with inner layers."""
+    groups: Any = base.encoder.albert_layer_groups  # type: ignore[union-attr]
+    per_group = config.num_hidden_layers / config.num_hidden_groups
+    return [inner for i in range(config.num_hidden_layers) for inner in groups[int(i / per_group)].albert_layers]
+
+
+_BERT_SPECIALS = ((0, "[PAD]"), (101, "[CLS]"), (102, "[SEP]"))
+_ROBERTA_SPECIALS = ((0, "<s>"), (1, "<pad>"), (2, "</s>"))
+
+
+def _bert_like(model_type: str, **facts: Any) -> Family:
+    return Family(
+        model_type=model_type,
+        layers=_at("encoder", "layer"),
+        query="attention.self.query",
+        key="attention.self.key",
+        value="attention.self.value",
+        attention_output="attention.output.dense",
+        attention_norm="attention.output.LayerNorm",
+        output_norm="output.LayerNorm",
+        **facts,
+    )
+
+
+FAMILIES: dict[str, Family] = {
+    family.model_type: family
+    for family in (
+        _bert_like("bert", special_ids=_BERT_SPECIALS),
+        _bert_like("electra", special_ids=_BERT_SPECIALS),
+        _bert_like("roberta", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS),
+        _bert_like("xlm-roberta", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS),
+        _bert_like("camembert", positions_after_padding=True, special_ids=((5, "<s>"), (1, "<pad>"), (6, "</s>"))),
+        # Does not use the attention interface: models/longformer.py swaps its encoder for an observable one.
+        _bert_like("longformer", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS),
+        Family(
+            model_type="distilbert",
+            layers=_at("transformer", "layer"),
+            query="attention.q_lin",
+            key="attention.k_lin",
+            value="attention.v_lin",
+            attention_output="attention.out_lin",
+            attention_norm="sa_layer_norm",
+            output_norm="output_layer_norm",
+            special_ids=_BERT_SPECIALS,
+        ),
+        Family(
+            model_type="albert",
+            layers=_albert_layers,
+            query="attention.query",
+            key="attention.key",
+            value="attention.value",
+            attention_output="attention.dense",
+            attention_norm="attention.LayerNorm",
+            output_norm="full_layer_layer_norm",
+            special_ids=((0, "<pad>"), (2, "[CLS]"), (3, "[SEP]")),
+        ),
+        Family(
+            model_type="modernbert",
+            layers=_at("layers"),
+            # One matrix makes query, key and value, in this order.
+            query="attn.Wqkv",
+            key="attn.Wqkv",
+            value="attn.Wqkv",
+            attention_output="attn.Wo",
+            attention_norm="attn_norm",
+            output_norm="mlp_norm",
+            pre_norm=True,
+            special_ids=((50283, "[PAD]"), (50281, "[CLS]"), (50282, "[SEP]")),
+        ),
+    )
+}
+
+
+def family_of(model_type: str) -> Family:
+    """Return the facts of a family or say which ones are known."""
+    try:
+        return FAMILIES[model_type]
+    except KeyError:
+        raise UnsupportedError(
+            f"Models of type '{model_type}' are not supported. Supported: {', '.join(sorted(FAMILIES))}."
+        ) from None

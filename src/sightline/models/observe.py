@@ -1,0 +1,96 @@
+"""One attention function for every family that uses transformers' attention interface.
+
+While a recorder is active it computes A = softmax(q kᵀ·scale + mask) in the open and keeps A, v and the output; else it
+hands over to the library's fused kernel. Logits are the same either way up to single-precision rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface
+from transformers.masking_utils import AttentionMaskInterface, eager_mask
+
+from sightline.attention import Attention, DenseAttention
+from sightline.models.recording import active_recorder
+
+OBSERVING = "sightline"
+"""The name under which the observing function is registered with transformers."""
+
+
+@dataclass
+class DenseRecord:
+    """Attention of one layer for a padded batch: weights (B, H, N, N), value (B, H, N, e), output (B, N, H, e)."""
+
+    weight_batch: Tensor
+    value_batch: Tensor
+    output: Tensor
+    mask: Tensor | None
+    lengths: tuple[int, ...]
+    layout: None = None
+
+    def weights(self, document: int) -> Attention:
+        """A of one document, (H, n, n), with the pairs that a sliding or causal mask allows."""
+        n = self.lengths[document]
+        return DenseAttention(self.weight_batch[document, :, :n, :n].detach(), allowed=self._allowed(document))
+
+    def gradient(self, document: int, output_gradient: Tensor) -> Attention:
+        """∂y/∂A^h_ij = ⟨∂y/∂o^h_i, v^h_j⟩ from ∂y/∂o (n, H, e) or (n, H·e); zero where the mask forbids a weight."""
+        values = self.values(document).transpose(0, 1)
+        gradient = output_gradient.reshape(values.shape[1], values.shape[0], -1).transpose(0, 1)
+        allowed = self._allowed(document)
+        products = gradient @ values.transpose(1, 2)
+        return DenseAttention(products if allowed is None else products * allowed, allowed=allowed)
+
+    def values(self, document: int) -> Tensor:
+        """v (n, H, e)."""
+        return self.value_batch[document, :, : self.lengths[document]].detach().transpose(0, 1)
+
+    def _allowed(self, document: int) -> Tensor | None:
+        """Which pairs the mask leaves open, or None when it leaves all of them."""
+        if self.mask is None:
+            return None
+        n = self.lengths[document]
+        mask = self.mask[document if self.mask.shape[0] > 1 else 0, 0, :n, :n]
+        allowed = mask if mask.dtype == torch.bool else mask == 0
+        return None if bool(allowed.all()) else allowed
+
+
+def observing_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Attend as the library does, and show it to the active recorder. Shapes: q, k, v (B, H, N, e)."""
+    recorder = active_recorder()
+    observed = recorder is not None and recorder.attention
+    # The fused kernel's exponential has single precision at best: double precision is computed in the open.
+    if not observed and query.dtype != torch.float64:
+        fused: Any = AttentionInterface()["sdpa"]
+        kwargs.pop("is_causal", None)
+        output, _ = fused(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False, **kwargs
+        )
+        return output, None
+    scores = torch.matmul(query, key.transpose(2, 3)) * (scaling if scaling is not None else query.shape[-1] ** -0.5)
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    weights = nn.functional.softmax(scores, dim=-1)
+    output = torch.matmul(weights, value).transpose(1, 2).contiguous()
+    if recorder is not None and recorder.attention:
+        recorder.layers.append(DenseRecord(weights, value, output, attention_mask, recorder.lengths))
+    return output, weights
+
+
+def register() -> None:
+    """Make the observing function and its mask known to transformers (idempotent)."""
+    AttentionInterface.register(OBSERVING, observing_attention)
+    AttentionMaskInterface.register(OBSERVING, eager_mask)

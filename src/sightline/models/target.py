@@ -1,0 +1,102 @@
+"""What is explained: one number of the model's output, and what the model predicted.
+
+y = logit of class c by default; a contrast y_a − y_b, a probability or a log-probability by option.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import OptionError, TargetError
+from sightline.registry import suggestion
+
+Quantity = Literal["logit", "probability", "log_probability"]
+TargetLike: TypeAlias = "int | str | tuple[int | str, int | str] | Target | None"
+
+
+@dataclass(frozen=True)
+class Target:
+    """One number of the output: class `index` (minus class `contrast`), at token `position` where a head reads tokens.
+
+    For question answering `span` holds the first and last token of the answer and y is the sum of the start score of
+    the first and the end score of the last.
+    """
+
+    index: int | None
+    label: str
+    contrast: int | None = None
+    contrast_label: str | None = None
+    quantity: Quantity = "logit"
+    position: int | None = None
+    span: tuple[int, int] | None = None
+
+    def description(self) -> str:
+        """Return a phrase such as "logit of 'positive' minus 'negative'"."""
+        name = self.quantity.replace("_", " ")
+        phrase = f"{name} of '{self.label}'"
+        if self.contrast_label is not None:
+            phrase += f" minus '{self.contrast_label}'"
+        if self.position is not None:
+            phrase += f" at token {self.position}"
+        return phrase
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for saving."""
+        return {**self.__dict__, "span": list(self.span) if self.span is not None else None}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Target:
+        """Rebuild a target from `to_dict`."""
+        span = values.get("span")
+        return cls(**{**values, "span": tuple(span) if span is not None else None})
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model said.
+
+    `labels`, `logits` and `probabilities` run over the classes; for masked language models over the 50 likeliest
+    tokens, where `index` is the id of the first of them; for question answering they hold the answer alone.
+    """
+
+    index: int
+    label: str
+    probability: float
+    labels: tuple[str, ...]
+    logits: NDArray[np.floating[Any]]
+    probabilities: NDArray[np.floating[Any]]
+
+
+def check_quantity(quantity: str) -> Quantity:
+    """Return `quantity` if it is one of the three known ones."""
+    if quantity not in get_args(Quantity):
+        raise OptionError(f"There is no target quantity '{quantity}'. Choose one of: {', '.join(get_args(Quantity))}.")
+    return quantity  # type: ignore[return-value]
+
+
+def class_index(wanted: int | str, labels: tuple[str, ...], *, closed: bool = True) -> int:
+    """Return the class a user means by a number, a number in quotes, or a label in any case.
+
+    `closed` says that `labels` are all there is (classes); else they are a vocabulary and ranges are said shortly.
+    """
+    if isinstance(wanted, bool) or not isinstance(wanted, int | str | np.integer):
+        raise TargetError(f"A target is a class number or a label, not {wanted!r}.")
+    if isinstance(wanted, str):
+        exact = [i for i, label in enumerate(labels) if label == wanted]
+        folded = [i for i, label in enumerate(labels) if label.casefold() == wanted.casefold()]
+        if exact or folded:
+            return (exact or folded)[0]
+        try:
+            wanted = int(wanted)
+        except ValueError:
+            known = f" The model's labels: {', '.join(labels)}." if closed else ""
+            hint = suggestion(str(wanted), list(labels))
+            raise TargetError(f"There is no label '{wanted}'.{hint}{known}") from None
+    if not 0 <= wanted < len(labels):
+        noun = "class" if len(labels) == 1 else "classes"
+        raise TargetError(f"Class {wanted} asked for, the model has {len(labels)} {noun} (0-{len(labels) - 1}).")
+    return int(wanted)

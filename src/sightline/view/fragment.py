@@ -1,0 +1,72 @@
+"""The notebook's view: a fragment of HTML without script, every string escaped, colours that suit light and dark."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from sightline.view import colours
+from sightline.view.sentences import check_sentences, notices, number, prediction_sentence
+from sightline.view.units import display_units, segment_texts
+
+if TYPE_CHECKING:
+    from sightline.explanation import Explanation
+
+LISTED = 8
+
+
+def render_fragment(explanation: Explanation) -> str:
+    """Return prediction, checks, top words and the coloured text, to be put anywhere in a page."""
+    said = [prediction_sentence(explanation), f"{explanation.method}, {explanation.target.description()}."]
+    parts = [
+        '<div style="max-width:48rem;line-height:1.7">',
+        f'<p style="margin:.3em 0"><b>{html.escape(said[0])}</b> {html.escape(said[1])}</p>',
+        *(f'<p style="margin:.3em 0"><b>{html.escape(notice)}</b></p>' for notice in notices(explanation)),
+        *_top_words(explanation),
+        f'<div style="max-height:32rem;overflow:auto;white-space:pre-wrap">{_coloured_text(explanation)}</div>',
+        f'<p style="margin:.3em 0;opacity:.75">{html.escape(" ".join(check_sentences(explanation.checks)))}</p>',
+        "</div>",
+    ]
+    return "".join(parts)
+
+
+def _top_words(explanation: Explanation) -> list[str]:
+    sides = (("for", "For"), ("against", "Against")) if explanation.signed else (("any", "Strongest"),)
+    lines = []
+    for sign, title in sides:
+        words = explanation.top(LISTED, sign=sign, merge=True)  # type: ignore[arg-type]
+        if words:
+            listed = ", ".join(f"{html.escape(word.text)} {number(word.score)}" for word in words)
+            lines.append(f'<p style="margin:.3em 0">{title}: {listed}</p>')
+    return lines
+
+
+def _coloured_text(explanation: Explanation) -> str:
+    """Each segment with its words on a tint; half-transparent, so that it works on any theme's background."""
+    units = display_units(explanation, "word")
+    scores = [sum(float(explanation.scores[i]) for i in unit.tokens) for unit in units]
+    levels = colours.levels(scores)
+    blocks = []
+    for segment, text in enumerate(segment_texts(explanation)):
+        at, pieces = 0, []
+        for unit, score, level in zip(units, scores, levels, strict=True):
+            if unit.segment != segment:
+                continue
+            word = html.escape(text[unit.start : unit.end])
+            pieces.append(html.escape(text[at : unit.start]))
+            if level:
+                pieces.append(
+                    f'<span style="background:{_tint(explanation, int(level))}" title="{number(score)}">{word}</span>'
+                )
+            else:
+                pieces.append(word)
+            at = unit.end
+        pieces.append(html.escape(text[at:]))
+        blocks.append(f'<div dir="auto">{"".join(pieces)}</div>')
+    return "<hr>".join(blocks)
+
+
+def _tint(explanation: Explanation, level: int) -> str:
+    hue: colours.Hue = "plain" if not explanation.signed else "for" if level > 0 else "against"
+    red, green, blue = (int(colours.FULL["light"][hue][i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{0.75 * abs(level) / colours.LEVELS:.2f})"

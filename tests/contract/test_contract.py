@@ -1,0 +1,111 @@
+"""What every method promises on every family: a method or family added to its registry is tested here by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+
+import numpy as np
+import pytest
+
+from sightline.methods import METHODS
+from tests.tiny_models import FAMILIES, tiny_ids, tiny_model
+
+QUICK = {
+    "integrated_gradients": {"steps": 5},
+}
+"""Options that keep slow methods short; the promises do not depend on them."""
+TOKENS = 9
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def model(request):
+    return tiny_model(request.param)
+
+
+@pytest.fixture(params=METHODS.names())
+def method(request):
+    return METHODS.get(request.param)
+
+
+def explain(model, method, document, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.explain(document, method.name, **QUICK.get(method.name, {}), **options)
+
+
+def document(model, n=TOKENS, seed=0):
+    return model.encode(ids=tiny_ids(model.network.config.model_type, n, seed))
+
+
+def hook_count(model) -> int:
+    return sum(
+        len(module._forward_hooks) + len(module._forward_pre_hooks) + len(module._backward_hooks)
+        for module in model.network.module.modules()
+    )
+
+
+def test_scores_are_finite_and_aligned_with_the_tokens(model, method):
+    encoding = document(model)
+    explanation = explain(model, method, encoding)
+    assert explanation.scores.shape == (len(encoding),) == (len(explanation.tokens),)
+    assert np.isfinite(explanation.scores).all()
+    if explanation.layers is not None:
+        assert explanation.layers.shape[1] == len(encoding)
+        assert np.isfinite(explanation.layers).all()
+    if not method.signed:
+        assert (explanation.scores >= 0).all()
+
+
+def test_the_same_input_gives_the_same_scores_bit_for_bit(model, method):
+    encoding = document(model)
+    np.testing.assert_array_equal(explain(model, method, encoding).scores, explain(model, method, encoding).scores)
+
+
+def test_a_batch_gives_what_single_documents_give(model, method):
+    encodings = [document(model, n, seed=n) for n in (TOKENS, TOKENS - 2)]
+    for encoding, found in zip(encodings, explain(model, method, encodings), strict=True):
+        np.testing.assert_allclose(found.scores, explain(model, method, encoding).scores, rtol=1e-5, atol=1e-9)
+
+
+def test_the_target_is_respected(model, method):
+    encoding = document(model)
+    first, second = (explain(model, method, encoding, target=c) for c in (0, 1))
+    assert (first.target.index, second.target.index) == (0, 1)
+    assert np.allclose(first.scores, second.scores) != method.class_specific
+
+
+def test_the_model_is_left_as_it_was(model, method):
+    weights, hooks = type(model.network).weights_hash.func(model.network), hook_count(model)
+    explain(model, method, document(model))
+    assert type(model.network).weights_hash.func(model.network) == weights
+    assert hook_count(model) == hooks
+    assert all(parameter.grad is None for parameter in model.network.module.parameters())
+
+
+def test_hooks_are_removed_after_an_exception(model, method, monkeypatch):
+    hooks = hook_count(model)
+
+    def fail(*_args, **_kwargs):
+        raise RuntimeError("broken on purpose")
+
+    # The head runs after all hooks have been placed.
+    monkeypatch.setattr(type(model.network.module), "forward", fail)
+    with contextlib.suppress(RuntimeError):
+        explain(model, method, document(model))
+    assert hook_count(model) == hooks
+
+
+def test_one_token_is_enough(model, method):
+    encoding = model.encode(ids=tiny_ids(model.network.config.model_type, 1))
+    explanation = explain(model, method, encoding)
+    assert explanation.scores.shape == (1,)
+    assert np.isfinite(explanation.scores).all()
+
+
+def test_an_explanation_survives_saving(model, method, tmp_path):
+    explanation = explain(model, method, document(model))
+    explanation.save(tmp_path / "explanation.json")
+    loaded = type(explanation).load(tmp_path / "explanation.json")
+    np.testing.assert_array_equal(loaded.scores, explanation.scores)
+    assert loaded.checks == explanation.checks

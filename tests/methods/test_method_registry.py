@@ -1,0 +1,67 @@
+"""Methods are found by name, described, and refuse options that do not fit, before the model runs."""
+
+from __future__ import annotations
+
+import pytest
+
+import sightline as sl
+from sightline.errors import OptionError
+from tests.tiny_models import tiny_ids, tiny_model
+
+SPINE = {
+    "raw_attention",
+    "received_attention",
+    "rollout",
+    "gradient",
+    "input_x_gradient",
+    "integrated_gradients",
+    "grads",
+    "attgrads",
+    "attention_gradcam",
+    "cat",
+    "attcat",
+    "occlusion",
+    "random",
+}
+
+
+def test_every_method_says_what_it_is():
+    methods = sl.list_methods()
+    assert {method.name for method in methods} >= SPINE
+    for method in methods:
+        for text in (method.summary, method.citation, method.formula, method.cost, method.use, method.avoid):
+            assert text.strip()
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("atcat", {}, "no method called 'atcat'. Did you mean 'attcat'"),
+        ("rollout", {"fuson": "max"}, "no option 'fuson'. Did you mean 'fusion'"),
+        ("rollout", {"fusion": "median"}, "must be one of 'mean', 'max', 'min', not 'median'"),
+        ("rollout", {"layer": 14}, r"Layer 14 asked for, the model has 3 \(0-2\)"),
+        ("rollout", {"head": 4}, r"Head 4 asked for, the model has 4 \(0-3\)"),
+        ("rollout", {"residual": 1}, "must be true or false, not 1"),
+        ("rollout", {"head_weights": [[1.0]]}, r"\(layers, heads\) = \(3, 4\)"),
+        ("random", {"seed": 1.5}, "must be a whole number, not 1.5"),
+        ("gradient", {"layer": 1}, "Its options: none"),
+    ],
+)
+def test_a_wrong_name_or_option_is_said_in_one_sentence(method, options, message):
+    model = tiny_model()
+    with pytest.raises(OptionError, match=message):
+        model.explain(model.encode(ids=tiny_ids()), method, **options)
+
+
+def test_options_of_several_methods_are_given_by_name():
+    model = tiny_model()
+    encoding = model.encode(ids=tiny_ids())
+    found = model.explain(encoding, methods=["rollout", "attcat"], rollout={"fusion": "max"})
+    assert found["rollout"].options["fusion"] == "max"
+    assert found["attcat"].options == {"hidden": "input", "attention": "column", "aggregate": "sum"}
+    with pytest.raises(OptionError, match="options are given by method"):
+        model.explain(encoding, methods=["rollout"], fusion="max")
+    with pytest.raises(OptionError, match="not both"):
+        model.explain(encoding, "rollout", methods=["attcat"])
+    with pytest.raises(OptionError, match="at least one name"):
+        model.explain(encoding, methods=[])

@@ -1,0 +1,136 @@
+"""Chance levels and bootstrap intervals: exact expectations, enumeration, coverage, determinism."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from sightline.errors import InputError, OptionError
+from sightline.metrics import SightlineWarning, average_overlap, bootstrap_interval, chance_level, kendall, rbo
+from sightline.metrics import chance as chance_module
+
+
+@pytest.fixture
+def pair():
+    generator = np.random.default_rng(1)
+    return generator.standard_normal(60), generator.standard_normal(60)
+
+
+def test_chance_of_kendall_and_spearman_is_zero_with_the_known_spread(pair):
+    n = 60
+    for name, variance in (("kendall", (4 * n + 10) / (9 * n * (n - 1))), ("spearman", 1 / (n - 1))):
+        level = chance_level(name, *pair, permutations=2000)
+        deviation = variance**0.5
+        assert level.mean == pytest.approx(0.0, abs=5 * deviation / 2000**0.5)
+        assert level.low == pytest.approx(-1.96 * deviation, abs=0.2 * deviation)
+        assert level.high == pytest.approx(1.96 * deviation, abs=0.2 * deviation)
+
+
+def test_chance_of_average_overlap_is_about_one_half(pair):
+    level = chance_level("average_overlap", *pair, permutations=2000)
+    assert level.mean == pytest.approx(61 / 120, abs=0.005)
+
+
+def test_chance_of_cosine_is_that_of_the_means(pair):
+    a, b = np.abs(pair[0]), np.abs(pair[1])
+    expected = 60 * a.mean() * b.mean() / (np.linalg.norm(a) * np.linalg.norm(b))
+    assert chance_level("cosine", a, b, permutations=2000).mean == pytest.approx(expected, abs=0.01)
+
+
+def test_chance_approaches_the_mean_over_all_permutations():
+    a, b = np.array([3.0, 1.0, 2.0, 5.0, 1.0]), np.array([1.0, 0.0, 0.0, 4.0, 2.0])
+    every = [rbo(a, np.array(order), p=0.7) for order in itertools.permutations(b)]
+    level = chance_level("rbo", a, b, p=0.7, permutations=20000)
+    assert level.mean == pytest.approx(np.mean(every), abs=0.005)
+    assert level.low == pytest.approx(np.quantile(every, 0.025), abs=1e-9)
+
+
+def test_a_function_and_a_name_give_the_same_level(pair):
+    by_name = chance_level("rbo", *pair, permutations=50)
+    by_function = chance_level(rbo, *pair, p=0.9, permutations=50)
+    in_a_loop = chance_level(lambda a, b: rbo(a, b, p=0.9), *pair, permutations=50)
+    assert by_name == by_function
+    assert (by_name.mean, by_name.low, by_name.high) == pytest.approx((in_a_loop.mean, in_a_loop.low, in_a_loop.high))
+
+
+def test_the_same_seed_gives_the_same_level_and_another_seed_another(pair):
+    first, again = (chance_level("kendall", *pair, seed=4, permutations=40) for _ in range(2))
+    assert first == again
+    assert first != chance_level("kendall", *pair, seed=5, permutations=40)
+
+
+def test_the_level_does_not_depend_on_the_size_of_the_blocks(pair, monkeypatch):
+    whole = chance_level("average_overlap", *pair, permutations=50)
+    monkeypatch.setattr(chance_module, "BLOCK_ENTRIES", 7 * 60)
+    assert chance_level("average_overlap", *pair, permutations=50) == whole
+
+
+def test_unrelated_scores_lie_within_the_level_and_related_ones_above(pair):
+    a, unrelated = pair
+    related = a + 0.3 * unrelated
+    assert kendall(a, unrelated) in chance_level("kendall", a, unrelated)
+    assert kendall(a, related) > chance_level("kendall", a, related).high
+
+
+def test_chance_under_a_filter_moves_scores_among_the_kept_tokens_only(pair):
+    a, b = np.abs(pair[0]), np.abs(pair[1])
+    keep = np.arange(60) % 2 == 0
+    dropped = chance_level("kendall", a, b, keep=keep, permutations=500)
+    assert dropped == chance_level("kendall", a[keep], b[keep], permutations=500)
+    # With zeroed tokens the level shows the agreement that the masking makes by itself.
+    zeroed = chance_level("kendall", a, b, keep=keep, mask_mode="zero", permutations=500)
+    assert zeroed.mean == pytest.approx(2 / 3, abs=0.02)
+
+
+def test_constant_scores_have_a_finite_level():
+    level = chance_level("kendall", np.ones(5), np.arange(5.0), permutations=10)
+    assert (level.mean, level.low, level.high) == (0.0, 0.0, 0.0)
+
+
+def test_a_level_is_refused_for_other_kinds_of_metrics_and_impossible_numbers(pair):
+    with pytest.raises(OptionError, match="dispersion"):
+        chance_level("entropy", *pair)
+    with pytest.raises(OptionError, match="permutations"):
+        chance_level("kendall", *pair, permutations=0)
+    with pytest.raises(OptionError, match="level"):
+        chance_level("kendall", *pair, level=1.0)
+    with pytest.raises(OptionError, match="kendall"):
+        chance_level("kendal", *pair)
+
+
+def test_bootstrap_of_three_documents_is_the_enumeration_of_all_draws():
+    values = np.array([0.0, 1.0, 5.0])
+    every = [np.mean(draw) for draw in itertools.product(values, repeat=3)]
+    interval = bootstrap_interval(values, resamples=50000, level=0.8)
+    assert interval.mean == 2.0
+    assert interval.low == pytest.approx(np.quantile(every, 0.1, method="inverted_cdf"), abs=1e-9)
+    assert interval.high == pytest.approx(np.quantile(every, 0.9, method="inverted_cdf"), abs=1e-9)
+
+
+def test_bootstrap_covers_the_true_mean_about_as_often_as_it_says():
+    generator = np.random.default_rng(0)
+    samples = generator.exponential(1.0, (300, 60))
+    covered = np.mean([1.0 in bootstrap_interval(sample, resamples=400, seed=i) for i, sample in enumerate(samples)])
+    assert 0.88 <= covered <= 0.98
+
+
+def test_bootstrap_is_deterministic_and_independent_of_blocks(monkeypatch):
+    values = np.random.default_rng(0).standard_normal(30)
+    whole = bootstrap_interval(values, seed=3, resamples=100)
+    assert bootstrap_interval(values, seed=3, resamples=100) == whole
+    assert bootstrap_interval(values, seed=4, resamples=100) != whole
+    monkeypatch.setattr(chance_module, "BLOCK_ENTRIES", 7 * 30)
+    assert bootstrap_interval(values, seed=3, resamples=100) == whole
+
+
+def test_bootstrap_of_one_document_warns_and_of_none_is_refused():
+    with pytest.warns(SightlineWarning, match="one document"):
+        interval = bootstrap_interval([0.25])
+    assert (interval.mean, interval.low, interval.high) == (0.25, 0.25, 0.25)
+    with pytest.raises(InputError, match="empty"):
+        bootstrap_interval([])
+
+
+def test_statistics_that_are_not_registered_have_a_chance_level(pair):
+    level = chance_level(lambda a, b: average_overlap(a, b, depth=6), *pair, permutations=500)
+    assert level.mean == pytest.approx(7 / 120, abs=0.01)

@@ -1,0 +1,112 @@
+"""Plausibility against human rationales: set arithmetic, scikit-learn, and ERASER's counting written out."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import auc, average_precision_score, f1_score, precision_recall_curve
+
+from sightline.errors import OptionError
+from sightline.metrics import SightlineWarning, auprc, iou_f1, spans_of, token_f1, top_tokens
+
+# Scores with ties, and a rationale with at least one token.
+documents = st.integers(2, 40).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(-5, 5), min_size=n, max_size=n).map(lambda scores: np.array(scores, dtype=float)),
+        st.lists(st.booleans(), min_size=n, max_size=n).filter(any).map(np.array),
+    )
+)
+
+
+@given(documents, st.integers(1, 45))
+@settings(max_examples=80, deadline=None)
+def test_token_f1_is_that_of_scikit_learn(document, k):
+    scores, gold = document
+    assert token_f1(scores, spans_of(gold), k=k) == pytest.approx(f1_score(gold, top_tokens(scores, k)), abs=1e-12)
+
+
+@given(documents)
+@settings(max_examples=80, deadline=None)
+def test_auprc_is_average_precision_and_its_linear_form_the_trapezoid_area(document):
+    scores, gold = document
+    assert auprc(scores, spans_of(gold)) == pytest.approx(average_precision_score(gold, scores), abs=1e-12)
+    precision, recall, _ = precision_recall_curve(gold, scores)
+    assert auprc(scores, spans_of(gold), interpolation="linear") == pytest.approx(auc(recall, precision), abs=1e-12)
+
+
+def brute_force_iou_f1(scores, gold_spans, k, threshold=0.5):
+    chosen = np.flatnonzero(top_tokens(scores, k))
+    runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
+    found = [set(run.tolist()) for run in runs]
+    gold = [set(range(start, end)) for start, end in gold_spans]
+    hit_found = sum(any(len(f & g) / len(f | g) >= threshold for g in gold) for f in found)
+    hit_gold = sum(any(len(f & g) / len(f | g) >= threshold for f in found) for g in gold)
+    precision, recall = hit_found / len(found), hit_gold / len(gold)
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+@given(documents, st.integers(1, 45), st.sampled_from([0.1, 0.5, 1.0]))
+@settings(max_examples=80, deadline=None)
+def test_iou_f1_counts_matching_spans(document, k, threshold):
+    scores, gold = document
+    spans = spans_of(gold)
+    expected = brute_force_iou_f1(scores, spans, k, threshold)
+    assert iou_f1(scores, spans, k=k, threshold=threshold) == pytest.approx(expected, abs=1e-12)
+
+
+def test_iou_f1_matches_each_of_several_overlapping_spans_by_itself():
+    scores = np.array([0.0, 1.0, 1.0, 1.0, 0.0, 0.0])
+    # The chosen span [1, 4) shares 3 of 5 tokens with [0, 5), all of [1, 4), and 1 of 4 with [3, 5).
+    assert iou_f1(scores, [[0, 5], [1, 4], [3, 5]], k=3) == pytest.approx(2 * 1 * (2 / 3) / (1 + 2 / 3))
+
+
+def test_iou_f1_never_passes_one_when_two_halves_match_one_span():
+    scores = np.array([1.0, 0.0, 1.0])
+    assert iou_f1(scores, [[0, 2], [1, 3]], k=2) == 1.0
+    assert iou_f1(np.array([1.0, 0.0, 1.0, 0.0]), [[0, 2]], k=2) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("metric", [token_f1, auprc, iou_f1])
+def test_a_perfect_ranking_scores_one_and_the_reverse_little(metric):
+    gold = np.array([0, 0, 1, 1, 0, 0, 1, 0, 0, 0], dtype=bool)
+    assert metric(gold + 0.01 * np.arange(10), spans_of(gold)) == 1.0
+    assert metric(-1.0 * gold, spans_of(gold)) < 0.5
+
+
+@pytest.mark.parametrize("metric", [token_f1, auprc])
+def test_tokens_outside_keep_are_neither_chosen_nor_asked_for(metric):
+    generator = np.random.default_rng(0)
+    scores, gold, keep = generator.random(50), generator.random(50) < 0.3, generator.random(50) < 0.7
+    assert metric(scores, spans_of(gold), keep=keep) == metric(scores[keep], spans_of(gold[keep]))
+
+
+def test_iou_f1_keeps_the_places_of_tokens_outside_keep():
+    scores, keep = np.array([9.0, 1.0, 1.0, 0.0]), np.array([False, True, True, True])
+    assert iou_f1(scores, [[1, 3]], keep=keep) == 1.0
+
+
+def test_random_scores_have_an_auprc_near_the_share_of_the_rationale():
+    generator = np.random.default_rng(0)
+    gold = np.arange(2000) % 5 == 0
+    values = [auprc(generator.random(2000), spans_of(gold)) for _ in range(20)]
+    assert np.mean(values) == pytest.approx(0.2, abs=0.01)
+
+
+def test_share_chooses_a_share_of_the_tokens():
+    scores, rationale = np.arange(20.0), [[15, 20]]
+    assert token_f1(scores, rationale, share=0.1) == token_f1(scores, rationale, k=2) == pytest.approx(4 / 7)
+
+
+@pytest.mark.parametrize("metric", [token_f1, auprc, iou_f1])
+def test_an_empty_rationale_gives_zero_and_a_warning(metric):
+    with pytest.warns(SightlineWarning, match="reported as 0"):
+        assert metric([1.0, 2.0], []) == 0.0
+
+
+def test_options_that_contradict_or_do_not_exist_are_refused():
+    with pytest.raises(OptionError, match="give one of them"):
+        token_f1([1.0, 2.0], [[0, 1]], k=1, share=0.5)
+    with pytest.raises(OptionError, match="interpolation"):
+        auprc([1.0, 2.0], [[0, 1]], interpolation="cubic")
+    with pytest.raises(OptionError, match="threshold"):
+        iou_f1([1.0, 2.0], [[0, 1]], threshold=0.0)

@@ -1,0 +1,48 @@
+"""Precision, recall and count at k, by set arithmetic."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline.errors import OptionError
+from sightline.metrics import SightlineWarning, count_at_k, precision_at_k, recall_at_k, spans_of
+
+documents = st.integers(1, 30).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(-3, 3), min_size=n, max_size=n).map(lambda scores: np.array(scores, dtype=float)),
+        st.lists(st.booleans(), min_size=n, max_size=n).filter(any).map(np.array),
+        st.integers(1, 35),
+    )
+)
+
+
+@given(documents)
+@settings(max_examples=80, deadline=None)
+def test_precision_recall_and_count_are_those_of_the_two_sets(document):
+    scores, answer, k = document
+    first = set(sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:k])
+    wanted = set(np.flatnonzero(answer).tolist())
+    spans = spans_of(answer)
+    assert count_at_k(scores, spans, k=k) == len(first & wanted)
+    assert precision_at_k(scores, spans, k=k) == len(first & wanted) / min(k, len(scores))
+    assert recall_at_k(scores, spans, k=k) == len(first & wanted) / len(wanted)
+
+
+def test_kept_tokens_are_a_document_of_their_own():
+    generator = np.random.default_rng(0)
+    scores, answer, keep = generator.random(40), generator.random(40) < 0.2, generator.random(40) < 0.6
+    for metric in (precision_at_k, recall_at_k, count_at_k):
+        alone = metric(scores[keep], spans_of(answer[keep]), k=7)
+        assert metric(scores, spans_of(answer), k=7, keep=keep) == alone
+
+
+def test_an_answer_without_tokens_has_recall_zero_and_a_warning():
+    with pytest.warns(SightlineWarning, match="no token to find"):
+        assert recall_at_k([1.0, 2.0], [], k=1) == 0.0
+    assert precision_at_k([1.0, 2.0], [], k=1) == 0.0
+
+
+def test_k_must_be_at_least_one():
+    with pytest.raises(OptionError, match="at least 1"):
+        precision_at_k([1.0, 2.0], [[0, 1]], k=0)

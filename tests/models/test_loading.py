@@ -1,0 +1,150 @@
+"""Loading from a folder: what is accepted, and what is refused with a sentence."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import sightline as sl
+from sightline.errors import ModelError, OptionError, SightlineError, UnsupportedError, UsageError
+from tests.tiny_models import FAMILIES, tiny_ids, tiny_module
+from tests.tiny_tokenizers import wordpiece
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A model folder with weights and a tokenizer that fit."""
+    tokenizer = wordpiece()
+    tiny_module(vocab_size=len(tokenizer), dtype=torch.float32).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def edit_weights(folder, change):
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_folder_is_enough_for_every_family(family, tmp_path):
+    module = tiny_module(family, dtype=torch.float32)
+    module.save_pretrained(tmp_path)
+    model = sl.load(tmp_path)
+    ids = tiny_ids(family, 9)
+    expected = module(torch.tensor([ids])).logits[0].detach().numpy()
+    np.testing.assert_allclose(model.trace(model.encode(ids=ids)).logits, expected, rtol=1e-5, atol=1e-6)
+    assert model.task == "sequence_classification"
+    assert model.name == tmp_path.name
+
+
+def test_text_goes_in_where_a_tokenizer_is(folder):
+    explanation = sl.load(folder).explain("the cat sat on the mat", method="attcat")
+    assert "cat" in [word.text for word in explanation.words()]
+    assert explanation.provenance["weights"] == sl.load(folder).network.weights_hash
+
+
+def test_half_precision_weights_are_computed_in_single_precision(folder):
+    edit_weights(folder, lambda weights: weights.update({k: v.half() for k, v in weights.items()}))
+    assert sl.load(folder).network.dtype == torch.float32
+    assert sl.load(folder, dtype="float64").network.dtype == torch.float64
+
+
+def test_a_missing_weight_is_refused_and_marked_when_allowed(folder):
+    edit_weights(folder, lambda weights: weights.pop("classifier.weight"))
+    with pytest.raises(ModelError, match=r"1 missing \(for example classifier.weight\)"):
+        sl.load(folder)
+    explanation = sl.load(folder, allow_random=True).explain("the cat sat")
+    assert explanation.checks["untrained"] is True
+
+
+def test_an_unexpected_weight_is_refused(folder):
+    edit_weights(folder, lambda weights: weights.update({"bert.encoder.layer.9.extra": torch.ones(2)}))
+    with pytest.raises(ModelError, match=r"1 unexpected \(for example bert.encoder.layer.9.extra\)"):
+        sl.load(folder)
+
+
+def test_a_weight_of_another_shape_is_refused(folder):
+    edit_weights(folder, lambda weights: weights.update({"classifier.bias": torch.ones(7)}))
+    with pytest.raises(ModelError, match=r"classifier.bias|shape"):
+        sl.load(folder)
+
+
+def test_leftovers_that_cannot_matter_are_accepted(folder):
+    edit_weights(folder, lambda weights: weights.update({"bert.embeddings.position_ids": torch.arange(4)[None]}))
+    assert sl.load(folder).explain("the cat sat").checks["untrained"] is False
+
+
+def test_pickle_is_read_only_with_permission(folder):
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="are a pickle .* --allow-pickle"):
+        sl.load(folder)
+    assert sl.load(folder, allow_pickle=True).explain("the cat sat").scores.any()
+
+
+def test_a_folder_without_weights_needs_permission_to_be_random(folder):
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="has no weights"):
+        sl.load(folder)
+    assert sl.load(folder, allow_random=True).explain("the cat sat").checks["untrained"] is True
+
+
+def test_a_damaged_weights_file_is_one_sentence(folder):
+    (folder / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(ModelError, match="could not be loaded"):
+        sl.load(folder)
+
+
+def test_places_that_are_no_model(tmp_path):
+    with pytest.raises(UsageError, match="There is no model folder"):
+        sl.load(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match=r"has no config.json"):
+        sl.load(tmp_path)
+    (tmp_path / "config.json").write_text("{broken")
+    with pytest.raises(ModelError, match="config of .* could not be read"):
+        sl.load(tmp_path)
+    with pytest.raises(ModelError, match="is a file"):
+        sl.load(tmp_path / "config.json")
+    with pytest.raises(ModelError, match="no model of that name could be fetched"):
+        sl.load("nobody/no-such-model")
+
+
+def test_an_unsupported_family_or_head_is_named(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
+    with pytest.raises(UnsupportedError, match="found: BertModel"):
+        sl.load(folder)
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "gpt2"}))
+    with pytest.raises(SightlineError, match="'gpt2' are not supported"):
+        sl.load(folder)
+
+
+def test_a_tokenizer_with_more_words_than_the_model_is_refused(folder):
+    tiny_module(vocab_size=20, dtype=torch.float32).save_pretrained(folder)
+    with pytest.raises(ModelError, match="does not fit the model"):
+        sl.load(folder)
+
+
+def test_without_tokenizer_text_is_refused_and_ids_are_taken(tmp_path):
+    tiny_module(dtype=torch.float32).save_pretrained(tmp_path)
+    model = sl.load(tmp_path)
+    with pytest.raises(ModelError, match="has no tokenizer"):
+        model.explain("the cat sat")
+    assert model.explain(model.encode(ids=tiny_ids())).scores.shape == (11,)
+
+
+def test_number_types_and_implementations_are_checked(folder):
+    with pytest.raises(OptionError, match="no number type 'int8'"):
+        sl.load(folder, dtype="int8")
+    with pytest.raises(OptionError, match="no attention implementation 'flash'"):
+        sl.load(folder, attention="flash")
+
+
+def test_global_tokens_belong_to_longformer(folder):
+    with pytest.raises(OptionError, match="Global tokens exist only in Longformer"):
+        sl.load(folder).encode("the cat sat", global_tokens=[0])

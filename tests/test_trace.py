@@ -1,0 +1,126 @@
+"""One pass serves all methods, and nothing runs before it is needed."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+from sightline.methods import METHODS
+from tests.tiny_models import FAMILIES, tiny_ids, tiny_model
+
+TEN_METHODS = [
+    "raw_attention",
+    "received_attention",
+    "rollout",
+    "gradient",
+    "input_x_gradient",
+    "grads",
+    "attgrads",
+    "attention_gradcam",
+    "cat",
+    "attcat",
+]
+
+
+class PassCounter:
+    """Counts real forward calls of the module and real calls of autograd."""
+
+    def __init__(self, model, monkeypatch):
+        self.forwards = self.backwards = 0
+        model.network.module.register_forward_pre_hook(self._forward)
+        autograd = torch.autograd.grad
+
+        def counted(*args, **kwargs):
+            self.backwards += 1
+            return autograd(*args, **kwargs)
+
+        monkeypatch.setattr(torch.autograd, "grad", counted)
+
+    def _forward(self, *_):
+        self.forwards += 1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ten_methods_cost_one_forward_and_one_backward(family, monkeypatch):
+    model = tiny_model(family)
+    counter = PassCounter(model, monkeypatch)
+    explanations = model.explain(model.encode(ids=tiny_ids(family, 12)), methods=TEN_METHODS)
+    assert len(explanations) == 10
+    assert (counter.forwards, counter.backwards) == (1, 1)
+
+
+def test_methods_without_gradients_cost_no_backward(monkeypatch):
+    model = tiny_model()
+    counter = PassCounter(model, monkeypatch)
+    model.explain(model.encode(ids=tiny_ids()), methods=["rollout", "raw_attention", "random"])
+    assert (counter.forwards, counter.backwards) == (1, 0)
+
+
+def test_a_batch_of_documents_shares_one_forward_and_one_backward(monkeypatch):
+    model = tiny_model("longformer")
+    counter = PassCounter(model, monkeypatch)
+    encodings = [model.encode(ids=tiny_ids("longformer", n)) for n in (12, 10, 11)]
+    assert len(model.explain(encodings, methods=TEN_METHODS)) == 3
+    assert (counter.forwards, counter.backwards) == (1, 1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_pass_gives_what_many_passes_give(family):
+    model = tiny_model(family)
+    encoding = model.encode(ids=tiny_ids(family, 12))
+    together = model.explain(encoding, methods=TEN_METHODS)
+    for name in TEN_METHODS:
+        np.testing.assert_allclose(together[name].scores, model.explain(encoding, name).scores, atol=1e-10)
+
+
+def test_nothing_runs_until_something_is_asked():
+    model = tiny_model()
+    trace = model.trace(model.encode(ids=tiny_ids()))
+    assert model.network.forward_passes == 0
+    assert trace.logits.shape == (3,)
+    assert model.network.forward_passes == 1
+
+
+def test_another_target_shares_the_forward():
+    model = tiny_model()
+    trace = model.trace(model.encode(ids=tiny_ids()), target=0)
+    trace.require("attentions", "gradients", "inputs")
+    others = [trace.with_target(c) for c in range(3)]
+    scores = [METHODS.get("attcat")(other).scores for other in others]
+    assert model.network.forward_passes == 1
+    for c, found in enumerate(scores):
+        np.testing.assert_allclose(found, model.explain(trace.encoding, "attcat", target=c).scores, atol=1e-12)
+
+
+def test_what_was_not_foreseen_is_fetched_by_another_pass():
+    model = tiny_model("longformer")
+    trace = model.trace(model.encode(ids=tiny_ids("longformer")), target=1)
+    before = trace.logits
+    assert len(trace.hidden_states) == trace.layers + 1
+    assert trace.embedding_gradient.shape[0] == trace.tokens
+    np.testing.assert_allclose(trace.logits, before, atol=1e-12)
+
+
+def test_operators_beyond_the_cache_are_made_again(monkeypatch):
+    monkeypatch.setattr("sightline.trace.CACHED_BYTES", 1)
+    model = tiny_model()
+    trace = model.trace(model.encode(ids=tiny_ids()))
+    first = trace.attentions[0].dense()
+    assert trace.attentions[2].tokens == trace.tokens
+    np.testing.assert_array_equal(trace.attentions[0].dense(), first)
+    with pytest.raises(IndexError, match=r"Layer 3 asked for, the model has 3 \(0-2\)"):
+        trace.attentions[3]
+
+
+def test_an_explanation_keeps_no_graph_alive():
+    model = tiny_model()
+    trace = model.trace(model.encode(ids=tiny_ids()))
+    METHODS.get("attcat")(trace)
+    recorder = weakref.ref(trace._pass.recorder)
+    del trace
+    gc.collect()
+    assert recorder() is None

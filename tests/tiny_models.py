@@ -1,0 +1,81 @@
+"""Every family as a tiny random model, built in milliseconds: 3 layers, 4 heads, 32 wide, 128 tokens.
+
+Biases and LayerNorm gains are random too: with the usual zeros and ones many mistakes cancel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
+
+from sightline.model import Model, load
+
+VOCABULARY = 128
+SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
+FAMILY_FACTS: dict[str, dict[str, Any]] = {
+    "bert": {},
+    "distilbert": {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 64},
+    "roberta": {"pad_token_id": 1},
+    "xlm-roberta": {"pad_token_id": 1},
+    "camembert": {"pad_token_id": 1},
+    "electra": {"embedding_size": 16},
+    "albert": {"embedding_size": 16, "num_hidden_groups": 1},
+    "modernbert": {
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "cls_token_id": 1,
+        "eos_token_id": 2,
+        "sep_token_id": 2,
+        "local_attention": 4,
+        "global_attn_every_n_layers": 2,
+    },
+    "longformer": {"pad_token_id": 1, "attention_window": 8},
+}
+FAMILIES = tuple(FAMILY_FACTS)
+DENSE_FAMILIES = tuple(family for family in FAMILIES if family != "longformer")
+FIRST_AND_LAST = {
+    "roberta": (0, 2),
+    "xlm-roberta": (0, 2),
+    "longformer": (0, 2),
+    "camembert": (5, 6),
+    "albert": (2, 3),
+    "modernbert": (1, 2),
+}
+"""Ids of the marks around a document, where they are not BERT's 101 and 102."""
+
+
+def tiny_module(
+    family: str = "bert",
+    *,
+    auto: Any = AutoModelForSequenceClassification,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    **facts: Any,
+) -> PreTrainedModel:
+    """Return a random transformers model of one family, in evaluation mode."""
+    sizes = {} if family == "distilbert" else SIZES
+    common = {"vocab_size": VOCABULARY, "max_position_embeddings": 130, "num_labels": 3}
+    config = AutoConfig.for_model(family, **{**common, **sizes, **FAMILY_FACTS[family], **facts})
+    generator = torch.Generator().manual_seed(seed)
+    module = auto.from_config(config, attn_implementation="eager")
+    with torch.no_grad():
+        for name, parameter in sorted(module.named_parameters()):
+            noise = torch.randn(parameter.shape, generator=generator)
+            is_gain = parameter.ndim == 1 and name.endswith("weight")
+            parameter.copy_(1 + 0.3 * noise if is_gain else 0.25 * noise)
+    return module.to(dtype).eval()
+
+
+def tiny_model(family: str = "bert", *, attention: Any = "banded", **options: Any) -> Model:
+    """Return the same, loaded; it has no tokenizer: use ids from `tiny_ids`."""
+    return load(tiny_module(family, **options), attention=attention)
+
+
+def tiny_ids(family: str = "bert", n: int = 11, seed: int = 0) -> list[int]:
+    """Return ids of a document of n tokens with the family's marks around it."""
+    first, last = FIRST_AND_LAST.get(family, (101, 102))
+    generator = torch.Generator().manual_seed(seed)
+    body = torch.randint(10, 100, (max(0, n - 2),), generator=generator).tolist()
+    return [first, *body, last][:n]
