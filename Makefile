@@ -2,6 +2,7 @@
 PYTHON ?= python3.11
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+BENCHMARKS := attention rollout longformer methods alti flow similarity integrated_gradients occlusion
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint types contract check bench docs builtin clean
@@ -40,7 +41,10 @@ contract: install ## Check that every room imports only from rooms to its left
 check: lint types contract test ## Everything CI checks
 
 bench: install ## Run all benchmarks, quickly
-	for name in attention rollout longformer methods; do $(BIN)/python -m benchmarks.$$name --quick; done
+	for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name --quick || exit 1; done
+
+docs: install ## Write the generated pages of docs/
+	$(BIN)/python -m tools.docs
 
 builtin: install ## Rebuild corpus, vocabulary, model and card of the built-in model (needs the package registry)
 	$(BIN)/python -m tools.builtin_model --seed 0

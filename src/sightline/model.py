@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -22,8 +23,9 @@ from sightline.methods import METHODS, Attribution, Method
 from sightline.models import Network, TargetLike, load_network
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.loading import AttentionKind
+from sightline.passes import Pass, Request
 from sightline.text import Encoding, check_known, encode_ids, encode_text
-from sightline.trace import Pass, Request, Trace
+from sightline.trace import Trace
 
 DEFAULT_METHOD = "attcat"
 Document = str | Encoding
@@ -159,7 +161,7 @@ class Model:
         documents: Sequence[Document] = document if several else [document]  # type: ignore[assignment,list-item]
         encodings = [self._encoded(one) for one in documents]
         shared = Pass(self.network, encodings, [Request(target, quantity, position)] * len(encodings))
-        traces = [Trace(shared, index) for index in range(len(encodings))]
+        traces = [self._traced(shared, index) for index in range(len(encodings))]
         return traces if several else traces[0]
 
     @overload
@@ -196,7 +198,7 @@ class Model:
         target: TargetLike = None,
         *,
         methods: Sequence[str] | None = None,
-        quantity: str = "logit",
+        quantity: str | None = None,
         position: int | None = None,
         pair: str | None = None,
         progress: Progress | None = None,
@@ -206,11 +208,12 @@ class Model:
 
         document: a text, an encoding, or a list of them (then a list comes back, run in batches of similar length).
         target: the predicted class by default; a class number, a label, or a pair of them for a contrast.
-        quantity: "logit", "probability" or "log_probability". Further options belong to the method; with `methods`,
-        options of one of them are given as a dictionary under its name: `rollout={"fusion": "max"}`.
+        quantity: "logit", "probability", "log_probability" or "margin"; by default the logit, for methods that change
+        the input the probability. Further options belong to the method; with `methods`, options of one of them are
+        given as a dictionary under its name: `rollout={"fusion": "max"}`.
         """
-        chosen = self._chosen(method, methods, options)
-        request = Request(target, quantity, position)
+        chosen = self._chosen(method, methods, options, quantity)
+        request = Request(target, quantity or "logit", position)
         if isinstance(document, str | Encoding):
             found = self._explain_batch([self._encoded(document, pair)], chosen, request, progress)[0]
             return found if methods is not None else next(iter(found.values()))
@@ -225,12 +228,12 @@ class Model:
         return results
 
     def _chosen(
-        self, method: str | None, methods: Sequence[str] | None, options: Mapping[str, Any]
+        self, method: str | None, methods: Sequence[str] | None, options: Mapping[str, Any], quantity: str | None
     ) -> dict[Method, dict[str, Any]]:
         """Return the methods asked for with their settled options, before anything runs."""
         if methods is None:
             entry = METHODS.get(method or DEFAULT_METHOD)
-            return {entry: entry.settle(options)}
+            return {entry: self._settled(entry, options, quantity)}
         if method is not None:
             raise OptionError("Give either method= or methods=, not both.")
         if isinstance(methods, str) or not methods:
@@ -244,7 +247,12 @@ class Model:
                     f"'{name}' does not fit."
                 )
         entries = [METHODS.get(name) for name in dict.fromkeys(methods)]
-        return {entry: entry.settle(options.get(entry.name, {})) for entry in entries}
+        return {entry: self._settled(entry, options.get(entry.name, {}), quantity) for entry in entries}
+
+    def _settled(self, entry: Method, options: Mapping[str, Any], quantity: str | None) -> dict[str, Any]:
+        """Return a method's options, with the quantity asked for where the method has one of its own."""
+        own = {"quantity": quantity} if quantity is not None and "quantity" in entry.options else {}
+        return entry.settle({**own, **options})
 
     def _explain_batch(
         self,
@@ -257,7 +265,7 @@ class Model:
         shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
         found: list[dict[str, Explanation]] = []
         for index in range(len(encodings)):
-            trace = Trace(shared, index)
+            trace = self._traced(shared, index)
             by_method = {}
             for step, (entry, options) in enumerate(chosen.items()):
                 if progress is not None:
@@ -266,6 +274,11 @@ class Model:
                 by_method[entry.name] = self._explanation(trace, entry, options, entry(trace, **options))
             found.append(by_method)
         return found
+
+    def _traced(self, shared: Pass, document: int) -> Trace:
+        trace = Trace(shared, document)
+        trace.reader = self.encode
+        return trace
 
     def _explanation(
         self, trace: Trace, entry: Method, options: dict[str, Any], attribution: Attribution
@@ -282,7 +295,7 @@ class Model:
             method=entry.name,
             scores=attribution.scores,
             encoding=encoding,
-            target=trace.target,
+            target=replace(trace.target, quantity=options.get("quantity", trace.target.quantity)),
             prediction=trace.prediction,
             layers=attribution.layers,
             checks=checks,

@@ -1,8 +1,6 @@
 """Trace: what one pass over one document saw, shared by all methods.
 
-Everything is lazy. Methods declare what they need, `Pass.require` is told the union before anything runs, and one
-forward (and, if someone needs gradients, one backward a target) serves them all. What was not foreseen is fetched by
-another pass rather than refused.
+Everything is lazy: nothing runs before something is asked for, and what a pass has shown is kept (`passes`).
 
 Shapes: n tokens, L layers, H heads, d width. Arrays are numpy; nothing here is padded.
 """
@@ -10,10 +8,10 @@ Shapes: n tokens, L layers, H heads, d width. Arrays are numpy; nothing here is 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import overload
 
 import numpy as np
 import torch
@@ -22,116 +20,30 @@ from torch import Tensor
 
 from sightline.attention import Attention
 from sightline.models import Network, Prediction, Recorder, Target, TargetLike
-from sightline.models.batching import BATCH_TOKENS
+from sightline.models.network import Place
+from sightline.models.recording import Summary
 from sightline.models.target import check_quantity
+from sightline.passes import Array, BackwardRules, Gradients, Need, Pass, Relevance, as_array
 from sightline.text import Encoding
-
-Array = NDArray[np.floating[Any]]
-Need = Literal[
-    "attentions", "attention_gradients", "inputs", "hidden_states", "gradients", "hidden_gradients", "probes"
-]
-"""What a method may ask for. "inputs" are x^0 … x^{L-1}, "hidden_states" also x^L for all tokens; "probes" are calls of
-the model with changed inputs, which no single pass can share."""
 
 CACHED_BYTES = 300_000_000
 """Attention operators kept at once; more are made again on demand, which costs about 1/20 of a forward pass a sweep."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """What the user wants explained, before the model has run."""
+class BlockParts:
+    """The attention block of one layer besides its weights; torch tensors, all without padding."""
 
-    target: TargetLike = None
-    quantity: str = "logit"
-    position: int | None = None
-
-
-@dataclass(frozen=True)
-class Gradients:
-    """∂y/∂· of one backward pass, as batch tensors in the recorder's layout."""
-
-    embeddings: Tensor
-    hidden: list[Tensor]
-    outputs: list[Tensor]
-
-
-class Pass:
-    """One forward of a padded batch, and its backward passes; shared by the traces of its documents."""
-
-    def __init__(self, network: Network, encodings: Sequence[Encoding], requests: Sequence[Request]) -> None:
-        self.network = network
-        self.encodings = list(encodings)
-        self.requests = list(requests)
-        self.keep_graph = False
-        self._attention = self._gradient = self._all_rows = False
-        self._recorder: Recorder | None = None
-        self._logits: list[Tensor] = []
-        self._graph_alive = False
-        self._gradients: dict[tuple[int, Target] | None, Gradients] = {}
-
-    def require(self, *needs: Need) -> None:
-        """Say what will be asked for; a pass that has already shown less is forgotten and runs again when asked."""
-        wanted = set(needs)
-        attention = self._attention or bool(wanted & {"attentions", "attention_gradients"})
-        gradient = self._gradient or bool(wanted & {"attention_gradients", "gradients", "hidden_gradients"})
-        all_rows = self._all_rows or bool(wanted & {"hidden_states", "hidden_gradients"})
-        if (attention, gradient, all_rows) != (self._attention, self._gradient, self._all_rows):
-            self._attention, self._gradient, self._all_rows = attention, gradient, all_rows
-            self._forget()
-
-    @property
-    def recorder(self) -> Recorder:
-        """What the forward pass recorded (running it if need be)."""
-        if self._recorder is None:
-            recorder = Recorder(attention=self._attention, readout_only=not self._all_rows)
-            self._logits = self.network.run(self.encodings, recorder, gradient=self._gradient)
-            self._recorder = recorder
-            self._graph_alive = self._gradient
-        return self._recorder
-
-    def logits(self, document: int) -> Tensor:
-        """Logits of one document, still on the autograd path if gradients were required."""
-        assert self.recorder is not None
-        return self._logits[document]
-
-    def target(self, document: int) -> Target:
-        """Return the target of one document's own request."""
-        request = self.requests[document]
-        return self.network.task.resolve(
-            self.logits(document).detach(), self.encodings[document], request.target, request.quantity, request.position
-        )
-
-    def gradients(self, document: int, target: Target) -> Gradients:
-        """∂y/∂· for one document; documents of a batch that ask for their own targets share one backward."""
-        self.require("gradients")
-        shared = target == self.target(document)
-        key = None if shared else (document, target)
-        if key not in self._gradients:
-            if not self._graph_alive:
-                self._recorder = None
-            self._gradients[key] = self._backward(range(len(self.encodings)) if shared else [document], target)
-        return self._gradients[key]
-
-    def _backward(self, documents: Sequence[int], target: Target) -> Gradients:
-        recorder = self.recorder
-        assert recorder.embeddings is not None
-        alone = len(documents) == 1
-        value = torch.stack(
-            [self.network.task.value(self._logits[d], target if alone else self.target(d)) for d in documents]
-        ).sum()
-        outputs = [record.output for record in recorder.layers]
-        found = self.network.backward(
-            value, [recorder.embeddings, *recorder.hidden, *outputs], keep_graph=self.keep_graph
-        )
-        self._graph_alive = self.keep_graph
-        hidden = len(recorder.hidden)
-        return Gradients(found[0], found[1 : 1 + hidden], found[1 + hidden :])
-
-    def _forget(self) -> None:
-        self._recorder = None
-        self._logits = []
-        self._gradients = {}
-        self._graph_alive = False
+    inputs: Tensor
+    """x (n, d)."""
+    values: Tensor
+    """v (n, H, e), bias included."""
+    global_values: Tensor | None
+    """The same for the rows of global tokens, where they have a projection of their own."""
+    output: Tensor
+    """y (n, d), residual and (post-LN) LayerNorm included."""
+    second_input: Tensor
+    """What the layer's second LayerNorm received, (n, d)."""
 
 
 class Layers(Sequence[Attention]):
@@ -174,6 +86,8 @@ class Trace:
         self._target = target
         self.progress: Callable[[int, int], None] | None = None
         """Told (done, total) by methods that call the model many times."""
+        self.reader: Callable[[str], Encoding] | None = None
+        """How the model reads another text, for methods that compare with one."""
 
     def __repr__(self) -> str:
         return f"Trace({len(self.encoding)} tokens, {self.layers} layers, {self.heads} heads, {self.network.name!r})"
@@ -213,9 +127,11 @@ class Trace:
         resolved = self.network.task.resolve(self._logits, self.encoding, target, chosen, position)
         self._pass.keep_graph = True
         other = Trace(self._pass, self._document, resolved)
-        other.progress = self.progress
+        other.progress, other.reader = self.progress, self.reader
         # Attention does not depend on the target: share what was made already.
         other.__dict__["attentions"] = self.attentions
+        if "_summaries" in self.__dict__ and np.array_equal(self.readout, other.readout):
+            other.__dict__["_summaries"] = [replace(one, gradient_received=None) for one in self._summaries]
         return other
 
     @property
@@ -230,13 +146,13 @@ class Trace:
     @property
     def logits(self) -> Array:
         """Scores of the classes, (C,)."""
-        return _array(self.network.task.class_logits(self._logits, self.target.position))
+        return as_array(self.network.task.class_logits(self._logits, self.target.position))
 
     @property
     def probabilities(self) -> Array:
         """Probabilities of the classes, (C,)."""
         task = self.network.task
-        return _array(task.probabilities(task.class_logits(self._logits, self.target.position)))
+        return as_array(task.probabilities(task.class_logits(self._logits, self.target.position)))
 
     @property
     def prediction(self) -> Prediction:
@@ -268,26 +184,56 @@ class Trace:
         """∂y/∂A^1 … ∂y/∂A^L as operators."""
 
         def make(layer: int) -> Attention:
-            self.require("attentions", "gradients")
-            gradient = self._gradients().outputs[layer]
-            record = self._pass.recorder.layers[layer]
-            layout = record.layout or self._pass.recorder.layout
-            assert layout is not None
-            return record.gradient(self._document, layout.cut(gradient, self._document))
+            self.require("attention_gradients")
+            gradient = self._output_gradient(layer)
+            return self._pass.recorder.layers[layer].gradient(self._document, gradient)
 
         return Layers(self.layers, make)
 
     @cached_property
+    def _summaries(self) -> list[Summary]:
+        self.require("attentions")
+        readout = torch.from_numpy(self.readout)
+        # Where gradients of attention are wanted as well, one sweep serves both.
+        gradients = [
+            self._output_gradient(layer) if self._pass.attention_gradients else None for layer in range(self.layers)
+        ]
+        return [
+            record.summary(self._document, readout, gradient)
+            for record, gradient in zip(self._pass.recorder.layers, gradients, strict=True)
+        ]
+
+    @property
+    def mean_attentions(self) -> list[Attention]:
+        """Ā^1 … Ā^L: the mean of the heads of every layer."""
+        return [summary.mean for summary in self._summaries]
+
+    @cached_property
     def received(self) -> Array:
         """Attention received by every token, summed over rows, (L, H, n)."""
-        return np.stack([self.attentions[layer].received() for layer in range(self.layers)])
+        return as_array(torch.stack([summary.received for summary in self._summaries]))
+
+    @cached_property
+    def readout_rows(self) -> Array:
+        """Attention of the readout, r · A, (L, H, n)."""
+        return as_array(torch.stack([summary.rows for summary in self._summaries]))
+
+    @cached_property
+    def gradient_received(self) -> Array:
+        """Column sums of A ⊙ relu(∂y/∂A), (L, H, n)."""
+        self.require("attention_gradients")
+        found = [summary.gradient_received for summary in self._summaries]
+        if any(one is None for one in found):
+            self.__dict__.pop("_summaries")
+            found = [summary.gradient_received for summary in self._summaries]
+        return as_array(torch.stack([one for one in found if one is not None]))
 
     @property
     def embeddings(self) -> Array:
         """Word embeddings (n, ·)."""
         embeddings = self._pass.recorder.embeddings
         assert embeddings is not None
-        return _array(embeddings[self._document, : self.tokens])
+        return as_array(embeddings[self._document, : self.tokens])
 
     @property
     def inputs(self) -> tuple[Array, ...]:
@@ -303,7 +249,7 @@ class Trace:
     @property
     def embedding_gradient(self) -> Array:
         """∂y/∂(word embeddings), (n, ·)."""
-        return _array(self._gradients().embeddings[self._document, : self.tokens])
+        return as_array(self._gradients().embeddings[self._document, : self.tokens])
 
     @property
     def input_gradients(self) -> tuple[Array, ...]:
@@ -316,6 +262,24 @@ class Trace:
         self.require("hidden_gradients")
         return tuple(self._cut(gradient) for gradient in self._gradients().hidden)
 
+    def block(self, layer: int) -> BlockParts:
+        """Return what the attention block of one layer was made of."""
+        self.require("blocks")
+        recorder = self._pass.recorder
+        layout, record = recorder.layout, recorder.layers[layer]
+        assert layout is not None
+        return BlockParts(
+            inputs=layout.cut(recorder.hidden[layer], self._document).detach(),
+            values=record.values(self._document),
+            global_values=record.global_values(self._document),
+            output=layout.cut(recorder.block_outputs[layer], self._document),
+            second_input=layout.cut(recorder.second_inputs[layer], self._document),
+        )
+
+    def relevance(self, rules: BackwardRules) -> Relevance:
+        """Return what y hands back to embeddings, layers and attention when `rules` replace the gradients'."""
+        return self._pass.relevance(self._document, self.target, rules)
+
     def probe(self, encodings: Sequence[Encoding]) -> list[Tensor]:
         """Run changed documents, in batches of similar length, and return their logits."""
         return self.network.run_many(encodings, progress=self.progress)
@@ -325,37 +289,33 @@ class Trace:
         target = self.target if quantity is None else _with_quantity(self.target, quantity)
         return float(self.network.task.value(logits, target))
 
-    def values_and_gradients(
-        self, points: Tensor, place: Literal["embeddings", "first_hidden"]
-    ) -> tuple[NDArray[np.float64], Tensor]:
-        """y (B,) and ∂y/∂points (B, n, ·) where `points` stand in for the word embeddings or for x^0."""
-        values: list[float] = []
-        gradients: list[Tensor] = []
-        for chunk in torch.split(points, max(1, BATCH_TOKENS // self.tokens)):
-            leaf = chunk.detach().requires_grad_()
-            given = {"embeddings": None, "first_hidden": None, place: leaf}
-            logits = self.network.run(
-                [self.encoding] * len(leaf),
-                gradient=True,
-                embeddings=given["embeddings"],
-                first_hidden=given["first_hidden"],
-            )
-            found = torch.stack([self.network.task.value(one, self.target) for one in logits])
-            gradients += self.network.backward(found.sum(), [leaf])
-            values += found.detach().double().tolist()
-        return np.array(values), torch.cat(gradients)
+    def values_at(self, points: Mapping[Place, Tensor], recorder: Recorder | None = None) -> Tensor:
+        """y (B,) on the autograd path, where `points` (B, n, ·) stand in for what the model computes there."""
+        count = len(next(iter(points.values())))
+        logits = self.network.run([self.encoding] * count, recorder, gradient=True, given=points)
+        return torch.stack([self.network.task.value(one, self.target) for one in logits])
+
+    def values_and_gradients(self, points: Mapping[Place, Tensor]) -> tuple[NDArray[np.float64], list[Tensor]]:
+        """y (B,) and ∂y/∂points, one (B, n, ·) a place, of one batch: see `values_at`."""
+        leaves = {place: tensor.detach().requires_grad_() for place, tensor in points.items()}
+        values = self.values_at(leaves)
+        gradients = self.network.backward(values.sum(), list(leaves.values()))
+        return values.detach().double().cpu().numpy(), gradients
 
     def _gradients(self) -> Gradients:
         return self._pass.gradients(self._document, self.target)
 
+    def _output_gradient(self, layer: int) -> Tensor:
+        """∂y/∂(attention output before the projection) of one layer, for the rows that were evaluated."""
+        gradient = self._gradients().outputs[layer]
+        layout = self._pass.recorder.layers[layer].layout or self._pass.recorder.layout
+        assert layout is not None
+        return layout.cut(gradient, self._document)
+
     def _cut(self, tensor: Tensor) -> Array:
         layout = self._pass.recorder.layout
         assert layout is not None
-        return _array(layout.cut(tensor, self._document))
-
-
-def _array(tensor: Tensor) -> Array:
-    return tensor.detach().cpu().numpy()
+        return as_array(layout.cut(tensor, self._document))
 
 
 def _with_quantity(target: Target, quantity: str) -> Target:

@@ -63,13 +63,15 @@ def make_band(
 ) -> Band:
     """Random values of one kind in every place that holds a weight, 0 in all others.
 
-    weights: positive, rows sum to 1, as attention; signed: as gradients; ties: few different numbers.
+    weights: positive, rows sum to 1, as attention; signed: as gradients; negative: all below the zeros around them;
+    ties: few different numbers.
     """
     positions = np.array(global_tokens, dtype=np.int64)
     count = len(positions)
     draw = {
         "weights": lambda shape: rng.exponential(size=shape) ** 2,
         "signed": lambda shape: rng.normal(size=shape),
+        "negative": lambda shape: -rng.exponential(size=shape),
         "ties": lambda shape: rng.integers(-1, 2, size=shape) / 4.0,
     }[values]
     local, rows = draw((heads, n, count + 2 * window + 1)), draw((heads, count, n))
@@ -97,6 +99,6 @@ def bands(draw: st.DrawFn, dtype: type = np.float64, largest: int = 100) -> Band
         n=n,
         window=window,
         global_tokens=tuple(global_tokens),
-        values=draw(st.sampled_from(["weights", "signed", "ties"])),
+        values=draw(st.sampled_from(["weights", "signed", "negative", "ties"])),
         dtype=dtype,
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.attention import BandedAttention, DenseAttention, TopK
+from sightline.attention import DenseAttention, TopK
 from tests.attention.bands import Band, bands, make_band
 
 
@@ -58,8 +58,7 @@ def test_full_matrices_give_the_same_as_sorting(dtype: type, seed: int, n: int, 
 
 
 def test_negative_weights_are_not_displaced_by_the_zeros_around_a_band() -> None:
-    band = make_band(np.random.default_rng(0), heads=1, n=12, window=1, global_tokens=())
-    negative = BandedAttention(-band.local, band.global_rows, band.global_tokens)
+    negative = make_band(np.random.default_rng(0), n=12, window=1, global_tokens=(), values="negative").attention
     for top in (negative.top_attended(3), negative.top_attending(3)):
         assert sorted(top.indices[0, 5]) == [4, 5, 6]
         assert (top.values[0, 5] < 0).all()

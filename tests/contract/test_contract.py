@@ -12,7 +12,11 @@ from sightline.methods import METHODS
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model
 
 QUICK = {
+    "gradient_shap": {"samples": 5},
     "integrated_gradients": {"steps": 5},
+    "kernel_shap": {"samples": 20},
+    "layer_conductance": {"steps": 4},
+    "lime": {"samples": 20},
 }
 """Options that keep slow methods short; the promises do not depend on them."""
 TOKENS = 9

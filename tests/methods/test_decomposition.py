@@ -145,8 +145,9 @@ def test_vectors_and_biases_sum_to_the_output(layout, post_norm):
     outputs = []
     for i in range(block.attention.tokens):
         vectors, rest, output = slow_row(block, i)
-        np.testing.assert_allclose(transformed_vectors(block, i), vectors, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(transformed_vectors(block, i).sum(0) + rest, output, rtol=0, atol=1e-12)
+        ours = transformed_vectors(block, i).numpy()
+        np.testing.assert_allclose(ours, vectors, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(ours.sum(0) + rest, output, rtol=0, atol=1e-12)
         outputs.append(output)
     assert reconstruction_error(replace(block, output=torch.tensor(np.stack(outputs)))) < 1e-12
 
@@ -158,14 +159,16 @@ def test_vectors_pass_through_the_second_norm_on_request():
     np.testing.assert_allclose(transformed_vectors(block, 2, second_norm=True), expected, rtol=0, atol=1e-12)
 
 
-def test_a_wrong_description_of_the_block_shows_in_the_reconstruction_error():
+@pytest.mark.parametrize("layout", ["dense", "several global tokens"])
+@pytest.mark.parametrize("row", [3, 5])
+def test_a_wrong_description_of_the_block_shows_in_the_reconstruction_error(layout, row):
+    """Rows 3 and 5 are a global and a local one where there are global tokens."""
     rng = np.random.default_rng(4)
-    block = random_block(rng, dense_attention(rng, 6))
-    right = torch.tensor(np.stack([slow_row(block, i)[2] for i in range(6)]))
+    block = random_block(rng, LAYOUTS[layout](rng))
+    right = torch.tensor(np.stack([slow_row(block, i)[2] for i in range(block.attention.tokens)]))
     assert reconstruction_error(replace(block, output=right, output_bias=None)) > 1e-2
-    one_row_wrong = right.clone()
-    one_row_wrong[3] *= 1.5
-    assert reconstruction_error(replace(block, output=one_row_wrong)) == pytest.approx(1 / 3)
+    right[row] *= 1.5
+    assert reconstruction_error(replace(block, output=right)) == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("measure", ["alti", "alti, p=2", "norm"])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from captum.attr import IntegratedGradients, LayerIntegratedGradients
 
-from sightline.errors import OptionError
+from sightline.errors import ModelError, OptionError
+from sightline.model import load
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
+from tests.tiny_tokenizers import wordpiece
 
 IDS = tiny_ids("bert", 10)
 BASELINE = [IDS[0], *[0] * 8, IDS[-1]]
@@ -104,3 +108,83 @@ def test_options_out_of_range_are_refused(options, message):
     model = tiny_model()
     with pytest.raises(OptionError, match=message):
         model.explain(model.encode(ids=IDS), "integrated_gradients", **options)
+
+
+PAIR_TYPES = [0] * 6 + [1] * 4
+
+
+def separate(model, **options):
+    encoding = replace(model.encode(ids=IDS), type_ids=np.array(PAIR_TYPES))
+    return model.explain(encoding, "integrated_gradients", target=1, embeddings="separate", **options)
+
+
+def test_separate_embeddings_equal_captum_on_the_three_tables():
+    module = tiny_module()
+    tables = module.bert.embeddings
+    ids, positions, types = torch.tensor([IDS]), torch.arange(10)[None], torch.tensor([PAIR_TYPES])
+    # Specials keep word, position and type; the others have those of the first token and type 0.
+    at_start = (torch.tensor([BASELINE]), torch.tensor([[0] * 9 + [9]]), torch.tensor([[0] * 9 + [1]]))
+    method = LayerIntegratedGradients(
+        lambda i, p, t: module(i, position_ids=p, token_type_ids=t).logits,
+        [tables.word_embeddings, tables.position_embeddings, tables.token_type_embeddings],
+    )
+    expected = method.attribute((ids, positions, types), baselines=at_start, target=1, n_steps=7)
+    found = separate(tiny_model(), steps=7)
+    assert list(found.extras) == ["word", "position", "type"]
+    for part, theirs in zip(found.extras.values(), expected, strict=True):
+        # Captum's step sizes are in single precision.
+        np.testing.assert_allclose(part, theirs[0].sum(-1).detach().numpy(), rtol=1e-6, atol=1e-12)
+        assert np.abs(part).max() > 1e-3
+    np.testing.assert_allclose(found.scores, sum(found.extras.values()), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("family", "parts"), [("distilbert", ["word", "position"]), ("modernbert", ["word"]), ("longformer", None)]
+)
+def test_families_give_the_embeddings_they_have_and_these_add_up(family, parts):
+    model = tiny_model(family)
+    encoding = model.encode(ids=tiny_ids(family, 8))
+    found = model.explain(encoding, "integrated_gradients", embeddings="separate", tolerance=5e-3, max_evaluations=513)
+    assert list(found.extras) == (parts or ["word", "position", "type"])
+    assert found.checks["converged"]
+    np.testing.assert_allclose(found.scores, sum(found.extras.values()), atol=1e-12)
+    assert found.scores[encoding.special].tolist() == [0.0, 0.0]
+
+
+def test_word_alone_and_separate_with_unmoved_tables_are_the_same():
+    model = tiny_model("modernbert")
+    encoding = model.encode(ids=tiny_ids("modernbert", 8))
+    word, alone = (
+        model.explain(encoding, "integrated_gradients", steps=5, embeddings=form).scores
+        for form in ("word", "separate")
+    )
+    np.testing.assert_allclose(word, alone, atol=1e-14)
+
+
+@pytest.mark.parametrize(("own", "filled"), [([7, 8], [7, 8, 0, 0, 0, 0, 0, 0]), ([9] * 20, [9] * 8)])
+def test_a_baseline_of_ids_is_cut_or_padded_to_the_document(own, filled):
+    model = tiny_model()
+    encoding = model.encode(ids=IDS)
+    found = model.explain(encoding, "integrated_gradients", target=1, baseline=own, max_evaluations=513)
+    other = model.trace(model.encode(ids=[IDS[0], *filled, IDS[-1]]))
+    assert found.scores.sum() == pytest.approx(model.trace(encoding).logits[1] - other.logits[1], rel=0.01)
+
+
+def test_a_baseline_text_is_read_by_the_model_s_tokenizer():
+    model = load(tiny_module(), tokenizer=wordpiece())
+    by_text = model.explain("the old mill", "integrated_gradients", baseline_text="hello world river", steps=3)
+    ids = model.encode("hello world river").ids[1:-1].tolist()
+    by_ids = model.explain("the old mill", "integrated_gradients", baseline=ids, steps=3)
+    np.testing.assert_array_equal(by_text.scores, by_ids.scores)
+    assert by_text.options["baseline_text"] == "hello world river"
+    with pytest.raises(OptionError, match="either baseline= or baseline_text="):
+        model.explain("the old mill", "integrated_gradients", baseline="zero", baseline_text="river")
+    with pytest.raises(ModelError, match="has no tokenizer"):
+        tiny_model().explain(tiny_model().encode(ids=IDS), "integrated_gradients", baseline_text="river")
+
+
+@pytest.mark.parametrize("own", [[], [500], [-1], [0.5]])
+def test_a_baseline_that_is_no_list_of_ids_is_refused(own):
+    model = tiny_model()
+    with pytest.raises(OptionError, match="list of token ids between 0 and 127"):
+        model.explain(model.encode(ids=IDS), "integrated_gradients", baseline=own)

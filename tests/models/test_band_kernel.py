@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.models.band_kernel import (
+    BLOCK_ROWS,
     BandPlan,
     global_output,
     global_products,
@@ -31,7 +32,7 @@ class Document:
     global_tokens: tuple[int, ...] = ()
     masked: tuple[int, ...] = ()
 
-    def plan(self, window: int, block_rows: int | None = None) -> BandPlan:
+    def plan(self, window: int, block_rows: int = BLOCK_ROWS) -> BandPlan:
         masked = torch.zeros(self.tokens, dtype=torch.bool)
         masked[list(self.masked)] = True
         return BandPlan.make(
@@ -150,7 +151,7 @@ def test_plain_form_equals_the_fast_form_with_its_gradients(document, window, ro
 
 
 @pytest.mark.parametrize(
-    "document", [Document(1), Document(9, (0,)), Document(11, (2, 7), (4, 10)), Document(6, tuple(range(6)))]
+    "document", [Document(1), Document(5, (0,)), Document(7, (2, 5), (4,)), Document(3, (0, 1, 2))]
 )
 def test_gradient_equals_finite_differences(document):
     parts = [t.requires_grad_() for t in projections(document.tokens)]

@@ -138,6 +138,8 @@ def test_question_answering_explains_the_best_span_of_the_second_text():
     assert trace.value == pytest.approx(best)
     with pytest.raises(TargetError, match="before it begins"):
         model.explain(encoding, target=(5, 4))
+    with pytest.raises(TargetError, match="pair of token numbers"):
+        model.explain(encoding, target=("cat", "mat"))
 
 
 def test_the_task_comes_from_the_architecture_or_is_asked_for():

@@ -70,7 +70,7 @@ def test_explanations_by_the_same_method_are_told_apart():
 
 def test_the_hand_written_files_stay_small():
     static = resources.files("sightline.view").joinpath("static")
-    assert sum(len(static.joinpath(name).read_bytes()) for name in ("page.js", "page.css")) < 25 * 1024
+    assert sum(len(static.joinpath(name).read_bytes()) for name in ("page.js", "page.css")) < 25_000
 
 
 def test_the_title_is_the_first_line_with_words_shortened():

@@ -16,7 +16,7 @@ copied with their other half cleared. Cost O(n·W) multiplications, extra memory
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -25,18 +25,40 @@ BLOCK_ROWS = 32
 """Rows of a block: small beside a window of 512, so the copied triangles are; large enough for a matrix product."""
 
 
-class Tiles(NamedTuple):
-    """The three parts of `blocks` blocks of `height` rows each; `start` is the first row."""
+@dataclass(frozen=True)
+class Tiles:
+    """`blocks` blocks of `height` neighbouring rows each, from row `start` on, of window slots (n, W).
 
+    Take the middle first: it reads memory in order, and the triangles are in the cache afterwards.
+    """
+
+    window: Tensor
     start: int
     blocks: int
     height: int
-    left: Tensor
-    """(blocks, height, height-1), t = 0 … height-2."""
-    middle: Tensor
-    """(blocks, height, W-height+1), t = height-1 … W-1; a view."""
-    right: Tensor
-    """(blocks, height, height-1), t = W … W+height-2."""
+
+    @property
+    def stop(self) -> int:
+        """The row after the last."""
+        return self.start + self.blocks * self.height
+
+    def middle(self) -> Tensor:
+        """(blocks, height, W-height+1), t = height-1 … W-1; a view."""
+        return self._view(self.height - 1, self.window.shape[1] - self.height + 1)
+
+    def left(self) -> Tensor:
+        """(blocks, height, height-1), t = 0 … height-2."""
+        return self._view(0, self.height - 1).triu()
+
+    def right(self) -> Tensor:
+        """(blocks, height, height-1), t = W … W+height-2."""
+        return self._view(self.window.shape[1], self.height - 1).tril(diagonal=-1)
+
+    def _view(self, first: int, columns: int) -> Tensor:
+        row_length = self.window.stride(0)
+        strides = (self.height * row_length, row_length - 1, 1)
+        origin = self.window.storage_offset() + self.start * row_length + first
+        return self.window.as_strided((self.blocks, self.height, columns), strides, origin)
 
 
 def tiles(window: Tensor) -> Iterator[Tiles]:
@@ -44,23 +66,9 @@ def tiles(window: Tensor) -> Iterator[Tiles]:
     n, width = window.shape
     height = min(BLOCK_ROWS, width, n)
     full = n // height
-    yield _tiles_at(window, 0, full, height)
+    yield Tiles(window, 0, full, height)
     if full * height < n:
-        yield _tiles_at(window, full * height, 1, n - full * height)
-
-
-def _tiles_at(window: Tensor, start: int, blocks: int, height: int) -> Tiles:
-    width, row_length = window.shape[1], window.stride(0)
-    origin = window.storage_offset() + start * row_length
-
-    def view(first: int, columns: int) -> Tensor:
-        shape = (blocks, height, columns)
-        return window.as_strided(shape, (height * row_length, row_length - 1, 1), origin + first)
-
-    side = height - 1
-    return Tiles(
-        start, blocks, height, view(0, side).triu(), view(side, width - side), view(width, side).tril(diagonal=-1)
-    )
+        yield Tiles(window, full * height, 1, n - full * height)
 
 
 def window_left(window: Tensor, v: Tensor) -> Tensor:
@@ -69,18 +77,18 @@ def window_left(window: Tensor, v: Tensor) -> Tensor:
     reach = width // 2
     out = window.new_zeros(n + width - 1)  # indexed by t = j + w
     for tile in tiles(window):
-        height, stop = tile.height, tile.start + tile.blocks * tile.height
-        rows = v[tile.start : stop].view(tile.blocks, 1, height)
+        height = tile.height
+        rows = v[tile.start : tile.stop].view(tile.blocks, 1, height)
         span = -(-(width + height - 1) // height)  # blocks of t that one block of rows touches
         parts = window.new_zeros(tile.blocks, 1, span * height)
-        parts[..., : height - 1] = rows @ tile.left
-        parts[..., height - 1 : width] = rows @ tile.middle
-        parts[..., width : width + height - 1] = rows @ tile.right
+        parts[..., height - 1 : width] = rows @ tile.middle()
+        parts[..., : height - 1] = rows @ tile.left()
+        parts[..., width : width + height - 1] = rows @ tile.right()
         # block b starts at t = b·height: add the blocks shifted by their number, all of them at once
         shifted = window.new_zeros(tile.blocks + span - 1, height)
         for k in range(span):
             shifted[k : k + tile.blocks] += parts[:, 0, k * height : (k + 1) * height]
-        length = stop - tile.start + width - 1
+        length = tile.stop - tile.start + width - 1
         out[tile.start : tile.start + length] += shifted.view(-1)[:length]
     return out[reach : reach + n]
 
@@ -92,14 +100,14 @@ def window_right(window: Tensor, v: Tensor) -> Tensor:
     padded = torch.nn.functional.pad(v, (0, 0, reach, reach))
     out = window.new_empty(n, v.shape[1])
     for tile in tiles(window):
-        height, stop = tile.height, tile.start + tile.blocks * tile.height
+        height = tile.height
         # (blocks, m, W+height-1): what each block of rows may see. Vectors stay rows, (A·v)ᵀ = vᵀ·Aᵀ: the product of
         # a batch of matrices with a *column* misses torch's fast path and takes 25 times as long
-        seen = padded[tile.start : stop + width - 1].unfold(0, width + height - 1, height)
-        product = seen[..., height - 1 : width] @ tile.middle.mT
-        product += seen[..., : height - 1] @ tile.left.mT
-        product += seen[..., width:] @ tile.right.mT
-        out[tile.start : stop] = product.mT.reshape(-1, v.shape[1])
+        seen = padded[tile.start : tile.stop + width - 1].unfold(0, width + height - 1, height)
+        product = seen[..., height - 1 : width] @ tile.middle().mT
+        product += seen[..., : height - 1] @ tile.left().mT
+        product += seen[..., width:] @ tile.right().mT
+        out[tile.start : tile.stop] = product.mT.reshape(-1, v.shape[1])
     return out
 
 

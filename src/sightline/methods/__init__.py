@@ -4,28 +4,44 @@ from sightline.methods.attention_gradients import attention_gradcam, attgrads, g
 from sightline.methods.attention_weights import raw_attention, received_attention, rollout
 from sightline.methods.baselines import random
 from sightline.methods.cat import attcat, cat
+from sightline.methods.conductance import layer_conductance
+from sightline.methods.contributions import alti, globenc, norm_rollout
 from sightline.methods.gradients import gradient, input_x_gradient
 from sightline.methods.integrated_gradients import integrated_gradients
-from sightline.methods.perturbation import occlusion
+from sightline.methods.perturbation import leave_one_out, occlusion
 from sightline.methods.registry import METHODS, Attribution, Method, list_methods, method
+from sightline.methods.relevance import attnlrp, lrp, partial_lrp, transatt
+from sightline.methods.sampling import gradient_shap, kernel_shap, lime
 
 __all__ = [
     "METHODS",
     "Attribution",
     "Method",
+    "alti",
     "attcat",
     "attention_gradcam",
     "attgrads",
+    "attnlrp",
     "cat",
+    "globenc",
     "gradient",
+    "gradient_shap",
     "grads",
     "input_x_gradient",
     "integrated_gradients",
+    "kernel_shap",
+    "layer_conductance",
+    "leave_one_out",
+    "lime",
     "list_methods",
+    "lrp",
     "method",
+    "norm_rollout",
     "occlusion",
+    "partial_lrp",
     "random",
     "raw_attention",
     "received_attention",
     "rollout",
+    "transatt",
 ]

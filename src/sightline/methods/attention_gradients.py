@@ -44,13 +44,7 @@ def grads(trace: Trace, *, layer: int = -1) -> Array:
 )
 def attgrads(trace: Trace) -> Attribution:
     """Column means of A⊙relu(∂A)."""
-    layers = np.stack(
-        [
-            trace.attentions[layer].multiply(trace.attention_gradients[layer].relu()).received().mean(axis=0)
-            for layer in range(trace.layers)
-        ]
-    )
-    layers /= trace.tokens
+    layers = trace.gradient_received.mean(axis=1) / trace.tokens
     return Attribution(layers.mean(axis=0), layers=layers)
 
 
@@ -70,6 +64,6 @@ def attention_gradcam(trace: Trace, *, layer: int = -1) -> Array:
     """Heads of one layer weighted by their mean gradient; zeros when every weighted entry is negative."""
     chosen = checked_layer(layer, trace.layers)
     weights = trace.attention_gradients[chosen].received().sum(axis=1) / trace.tokens**2
-    rows = trace.attentions[chosen].left(trace.readout)
+    rows = trace.readout_rows[chosen]
     found: Array = np.maximum((weights[:, None] * rows).mean(axis=0), 0)
     return found

@@ -38,19 +38,12 @@ def fused_layers(trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[f
                 f"Head weights must have the shape (layers, heads) = ({trace.layers}, {trace.heads}), "
                 f"not {weights.shape}."
             )
+    if weights is None and fusion == "mean":
+        return trace.mean_attentions
     return [
         fuse(trace.attentions[layer], fusion, None if weights is None else weights[layer])
         for layer in range(trace.layers)
     ]
-
-
-def row_of(trace: Trace, attention: Attention, head: int | None, fusion: Fusion) -> Array:
-    """Readout row of one head or of the fused heads, (n,)."""
-    if head is not None:
-        rows: Array = attention.left(trace.readout)[checked_head(head, trace.heads)]
-        return rows
-    fused: Array = fuse(attention, fusion).left(trace.readout)[0]
-    return fused
 
 
 @method(
@@ -68,7 +61,12 @@ def row_of(trace: Trace, attention: Attention, head: int | None, fusion: Fusion)
 def raw_attention(trace: Trace, *, layer: int = -1, head: int | None = None, fusion: Fusion = "mean") -> Attribution:
     """Row r of A in one layer; `layers` holds the same for every layer."""
     chosen = checked_layer(layer, trace.layers)
-    layers = np.stack([row_of(trace, trace.attentions[i], head, fusion) for i in range(trace.layers)])
+    if head is not None:
+        layers = trace.readout_rows[:, checked_head(head, trace.heads)]
+    elif fusion == "mean":
+        layers = trace.readout_rows.mean(axis=1)
+    else:
+        layers = np.stack([fused.left(trace.readout)[0] for fused in fused_layers(trace, fusion, None)])
     return Attribution(layers[chosen], layers=layers)
 
 
@@ -151,5 +149,5 @@ def rollout(
     )
     if head is None:
         return Attribution(rows[top], layers=rows)
-    first = trace.attentions[top].left(trace.readout)[checked_head(head, trace.heads)]
+    first = trace.readout_rows[top, checked_head(head, trace.heads)]
     return Attribution(rollout_rows(fused[:top], first, residual=residual), layers=rows)

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from sightline.methods.registry import Array, Attribution, method
-from sightline.trace import Need, Trace
+from sightline.passes import Need
+from sightline.trace import Trace
 
 Hidden = Literal["input", "output"]
 Aggregate = Literal["sum", "product"]
@@ -89,8 +90,7 @@ def attention_factor(trace: Trace, attention: Literal["column", "readout", "row"
         mean: Array = sums / trace.tokens
         return mean if attention == "column" else sums
     if attention == "readout":
-        rows = [trace.attentions[layer].left(trace.readout).mean(axis=0) for layer in range(trace.layers)]
-    else:
-        ones = np.ones(trace.tokens)
-        rows = [trace.attentions[layer].right(ones).mean(axis=0) / trace.tokens for layer in range(trace.layers)]
-    return np.stack(rows)
+        rows: Array = trace.readout_rows.mean(axis=1)
+        return rows
+    ones = np.ones(trace.tokens)
+    return np.stack([mean.right(ones)[0] / trace.tokens for mean in trace.mean_attentions])

@@ -1,4 +1,4 @@
-"""Occlusion: what happens to the output when a token or a word is taken away.
+"""Occlusion and leave-one-out: what happens to the output when a part of the document is taken away.
 
 s_i = y(x) − y(x without i), y a probability by default (Zeiler & Fergus 2014; Li et al. 2016).
 All changed documents of one explanation run in batches of similar length; the same document is never run twice.
@@ -10,9 +10,13 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from sightline.errors import OptionError
-from sightline.methods.registry import Array, Attribution, method
+from sightline.methods.registry import Array, Attribution, checked_layer, method
+from sightline.methods.segments import LEVELS, Level, groups_of
+from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
 from sightline.text import Encoding
 from sightline.trace import Trace
@@ -22,7 +26,16 @@ Replacement = Literal["mask", "unk", "pad", "delete"]
 
 def without(trace: Trace, positions: Sequence[int], replacement: Replacement) -> Encoding:
     """Return the document with the tokens at `positions` replaced or deleted."""
+    if not len(positions):
+        return trace.encoding
     if replacement == "delete":
+        if len(positions) == trace.tokens:
+            raise OptionError("Deleting all tokens leaves nothing to run; use replacement='mask' or 'pad'.")
+        if trace.target.position is not None or trace.target.span is not None:
+            raise OptionError(
+                "This model reads single tokens, and deleting others would move them; "
+                "use replacement='mask', 'unk' or 'pad'."
+            )
         return trace.encoding.drop(positions)
     ids = trace.encoding.ids.copy()
     ids[list(positions)] = trace.network.token_id(replacement)
@@ -35,52 +48,117 @@ def default_replacement(trace: Trace) -> Replacement:
     return next((name for name in known if name in trace.network.token_ids), "delete")
 
 
-def groups_of(encoding: Encoding, level: Literal["token", "word"]) -> list[list[int]]:
-    """Token positions that are taken away together: each token, or all tokens of each word; specials never."""
-    if level == "token":
-        return [[int(i)] for i in np.flatnonzero(~encoding.special)]
-    words = encoding.word_ids
-    return [[int(i) for i in np.flatnonzero(words == word)] for word in np.unique(words[~encoding.special])]
+class Removals:
+    """Documents with parts removed, each different one once."""
+
+    def __init__(self, trace: Trace, removed: Sequence[Sequence[int]], replacement: Replacement) -> None:
+        self.trace = trace
+        self._keys: list[tuple[bytes, bytes]] = []
+        self._changed: dict[tuple[bytes, bytes], Encoding] = {}
+        for positions in removed:
+            encoding = without(trace, positions, replacement)
+            key = (encoding.ids.tobytes(), encoding.type_ids.tobytes())
+            self._keys.append(key)
+            self._changed.setdefault(key, encoding)
+
+    def __len__(self) -> int:
+        """How many documents the model has to read."""
+        return len(self._changed)
+
+    def values(self, quantity: Quantity) -> Array:
+        """y of every document, in the order of `removed`."""
+        logits = self.trace.probe(list(self._changed.values()))
+        found = {key: self.trace.value_of(one, quantity) for key, one in zip(self._changed, logits, strict=True)}
+        return np.array([found[key] for key in self._keys])
+
+
+def shared_by(groups: Sequence[Sequence[int]], values: Array, tokens: int) -> Array:
+    """Scores (n,): the value of each group shared equally among its tokens, 0 for tokens in no group."""
+    scores: Array = np.zeros(tokens)
+    for group, value in zip(groups, values, strict=True):
+        scores[list(group)] = value / len(group)
+    return scores
 
 
 @method(
     "occlusion",
-    summary="Change of the target's probability when each token (or word) is masked or deleted, signed.",
+    summary="Change of the target's probability when each token, word or sentence is masked or deleted, signed.",
     formula="s_i = p(x) − p(x without i)",
     citation="Zeiler & Fergus 2014; Li et al. 2016",
     needs={"probes"},
     signed=True,
     class_specific=True,
-    cost="one forward a token (or word)",
+    cost="one forward a token (word, sentence)",
     use="As a direct measurement of single words, and to check other methods.",
-    avoid="On long documents where any one word is redundant: all effects may be tiny.",
+    avoid="On long documents where any one word is redundant: all effects may be tiny; try sentences.",
 )
 def occlusion(
     trace: Trace,
     *,
     replacement: Replacement | None = None,
-    level: Literal["token", "word"] = "token",
+    level: Level = "token",
     quantity: Quantity = "probability",
+    budget: int | None = None,
 ) -> Attribution:
     """y(x) − y(x without the group), shared equally among the tokens of the group; specials score 0.
 
-    `replacement` is the mask token by default (unknown or pad where the vocabulary has none).
+    `replacement` is the mask token by default (unknown or pad where the vocabulary has none). `budget` is the largest
+    number of documents the model may be asked to read; what would need more is refused before anything runs.
     """
     chosen = replacement or default_replacement(trace)
     groups = groups_of(trace.encoding, level)
-    changed: dict[bytes, Encoding] = {}
-    keys = []
-    for group in groups:
-        if chosen == "delete" and len(group) == trace.tokens:
-            raise OptionError("Deleting the only token leaves nothing to run; use replacement='mask' or 'pad'.")
-        encoding = without(trace, group, chosen)
-        key = encoding.ids.tobytes()
-        keys.append(key)
-        changed.setdefault(key, encoding)
-    own, *others = trace.probe([trace.encoding, *changed.values()])
-    whole = trace.value_of(own, quantity)
-    values = {key: trace.value_of(logits, quantity) for key, logits in zip(changed, others, strict=True)}
-    scores: Array = np.zeros(trace.tokens)
-    for group, key in zip(groups, keys, strict=True):
-        scores[group] = (whole - values[key]) / len(group)
-    return Attribution(scores, checks={"model_calls": len(changed) + 1, "replacement": chosen})
+    removals = Removals(trace, [[], *groups], chosen)
+    if budget is not None and len(removals) > budget:
+        raise OptionError(_over_budget(trace.encoding, level, len(removals), budget))
+    whole, *others = removals.values(quantity)
+    scores = shared_by(groups, whole - np.array(others), trace.tokens)
+    return Attribution(scores, checks={"model_calls": len(removals), "replacement": chosen})
+
+
+def _over_budget(encoding: Encoding, level: Level, needed: int, budget: int) -> str:
+    coarser = LEVELS[LEVELS.index(level) + 1 :]
+    counts = {other: len(groups_of(encoding, other)) + 1 for other in coarser}
+    fitting = [f"level='{other}' needs {count:,} at most" for other, count in counts.items() if count <= budget]
+    advice = f"; {fitting[0]}" if fitting else ""
+    return f"Occlusion at {level} level needs {needed:,} calls of the model, the budget is {budget:,}{advice}."
+
+
+@method(
+    "leave_one_out",
+    summary="Change of the target's probability when one token's representation is wiped out in one layer, signed.",
+    formula="s_i = p(x) − p(x^l_i ← 0)",
+    citation="Li et al. 2016; Jain & Wallace 2019",
+    needs={"inputs", "probes"},
+    signed=True,
+    class_specific=True,
+    cost="one forward a token",
+    use="To measure what the model still needs of a token in the middle of its computation.",
+    avoid="As a measure of words in upper layers, where representations have been mixed.",
+)
+def leave_one_out(
+    trace: Trace,
+    *,
+    layer: int = 0,
+    replacement: Literal["zero", "mean"] = "zero",
+    quantity: Quantity = "probability",
+) -> Attribution:
+    """y(x) − y(x^l_i replaced by zeros, or by the mean of x^l over the tokens); specials are tokens like all others."""
+    number = checked_layer(layer, trace.layers)
+    states = torch.from_numpy(trace.inputs[number]).to(trace.network.device)
+    substitute = torch.zeros_like(states[0]) if replacement == "zero" else states.mean(dim=0)
+    # The last one is out of range: nothing is replaced, and y(x) is measured like all others.
+    places = torch.arange(trace.tokens + 1)
+    values: list[float] = []
+    for chunk in torch.split(places, max(1, BATCH_TOKENS // trace.tokens)):
+        points = _replaced(states, chunk.to(states.device), substitute)
+        logits = trace.network.run([trace.encoding] * len(chunk), given={number: points})
+        values += [trace.value_of(one, quantity) for one in logits]
+        if trace.progress is not None:
+            trace.progress(len(values), len(places))
+    return Attribution(values[-1] - np.array(values[:-1]), checks={"model_calls": len(values)})
+
+
+def _replaced(states: Tensor, places: Tensor, substitute: Tensor) -> Tensor:
+    """(n, d) -> (B, n, d): in copy b, the row places[b] is the substitute."""
+    here = torch.arange(len(states), device=states.device)[None, :] == places[:, None]
+    return torch.where(here[:, :, None], substitute, states[None])

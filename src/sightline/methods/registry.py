@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import OptionError
+from sightline.passes import Need
 from sightline.registry import Registry, suggestion
-from sightline.trace import Need, Trace
+from sightline.trace import Trace
 
 Array = NDArray[np.floating[Any]]
 Check = float | int | bool | str

@@ -30,6 +30,12 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+BLOCK_ROWS = 96
+"""Few, so that little outside the band is computed, yet enough for efficient matrix products.
+
+64 to 128 are within a few per cent of each other for windows of 128 to 512 and heads 32 or 64 wide.
+"""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -62,19 +68,18 @@ class BandPlan:
 
     @staticmethod
     def make(
-        global_tokens: Tensor, masked: Tensor, window: int, dtype: torch.dtype, block_rows: int | None = None
+        global_tokens: Tensor, masked: Tensor, window: int, dtype: torch.dtype, block_rows: int = BLOCK_ROWS
     ) -> BandPlan:
         """Cut a document of `len(masked)` tokens into blocks of rows; interior blocks share one mask."""
         tokens, device = len(masked), masked.device
-        rows = block_rows or suitable_block_rows(window)
         is_global = torch.zeros_like(masked)
         is_global[global_tokens] = True
         blank = masked | is_global
         blanks = blank.tolist()
         shared: dict[tuple[int, int, int], tuple[Tensor, Tensor]] = {}
         blocks = []
-        for start in range(0, tokens, rows):
-            stop = min(start + rows, tokens)
+        for start in range(0, tokens, block_rows):
+            stop = min(start + block_rows, tokens)
             first, last = max(0, start - window), min(tokens, stop + window)
             shape = (stop - start, start - first, last - stop)
             plain = not any(blanks[first:last])
@@ -96,11 +101,6 @@ class BandPlan:
         return BandPlan(tokens, window, global_tokens, masked, tuple(blocks))
 
 
-def suitable_block_rows(window: int) -> int:
-    """Rows of a block: few, so that little outside the band is computed, but enough for efficient matrix products."""
-    return min(128, max(32, window // 2))
-
-
 def window_attention(query: Tensor, key: Tensor, value: Tensor, plans: Sequence[BandPlan]) -> Tensor:
     """Σ_j A_ij v_j of every row with window attention, zero for global and masked tokens: (T, H, e).
 
@@ -117,9 +117,9 @@ class _WindowAttention(torch.autograd.Function):
         output = torch.empty_like(query, memory_format=torch.contiguous_format)
         for plan, (q, k, v, o) in _documents(plans, query, key, value, output):
             global_values = v[:, plan.global_tokens]
-            for block, weights in _block_weights(q, k, plan):
-                rows = torch.bmm(weights, _keys(v, global_values, block))
-                o[:, block.start : block.stop] = _blanked(rows, block)
+            for block, weights in block_weights(q, k, plan):
+                rows = torch.bmm(weights, block_keys(v, global_values, block))
+                o[:, block.start : block.stop] = blanked(rows, block)
         ctx.save_for_backward(query, key, value, output)
         ctx.plans = plans
         return output
@@ -134,13 +134,13 @@ class _WindowAttention(torch.autograd.Function):
             q, k, v, o, do, dq, dk, dv = document
             G, tokens = len(plan.global_tokens), plan.global_tokens
             global_keys, global_values = k[:, tokens], v[:, tokens]
-            for block, weights in _block_weights(q, k, plan):
+            for block, weights in block_weights(q, k, plan):
                 rows, keys = slice(block.start, block.stop), slice(block.first, block.last)
-                do_rows = _blanked(do[:, rows], block)
+                do_rows = blanked(do[:, rows], block)
                 dv_keys = torch.bmm(weights.transpose(1, 2), do_rows)
-                scores = torch.bmm(do_rows, _keys(v, global_values, block).transpose(1, 2))
+                scores = torch.bmm(do_rows, block_keys(v, global_values, block).transpose(1, 2))
                 scores.sub_((do_rows * o[:, rows]).sum(-1, keepdim=True)).mul_(weights)
-                dq[:, rows] = torch.bmm(scores, _keys(k, global_keys, block)).mul_(scale)
+                dq[:, rows] = torch.bmm(scores, block_keys(k, global_keys, block)).mul_(scale)
                 dk_keys = torch.bmm(scores.transpose(1, 2), q[:, rows] * scale)
                 dk[:, keys] += dk_keys[:, G:]
                 dv[:, keys] += dv_keys[:, G:]
@@ -162,10 +162,10 @@ def plain_window_attention(
     global_keys, global_values = k[:, plan.global_tokens], v[:, plan.global_tokens]
     outputs, blocks = [], []
     for block in plan.blocks:
-        scores = torch.matmul(q[:, block.start : block.stop], _keys(k, global_keys, block).transpose(1, 2))
+        scores = torch.matmul(q[:, block.start : block.stop], block_keys(k, global_keys, block).transpose(1, 2))
         weights = torch.softmax(scores.masked_fill(block.excluded, -math.inf), dim=-1)
-        weights = _blanked(weights, block)
-        outputs.append(torch.matmul(weights, _keys(v, global_values, block)))
+        weights = blanked(weights, block)
+        outputs.append(torch.matmul(weights, block_keys(v, global_values, block)))
         blocks.append(weights)
     return torch.cat(outputs, dim=1).transpose(0, 1), tuple(blocks)
 
@@ -173,7 +173,7 @@ def plain_window_attention(
 def window_weights(query: Tensor, key: Tensor, plan: BandPlan) -> Tensor:
     """The attention weights of one document in slots, (H, n, G+2w+1), from unscaled query and key (n, H, e)."""
     q, k = query.transpose(0, 1), key.transpose(0, 1)
-    return in_slots((weights for _, weights in _block_weights(q, k, plan)), plan, query)
+    return in_slots((weights for _, weights in block_weights(q, k, plan)), plan, query)
 
 
 def window_weight_gradient(output_gradient: Tensor, value: Tensor, plan: BandPlan) -> Tensor:
@@ -181,9 +181,7 @@ def window_weight_gradient(output_gradient: Tensor, value: Tensor, plan: BandPla
     do, v = output_gradient.transpose(0, 1), value.transpose(0, 1)
     global_values = v[:, plan.global_tokens]
     products = (
-        torch.bmm(
-            _blanked(do[:, block.start : block.stop], block), _keys(v, global_values, block).transpose(1, 2)
-        ).masked_fill_(block.excluded, 0)
+        torch.bmm(do[:, block.start : block.stop], block_keys(v, global_values, block).transpose(1, 2))
         for block in plan.blocks
     )
     return in_slots(products, plan, value)
@@ -198,7 +196,7 @@ def in_slots(blocks: Iterable[Tensor], plan: BandPlan, like: Tensor) -> Tensor:
     slots = like.new_empty(like.shape[1], plan.tokens, G + width)
     for block, values in zip(plan.blocks, blocks, strict=True):
         rows = slice(block.start, block.stop)
-        allowed = _blanked(values.masked_fill(block.excluded, 0), block)
+        allowed = blanked(values.masked_fill(block.excluded, 0), block)
         slots[:, rows, :G] = allowed[:, :, :G]
         # With the keys start-w … stop+w-1 as columns, slot c of row i is column i+c: one strided view reads them all.
         before = block.first - (block.start - plan.window)
@@ -249,21 +247,23 @@ def _documents(plans: Sequence[BandPlan], *packed: Tensor) -> Iterator[tuple[Ban
         start += plan.tokens
 
 
-def _block_weights(query: Tensor, key: Tensor, plan: BandPlan) -> Iterator[tuple[Block, Tensor]]:
+def block_weights(query: Tensor, key: Tensor, plan: BandPlan) -> Iterator[tuple[Block, Tensor]]:
     """A of every block, (H, rows, G+keys), from unscaled query and key (H, n, e)."""
     scale = 1 / math.sqrt(query.shape[-1])
     global_keys = key[:, plan.global_tokens]
     for block in plan.blocks:
-        scores = torch.bmm(query[:, block.start : block.stop] * scale, _keys(key, global_keys, block).transpose(1, 2))
+        scores = torch.bmm(
+            query[:, block.start : block.stop] * scale, block_keys(key, global_keys, block).transpose(1, 2)
+        )
         yield block, torch.softmax(scores.add_(block.bias), dim=-1)
 
 
-def _keys(heads: Tensor, global_rows: Tensor, block: Block) -> Tensor:
+def block_keys(heads: Tensor, global_rows: Tensor, block: Block) -> Tensor:
     """Rows of the global tokens, then those of the window of a block: (H, G+keys, e)."""
     rows = heads[:, block.first : block.last]
     return torch.cat((global_rows, rows), dim=1) if global_rows.shape[1] else rows
 
 
-def _blanked(rows: Tensor, block: Block) -> Tensor:
+def blanked(rows: Tensor, block: Block) -> Tensor:
     """Zero at rows without window attention."""
     return rows if block.blank is None else rows.masked_fill(block.blank, 0)

@@ -34,6 +34,9 @@ class Family:
     pre_norm: bool = False
     positions_after_padding: bool = False
     """Position ids start at pad_token_id + 1, as in RoBERTa."""
+    position_table: str | None = "embeddings.position_embeddings"
+    type_table: str | None = "embeddings.token_type_embeddings"
+    """Paths from the base model to the tables that are added to the word embeddings; None where there is none."""
     special_ids: tuple[tuple[int, str], ...] = ()
     """Ids and names of the specials when no tokenizer says them (as in the vocabularies of the first releases)."""
 
@@ -93,6 +96,7 @@ FAMILIES: dict[str, Family] = {
             attention_output="attention.out_lin",
             attention_norm="sa_layer_norm",
             output_norm="output_layer_norm",
+            type_table=None,
             special_ids=_BERT_SPECIALS,
         ),
         Family(
@@ -117,6 +121,9 @@ FAMILIES: dict[str, Family] = {
             attention_norm="attn_norm",
             output_norm="mlp_norm",
             pre_norm=True,
+            # Positions are rotations inside the attention.
+            position_table=None,
+            type_table=None,
             special_ids=((50283, "[PAD]"), (50281, "[CLS]"), (50282, "[SEP]")),
         ),
     )

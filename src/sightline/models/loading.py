@@ -113,6 +113,7 @@ def _load_module(
                 use_safetensors=None if allow_pickle else True,
                 trust_remote_code=False,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are reported then, and refused below in a sentence of ours
                 **options,
             )
         except Exception as error:  # the library raises many kinds for damaged or mismatched files
@@ -212,7 +213,10 @@ def _vocabulary(tokenizer: Any, size: int) -> tuple[str, ...]:
     if tokenizer is None:
         return tuple(str(i) for i in range(size))
     words = {index: word for word, index in tokenizer.get_vocab().items()}
-    return tuple(tokenizer.convert_tokens_to_string([words[i]]).strip() if i in words else str(i) for i in range(size))
+    return tuple(
+        tokenizer.convert_tokens_to_string([words[i]]).removeprefix("##").strip() if i in words else str(i)
+        for i in range(size)
+    )
 
 
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:

@@ -18,7 +18,7 @@ like all others. Trailing masked tokens are cut off; their rows of the encoder's
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -58,6 +58,7 @@ class BandedEncoder(nn.Module):
         """Rows of the last layer that the model's head reads; others stay zero unless a recorder asks for them."""
         self.plain = False
         """Use ordinary operations only (matmul, softmax, …), so that a mode which swaps backward rules sees them."""
+        self._change: tuple[int, Callable[[Tensor], Tensor]] | None = None
         # In a tuple, or the original would be a submodule and every parameter listed twice.
         self._original = (original,)
 
@@ -65,6 +66,15 @@ class BandedEncoder(nn.Module):
     def original(self) -> Any:
         """The library's encoder."""
         return self._original[0]
+
+    @contextmanager
+    def changed_input(self, layer: int, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+        """Let layer `layer` read change(x) instead of its input x, both (B, N, d) with N of the longest document."""
+        self._change = (layer, change)
+        try:
+            yield
+        finally:
+            self._change = None
 
     def forward(
         self,
@@ -97,6 +107,8 @@ class BandedEncoder(nn.Module):
             window = attention.one_sided_attn_window_size
             if window not in plans:
                 plans[window] = batch.plans(window, x.dtype)
+            if self._change is not None and self._change[0] == number:
+                x = batch.pack(self._change[1](batch.unpack(x)))
             if keep_hidden:
                 hidden.append(x)
             if partial and number == len(layers) - 1:

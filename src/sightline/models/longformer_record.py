@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from sightline.attention import BandedAttention
 from sightline.models.band_kernel import BandPlan, global_products, in_slots, window_weight_gradient, window_weights
-from sightline.models.recording import Layout
+from sightline.models.band_summary import window_sums
+from sightline.models.recording import Layout, Summary
 
 
 @dataclass(frozen=True)
@@ -111,21 +112,37 @@ class BandedRecord:
     @torch.no_grad()
     def weight_slots(self, document: int) -> tuple[Tensor, Tensor]:
         """The weights of window rows in slots (H, n, G+2w+1), and of global rows (H, G, n)."""
-        plan, x = self.plans[document], self._hidden(document)
-        local = window_weights(self._rows("query", document), self._rows("key", document), plan)
-        query = self._heads(self.attention.query_global(x[plan.global_tokens])) / math.sqrt(self.attention.head_dim)
-        scores = self._global_products(query, self.attention.key_global, document)
-        return local, torch.softmax(scores.masked_fill(plan.masked, -math.inf), dim=-1)
+        query, key = (self._rows(name, document) for name in ("query", "key"))
+        return window_weights(query, key, self.plans[document]), self._global_rows(document)
 
     @torch.no_grad()
     def gradient(self, document: int, output_gradient: Tensor) -> BandedAttention:
         """∂y/∂A of one document from ∂y/∂output, cut by `layout`: (n, H·e), or (1, H·e) for the first row only."""
         plan = self.plans[document]
-        rows = output_gradient.reshape(len(output_gradient), -1)
-        gradient = self._heads(nn.functional.pad(rows, (0, 0, 0, plan.tokens - len(rows))))
+        gradient = self._all_rows(document, output_gradient)
         local = window_weight_gradient(gradient, self._rows("value", document), plan)
         global_rows = self._global_products(gradient[plan.global_tokens], self.attention.value_global, document)
         return self._attention(document, local, global_rows.masked_fill(plan.masked, 0))
+
+    @torch.no_grad()
+    def summary(self, document: int, readout: Tensor, output_gradient: Tensor | None = None) -> Summary:
+        """Sums of A (and of A ⊙ relu(∂y/∂A)) from blocks that are never laid out in slots."""
+        plan = self.plans[document]
+        readout = readout.to(self.hidden)
+        gradient = None if output_gradient is None else self._all_rows(document, output_gradient)
+        query, key, value = (self._rows(name, document) for name in ("query", "key", "value"))
+        sums = window_sums(query, key, value, plan, readout, gradient)
+        global_rows = self._global_rows(document)
+        positive = None
+        if gradient is not None and sums.gradient_received is not None:
+            rows = self._global_products(gradient[plan.global_tokens], self.attention.value_global, document)
+            positive = sums.gradient_received + (global_rows * rows.relu_()).sum(dim=1)
+        return Summary(
+            mean=self._attention(document, sums.mean, global_rows.mean(dim=0, keepdim=True)),
+            received=sums.received + global_rows.sum(dim=1),
+            rows=sums.rows + torch.matmul(readout[plan.global_tokens], global_rows),
+            gradient_received=positive,
+        )
 
     @torch.no_grad()
     def values(self, document: int) -> Tensor:
@@ -151,6 +168,18 @@ class BandedRecord:
 
     def _attention(self, document: int, local: Tensor, global_rows: Tensor) -> BandedAttention:
         return BandedAttention(local, global_rows, self.plans[document].global_tokens)
+
+    def _global_rows(self, document: int) -> Tensor:
+        """A of the global tokens' rows, (H, G, n)."""
+        plan, x = self.plans[document], self._hidden(document)
+        query = self._heads(self.attention.query_global(x[plan.global_tokens])) / math.sqrt(self.attention.head_dim)
+        scores = self._global_products(query, self.attention.key_global, document)
+        return torch.softmax(scores.masked_fill(plan.masked, -math.inf), dim=-1)
+
+    def _all_rows(self, document: int, output_gradient: Tensor) -> Tensor:
+        """∂y/∂output (n, H, e), zero at rows that were not evaluated."""
+        rows = output_gradient.reshape(len(output_gradient), -1)
+        return self._heads(nn.functional.pad(rows, (0, 0, 0, self.plans[document].tokens - len(rows))))
 
     def _hidden(self, document: int) -> Tensor:
         return self.hidden_layout.cut(self.hidden, document)

@@ -9,21 +9,25 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sightline.errors import InputError, OptionError
+from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.families import Family
 from sightline.models.longformer import BandedEncoder, observe_library
 from sightline.models.recording import Padded, Recorder, recording
 from sightline.models.tasks import Task
 from sightline.text import Encoding
+
+Table = Literal["word", "position", "type"]
+Place: TypeAlias = "Table | int"
+"""Where a pass can be entered: the output of one of the embedding tables, or the input x^l of layer l."""
 
 
 class _Reached(Exception):  # noqa: N818 (a signal, not an error)
@@ -153,25 +157,35 @@ class Network:
         recorder: Recorder | None = None,
         *,
         gradient: bool = False,
-        embeddings: Tensor | None = None,
-        first_hidden: Tensor | None = None,
+        given: Mapping[Place, Tensor] | None = None,
+        within: AbstractContextManager[None] | None = None,
     ) -> list[Tensor]:
         """Run one padded batch and return the logits of each document.
 
-        `gradient` records the autograd path from the word embeddings (or from what replaces them): `embeddings`
-        (B, n, ·) stands in for the word embeddings, `first_hidden` (B, n, d) for x^0, the input of the first layer.
+        `given` holds tensors (B, n, ·) that stand in for what the model itself computes at these places; documents must
+        then be equally long. `gradient` records the autograd path from there, else from the word embeddings. The model,
+        and nothing but the model, runs `within` a context.
         """
+        given = given or {}
         lengths = tuple(len(encoding) for encoding in encodings)
         inputs = self.inputs(encodings)
         with ExitStack() as stack:
             stack.enter_context(torch.enable_grad() if gradient else torch.no_grad())
-            stack.enter_context(self._embedding_hook(recorder, embeddings, leaf=gradient and first_hidden is None))
-            if first_hidden is not None:
-                stack.enter_context(self._replaced_input(first_hidden))
+            for place, tensor in given.items():
+                stack.enter_context(
+                    self._replaced_input(place, tensor)
+                    if isinstance(place, int)
+                    else self._replaced_table(place, tensor)
+                )
+            stack.enter_context(self._embedding_hook(recorder, leaf=gradient and not given))
             if recorder is not None:
                 recorder.lengths = lengths
                 stack.enter_context(self._observed_layers(recorder))
+                if recorder.blocks:
+                    stack.enter_context(self._observed_blocks(recorder))
                 stack.enter_context(recording(recorder))
+            if within is not None:
+                stack.enter_context(within)
             outputs = self.module(**inputs)
         self.forward_passes += 1
         if recorder is not None:
@@ -192,38 +206,60 @@ class Network:
                 progress(done, len(encodings))
         return [found for found in logits if found is not None]
 
-    def embed(self, encoding: Encoding, place: Literal["embeddings", "first_hidden"]) -> Tensor:
-        """Return the word embeddings, or x^0 (the input of the first layer), of one document: (n, ·)."""
+    def embed(self, encoding: Encoding, place: Place) -> Tensor:
+        """Return what one document is at the output of an embedding table, or at the input of a layer: (n, ·)."""
         seen: list[Tensor] = []
 
-        def stop(hidden: Tensor) -> None:
+        def stop(hidden: Tensor) -> Tensor:
             seen.append(hidden[0, : len(encoding)].detach())
             raise _Reached
 
-        def at_embeddings(_module: nn.Module, _inputs: Any, output: Tensor) -> None:
-            stop(output)
-
-        def at_first_layer(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            stop(_first_argument(args, kwargs)[0])
-
-        if place == "embeddings":
-            handle = self.module.get_input_embeddings().register_forward_hook(at_embeddings)
-        else:
-            handle = self._entry.register_forward_pre_hook(at_first_layer, with_kwargs=True)
-        try:
-            with torch.no_grad():
+        with ExitStack() as stack:
+            if isinstance(place, int):
+                stack.enter_context(self._at_input(place, stop))
+            else:
+                handle = self.tables[place].register_forward_hook(lambda _module, _inputs, output: stop(output))
+                stack.callback(handle.remove)
+            stack.enter_context(torch.no_grad())
+            try:
                 self.module(**self.inputs([encoding]))
-        except _Reached:
-            return seen[0]
-        finally:
-            handle.remove()
-        raise RuntimeError("the forward pass ended without reaching its first layer")
+            except _Reached:
+                return seen[0]
+        raise RuntimeError(f"the forward pass ended without reaching {place!r}")
+
+    @cached_property
+    def tables(self) -> dict[Table, nn.Module]:
+        """The embedding tables that this family adds up."""
+        found: dict[Table, nn.Module] = {"word": self.module.get_input_embeddings()}
+        if self.family.position_table is not None:
+            found["position"] = self.module.base_model.get_submodule(self.family.position_table)
+        if self.family.type_table is not None:
+            found["type"] = self.module.base_model.get_submodule(self.family.type_table)
+        return found
 
     def backward(self, value: Tensor, inputs: Sequence[Tensor], *, keep_graph: bool = False) -> list[Tensor]:
         """Return ∂value/∂input for each input (zeros where the value does not depend on it)."""
         self.backward_passes += 1
         gradients = torch.autograd.grad(value, list(inputs), retain_graph=keep_graph, allow_unused=True)
         return [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, gradients, strict=True)]
+
+    @contextmanager
+    def plain_operations(self) -> Iterator[None]:
+        """Let attention run by ordinary operations inside this block, for a mode that swaps their backward rules."""
+        encoder = self._own_encoder
+        if encoder is None:
+            if self.banded:
+                raise UnsupportedError(
+                    "The library's Longformer attention does not show its operations. "
+                    'Load the model with attention="banded".'
+                )
+            yield
+            return
+        encoder.plain = True
+        try:
+            yield
+        finally:
+            encoder.plain = False
 
     @property
     def _first_position(self) -> int:
@@ -234,19 +270,12 @@ class Network:
         encoder = getattr(self.module.base_model, "encoder", None)
         return encoder if isinstance(encoder, BandedEncoder) else None
 
-    @property
-    def _entry(self) -> nn.Module:
-        """The module whose first argument is x^0."""
-        return self._own_encoder or self.layers[0]
-
     @contextmanager
-    def _embedding_hook(self, recorder: Recorder | None, given: Tensor | None, *, leaf: bool) -> Iterator[None]:
-        """Put `given` in place of the word embeddings, or make them the leaf of the autograd path, and record them."""
+    def _embedding_hook(self, recorder: Recorder | None, *, leaf: bool) -> Iterator[None]:
+        """Make the word embeddings the leaf of the autograd path, and record them."""
 
         def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
-            if given is not None:
-                output = _over(output, given)
-            elif leaf:
+            if leaf:
                 output = output.detach().requires_grad_()
             if recorder is not None:
                 recorder.embeddings = output
@@ -259,23 +288,48 @@ class Network:
             handle.remove()
 
     @contextmanager
-    def _replaced_input(self, given: Tensor) -> Iterator[None]:
-        """Put `given` in place of x^0; a layer that runs several times (ALBERT) is changed at its first run only."""
-        done = False
+    def _replaced_table(self, name: Table, given: Tensor) -> Iterator[None]:
+        """Put `given` in place of what an embedding table gives."""
 
-        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            nonlocal done
-            if done:
-                return None
-            done = True
-            hidden, put = _first_argument(args, kwargs)
-            return put(_over(hidden, given))
+        def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
+            return _over(output, given)
 
-        handle = self._entry.register_forward_pre_hook(hook, with_kwargs=True)
+        handle = self.tables[name].register_forward_hook(hook)
         try:
             yield
         finally:
             handle.remove()
+
+    def _replaced_input(self, layer: int, given: Tensor) -> AbstractContextManager[None]:
+        """Put `given` in place of x^l."""
+        return self._at_input(layer, lambda hidden: _over(hidden, given))
+
+    @contextmanager
+    def _at_input(self, layer: int, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+        """Show x^l (B, N, d) to `change` and go on with what it returns.
+
+        Layers are counted as they run, for the same module may run several times (ALBERT). Our own Longformer encoder
+        does not call its layers and has a door of its own.
+        """
+        own = self._own_encoder
+        if own is not None:
+            with own.changed_input(layer, change):
+                yield
+            return
+        runs = 0
+
+        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            nonlocal runs
+            runs += 1
+            if runs != layer + 1:
+                return None
+            hidden, put = _first_argument(args, kwargs)
+            return put(change(hidden))
+
+        with ExitStack() as stack:
+            for module in {id(module): module for module in self.layers}.values():
+                stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+            yield
 
     @contextmanager
     def _observed_layers(self, recorder: Recorder) -> Iterator[None]:
@@ -299,6 +353,29 @@ class Network:
                 stack.callback(layer.register_forward_hook(after).remove)
             yield
         recorder.hidden.extend(last)
+
+    @contextmanager
+    def _observed_blocks(self, recorder: Recorder) -> Iterator[None]:
+        """Record what every attention block puts out, and what the second LayerNorm of every layer receives."""
+        outputs: list[Tensor] = []
+        inputs: list[list[Tensor]] = []
+
+        def begin(_module: nn.Module, _args: Any, output: Tensor) -> None:
+            outputs.append(output.detach())
+            inputs.append([])
+
+        def receive(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
+            # Our own encoder runs the feed-forward block in chunks of rows.
+            inputs[-1].append(args[0].detach())
+
+        with ExitStack() as stack:
+            for layer in {id(layer): layer for layer in self.layers}.values():
+                first, second = (layer.get_submodule(p) for p in (self.family.attention_norm, self.family.output_norm))
+                stack.callback(first.register_forward_hook(begin).remove)
+                stack.callback(second.register_forward_pre_hook(receive).remove)
+            yield
+        recorder.second_inputs = [chunks[0] if len(chunks) == 1 else torch.cat(chunks) for chunks in inputs]
+        recorder.block_outputs = recorder.second_inputs if self.family.pre_norm else outputs
 
     def _check_complete(self, recorder: Recorder) -> None:
         """Every layer must have shown itself: a silently missing one would shift all results."""

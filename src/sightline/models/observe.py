@@ -6,6 +6,7 @@ hands over to the library's fused kernel. Logits are the same either way up to s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
 from sightline.attention import Attention, DenseAttention
-from sightline.models.recording import active_recorder
+from sightline.models.recording import Summary, active_recorder
 
 OBSERVING = "sightline"
 """The name under which the observing function is registered with transformers."""
@@ -39,15 +40,45 @@ class DenseRecord:
 
     def gradient(self, document: int, output_gradient: Tensor) -> Attention:
         """∂y/∂A^h_ij = ⟨∂y/∂o^h_i, v^h_j⟩ from ∂y/∂o (n, H, e) or (n, H·e); zero where the mask forbids a weight."""
-        values = self.values(document).transpose(0, 1)
-        gradient = output_gradient.reshape(values.shape[1], values.shape[0], -1).transpose(0, 1)
-        allowed = self._allowed(document)
-        products = gradient @ values.transpose(1, 2)
-        return DenseAttention(products if allowed is None else products * allowed, allowed=allowed)
+        return DenseAttention(self._gradient(document, output_gradient), allowed=self._allowed(document))
+
+    def summary(self, document: int, readout: Tensor, output_gradient: Tensor | None = None) -> Summary:
+        """Sums of A, and of A ⊙ relu(∂y/∂A)."""
+        n = self.lengths[document]
+        weights = self.weight_batch[document, :, :n, :n].detach()
+        return Summary(
+            mean=DenseAttention(weights.mean(dim=0, keepdim=True), allowed=self._allowed(document)),
+            received=weights.sum(dim=1),
+            rows=torch.matmul(readout.to(weights), weights),
+            gradient_received=None
+            if output_gradient is None
+            else (weights * self._gradient(document, output_gradient).relu_()).sum(dim=1),
+        )
 
     def values(self, document: int) -> Tensor:
         """v (n, H, e)."""
         return self.value_batch[document, :, : self.lengths[document]].detach().transpose(0, 1)
+
+    def global_values(self, document: int) -> None:
+        """None: every row mixes the same values."""
+
+    @property
+    def probabilities(self) -> tuple[tuple[Tensor, ...], ...]:
+        """A on the autograd path: the padded batch, the same for every document."""
+        return ((self.weight_batch,),) * len(self.lengths)
+
+    def assemble(self, document: int, parts: Sequence[Tensor]) -> Attention:
+        """Cut one document out of a tensor shaped like the weights; zero where the mask forbids a weight."""
+        n, allowed = self.lengths[document], self._allowed(document)
+        cut = parts[0][document, :, :n, :n].detach()
+        return DenseAttention(cut if allowed is None else cut * allowed, allowed=allowed)
+
+    def _gradient(self, document: int, output_gradient: Tensor) -> Tensor:
+        values = self.values(document).transpose(0, 1)
+        gradient = output_gradient.reshape(values.shape[1], values.shape[0], -1).transpose(0, 1)
+        allowed = self._allowed(document)
+        products = gradient @ values.transpose(1, 2)
+        return products if allowed is None else products * allowed
 
     def _allowed(self, document: int) -> Tensor | None:
         """Which pairs the mask leaves open, or None when it leaves all of them."""

@@ -1,6 +1,8 @@
 """What is explained: one number of the model's output, and what the model predicted.
 
-y = logit of class c by default; a contrast y_a − y_b, a probability or a log-probability by option.
+y = logit of class c by default; a contrast y_a − y_b, a probability, a log-probability or a margin by option. The
+margin is the class's logit minus the best of the other classes'; where classes do not compete (one class, or several
+labels at once) it is the logit itself, and for a contrast y_a − y_b.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from sightline.errors import OptionError, TargetError
 from sightline.registry import suggestion
 
-Quantity = Literal["logit", "probability", "log_probability"]
+Quantity = Literal["logit", "probability", "log_probability", "margin"]
 TargetLike: TypeAlias = "int | str | tuple[int | str, int | str] | Target | None"
 
 
@@ -72,7 +74,7 @@ class Prediction:
 
 
 def check_quantity(quantity: str) -> Quantity:
-    """Return `quantity` if it is one of the three known ones."""
+    """Return `quantity` if it is one of the known ones."""
     if quantity not in get_args(Quantity):
         raise OptionError(f"There is no target quantity '{quantity}'. Choose one of: {', '.join(get_args(Quantity))}.")
     return quantity  # type: ignore[return-value]

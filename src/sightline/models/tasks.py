@@ -96,16 +96,23 @@ class Task:
     def value(self, logits: Tensor, target: Target) -> Tensor:
         """Return y, the scalar that is explained, on the autograd path."""
         assert target.index is not None
-        scores = self.quantity(self.class_logits(logits, target.position), target.quantity)
+        quantity = "logit" if target.contrast is not None and target.quantity == "margin" else target.quantity
+        scores = self.quantity(self.class_logits(logits, target.position), quantity)
         y = scores[target.index]
         return y if target.contrast is None else y - scores[target.contrast]
 
     def quantity(self, scores: Tensor, quantity: Quantity) -> Tensor:
-        """Logits, probabilities or log-probabilities of the classes."""
+        """Logits, probabilities, log-probabilities or margins of the classes, (C,)."""
         if quantity == "logit":
             return scores
         if quantity == "probability":
             return self.probabilities(scores)
+        if quantity == "margin":
+            if self.facts.multi_label or len(scores) == 1:
+                return scores
+            best, second = scores.topk(2).values
+            is_best = torch.arange(len(scores), device=scores.device) == scores.argmax()
+            return scores - torch.where(is_best, second, best)
         return torch.nn.functional.logsigmoid(scores) if self.facts.multi_label else torch.log_softmax(scores, dim=-1)
 
     def prediction(self, logits: Tensor, encoding: Encoding, position: int | None) -> Prediction:
@@ -234,12 +241,12 @@ class QuestionAnswering(Task):
         self.position(logits, encoding, position)
         if wanted is None:
             first, last = self._best_span(logits.detach(), encoding)
-        elif isinstance(wanted, tuple | list) and len(wanted) == 2:
+        elif isinstance(wanted, tuple | list) and len(wanted) == 2 and all(str(one).isdecimal() for one in wanted):
             first, last = (_checked_position(int(one), encoding) for one in wanted)
             if first > last:
                 raise TargetError(f"The answer would end (token {last}) before it begins (token {first}).")
         else:
-            raise TargetError("For question answering a target is a pair: (first token, last token) of the answer.")
+            raise TargetError("For question answering a target is a pair of token numbers: the first and the last of the answer.")
         return Target(
             index=None, label=_span_text(encoding, first, last), quantity=check_quantity(quantity), span=(first, last)
         )

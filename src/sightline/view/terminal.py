@@ -88,6 +88,7 @@ def print_report(console: Console, explanations: Sequence[Explanation], top: int
             console.print(Padding(passage, (0, 2)), soft_wrap=False)
         console.print()
         console.print(_table(explanation, top))
+        console.print()
         for sentence in check_sentences(explanation.checks):
             console.print(Text(f"· {printable(sentence)}", style="dim"))
 

@@ -3,23 +3,26 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
+  const on = (target, type, act) => target.addEventListener(type, act);
   const STEPS = data.steps, SHOWN = 10, PEAKS = 60;
 
-  const make = (tag, text, className) => {
-    const element = document.createElement(tag);
-    if (text !== undefined) element.textContent = text;
-    if (className) element.className = className;
-    return element;
-  };
+  const make = (tag, textContent = "", className = "") =>
+    Object.assign(document.createElement(tag), { textContent, className });
   const number = (x) => {
     if (x === 0) return "0";
     const size = Math.abs(x);
     const digits = size >= 0.001 && size < 1e5 ? String(Number(size.toPrecision(3))) : size.toExponential(1);
     return (x < 0 ? "−" : "+") + digits;
   };
-  const percent = (share) => (share === 0 ? "0" : share < 0.0005 ? "< 0.1" : (100 * share).toFixed(share < 0.0995 ? 1 : 0)) + " %";
+  // As in sentences.py: never 0 % for something, never 100 % for less than all.
+  const percent = (share) => {
+    if (share === 0 || share === 1) return 100 * share + " %";
+    if (share < 0.0005 || share >= 0.9995) return (share < 0.5 ? "< 0.1" : "> 99.9") + " %";
+    return (100 * share).toFixed(share < 0.0995 || share >= 0.995 ? 1 : 0) + " %";
+  };
   const visible = (text) => (/^[\p{C}\p{Z}\p{M}]*$/u.test(text) ? [...text].map((c) => "U+" + c.codePointAt(0).toString(16).toUpperCase()).join(" ") : text);
   const count = (n) => n.toLocaleString("en");
+  const plural = (n, noun) => count(n) + " " + noun + (n === 1 ? "" : "s");
 
   // What is shown now: which explanation, words or tokens, how faint words are treated, which word and which peak.
   const view = { explanation: 0, level: "word", gamma: data.gamma, merge: true, word: null, peak: -1 };
@@ -42,7 +45,7 @@
     data.blocks.forEach((block, number) => {
       const section = make("section");
       if (data.blocks.length > 1) section.append(make("h3", block.name));
-      const body = make("div", undefined, "text");
+      const body = make("div", "", "text");
       let paragraph = null;
       const put = (from, to, unit) => {
         while (from < to) {
@@ -96,7 +99,6 @@
     levels = values.map((s) => (full === 0 ? 0 : Math.floor(STEPS * (Math.min(Math.abs(s), full) / full) ** view.gamma + 0.5)));
     total = values.reduce((sum, s) => sum + Math.abs(s), 0);
     const order = values.map((_, i) => i).sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]) || a - b);
-    ranks = [];
     order.forEach((unit, place) => (ranks[unit] = place + 1));
     peaks = order.slice(0, Math.min(PEAKS, Math.ceil(order.length / 4))).filter((i) => values[i] !== 0).sort((a, b) => a - b);
     paint();
@@ -106,29 +108,28 @@
   }
 
   function paint() {
-    const values = scores(), now = view.peak;
+    const values = scores();
     for (let i = 0; i < spans.length; i++) {
       let name = levels[i] ? hue(values[i]) + "-" + levels[i] : "";
       if (view.word !== null && keys[i] === view.word) name += " same";
-      if (i === now) name += " now";
+      if (i === view.peak) name += " now";
       for (const span of spans[i]) if (span.className !== name) span.className = name;
     }
   }
 
   function drawScale(full) {
-    const signed = current().signed, ramp = make("div", undefined, "ramp"), ticks = make("div", undefined, "ticks");
-    for (let step = STEPS; step > 0; step--) ramp.append(make("i", undefined, (signed ? "for-" : "plain-") + step));
+    const signed = current().signed, ramp = make("div", "", "ramp"), ticks = make("div", "", "ticks");
+    for (let step = STEPS; step > 0; step--) ramp.append(make("i", "", (signed ? "for-" : "plain-") + step));
     ramp.append(make("i"));
-    for (let step = 1; signed && step <= STEPS; step++) ramp.append(make("i", undefined, "against-" + step));
+    for (let step = 1; signed && step <= STEPS; step++) ramp.append(make("i", "", "against-" + step));
     const at = (share) => full * share ** (1 / view.gamma);
     const places = signed ? [[0, 1], [25, 0.5], [50, 0], [75, -0.5], [100, -1]] : [[0, 1], [50, 0.5], [100, 0]];
     for (const [left, share] of places) {
-      const text = value(Math.sign(share) * Number(at(Math.abs(share)).toPrecision(2)));
-      const tick = make("span", text);
+      const tick = make("span", value(Math.sign(share) * Number(at(Math.abs(share)).toPrecision(2))));
       tick.style.left = left + "%";
       ticks.append(tick);
     }
-    const ends = make("div", undefined, "ends");
+    const ends = make("div", "", "ends");
     ends.append(make("span", signed ? "for" : "matters"), make("span", times()), make("span", signed ? "against" : "does not"));
     $("scale").replaceChildren(ends, ramp, ticks);
     $("scale").setAttribute("aria-label", signed
@@ -136,14 +137,12 @@
       : `Colour scale: the stronger the violet, the more the word matters; full colour from ${value(full)}${times()}.`);
   }
 
-  // Instances of one word added up, or every instance by itself: [key, text, score, instances, strongest instance].
+  // Instances of one word added up (`at` is the strongest), or every instance by itself.
   function rows() {
-    const values = scores();
-    if (!view.merge) return values.map((score, i) => ({ key: keys[i], text: word(i), score, count: 1, at: i }));
-    const found = new Map();
+    const values = scores(), found = new Map();
     values.forEach((score, i) => {
-      const row = found.get(keys[i]);
-      if (!row) return found.set(keys[i], { key: keys[i], text: word(i), score, count: 1, at: i });
+      const name = view.merge ? keys[i] : i, row = found.get(name);
+      if (!row) return found.set(name, { key: keys[i], text: word(i), score, count: 1, at: i });
       row.score += score;
       row.count += 1;
       if (Math.abs(score) > Math.abs(values[row.at])) row.at = i;
@@ -153,21 +152,21 @@
 
   function drawTops() {
     const all = rows(), label = current().label;
-    $("top-h").textContent = "Strongest words" + times();
+    $("top-h").textContent = `Strongest ${view.level}s${times()}`;
     const sides = current().signed ? [["for", `For ${label}`, 1], ["against", `Against ${label}`, -1]] : [["plain", `Matter most for ${label}`, 1]];
-    const largest = Math.max(...all.map((row) => Math.abs(row.score)), Number.MIN_VALUE);
+    const largest = all.reduce((most, row) => Math.max(most, Math.abs(row.score)), 0);
     $("tops").replaceChildren(...sides.map(([name, title, sign]) => {
       const table = make("table"), caption = make("caption"), body = make("tbody");
-      caption.append(make("i", undefined, name + "-" + STEPS), title);
+      caption.append(make("i", "", name + "-" + STEPS), title);
       const best = all.filter((row) => row.score * sign > 0).sort((a, b) => Math.abs(b.score) - Math.abs(a.score) || a.at - b.at);
       for (const row of best.slice(0, SHOWN)) {
         const line = make("tr"), cell = make("td"), button = make("button", visible(row.text));
         button.type = "button";
         button.title = button.textContent;
         button.setAttribute("aria-pressed", String(view.word === row.key));
-        button.addEventListener("click", () => choose(row.key, row.at));
+        on(button, "click", () => choose(row.key, row.at));
         if (row.count > 1) button.append(make("small", "× " + count(row.count)));
-        const bar = make("i", undefined, name + "-" + STEPS);
+        const bar = make("i", "", name + "-" + STEPS);
         bar.style.width = (100 * Math.abs(row.score)) / largest + "%";
         cell.append(button, bar);
         line.append(cell, make("td", value(row.score)));
@@ -186,17 +185,15 @@
 
   // A strip beside the scroll bar: where in the document the colour is.
   function drawMap() {
-    const canvas = $("map"), height = innerHeight, ratio = devicePixelRatio || 1;
+    const canvas = $("map"), height = innerHeight, ratio = devicePixelRatio;
     const whole = document.documentElement.scrollHeight, style = getComputedStyle(document.documentElement);
     canvas.width = 18 * ratio;
     canvas.height = height * ratio;
     const pen = canvas.getContext("2d");
     pen.scale(ratio, ratio);
-    const values = scores(), offset = scrollY;
-    const marks = [];
+    const values = scores(), marks = [];
     for (let i = 0; i < spans.length; i++) {
-      if (levels[i] < 3 || !spans[i].length) continue;
-      marks.push([levels[i], hue(values[i]), ((spans[i][0].getBoundingClientRect().top + offset) / whole) * height]);
+      if (levels[i] > 2) marks.push([levels[i], hue(values[i]), ((spans[i][0].getBoundingClientRect().top + scrollY) / whole) * height]);
     }
     marks.sort((a, b) => a[0] - b[0]);
     for (const [level, name, y] of marks) {
@@ -211,7 +208,7 @@
     const exp = current(), { prediction } = exp;
     $("said").replaceChildren(prediction.label, make("small", percent(prediction.probability)));
     $("classes").replaceChildren(...(prediction.classes.length > 1 ? prediction.classes : []).map(([label, share]) => {
-      const line = make("li", undefined, label === prediction.label ? "said" : ""), bar = make("div", undefined, "bar"), fill = make("i");
+      const line = make("li", "", label === prediction.label ? "said" : ""), bar = make("div", "", "bar"), fill = make("i");
       fill.style.width = 100 * share + "%";
       bar.append(fill);
       const name = make("span", label);
@@ -233,10 +230,8 @@
   function go(unit) {
     view.peak = unit;
     paint();
-    const span = spans[unit] && spans[unit][0];
-    if (!span) return;
-    span.scrollIntoView({ block: "center" });
-    showTip(span);
+    spans[unit][0].scrollIntoView({ block: "center" });
+    showTip(spans[unit][0]);
     announce();
   }
 
@@ -251,15 +246,10 @@
   }
 
   function choose(key, at) {
-    view.word = view.word === key && view.peak === at ? null : key;
-    view.peak = -1;
+    if (view.word === key && view.peak === at) return clear();
+    view.word = key;
     drawTops();
-    if (view.word !== null) go(at);
-    else {
-      hideTip();
-      paint();
-      announce();
-    }
+    go(at);
   }
 
   function announce() {
@@ -271,7 +261,7 @@
     } else if (view.peak >= 0) {
       $("status").textContent = `Peak ${place + 1} of ${list.length}: “${visible(word(view.peak))}” ${value(values[view.peak])}${times()}`;
     } else {
-      $("status").textContent = `${count(peaks.length)} peaks in ${count(spans.length)} ${view.level}s. Click a word to see all its instances.`;
+      $("status").textContent = `${plural(peaks.length, "peak")} in ${plural(spans.length, view.level)}. Click one to see all its instances.`;
     }
   }
 
@@ -286,13 +276,12 @@
 
   function showTip(span) {
     const tip = $("tip"), unit = span.unit, score = scores()[unit];
-    const direction = !current().signed || score === 0 ? "" : score > 0 ? " for " + current().label : " against " + current().label;
-    const position = units().position[unit];
+    const direction = current().signed && score !== 0 ? ` ${hue(score)} ${current().label}` : "";
     tip.replaceChildren(
       make("b", visible(word(unit))),
       make("div", value(score) + times() + direction),
       make("div", `rank ${count(ranks[unit])} of ${count(spans.length)}` + (total > 0 ? `, ${percent(Math.abs(score) / total)} of the total` : "")),
-      make("div", `${view.level} ${count(unit + 1)}, token position ${position}`),
+      make("div", `${view.level} ${count(unit + 1)}, token position ${units().position[unit]}`),
     );
     tip.hidden = false;
     tipped = span;
@@ -316,66 +305,69 @@
     root.replaceChildren(...entries.map(([value, text, hint]) => {
       const label = make("label"), input = make("input");
       Object.assign(input, { type: "radio", name, value, checked: value === chosen });
-      input.addEventListener("change", () => change(value));
+      on(input, "change", () => change(value));
       label.append(input, make("span", text));
       if (hint) label.title = hint;
       return label;
     }));
   }
 
-  function redraw() {
-    drawDocument();
-    clear();
+  function recolour() {
+    hideTip();
     colour();
     announce();
+  }
+
+  function redraw() {
+    drawDocument();
+    view.word = null;
+    view.peak = -1;
+    recolour();
   }
 
   $("title").textContent = data.title;
   radios($("methods"), "method", data.explanations.map((exp, i) => [i, exp.name, exp.target]), 0, (i) => {
     view.explanation = i;
     drawPanel();
-    colour();
-    hideTip();
-    announce();
+    recolour();
   });
   radios($("levels"), "level", [["word", "words"], ["token", "tokens"]], "word", (level) => {
     view.level = level;
-    view.peak = -1;
     redraw();
   });
   // 0 … 100 stands for an exponent from 2 (only the strongest) to 0.28 (everything), the default in between.
   const exponent = (place) => 2 * 0.14 ** (place / 100);
   $("gamma").value = 100 * Math.log(data.gamma / 2) / Math.log(0.14);
-  $("gamma").addEventListener("input", () => {
+  on($("gamma"), "input", () => {
     view.gamma = exponent(Number($("gamma").value));
     colour();
   });
-  $("merge").addEventListener("change", () => {
+  on($("merge"), "change", () => {
     view.merge = $("merge").checked;
     drawTops();
   });
-  $("next").addEventListener("click", () => step(1));
-  $("previous").addEventListener("click", () => step(-1));
-  $("clear").addEventListener("click", clear);
+  on($("next"), "click", () => step(1));
+  on($("previous"), "click", () => step(-1));
+  on($("clear"), "click", clear);
   const root = $("document");
-  root.addEventListener("mouseover", (event) => (event.target.unit !== undefined ? showTip(event.target) : hideTip()));
-  root.addEventListener("mouseleave", hideTip);
-  root.addEventListener("click", (event) => {
+  on(root, "mouseover", (event) => (event.target.unit !== undefined ? showTip(event.target) : hideTip()));
+  on(root, "mouseleave", hideTip);
+  on(root, "click", (event) => {
     const unit = event.target.unit;
     if (unit !== undefined && String(getSelection()) === "") choose(keys[unit], unit);
   });
-  addEventListener("keydown", (event) => {
+  on(window, "keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "n" || event.key === "p") step(event.key === "n" ? 1 : -1);
     else if (event.key === "Escape") clear();
     else return;
     event.preventDefault();
   });
-  $("map").addEventListener("click", (event) => scrollTo(0, (event.clientY / innerHeight) * document.documentElement.scrollHeight - innerHeight / 2));
+  on($("map"), "click", (event) => scrollTo(0, (event.clientY / innerHeight) * document.documentElement.scrollHeight - innerHeight / 2));
   // The jump to a peak is itself a scroll: its tip moves along, any other one goes.
-  addEventListener("scroll", () => (tipped && tipped.unit === view.peak ? placeTip() : hideTip()), { passive: true });
-  addEventListener("resize", drawMap);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawMap);
+  on(window, "scroll", () => (tipped && tipped.unit === view.peak ? placeTip() : hideTip()));
+  on(window, "resize", drawMap);
+  on(matchMedia("(prefers-color-scheme: dark)"), "change", drawMap);
 
   drawPanel();
   redraw();

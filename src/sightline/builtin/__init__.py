@@ -1,0 +1,21 @@
+"""What ships inside the package: a small Longformer classifier and three long documents to try it on.
+
+The classifier tells documents about programming languages from documents about artificial intelligence; its card,
+`model/MODEL_CARD.md`, says what it learnt from, how good it is and where it fails. Importing this module loads nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+
+
+def model_folder() -> Path:
+    """Return the folder of the built-in model: configuration, weights, tokenizer and card."""
+    return _HERE / "model"
+
+
+def documents() -> dict[str, Path]:
+    """Return the built-in documents by name: machine_learning, programming_languages, learned_compilers."""
+    return {path.stem: path for path in sorted((_HERE / "documents").glob("*.txt"))}

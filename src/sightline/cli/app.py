@@ -1,0 +1,65 @@
+"""The `sightline` command and its sub-commands."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sightline.cli.demo import demo
+from sightline.cli.errors import stopped
+from sightline.cli.explain import explain
+from sightline.cli.methods import methods
+
+EXAMPLES = """\b
+Examples:
+  sightline demo                                  explain a built-in document and write a page
+  sightline explain letter.txt -o page.html       explain your own text with the built-in model
+  sightline explain letter.txt --model my-model --method rollout --method attcat
+  sightline methods --long                        what each method computes and when to use it
+"""
+
+# Boxes and colours are for people: help that goes into a file or another program is plain.
+_decorated = sys.stdout.isatty() and sys.stderr.isatty()
+
+app = typer.Typer(
+    name="sightline",
+    help="Why a Transformer decided what it decided about a document: which words, and how far to trust it.",
+    epilog=EXAMPLES,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown" if _decorated else None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from sightline import __version__
+
+        typer.echo(f"sightline {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Why a Transformer decided what it decided about a document: which words, and how far to trust it."""
+
+
+app.command()(explain)
+app.command()(methods)
+app.command()(demo)
+
+
+def main() -> None:
+    """Run the command line; the entry point of the installed `sightline` program."""
+    try:
+        app(prog_name="sightline")
+    except KeyboardInterrupt:
+        sys.exit(stopped())

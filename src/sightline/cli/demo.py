@@ -1,0 +1,55 @@
+"""`sightline demo`: a built-in document, the built-in model, a few methods, a page; nothing to download or to set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sightline import builtin
+from sightline.cli.errors import Debug, reports_errors
+from sightline.cli.output import Format, emit
+from sightline.cli.progress import LateProgress
+from sightline.cli.reading import read_text
+from sightline.cli.threads import use_free_cores
+from sightline.errors import UsageError
+from sightline.files import check_writable, write_whole
+from sightline.registry import suggestion
+
+DEMO_METHODS = ("attcat", "integrated_gradients", "rollout", "gradient")
+DEMO_DOCUMENT = "learned_compilers"
+
+
+@reports_errors
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")] = Path(
+        "sightline-demo.html"
+    ),
+    document: Annotated[str, typer.Option(metavar="NAME", help="Which built-in document.")] = DEMO_DOCUMENT,
+    debug: Debug = False,
+) -> None:
+    """Explain a built-in long document and write a page.
+
+    \b
+    Examples:
+      sightline demo
+      sightline demo --document machine_learning -o page.html
+    """
+    check_writable(output)
+    known = builtin.documents()
+    if document not in known:
+        hint = suggestion(document, list(known))
+        raise UsageError(f"There is no built-in document '{document}'.{hint} Known: {', '.join(known)}.")
+    text = read_text(str(known[document]))
+
+    from sightline.model import load
+    from sightline.view.page import render_page
+
+    use_free_cores()
+    with LateProgress() as progress:
+        progress("loading the model", 0, 0)
+        explanations = list(load().explain(text, methods=DEMO_METHODS, progress=progress).values())
+        write_whole(output, render_page(explanations))
+    emit(explanations[:1], Format.text, None, top=10)
+    typer.echo(f"\nThe whole document, by {len(explanations)} methods: open {output.resolve()} in a browser.")

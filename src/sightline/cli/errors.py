@@ -1,0 +1,95 @@
+"""What a person sees when something goes wrong: one sentence on standard error and an exit code.
+
+0 fine · 2 the request is at fault · 1 something failed · 130 stopped by Ctrl-C. `--debug` shows the traceback.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, ParamSpec
+
+import typer
+
+from sightline.errors import SightlineError
+
+P = ParamSpec("P")
+
+STOPPED = 130
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback when something fails.")]
+
+
+def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
+    """Make a command end with a sentence instead of a traceback; its `debug` option brings the traceback back."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        debug = bool(kwargs.get("debug"))
+        try:
+            with _quiet_libraries(debug), _warnings_as_sentences(debug):
+                command(*args, **kwargs)
+        except SightlineError as error:
+            raise typer.Exit(_report(str(error), error.exit_code, debug)) from None
+        except BrokenPipeError:
+            # The reader has seen enough (`| head`). Nothing may be flushed into the broken pipe at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(stopped()) from None
+        except MemoryError:
+            sentence = "There is not enough memory for this. Try a shorter text or one method at a time."
+            raise typer.Exit(_report(sentence, 1, debug)) from None
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            kind, text = type(error).__name__, str(error).strip().split("\n")[0]
+            hint = "" if debug else " Run it again with --debug to see where."
+            raise typer.Exit(_report(f"Something failed inside Sightline ({kind}: {text}).{hint}", 1, debug)) from None
+
+    return run
+
+
+def stopped() -> int:
+    """Say that the user stopped the command and return the exit code for it."""
+    typer.echo("Stopped.", err=True)
+    return STOPPED
+
+
+def _report(sentence: str, code: int, debug: bool) -> int:
+    if debug:
+        typer.echo(traceback.format_exc(), err=True, nl=False)
+    typer.echo(f"Error: {sentence}", err=True)
+    return code
+
+
+@contextmanager
+def _quiet_libraries(debug: bool) -> Iterator[None]:
+    """Keep what libraries log (retries, advice to programmers) off a person's screen unless debugging."""
+    before = logging.root.manager.disable
+    if not debug:
+        logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def _warnings_as_sentences(debug: bool) -> Iterator[None]:
+    """Print what our own code warns about as plain sentences; libraries stay silent unless debugging."""
+
+    def show(message: Warning | str, category: type[Warning], filename: str, *place: Any) -> None:
+        if debug or (issubclass(category, UserWarning) and "sightline" in filename):
+            typer.echo(f"Note: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always" if debug else "default")
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield

@@ -1,0 +1,86 @@
+"""Where results go: a file, written whole or not at all, a pipe, or a person's terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sightline.errors import UsageError
+from sightline.files import write_whole
+
+if TYPE_CHECKING:
+    from sightline.explanation import Explanation
+
+
+class Format(StrEnum):
+    """What `--format` may be."""
+
+    text = "text"
+    json = "json"
+    html = "html"
+    csv = "csv"
+
+
+def chosen_format(asked: Format | None, output: Path | None) -> Format:
+    """Return the format asked for, else the one the file's name suggests, else text."""
+    if asked is not None:
+        return asked
+    suffix = output.suffix.lower().lstrip(".") if output is not None else ""
+    suffix = {"htm": "html"}.get(suffix, suffix)
+    return Format(suffix) if suffix in set(Format) else Format.text
+
+
+def check_terminal(chosen: Format, output: Path | None) -> None:
+    """Refuse to pour a page into a terminal."""
+    from rich.console import Console
+
+    if chosen is Format.html and output is None and Console().is_terminal:
+        raise UsageError("A page needs a file or a pipe: add -o page.html.")
+
+
+def emit(explanations: Sequence[Explanation], chosen: Format, output: Path | None, top: int) -> None:
+    """Write or print the explanations of one document."""
+    from rich.console import Console
+
+    console = Console()
+    if output is not None:
+        write_whole(output, rendered(explanations, chosen, top))
+        typer.echo(f"Wrote {output}", err=True)
+    elif chosen is Format.text and console.is_terminal:
+        from sightline.view.terminal import print_report
+
+        print_report(console, explanations, top)
+    else:
+        # Bytes, so that a pipe gets UTF-8 whatever the locale.
+        typer.echo(rendered(explanations, chosen, top).encode(), nl=False)
+
+
+def rendered(explanations: Sequence[Explanation], chosen: Format, top: int) -> str:
+    """Return the explanations in one format.
+
+    JSON of one explanation is what `Explanation.load` reads; several are an object with a list of such objects.
+    """
+    if chosen is Format.html:
+        from sightline.view.page import render_page
+
+        return render_page(explanations)
+    if chosen is Format.json:
+        from sightline.storage import to_record
+
+        records = [to_record(explanation) for explanation in explanations]
+        document = records[0] if len(records) == 1 else {"format": "sightline-explanations", "explanations": records}
+        return json.dumps(document, allow_nan=False) + "\n"
+    if chosen is Format.csv:
+        import pandas as pd
+
+        frames = {explanation.method: explanation.to_frame() for explanation in explanations}
+        table = pd.concat(frames, names=["method", None]).reset_index(level="method")
+        return str(table.to_csv(index=False, lineterminator="\n"))
+    from sightline.view.terminal import plain_report
+
+    return "\n".join(plain_report(explanation, top) for explanation in explanations)

@@ -1,0 +1,47 @@
+"""Reading the text to explain: a file or standard input, UTF-8, with a sentence for everything that is neither."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+from sightline.errors import InputError
+
+MOST_BYTES = 40_000_000
+"""More is not even read: no text of this size is explained, and it might be an endless stream."""
+
+
+def read_text(source: str) -> str:
+    """Return the text of the file `source`, or of standard input for "-"; a byte-order mark is taken off."""
+    name = "Standard input" if source == "-" else f"The file '{source}'"
+    content = _standard_input() if source == "-" else _file(Path(source))
+    if len(content) > MOST_BYTES:
+        raise InputError(f"{name} is larger than {MOST_BYTES // 1_000_000} MB: give the text in parts.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise InputError(f"{name} is UTF-16, not UTF-8: convert it first.") from None
+        raise InputError(
+            f"{name} is not UTF-8 text: byte 0x{content[error.start]:02x} at position {error.start:,} is wrong."
+        ) from None
+
+
+def _standard_input() -> bytes:
+    if sys.stdin.isatty():
+        typer.echo("Type or paste the text, then press Ctrl-D on an empty line.", err=True)
+    return sys.stdin.buffer.read(MOST_BYTES + 1)
+
+
+def _file(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise InputError(f"'{path}' is a folder: give a text file, or - for standard input.")
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise InputError(f"There is no file '{path}'. Give a text file, or - for standard input.") from None
+    except OSError as error:
+        raise InputError(f"Cannot read '{path}': {(error.strerror or str(error)).lower()}.") from None

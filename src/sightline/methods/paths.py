@@ -1,0 +1,112 @@
+"""Straight paths from a baseline to the input, in embedding space.
+
+A baseline is the document without its content: every ordinary token replaced (by the pad or mask token, by zero
+vectors, or by the tokens of another text), special tokens kept, positions as they were. Shapes: n tokens, m points, D
+width of all the places together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sightline.errors import OptionError
+from sightline.models.network import Place
+from sightline.trace import Trace
+
+Baseline = Literal["pad", "mask", "zero"] | Sequence[int]
+"""A list of ids is a text of the user's own, see `baseline_ids`."""
+Embeddings = Literal["full", "word", "separate"]
+"""x^0, all embeddings added up and normalised; the word embeddings alone; word, position and type side by side."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """x' + α(x − x') between two points, both (n, D): the outputs of `places` side by side."""
+
+    places: tuple[Place, ...]
+    start: Tensor
+    end: Tensor
+
+    @property
+    def difference(self) -> Tensor:
+        """x − x', (n, D)."""
+        return self.end - self.start
+
+    def points(self, positions: Tensor) -> dict[Place, Tensor]:
+        """The points at every α of `positions` (m,), (m, n, ·) a place."""
+        joint = torch.lerp(self.start[None], self.end[None], positions[:, None, None].to(self.start))
+        return self.split(joint)
+
+    def split(self, joint: Tensor) -> dict[Place, Tensor]:
+        """(…, D) -> one (…, ·) a place; all places are equally wide."""
+        return dict(zip(self.places, joint.chunk(len(self.places), dim=-1), strict=True))
+
+
+def build_path(trace: Trace, baseline: Baseline, baseline_text: str | None, embeddings: Embeddings) -> Path:
+    """Return the path from the baseline, which a text may stand for, to the input.
+
+    With "separate" embeddings the baseline's tokens have no position or segment of their own either, but that of the
+    first token and type 0. (Zero vectors in all tables at once would meet the singularity of the LayerNorm behind.)
+    Otherwise position and type are the input's all along.
+    """
+    network, encoding = trace.network, trace.encoding
+    if baseline_text is not None:
+        if not isinstance(baseline, str) or baseline != "pad":
+            raise OptionError("Give either baseline= or baseline_text=, not both.")
+        baseline = read_baseline(trace, baseline_text)
+    chosen: dict[Embeddings, tuple[Place, ...]] = {"full": (0,), "word": ("word",), "separate": tuple(network.tables)}
+    places = chosen[embeddings]
+    end = torch.cat([network.embed(encoding, place) for place in places], dim=-1)
+    start = torch.cat([_baseline_part(trace, baseline, place) for place in places], dim=-1)
+    special = torch.from_numpy(encoding.special).to(end.device)[:, None]
+    return Path(places, torch.where(special, end, start), end)
+
+
+def read_baseline(trace: Trace, text: str) -> Sequence[int]:
+    """Return the ids of the ordinary tokens of a text."""
+    if trace.reader is None:
+        raise OptionError("A trace made by hand cannot read a baseline's text; give baseline= a list of token ids.")
+    encoding = trace.reader(text)
+    ids: Sequence[int] = encoding.ids[~encoding.special].tolist()
+    return ids
+
+
+def baseline_ids(trace: Trace, baseline: Literal["pad", "mask"] | Sequence[int]) -> NDArray[np.int64]:
+    """Return the baseline's ids (n,): specials kept, and one token, or the ids given in their order, everywhere else.
+
+    Ids beyond the document's length are not used; a document that is longer goes on with pads.
+    """
+    encoding = trace.encoding
+    ordinary = np.flatnonzero(~encoding.special)
+    ids = encoding.ids.copy()
+    if isinstance(baseline, str):
+        ids[ordinary] = trace.network.token_id(baseline)
+        return ids
+    text = np.asarray(baseline)
+    size = int(trace.network.config.vocab_size)
+    if text.ndim != 1 or text.dtype.kind not in "iu" or len(text) == 0 or text.min() < 0 or text.max() >= size:
+        raise OptionError(f"A baseline of one's own is a list of token ids between 0 and {size - 1}, at least one.")
+    if len(text) < len(ordinary):
+        ids[ordinary[len(text) :]] = trace.network.token_id("pad")
+    ids[ordinary[: len(text)]] = text[: len(ordinary)]
+    return ids
+
+
+def _baseline_part(trace: Trace, baseline: Baseline, place: Place) -> Tensor:
+    """What the baseline is at one place, (n, ·)."""
+    network, encoding = trace.network, trace.encoding
+    if place == "position":
+        positions = network.embed(encoding, place)
+        return positions[:1].expand_as(positions)
+    if place == "type":
+        return network.embed(replace(encoding, type_ids=np.zeros_like(encoding.type_ids)), place)
+    if isinstance(baseline, str) and baseline == "zero":
+        return torch.zeros_like(network.embed(encoding, place))
+    return network.embed(encoding.replace_ids(baseline_ids(trace, baseline)), place)

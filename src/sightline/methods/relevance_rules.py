@@ -1,0 +1,223 @@
+"""Rules that hand relevance from the output of an operation to its inputs.
+
+A rule takes R, the relevance of the output, and the operation's inputs, and returns the relevance of each input. Rules
+are pure; `relevance_mode` puts them in the place of the operations' gradients while an ordinary model runs.
+
+| | positive | classic | attention-aware (AttnLRP) |
+|---|---|---|---|
+| linear, z_ij = w_ij·x_j | shares of the positive z | the same, x > 0 and x < 0 apart | shares of Σz + bias |
+| a + b | shares of the sum, scaled so that ΣR is kept | shares of the sum | shares of the sum |
+| a·b, both activations | half each | half each | half each |
+| softmax | passes through | passes through | x ⊙ (R − softmax(x)·ΣR) |
+| LayerNorm | passes through | passes through | linear, with the variance held fixed |
+| GELU, ReLU, tanh; scaling by a constant | passes through | passes through | passes through |
+
+Sources: "positive" and "classic" are the two programs of Chefer, Gur & Wolf 2021 (Transformer Interpretability Beyond
+Attention Visualization) with α = 1, β = 0; the third is Achtibat et al. 2024 (AttnLRP). Cost: about that of an ordinary
+backward pass; twice that for "positive" and "classic", whose linear maps are split by sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+EPSILON = 1e-9
+"""Keeps quotients finite where contributions cancel."""
+
+RuleSet = Literal["positive", "classic"]
+LinearRule = Callable[[Tensor, Tensor, Tensor, "Tensor | None"], Tensor]
+"""(R (…, out), x (…, in), weight (out, in), bias (out,)) -> relevance of x."""
+AddRule = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+CopyRule = Callable[[Tensor, Tensor], Tensor]
+SoftmaxRule = Callable[[Tensor, Tensor, Tensor, int], Tensor]
+"""(R, x, softmax(x), dimension) -> relevance of x."""
+NormRule = Callable[[Tensor, Tensor, Tensor, Sequence[int], "Tensor | None", float], Tensor]
+"""(R, x, output, normalised shape, gain, eps) -> relevance of x."""
+
+
+def share(R: Tensor, total: Tensor) -> Tensor:
+    """R / total, and 0 where there is nothing to share."""
+    shifted = total + EPSILON
+    shifted = shifted.masked_fill(shifted == 0, EPSILON)
+    return (R / shifted).masked_fill(total == 0, 0)
+
+
+def share_signed(R: Tensor, total: Tensor) -> Tensor:
+    """R / (total + ε·sign(total)), and 0 where there is nothing to share: the ε-rule's quotient, at most R/total."""
+    return (R / (total + torch.where(total < 0, -EPSILON, EPSILON))).masked_fill(total == 0, 0)
+
+
+def positive_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """R_j = Σ_i z⁺_ij / (Σ_k z⁺_ik) · R_i with z_ij = w_ij·x_j; the bias takes nothing."""
+    positive, negative = _signs(weight)
+    x_positive, x_negative = _signs(x)
+    S = share(R, linear(x_positive, positive) + linear(x_negative, negative))
+    return x_positive * (S @ positive) + x_negative * (S @ negative)
+
+
+def classic_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The same with positive and negative inputs apart, so that each of the two groups is handed the whole of R_i."""
+    positive, negative = _signs(weight)
+    x_positive, x_negative = _signs(x)
+    above = share(R, linear(x_positive, positive))
+    below = share(R, linear(x_negative, negative))
+    return x_positive * (above @ positive) + x_negative * (below @ negative)
+
+
+def epsilon_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """R_j = Σ_i z_ij / (Σ_k z_ik + b_i) · R_i: what falls to the bias is gone."""
+    return x * (share_signed(R, linear(x, weight, bias)) @ weight)
+
+
+def plain_add(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """R_a = a/(a + b)·R, entry by entry."""
+    S = share(R, a + b)
+    return _times(a, S), _times(b, S)
+
+
+def epsilon_add(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """The same with the ε-rule's quotient."""
+    S = share_signed(R, a + b)
+    return _times(a, S), _times(b, S)
+
+
+def positive_add(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Shares as in `plain_add`, then each side scaled to its part |ΣR_a| / (|ΣR_a| + |ΣR_b|) of ΣR.
+
+    The sums run over the whole tensor: one document at a time.
+    """
+    sides = plain_add(R, a, b)
+    sums = [side.sum() for side in sides]
+    both = sums[0].abs() + sums[1].abs()
+    first, second = (side * share(share(own.abs(), both) * R.sum(), own) for side, own in zip(sides, sums, strict=True))
+    return first, second
+
+
+def matmul_halves(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """z = a·b (…, i, k)·(…, k, j): half of R by shares of z to each factor."""
+    return _products(share(R, a @ b) / 2, a, b)
+
+
+def epsilon_matmul_halves(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """The same with the ε-rule's quotient."""
+    return _products(share_signed(R, a @ b) / 2, a, b)
+
+
+def nonzero(R: Tensor, x: Tensor) -> Tensor:
+    """R as it is, but nothing for an entry that is zero.
+
+    The published programs treat copies and slices of an activation, and the mask added to attention scores, as sums
+    with one part: x/(x + ε)·R. Without that ε their numbers are met to 1e-7 only.
+    """
+    return x * share(R, x)
+
+
+def masked_softmax(R: Tensor, x: Tensor, output: Tensor, dimension: int) -> Tensor:
+    """Pass R through; the scores x are a sum of products and mask."""
+    return plain_add(R, x, torch.zeros_like(x))[0]
+
+
+def positive_masked_softmax(R: Tensor, x: Tensor, output: Tensor, dimension: int) -> Tensor:
+    """The same by `positive_add`."""
+    return positive_add(R, x, torch.zeros_like(x))[0]
+
+
+def taylor_softmax(R: Tensor, x: Tensor, output: Tensor, dimension: int) -> Tensor:
+    """x ⊙ (R − s·ΣR), s = softmax(x): the first-order term at x; what falls to the constant term is gone."""
+    found = x * (R - output * R.sum(dim=dimension, keepdim=True))
+    # A key that may not be attended to has x = -∞ and s = 0.
+    return torch.where(output == 0, 0, found)
+
+
+def passed_norm(R: Tensor, x: Tensor, output: Tensor, shape: Sequence[int], gain: Tensor | None, eps: float) -> Tensor:
+    """R, unchanged."""
+    return R
+
+
+def fixed_variance_norm(
+    R: Tensor, x: Tensor, output: Tensor, shape: Sequence[int], gain: Tensor | None, eps: float
+) -> Tensor:
+    """LayerNorm as the linear map γ/σ ⊙ (x − mean(x)) + β with σ held fixed, by the ε-rule; β takes its part."""
+    dimensions = tuple(range(-len(shape), 0))
+    deviation = (x.var(dim=dimensions, keepdim=True, unbiased=False) + eps).sqrt()
+    S = share_signed(R, output) / deviation
+    S = S if gain is None else S * gain
+    return x * (S - S.mean(dim=dimensions, keepdim=True))
+
+
+def sum_shares(R: Tensor, x: Tensor, dimensions: tuple[int, ...]) -> Tensor:
+    """x_k/(Σ_k x_k)·R for a sum or mean over `dimensions`; R has them with length 1."""
+    return x * share(R, x.sum(dim=dimensions, keepdim=True))
+
+
+@dataclass(frozen=True)
+class Rules:
+    """One rule an operation."""
+
+    name: str
+    linear: LinearRule
+    add: AddRule
+    matmul: AddRule
+    softmax: SoftmaxRule
+    norm: NormRule
+    copy: CopyRule | None
+    """For an activation that several operations read, and for a slice of one; None: R is only summed and moved."""
+    seed_is_value: bool
+    """The output's relevance is the target's value; else it is 1 (the gradient of the target by the logits)."""
+
+
+POSITIVE = Rules(
+    name="positive",
+    linear=positive_linear,
+    add=positive_add,
+    matmul=matmul_halves,
+    softmax=positive_masked_softmax,
+    norm=passed_norm,
+    copy=nonzero,
+    seed_is_value=False,
+)
+CLASSIC = Rules(
+    name="classic",
+    linear=classic_linear,
+    add=plain_add,
+    matmul=matmul_halves,
+    softmax=masked_softmax,
+    norm=passed_norm,
+    copy=nonzero,
+    seed_is_value=False,
+)
+ATTENTION_AWARE = Rules(
+    name="attention_aware",
+    linear=epsilon_linear,
+    add=epsilon_add,
+    matmul=epsilon_matmul_halves,
+    softmax=taylor_softmax,
+    norm=fixed_variance_norm,
+    copy=None,
+    seed_is_value=True,
+)
+RULE_SETS: dict[RuleSet, Rules] = {"positive": POSITIVE, "classic": CLASSIC}
+
+
+def fitted(R: Tensor, like: Tensor) -> Tensor:
+    """Sum R over the dimensions along which `like` was broadcast."""
+    return R.sum_to_size(like.shape)
+
+
+def _signs(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x.clamp(min=0), x.clamp(max=0)
+
+
+def _times(x: Tensor, S: Tensor) -> Tensor:
+    """x ⊙ S; an infinite x (a mask) has no relevance."""
+    return fitted(torch.where(torch.isfinite(x), x * S, 0), x)
+
+
+def _products(S: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    return a * fitted(S @ b.transpose(-1, -2), a), b * fitted(a.transpose(-1, -2) @ S, b)

@@ -1,0 +1,333 @@
+"""LIME, KernelSHAP and GradientSHAP: explanations fitted to random variations of the document, through captum.
+
+LIME and KernelSHAP take parts of the document away (words by default; special tokens never) and fit a linear model to
+what happens: z in {0, 1}^F says which of the F parts are there, y(z) is the output for that document.
+Everything is drawn from the seed, and the global random states are left as they were.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sightline.errors import OptionError
+from sightline.methods.integration import completeness_gap
+from sightline.methods.paths import Baseline, build_path
+from sightline.methods.perturbation import Removals, Replacement, default_replacement, shared_by
+from sightline.methods.registry import Array, Attribution, method
+from sightline.methods.segments import Level, groups_of
+from sightline.models.batching import BATCH_TOKENS
+from sightline.models.target import Quantity
+from sightline.trace import Trace
+
+Fit = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+"""(masks (S, F), values (S,), weights (S,)) -> coefficients (F,)."""
+
+
+class Surrogate:
+    """A linear model of the document's parts, as captum's LimeBase wants it: it is asked for values, then fitted."""
+
+    def __init__(
+        self, trace: Trace, groups: Sequence[Sequence[int]], replacement: Replacement, quantity: Quantity
+    ) -> None:
+        self.trace = trace
+        self.groups = groups
+        self.replacement: Replacement = replacement
+        self.quantity: Quantity = quantity
+        self.model_calls = 0
+        self.values = np.empty(0)
+        """y(z) of every sample; captum would round them to single precision."""
+
+    def explain(self, masks: NDArray[np.bool_], weights: NDArray[np.float64], fit: Fit) -> NDArray[np.float64]:
+        """Return the coefficients (F,) that `fit` finds for the samples `masks` (S, F) with `weights` (S,)."""
+        from captum.attr import LimeBase
+
+        self._fit = fit
+        samples = iter(weights)
+
+        def draw(_original: Tensor, **_options: Any) -> Iterator[Tensor]:
+            yield from torch.from_numpy(masks).double()[:, None]
+
+        engine = LimeBase(
+            forward_func=self._evaluate,
+            interpretable_model=self,
+            similarity_func=lambda _original, _perturbed, _mask, **_options: float(next(samples)),
+            perturb_func=draw,
+            perturb_interpretable_space=True,
+            from_interp_rep_transform=lambda mask, _original, **_options: mask,
+            to_interp_rep_transform=None,
+        )
+        # All samples at once: they are sorted by length and cut into batches where the model is run.
+        with _seeded(0):  # captum's data loader draws a number that nothing depends on
+            engine.attribute(torch.ones(1, len(self.groups)), n_samples=len(masks), perturbations_per_eval=len(masks))
+        return self._coefficients
+
+    def _evaluate(self, masks: Tensor) -> Tensor:
+        removed = [
+            [i for group, kept in zip(self.groups, mask, strict=True) if not kept for i in group] for mask in masks
+        ]
+        removals = Removals(self.trace, removed, self.replacement)
+        self.values = removals.values(self.quantity).astype(np.float64)
+        self.model_calls = len(removals)
+        return torch.from_numpy(self.values)
+
+    def fit(self, samples: Any) -> None:
+        """Fit to all samples, which come as one batch."""
+        masks, _, weights = next(iter(samples))
+        self._coefficients = self._fit(masks.double().numpy(), self.values, weights.double().numpy())
+
+    def representation(self) -> Tensor:
+        """The coefficients (F,)."""
+        return torch.from_numpy(self._coefficients)
+
+
+@method(
+    "lime",
+    summary="Weights of a linear model fitted to the output for documents with random words missing, signed.",
+    formula="s = argmin_s Σ_z π(z) (y(z) − s₀ − s·z)² + λ‖s‖²,  π(z) = exp(−D²/2σ²), D = 1 − cos(z, 1)",
+    citation="Ribeiro et al. 2016",
+    needs={"probes"},
+    signed=True,
+    class_specific=True,
+    cost="one forward a sample",
+    use="When the model can only be called, and as the best-known point of comparison.",
+    avoid="With fewer samples than words: most weights are then noise.",
+)
+def lime(
+    trace: Trace,
+    *,
+    samples: int = 200,
+    level: Level = "word",
+    replacement: Replacement | None = None,
+    quantity: Quantity = "probability",
+    kernel_width: float = 0.25,
+    ridge: float = 1.0,
+    seed: int = 0,
+) -> Attribution:
+    """Each sample lacks a random number of parts; a part's weight is shared equally among its tokens.
+
+    Check surrogate_fit is the weighted R² of the linear model on its samples: below about a half, do not trust it.
+    """
+    if kernel_width <= 0 or ridge < 0:
+        raise OptionError(f"kernel_width must be above 0 and ridge not below 0, not {kernel_width} and {ridge}.")
+    groups = _groups(trace, level, samples, "lime")
+    if not groups:
+        return Attribution(np.zeros(trace.tokens), checks={"model_calls": 0})
+    count = len(groups)
+    generator = np.random.default_rng(seed)
+    masks = np.ones((samples, count), dtype=bool)
+    for mask in masks[1:]:  # the first one is the document itself
+        mask[generator.permutation(count)[: generator.integers(1, count + 1)]] = False
+    # cos(z, 1) = |z| / (√|z| √F)
+    distance = 1 - np.sqrt(masks.mean(axis=1))
+    weights = np.exp(-(distance**2) / (2 * kernel_width**2))
+    surrogate = Surrogate(trace, groups, replacement or default_replacement(trace), quantity)
+    fitted: dict[str, float] = {}
+
+    def fit(z: NDArray[np.float64], y: NDArray[np.float64], w: NDArray[np.float64]) -> NDArray[np.float64]:
+        coefficients, fitted["surrogate_fit"] = weighted_ridge(z, y, w, ridge)
+        return coefficients
+
+    scores = surrogate.explain(masks, weights, fit)
+    return Attribution(
+        shared_by(groups, scores, trace.tokens),
+        checks={"model_calls": surrogate.model_calls, "replacement": surrogate.replacement, **fitted},
+    )
+
+
+def weighted_ridge(
+    z: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64], ridge: float
+) -> tuple[NDArray[np.float64], float]:
+    """Coefficients (F,) of argmin Σ w (y − s₀ − s·z)² + λ‖s‖², s₀ free, and the weighted R² (1 for constant y)."""
+    share = weights / weights.sum()
+    centred, rise = z - share @ z, y - share @ y
+    # As a least-squares problem with λ as further rows: stable also for λ = 0 and more parts than samples.
+    root = np.sqrt(weights)
+    rows = np.concatenate([root[:, None] * centred, math.sqrt(ridge) * np.eye(z.shape[1])])
+    coefficients = np.linalg.lstsq(rows, np.concatenate([root * rise, np.zeros(z.shape[1])]), rcond=None)[0]
+    total = float(weights @ rise**2)
+    rest = float(weights @ (rise - centred @ coefficients) ** 2)
+    return coefficients, 1 - rest / total if total > 0 else 1.0
+
+
+@method(
+    "kernel_shap",
+    summary="Shapley values of the words, estimated from documents with random words missing; they add up, signed.",
+    formula="s = argmin_s Σ_z π(z) (y(z) − y(0) − s·z)², Σ s = y(1) − y(0),  π(z) = (F−1) / (C(F,|z|) |z| (F−|z|))",
+    citation="Lundberg & Lee 2017",
+    needs={"probes"},
+    signed=True,
+    class_specific=True,
+    cost="one forward a sample",
+    use="For a fair division among few parts: exact where all subsets fit in the samples.",
+    avoid="With fewer samples than words: choose level='sentence'.",
+)
+def kernel_shap(
+    trace: Trace,
+    *,
+    samples: int = 200,
+    level: Level = "word",
+    replacement: Replacement | None = None,
+    quantity: Quantity = "probability",
+    seed: int = 0,
+) -> Attribution:
+    """All subsets of the parts where `samples` allow, else random ones in complementary pairs.
+
+    A part's value is shared equally among its tokens. The sum is y(x) − y(all parts taken away); check
+    completeness_gap is what rounding leaves of the difference. Check exact says that all subsets were used.
+    """
+    groups = _groups(trace, level, samples, "kernel_shap")
+    if not groups:
+        return Attribution(np.zeros(trace.tokens), checks={"model_calls": 0, "completeness_gap": 0.0, "exact": True})
+    count = len(groups)
+    exact = 2 ** min(count, 63) <= samples
+    masks, weights = _all_coalitions(count) if exact else _random_coalitions(count, samples, seed)
+    surrogate = Surrogate(trace, groups, replacement or default_replacement(trace), quantity)
+    values = surrogate.explain(masks, weights, shapley_fit)
+    scores = shared_by(groups, values, trace.tokens)
+    return Attribution(
+        scores,
+        checks={
+            "completeness_gap": completeness_gap(torch.from_numpy(values), surrogate.values[:2]),
+            "model_calls": surrogate.model_calls,
+            "replacement": surrogate.replacement,
+            "exact": exact,
+        },
+    )
+
+
+def shapley_fit(z: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """argmin_s Σ w (y − y(0) − s·z)² under Σ s = y(1) − y(0), (F,); the first sample is z = 0, the second z = 1.
+
+    With s = mean + u and Σ u = 0, u is free in the space that centring leaves; of several solutions the one nearest to
+    equal shares is taken.
+    """
+    empty, whole = y[0], y[1]
+    equal = (whole - empty) / z.shape[1]
+    inner, rise, root = z[2:], y[2:] - empty, np.sqrt(weights[2:])
+    if len(inner) == 0:
+        return np.full(z.shape[1], equal)
+    centred = inner - inner.mean(axis=1, keepdims=True)
+    u = np.linalg.lstsq(root[:, None] * centred, root * (rise - equal * inner.sum(axis=1)), rcond=None)[0]
+    return np.asarray(equal + u - u.mean())
+
+
+def _all_coalitions(count: int) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """All subsets of `count` parts, the empty and the whole one first, with their Shapley kernel weights."""
+    subsets = [np.array(subset) for subset in itertools.product([False, True], repeat=count)]
+    inner = subsets[1:-1]
+    masks = np.stack([subsets[0], subsets[-1], *inner])
+    sizes = [int(subset.sum()) for subset in inner]
+    weights = [(count - 1) / (math.comb(count, size) * size * (count - size)) for size in sizes]
+    return masks, np.array([1.0, 1.0, *weights])
+
+
+def _random_coalitions(count: int, samples: int, seed: int) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """The empty and the whole set, then random subsets, each followed by its complement; all weights 1.
+
+    Sizes are drawn by their total kernel weight 1/(k(F−k)), subsets of one size alike, so the kernel is in the draw.
+    """
+    generator = np.random.default_rng(seed)
+    sizes = np.arange(1, count)
+    shares = 1 / (sizes * (count - sizes))
+    masks = np.zeros((samples, count), dtype=bool)
+    masks[1] = True
+    for row in range(2, samples, 2):
+        size = generator.choice(sizes, p=shares / shares.sum())
+        masks[row, generator.permutation(count)[:size]] = True
+        if row + 1 < samples:
+            masks[row + 1] = ~masks[row]
+    return masks, np.ones(samples)
+
+
+def _groups(trace: Trace, level: Level, samples: int, name: str) -> list[list[int]]:
+    """The document's parts; says so when there are too few samples for them."""
+    if samples < 4:
+        raise OptionError(f"{name} needs at least 4 samples, not {samples}.")
+    groups = groups_of(trace.encoding, level)
+    if len(groups) > samples:
+        warnings.warn(
+            f"{name} has {samples} samples for {len(groups)} {level}s, too few to tell them apart; "
+            "raise samples or choose a coarser level.",
+            stacklevel=3,
+        )
+    return groups
+
+
+@method(
+    "gradient_shap",
+    summary="Gradient at random points between a baseline and the slightly noisy input, averaged, signed.",
+    formula="s_i = E_{α, ε} Σ_d (x_i + ε_i − x'_i) ⊙ ∂y/∂x_i (x' + α(x + ε − x')),  α ~ U(0, 1), ε ~ N(0, σ²)",
+    citation="Lundberg & Lee 2017; Erion et al. 2021",
+    needs={"probes"},
+    signed=True,
+    class_specific=True,
+    cost="one forward and backward a sample",
+    use="As a smoothed, approximate form of integrated_gradients.",
+    avoid="When scores must add up exactly: integrated_gradients does with fewer evaluations.",
+)
+def gradient_shap(
+    trace: Trace,
+    *,
+    samples: int = 50,
+    baseline: Baseline = "pad",
+    baseline_text: str | None = None,
+    noise: float = 0.1,
+    seed: int = 0,
+) -> Attribution:
+    """Over the full embedding output; specials are part of the baseline and score 0.
+
+    `noise` is σ relative to the standard deviation of the document's embeddings. Check completeness_gap as in
+    integrated_gradients, here an estimate of the sampling error.
+    """
+    if samples < 1 or noise < 0:
+        raise OptionError(f"gradient_shap needs at least one sample and no negative noise, not {samples} and {noise}.")
+    from captum.attr import GradientShap
+
+    path = build_path(trace, baseline, baseline_text, "full")
+    ordinary = torch.from_numpy(np.flatnonzero(~trace.encoding.special)).to(path.end.device)
+    scores: Array = np.zeros(trace.tokens)
+    if not len(ordinary):
+        return Attribution(scores, checks={"evaluations": 0, "completeness_gap": 0.0})
+
+    def values(points: Tensor) -> Tensor:
+        """Y (B,) for the embeddings (B, ·, d) of the ordinary tokens."""
+        return trace.values_at({0: path.end.expand(len(points), -1, -1).index_copy(1, ordinary, points)})
+
+    engine = GradientShap(values)
+    end, start = path.end[None, ordinary], path.start[None, ordinary]
+    total = torch.zeros_like(end[0])
+    batch = max(1, BATCH_TOKENS // trace.tokens)
+    with _seeded(seed):
+        for done in range(0, samples, batch):
+            count = min(batch, samples - done)
+            deviation = noise * float(end.std(correction=0))
+            total += count * engine.attribute(end, start, n_samples=count, stdevs=deviation)[0].detach()
+            if trace.progress is not None:
+                trace.progress(done + count, samples)
+    scores[ordinary.cpu().numpy()] = (total / samples).sum(dim=-1).cpu().numpy()
+    ends = torch.cat([values(start), values(end)]).detach().double().cpu().numpy()
+    gap = completeness_gap(torch.from_numpy(scores), ends)
+    return Attribution(scores, checks={"completeness_gap": gap, "evaluations": samples})
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the global generators, from which captum draws, and put their states back."""
+    state = np.random.get_state()  # noqa: NPY002
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            np.random.set_state(state)  # noqa: NPY002

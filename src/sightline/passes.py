@@ -1,0 +1,195 @@
+"""Passes: one forward of a padded batch and its backward passes, shared by the traces of its documents.
+
+Methods declare what they need, `Pass.require` is told the union before anything runs, and one forward (and, if someone
+needs gradients, one backward a target) serves them all. What was not foreseen is fetched by another pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sightline.attention import Attention
+from sightline.models import Network, Recorder, Target, TargetLike
+from sightline.text import Encoding
+
+Array = NDArray[np.floating[Any]]
+Need = Literal[
+    "attentions", "attention_gradients", "inputs", "hidden_states", "gradients", "hidden_gradients", "blocks", "probes"
+]
+"""What a method may ask for. "inputs" are x^0 … x^{L-1}, "hidden_states" also x^L for all tokens; "blocks" are the
+parts of the attention blocks besides their weights; "probes" are calls of the model with changed inputs, which no
+single pass can share."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user wants explained, before the model has run."""
+
+    target: TargetLike = None
+    quantity: str = "logit"
+    position: int | None = None
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """∂y/∂· of one backward pass, as batch tensors in the recorder's layout."""
+
+    embeddings: Tensor
+    hidden: list[Tensor]
+    outputs: list[Tensor]
+
+
+class BackwardRules(Protocol):
+    """Backward rules that take the place of the gradients' (hashable: equal rules share one pass)."""
+
+    def active(self, module: nn.Module) -> AbstractContextManager[None]:
+        """While open, what runs in the module gets these rules."""
+
+    def seed(self, logits: Tensor, gradient: Tensor) -> Tensor:
+        """Return the relevance of the logits from themselves and ∂y/∂logits."""
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """What one pass with other backward rules handed back, for one document."""
+
+    seed: Array
+    """The relevance given to the logits."""
+    embeddings: Array
+    """Relevance of the word embeddings, (n, ·)."""
+    hidden: tuple[Array, ...]
+    """Relevance of x^0 … x^L, each (n, d)."""
+    attentions: tuple[Attention, ...]
+    """Relevance of A^1 … A^L."""
+    lost: int = 0
+    """Numbers that outgrew the number format (beyond the root of its largest number, so that products of two stay
+    finite) and were put to zero."""
+
+
+class Pass:
+    """One forward of a padded batch, and its backward passes; shared by the traces of its documents."""
+
+    def __init__(self, network: Network, encodings: Sequence[Encoding], requests: Sequence[Request]) -> None:
+        self.network = network
+        self.encodings = list(encodings)
+        self.requests = list(requests)
+        self.keep_graph = False
+        self.attention_gradients = False
+        """Whether somebody will ask for gradients of attention."""
+        self._attention = self._gradient = self._all_rows = self._blocks = False
+        self._recorder: Recorder | None = None
+        self._logits: list[Tensor] = []
+        self._graph_alive = False
+        self._gradients: dict[tuple[int, Target] | None, Gradients] = {}
+        self._relevances: dict[tuple[int, Target, BackwardRules], Relevance] = {}
+
+    def require(self, *needs: Need) -> None:
+        """Say what will be asked for; a pass that has already shown less is forgotten and runs again when asked."""
+        wanted = set(needs)
+        self.attention_gradients |= "attention_gradients" in wanted
+        blocks = self._blocks or "blocks" in wanted
+        attention = self._attention or blocks or bool(wanted & {"attentions", "attention_gradients"})
+        gradient = self._gradient or bool(wanted & {"attention_gradients", "gradients", "hidden_gradients"})
+        all_rows = self._all_rows or blocks or bool(wanted & {"hidden_states", "hidden_gradients"})
+        before = (self._attention, self._gradient, self._all_rows, self._blocks)
+        if (attention, gradient, all_rows, blocks) != before:
+            self._attention, self._gradient, self._all_rows, self._blocks = attention, gradient, all_rows, blocks
+            self._forget()
+
+    @property
+    def recorder(self) -> Recorder:
+        """What the forward pass recorded (running it if need be)."""
+        if self._recorder is None:
+            recorder = Recorder(attention=self._attention, readout_only=not self._all_rows, blocks=self._blocks)
+            self._logits = self.network.run(self.encodings, recorder, gradient=self._gradient)
+            self._recorder = recorder
+            self._graph_alive = self._gradient
+        return self._recorder
+
+    def logits(self, document: int) -> Tensor:
+        """Logits of one document, still on the autograd path if gradients were required."""
+        assert self.recorder is not None
+        return self._logits[document]
+
+    def target(self, document: int) -> Target:
+        """Return the target of one document's own request."""
+        request = self.requests[document]
+        return self.network.task.resolve(
+            self.logits(document).detach(), self.encodings[document], request.target, request.quantity, request.position
+        )
+
+    def gradients(self, document: int, target: Target) -> Gradients:
+        """∂y/∂· for one document; documents of a batch that ask for their own targets share one backward."""
+        self.require("gradients")
+        shared = target == self.target(document)
+        key = None if shared else (document, target)
+        if key not in self._gradients:
+            if not self._graph_alive:
+                self._recorder = None
+            self._gradients[key] = self._backward(range(len(self.encodings)) if shared else [document], target)
+        return self._gradients[key]
+
+    def relevance(self, document: int, target: Target, rules: BackwardRules) -> Relevance:
+        """Run one document by itself (rules may look at whole tensors) and send relevance back by `rules`."""
+        key = (document, target, rules)
+        if key not in self._relevances:
+            self._relevances[key] = self._propagate(self.encodings[document], target, rules)
+        return self._relevances[key]
+
+    def _propagate(self, encoding: Encoding, target: Target, rules: BackwardRules) -> Relevance:
+        recorder, network = Recorder(), self.network
+        with network.plain_operations():
+            (logits,) = network.run([encoding], recorder, gradient=True, within=rules.active(network.module))
+        leaf = logits.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(network.task.value(leaf, target), leaf)
+        seed = rules.seed(logits.detach(), gradient)
+        parts = [record.probabilities[0] for record in recorder.layers]
+        assert recorder.embeddings is not None
+        assert recorder.layout is not None
+        inputs = [recorder.embeddings, *recorder.hidden, *(part for layer in parts for part in layer)]
+        found = network.backward((logits * seed).sum(), inputs)
+        outgrown = [~(one.abs() < torch.finfo(one.dtype).max ** 0.5) for one in found]
+        lost = sum(int(one.sum()) for one in outgrown)
+        embeddings, *found = (one.masked_fill(where, 0) for one, where in zip(found, outgrown, strict=True))
+        count = len(recorder.hidden)
+        hidden = tuple(as_array(recorder.layout.cut(one, 0)) for one in found[:count])
+        rest = iter(found[count:])
+        attentions = tuple(
+            record.assemble(0, [next(rest) for _ in layer])
+            for record, layer in zip(recorder.layers, parts, strict=True)
+        )
+        return Relevance(as_array(seed), as_array(embeddings[0, : len(encoding)]), hidden, attentions, lost)
+
+    def _backward(self, documents: Sequence[int], target: Target) -> Gradients:
+        recorder = self.recorder
+        assert recorder.embeddings is not None
+        alone = len(documents) == 1
+        value = torch.stack(
+            [self.network.task.value(self._logits[d], target if alone else self.target(d)) for d in documents]
+        ).sum()
+        outputs = [record.output for record in recorder.layers]
+        found = self.network.backward(
+            value, [recorder.embeddings, *recorder.hidden, *outputs], keep_graph=self.keep_graph
+        )
+        self._graph_alive = self.keep_graph
+        hidden = len(recorder.hidden)
+        return Gradients(found[0], found[1 : 1 + hidden], found[1 + hidden :])
+
+    def _forget(self) -> None:
+        self._recorder = None
+        self._logits = []
+        self._gradients = {}
+        self._graph_alive = False
+
+
+def as_array(tensor: Tensor) -> Array:
+    """Return a tensor's values as a numpy array, off the autograd path."""
+    return tensor.detach().cpu().numpy()

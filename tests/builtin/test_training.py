@@ -1,0 +1,173 @@
+"""The parts of training that must hold exactly: vocabulary, conversion, sampling, intervals."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+from scipy.stats import binomtest
+from tools.builtin_model.convert import to_longformer
+from tools.builtin_model.corpus import Document
+from tools.builtin_model.embeddings import chunk_counts, latent_vectors
+from tools.builtin_model.evaluate import evaluation_set, over_packages, wilson
+from tools.builtin_model.train import Sampler, Stream, document_logits, scores
+from tools.builtin_model.vocabulary import (
+    CLS,
+    MASK,
+    PAD,
+    SEP,
+    SPECIALS,
+    check_tokenizer,
+    save_tokenizer,
+    train_tokenizer,
+)
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
+
+def tiny_bert() -> BertForSequenceClassification:
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=60,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=32,
+        type_vocab_size=1,
+        pad_token_id=PAD,
+        initializer_range=0.5,  # large weights: differences would show
+        num_labels=2,
+    )
+    bert = BertForSequenceClassification(config).eval()
+    for name, weight in bert.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(weight)
+    return bert.double()
+
+
+def tiny_document(package: str, side: str, words: int, split: str = "train") -> Document:
+    return Document(
+        package, f"{package}/m{words}.py", side, split, " ".join(["tree" if side == "PL" else "loss"] * words)
+    )
+
+
+@pytest.mark.parametrize("length", [3, 8, 17])
+def test_conversion_leaves_the_logits_of_a_text_within_one_window_unchanged(length):
+    bert = tiny_bert()
+    long = to_longformer(bert, max_tokens=128, window=32).double().eval()
+    ids = torch.randint(5, 60, (3, length), generator=torch.Generator().manual_seed(length))
+    ids[:, 0] = CLS
+    with torch.inference_mode():
+        # In float64, but for the library's Longformer, which takes every softmax in float32 whatever the model's type.
+        torch.testing.assert_close(long(input_ids=ids).logits, bert(input_ids=ids).logits, rtol=1e-6, atol=1e-6)
+
+
+def test_conversion_tiles_the_positions_and_copies_the_global_projections():
+    bert = tiny_bert()
+    long = to_longformer(bert, max_tokens=80, window=32).double()
+    short_positions = bert.bert.embeddings.position_embeddings.weight
+    positions = long.longformer.embeddings.position_embeddings.weight
+    assert positions.shape == (80 + PAD + 1, 16)
+    for place in (0, 31, 32, 79):
+        assert torch.equal(positions[PAD + 1 + place], short_positions[place % 32])
+    for layer in long.longformer.encoder.layer:
+        attention = layer.attention.self
+        assert torch.equal(attention.query.weight, attention.query_global.weight)
+        assert torch.equal(attention.key.bias, attention.key_global.bias)
+        assert torch.equal(attention.value.weight, attention.value_global.weight)
+
+
+def test_padding_does_not_change_the_logits_of_a_document():
+    long = to_longformer(tiny_bert(), max_tokens=128, window=16).eval()
+    encoded = [list(range(5, 5 + n)) for n in (4, 30, 50)]
+    together = document_logits(long, encoded, max_tokens=128, batch=3)
+    alone = torch.cat([document_logits(long, [ids], max_tokens=128) for ids in encoded])
+    torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
+
+
+def test_tokenizer_is_read_back_by_the_library_with_the_same_ids(tmp_path):
+    texts = ["the parser builds a syntax tree", "the network minimises the loss on a batch"]
+    documents = [Document("p", "m", side, "train", text) for side, text in zip(("PL", "AI"), texts, strict=True)]
+    tokenizer = train_tokenizer(documents, seed=0, size=80)
+    save_tokenizer(tokenizer, tmp_path)
+    read_back = AutoTokenizer.from_pretrained(tmp_path)
+    for text in texts:
+        assert read_back(text)["input_ids"] == tokenizer.encode(text).ids
+    assert [read_back.convert_tokens_to_ids(token) for token in SPECIALS] == list(range(len(SPECIALS)))
+    assert read_back.decode(read_back("The Parser")["input_ids"], skip_special_tokens=True) == "the parser"
+
+
+def test_every_printable_character_is_known_even_if_the_corpus_lacks_it():
+    documents = [Document("p", "m", side, "train", "tree tree loss loss") for side in ("PL", "AI")]
+    tokenizer = train_tokenizer(documents, seed=0, size=150)
+    printable = " ".join(chr(code) for code in range(33, 127))
+    assert check_tokenizer(tokenizer, [printable], tolerated=0.0) == 0.0
+
+
+def test_a_tokenizer_that_knows_too_little_is_refused():
+    documents = [Document("p", "m", side, "train", "tree tree loss loss") for side in ("PL", "AI")]
+    tokenizer = train_tokenizer(documents, seed=0, size=40)
+    with pytest.raises(ValueError, match="unknown to the vocabulary"):
+        check_tokenizer(tokenizer, ["黒 猫 白 犬"])
+
+
+def test_chunk_counts_hold_as_many_chunks_of_either_side():
+    counts = chunk_counts([("PL", [5, 5, 6, 7]), ("PL", [6] * 6), ("AI", [8, 9, 9])], 10, chunk=2, seed=0)
+    assert counts.shape == (4, 10)
+    assert counts[2:].sum(0).A1.tolist() == [0, 0, 0, 0, 0, 0, 0, 0, 1, 2]
+    assert counts[:2, 8:].sum() == 0
+
+
+def test_latent_vectors_equal_a_dense_decomposition():
+    counts = csr_matrix(np.random.default_rng(0).poisson(0.4, (30, 12)).astype(float))
+    dense = counts.toarray()
+    X = np.log1p(dense) * np.log((1 + 30) / (1 + (dense > 0).sum(0)))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    _, strength, directions = np.linalg.svd(X)
+    expected = directions[:4].T * np.sqrt(strength[:4])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    found = latent_vectors(counts, width=4, spread=0.5, seed=0).double().numpy()
+    # Singular vectors are free in sign and order, the angles between the pieces are not.
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-5)
+
+
+def test_batches_are_balanced_framed_and_partly_hidden():
+    sampler = Sampler([Stream("a", "PL", [10] * 500), Stream("b", "AI", [20] * 40)], seed=0)
+    ids, labels = sampler.batch(8, 64, hidden_share=0.25)
+    assert labels.tolist() == [0, 1] * 4
+    assert (ids[:, 0] == CLS).all()
+    assert set(ids[0].tolist()) == {CLS, 10, SEP, MASK}
+    assert ids[1, 41] == SEP
+    assert (ids[1, 42:] == PAD).all()
+    hidden = (ids == MASK).sum() / ((ids == MASK) | (ids == 10) | (ids == 20)).sum()
+    assert 0.1 < hidden < 0.4
+
+
+def test_scores_weigh_both_sides_equally():
+    logits = torch.tensor([[9.0, 0.0]] * 3 + [[9.0, 0.0]])
+    assert scores(logits, [0, 0, 0, 1])["accuracy"] == 0.5
+
+
+def test_evaluation_set_is_long_capped_balanced_and_of_one_split():
+    documents = [tiny_document("a", "PL", 1_500 + n) for n in range(15)]
+    documents += [tiny_document("b", "AI", 1_500 + n) for n in range(4)]
+    documents += [tiny_document("c", "AI", 100), tiny_document("d", "AI", 2_000, split="test")]
+    tokenizer = train_tokenizer(documents, seed=0, size=40)
+    chosen = evaluation_set(documents, "train", tokenizer, seed=0)
+    assert [document.side for document in chosen] == ["PL"] * 4 + ["AI"] * 4
+    assert {document.package for document in chosen} == {"a", "b"}
+
+
+@pytest.mark.parametrize(("right", "total"), [(0, 7), (5, 7), (93, 100), (172, 172)])
+def test_wilson_interval_equals_scipys(right, total):
+    expected = binomtest(right, total).proportion_ci(0.95, method="wilson")
+    assert wilson(right, total) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+def test_bootstrap_over_packages_is_wider_when_errors_sit_in_one_package():
+    packages = [name for name in "abcdefghij" for _ in range(10)]
+    together = np.array([0.0] * 10 + [1.0] * 90)
+    spread = np.array(([0.0] + [1.0] * 9) * 10)
+    low, high = over_packages(together, packages, seed=0)
+    assert low < 0.8
+    assert high == 1.0
+    assert over_packages(spread, packages, seed=0) == pytest.approx((0.9, 0.9))

@@ -1,0 +1,162 @@
+"""`sightline explain`: forms of output, options, pairs, targets; the same numbers as the library gives."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sightline.explanation import Explanation
+from sightline.model import load
+from tests.cli.conftest import DOCUMENT
+
+
+def test_json_is_one_document_that_loads_as_the_library_explains(sightline, tmp_path, good_model):
+    result = sightline("explain", "doc.txt", "--model", good_model, "--format", "json")
+    record = json.loads(result.stdout)
+    expected = load(good_model).explain(DOCUMENT)
+    assert record["scores"] == expected.scores.tolist()
+    (tmp_path / "saved.json").write_text(result.stdout)
+    assert Explanation.load(tmp_path / "saved.json").scores.tobytes() == expected.scores.tobytes()
+
+
+def test_several_methods_come_in_one_json_document(sightline, good_model):
+    result = sightline(
+        "explain", "doc.txt", "--model", good_model, "--method", "attcat", "--method", "rollout", "--format", "json"
+    )
+    assert [exp["method"] for exp in json.loads(result.stdout)["explanations"]] == ["attcat", "rollout"]
+
+
+def test_csv_has_a_row_a_token_and_method(sightline, good_model):
+    result = sightline(
+        "explain", "doc.txt", "--model", good_model, "--method", "attcat", "--method", "cat", "--format", "csv"
+    )
+    table = pd.read_csv(io.StringIO(result.stdout))
+    expected = load(good_model).explain(DOCUMENT, methods=["attcat", "cat"])
+    scores = np.concatenate([exp.scores for exp in expected.values()])
+    assert table["score"].to_numpy().astype(scores.dtype).tobytes() == scores.tobytes()
+    assert set(table["method"]) == {"attcat", "cat"}
+
+
+def test_text_is_plain_and_stable_when_piped(sightline, good_model):
+    runs = [sightline("explain", "doc.txt", "--model", good_model).stdout for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert runs[0].startswith("method\tattcat\npredicted\t")
+    assert "\x1b" not in runs[0]
+    assert not set("│─╭╮╰╯━┃") & set(runs[0])
+
+
+def test_a_person_at_a_terminal_gets_colours_and_no_page_is_poured_out(sightline, good_model, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    text = sightline("explain", "doc.txt", "--model", good_model).stdout
+    assert "\x1b[" in text
+    assert "The model says" in text
+    page = sightline("explain", "doc.txt", "--model", good_model, "--format", "html")
+    assert page.exit_code == 2
+    assert "add -o page.html" in page.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("p.html", "<!doctype html>"), ("p.json", "{"), ("p.csv", "method,"), ("p.txt", "method\t")]
+)
+def test_the_form_follows_the_name_of_the_output_file(sightline, tmp_path, good_model, name, start):
+    result = sightline("explain", "doc.txt", "--model", good_model, "-o", name)
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert result.stderr == f"Wrote {name}\n"
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)
+    assert {path.name for path in tmp_path.iterdir()} == {"doc.txt", name}
+
+
+def test_standard_input_is_read_for_a_dash(sightline, good_model):
+    assert (
+        sightline("explain", "-", "--model", good_model, stdin=DOCUMENT).stdout
+        == sightline("explain", "doc.txt", "--model", good_model).stdout
+    )
+
+
+def test_a_pair_is_given_as_a_second_file(sightline, tmp_path, good_model):
+    (tmp_path / "second.txt").write_text("hello world")
+    record = json.loads(
+        sightline("explain", "doc.txt", "--pair", "second.txt", "--model", good_model, "--format", "json").stdout
+    )
+    assert record["encoding"]["pair"] == "hello world"
+    assert record["scores"] == load(good_model).explain(DOCUMENT, pair="hello world").scores.tolist()
+
+
+@pytest.mark.parametrize(
+    ("asked", "target"),
+    [
+        ("AI", "AI"),
+        ("ai", "AI"),
+        ("1", 1),
+        ("AI:PL", ("AI", "PL")),
+        ("2:0", (2, 0)),
+        ("other: rest", "other: rest"),
+        ("other: rest:PL", ("other: rest", "PL")),
+    ],
+)
+def test_targets_are_labels_numbers_or_contrasts(sightline, good_model, asked, target):
+    record = json.loads(
+        sightline(
+            "explain",
+            "doc.txt",
+            "--model",
+            good_model,
+            "--target",
+            asked,
+            "--quantity",
+            "probability",
+            "--format",
+            "json",
+        ).stdout
+    )
+    expected = load(good_model).explain(DOCUMENT, target=target, quantity="probability")
+    assert record["target"]["description"] == expected.target.description()
+    assert record["scores"] == expected.scores.tolist()
+
+
+def test_options_are_typed_and_go_to_the_methods_that_have_them(sightline, good_model):
+    arguments = ["--method", "cat", "--method", "raw_attention", "--method", "random", "--seed", "5"]
+    arguments += ["--option", "hidden=output", "--option", "raw_attention.layer=0"]
+    found = json.loads(sightline("explain", "doc.txt", "--model", good_model, *arguments, "--format", "json").stdout)
+    options = {exp["method"]: exp["options"] for exp in found["explanations"]}
+    assert options["cat"]["hidden"] == "output"
+    assert options["raw_attention"]["layer"] == 0
+    assert options["random"]["seed"] == 5
+
+
+def test_global_tokens_reach_the_encoding(sightline, long_model):
+    result = sightline("explain", "doc.txt", "--model", long_model, "--global-tokens", "0,3", "--format", "json")
+    assert json.loads(result.stdout)["encoding"]["global_tokens"] == [0, 3]
+
+
+def test_truncation_is_always_said(sightline, tmp_path, good_model):
+    (tmp_path / "doc.txt").write_text("the old mill " * 200)
+    result = sightline("explain", "doc.txt", "--model", good_model)
+    assert "more were cut off" in result.stdout
+
+
+def run_for_real(*arguments: str, cwd, **options):
+    program = [sys.executable, "-c", "from sightline.cli import main; main()", *map(str, arguments)]
+    return subprocess.Popen(program, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_real_process_fails_with_a_sentence_and_its_exit_code(tmp_path):
+    process = run_for_real("explain", "absent.txt", cwd=tmp_path)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (2, "")
+    assert err == "Error: There is no file 'absent.txt'. Give a text file, or - for standard input.\n"
+
+
+def test_a_reader_that_stops_early_is_no_error(tmp_path, good_model):
+    (tmp_path / "doc.txt").write_text(DOCUMENT)
+    process = run_for_real("explain", "doc.txt", "--model", good_model, "--format", "html", cwd=tmp_path)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=120) == 0

@@ -1,0 +1,251 @@
+"""Relevance propagation through whole models, against the same by hand; its methods by formula; its promises."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.overrides import _get_current_function_mode_stack
+from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
+
+from sightline.errors import OptionError, UnsupportedError
+from sightline.methods import relevance_rules
+from sightline.methods.relevance import propagated
+from sightline.methods.relevance_mode import relevance_mode
+from sightline.methods.relevance_rules import ATTENTION_AWARE, CLASSIC, POSITIVE
+from sightline.model import load
+from sightline.models import Recorder
+from tests.methods.relevance_reference import reference
+from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
+
+RULES = {rules.name: rules for rules in (POSITIVE, CLASSIC, ATTENTION_AWARE)}
+METHODS = ("partial_lrp", "lrp", "transatt", "attnlrp")
+CASES = {
+    "bert": {},
+    "roberta": {},
+    "distilbert": {},
+    "longformer": {"global_tokens": (0,), "window": 4},
+    "longformer with three global tokens": {"global_tokens": (0, 3, 9), "window": 4},
+    "longformer without global tokens": {"global_tokens": (), "window": 4},
+}
+
+
+def close(found, expected, tolerance=1e-9):
+    scale = np.abs(expected).max()
+    assert np.abs(found - expected).max() <= tolerance * scale
+
+
+@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("case", CASES)
+def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(case, rules, monkeypatch):
+    # Without ε both sides are the rules themselves, to rounding.
+    monkeypatch.setattr(relevance_rules, "EPSILON", 0.0)
+    family = case.split()[0]
+    model = tiny_model(family)
+    encoding = model.encode(ids=tiny_ids(family, 13), global_tokens=CASES[case].get("global_tokens"))
+    for target in (0, 2):
+        trace = model.trace(encoding, target)
+        found = propagated(trace, RULES[rules])
+        expected = reference(model.network.module, trace.hidden_states[0], target, rules, **CASES[case])
+        close(trace.logits, expected.logits, 1e-12)
+        for layer, (ours, by_hand) in enumerate(zip(found.hidden, expected.hidden, strict=True)):
+            assert ours.shape == by_hand.shape, layer
+            close(ours, by_hand)
+        for ours, by_hand in zip(found.attentions, expected.attentions, strict=True):
+            close(np.asarray(ours), by_hand)
+
+
+@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_model_says_the_same_while_rules_are_replaced(family, rules):
+    model = tiny_model(family)
+    network, encoding = model.network, model.encode(ids=tiny_ids(family))
+    with network.plain_operations():
+        (ordinary,) = network.run([encoding], Recorder(), gradient=True)
+        (replaced,) = network.run(
+            [encoding], Recorder(), gradient=True, within=relevance_mode(network.module, RULES[rules])
+        )
+    assert torch.equal(ordinary, replaced)
+    (banded,) = network.run([encoding])
+    np.testing.assert_allclose(replaced.detach(), banded, rtol=1e-11)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_positive_rules_keep_the_whole_relevance(family):
+    model = tiny_model(family)
+    found = model.explain(model.encode(ids=tiny_ids(family)), "lrp")
+    assert found.checks["relevance_given"] == 1
+    assert found.checks["conservation_error"] < 1e-5
+    # Every layer's input holds all of it.
+    np.testing.assert_allclose(found.layers.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_attnlrp_loses_to_softmax_alone_when_there_are_no_biases(monkeypatch):
+    monkeypatch.setattr(relevance_rules, "EPSILON", 0.0)
+    module = tiny_module("bert")
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if name.endswith("bias"):
+                parameter.zero_()
+    model = load(module)
+    trace = model.trace(model.encode(ids=tiny_ids()), 1)
+    found = model.explain(trace.encoding, "attnlrp", 1)
+    by_hand = reference(model.network.module, trace.hidden_states[0], 1, "attention_aware")
+    assert abs(by_hand.absorbed) > 1e-3
+    assert found.scores.sum() + by_hand.absorbed == pytest.approx(trace.value, rel=1e-9)
+    assert found.checks["conservation_error"] == pytest.approx(abs(by_hand.absorbed / trace.value), rel=1e-9)
+
+
+def test_attnlrp_with_biases_says_how_much_is_missing():
+    model = tiny_model("bert")
+    found = model.explain(model.encode(ids=tiny_ids()), "attnlrp", 0)
+    y = found.prediction.logits[0]
+    assert found.checks["relevance_given"] == pytest.approx(y)
+    assert found.checks["conservation_error"] == pytest.approx(abs(found.scores.sum() - y) / abs(y))
+
+
+@pytest.mark.parametrize("rules", ["positive", "classic"])
+@pytest.mark.parametrize("family", ["bert", "longformer"])
+def test_methods_are_what_their_formulas_say(family, rules):
+    model = tiny_model(family)
+    encoding = model.encode(ids=tiny_ids(family, 13))
+    trace = model.trace(encoding, 1)
+    found = propagated(trace, RULES[rules])
+    R = np.stack([np.asarray(layer) for layer in found.attentions])
+    gradient = np.stack([np.asarray(layer) for layer in trace.attention_gradients])
+
+    def explain(method, **options):
+        return model.explain(encoding, method, 1, rules=rules, **options).scores
+
+    close(explain("partial_lrp"), np.maximum(R[-1], 0).mean(axis=0)[0])
+    close(explain("partial_lrp", layer=0), np.maximum(R[0], 0).mean(axis=0)[0])
+    close(explain("lrp"), found.hidden[0].sum(axis=1))
+    close(explain("lrp", embeddings="word"), found.embeddings.sum(axis=1))
+    cams = np.maximum(gradient * R, 0).mean(axis=1) + np.eye(13)
+    steps = cams / cams.sum(axis=2, keepdims=True)
+    close(explain("transatt"), (steps[2] @ steps[1] @ steps[0])[0])
+    close(explain("transatt", start_layer=1), (steps[2] @ steps[1])[0])
+    close(explain("transatt", start_layer=-1), steps[2][0])
+
+
+def test_a_contrast_is_the_difference_of_its_classes_where_rules_are_linear_in_relevance():
+    model = tiny_model("bert")
+    encoding = model.encode(ids=tiny_ids())
+    first, second, contrast = (model.explain(encoding, "attnlrp", target) for target in (0, 1, (0, 1)))
+    close(contrast.scores, first.scores - second.scores)
+
+
+def test_methods_with_the_same_rules_share_one_pass():
+    model = tiny_model("bert")
+    network = model.network
+    network.forward_passes = network.backward_passes = 0
+    model.explain(model.encode(ids=tiny_ids()), methods=["partial_lrp", "lrp", "transatt"])
+    # One forward and backward for the gradients of transatt, one of each for the relevance of all three.
+    assert (network.forward_passes, network.backward_passes) == (2, 2)
+
+
+def test_a_long_band_in_many_blocks_equals_the_dense_form(monkeypatch):
+    monkeypatch.setattr(relevance_rules, "EPSILON", 0.0)
+    model = tiny_model("longformer")
+    encoding = model.encode(ids=tiny_ids("longformer", 70), global_tokens=(0, 40))
+    trace = model.trace(encoding, 0)
+    found = propagated(trace, ATTENTION_AWARE)
+    by_hand = reference(
+        model.network.module, trace.hidden_states[0], 0, "attention_aware", global_tokens=(0, 40), window=4
+    )
+    close(found.hidden[0], by_hand.hidden[0])
+    close(np.asarray(found.attentions[1]), by_hand.attentions[1])
+
+
+@pytest.mark.parametrize(
+    ("auto", "facts", "options"),
+    [
+        (AutoModelForTokenClassification, {}, {"position": 4}),
+        (AutoModelForMaskedLM, {}, {"position": 2}),
+        (AutoModelForQuestionAnswering, {"num_labels": 2}, {"target": (2, 5)}),
+    ],
+)
+@pytest.mark.parametrize("family", ["bert", "albert", "modernbert", "longformer"])
+def test_other_heads_work_and_start_with_the_value_explained(family, auto, facts, options):
+    model = tiny_model(family, auto=auto, **facts)
+    encoding = model.encode(ids=tiny_ids(family))
+    found = model.explain(encoding, methods=list(METHODS), **options)
+    value = model.trace(encoding, **options).value
+    assert found["attnlrp"].checks["relevance_given"] == pytest.approx(value, rel=1e-6)
+    assert found["lrp"].checks["conservation_error"] < 1e-5
+
+
+def test_mean_pooling_shares_the_readout():
+    model = tiny_model("modernbert", classifier_pooling="mean")
+    found = model.explain(model.encode(ids=tiny_ids("modernbert")), "lrp")
+    assert found.checks["conservation_error"] < 1e-5
+
+
+@pytest.mark.parametrize("activation", ["gelu_new", "quick_gelu", "silu", "relu"])
+def test_an_activation_written_out_in_parts_is_passed_as_a_whole(activation):
+    model = tiny_model("bert", hidden_act=activation)
+    found = model.explain(model.encode(ids=tiny_ids()), "lrp")
+    assert found.checks["conservation_error"] < 1e-5
+
+
+def test_longformer_in_the_librarys_form_is_refused_in_one_sentence():
+    model = tiny_model("longformer", attention="library")
+    with pytest.raises(UnsupportedError, match='Load the model with attention="banded"'):
+        model.explain(model.encode(ids=tiny_ids("longformer")), "lrp")
+
+
+@pytest.mark.parametrize(("option", "value"), [("rules", "newest"), ("start_layer", 3)])
+def test_a_wrong_option_is_said(option, value):
+    model = tiny_model("bert")
+    with pytest.raises(OptionError):
+        model.explain(model.encode(ids=tiny_ids()), "transatt", **{option: value})
+
+
+@pytest.mark.parametrize("family", ["albert", "longformer"])
+def test_an_exception_inside_the_model_leaves_no_mode_hook_or_switch_behind(family):
+    model = tiny_model(family)
+    module = model.network.module
+
+    def fail(*_arguments):
+        raise RuntimeError("broken on purpose")
+
+    encoding = model.encode(ids=tiny_ids(family))
+    trace = model.trace(encoding, 0)
+    handle = module.classifier.register_forward_hook(fail)
+    with pytest.raises(RuntimeError, match="broken on purpose"):
+        propagated(trace, POSITIVE)
+    handle.remove()
+    assert not _get_current_function_mode_stack()
+    assert not any(one._forward_hooks or one._forward_pre_hooks for one in module.modules())
+    if family == "longformer":
+        assert not module.longformer.encoder.plain
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    family=st.sampled_from(FAMILIES),
+    seed=st.integers(0, 1000),
+    tokens=st.integers(1, 7),
+    scale=st.sampled_from([0.0, 1e-8, 0.3, 1.0, 4.0]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    target=st.integers(0, 2),
+)
+def test_no_random_model_yields_nan(family, seed, tokens, scale, dtype, target):
+    module = tiny_module(family, seed=seed, dtype=dtype)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(scale)
+    model = load(module)
+    encoding = model.encode(ids=tiny_ids(family, tokens, seed))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for rules in ("positive", "classic"):
+            options = {name: {"rules": rules} for name in ("partial_lrp", "lrp", "transatt")}
+            for found in model.explain(encoding, methods=list(METHODS), target=target, **options).values():
+                assert np.isfinite(found.scores).all()
+                assert np.isfinite(found.layers).all()
+                assert all(np.isfinite(check) for check in found.checks.values())

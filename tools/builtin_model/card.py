@@ -1,0 +1,88 @@
+"""MODEL_CARD.md, written from metrics.json and packages.toml so that no figure of accuracy is typed by hand.
+
+What a person has to say, how often the test packages were read and what the shortcuts mean, is in notes.toml.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.builtin_model.packages import SIDES, SPLITS, Package
+
+_SET_NAMES = {"held_out_packages": "held-out packages", "papers": "research papers"}
+
+
+def accuracy_table(test: Mapping[str, Any]) -> str:
+    """Return the table of test readings."""
+    rows = [
+        "| documents | classifier | right | accuracy | Wilson | over packages | PL / AI |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, title in _SET_NAMES.items():
+        for classifier, found in test.get(name, {}).items():
+            label = "TF-IDF" if classifier == "tf_idf" else f"this model, {int(classifier.split('_')[1]):,} tokens"
+            intervals = [found["wilson_95"], found.get("package_bootstrap_95")]
+            low_high = [f"{pair[0]:.3f}–{pair[1]:.3f}" if pair else "" for pair in intervals]
+            sides = " / ".join(f"{found['per_side'][side]:.3f}" for side in SIDES)
+            cells = [
+                title,
+                label,
+                f"{found['right']} of {found['documents']}",
+                f"**{found['accuracy']:.3f}**",
+                *low_high,
+            ]
+            rows.append(f"| {' | '.join(cells)} | {sides} |")
+    return "\n".join(rows)
+
+
+def package_table(packages: Sequence[Package]) -> str:
+    """Return the table of packages, versions, licences and splits."""
+    rows = ["| package | version | side | split | licence as stated |", "|---|---|---|---|---|"]
+    order = {split: place for place, split in enumerate(SPLITS)}
+    rows += [
+        f"| {package.name} | {package.version} | {package.side} | {package.split} | {package.licence} |"
+        for package in sorted(packages, key=lambda p: (p.side, order[p.split], p.name.lower()))
+    ]
+    return "\n".join(rows)
+
+
+def write_card(folder: Path, packages: Sequence[Package]) -> None:
+    """Write MODEL_CARD.md beside the weights."""
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    settings = metrics["settings"]
+    counts = {side: [sum((p.side, p.split) == (side, split) for p in packages) for split in SPLITS] for side in SIDES}
+    sentences = ["  | sentence | subject | probability given to it |", "  |---|---|---|"]
+    sentences += [
+        f"  | {row['sentence']} | {row['side']} | {row['probability_of_its_side']:.2f} |"
+        for row in metrics["sentences"]
+    ]
+    written = tomllib.loads(Path(__file__).with_name("notes.toml").read_text(encoding="utf-8"))
+    template = Path(__file__).with_name("card_template.md").read_text(encoding="utf-8")
+    text = template.format(
+        layers=config["num_hidden_layers"],
+        heads=config["num_attention_heads"],
+        width=config["hidden_size"],
+        window=config["attention_window"][0],
+        half=config["attention_window"][0] // 2,
+        parameters=metrics["parameters"],
+        vocabulary=config["vocab_size"],
+        package_count=len(packages),
+        split_counts="; ".join(
+            f"{side} " + ", ".join(f"{n} {split}" for n, split in zip(counts[side], SPLITS, strict=True))
+            for side in SIDES
+        ),
+        accuracy=accuracy_table(metrics["test"]),
+        readings=written["readings"].strip(),
+        sentences="\n".join(sentences),
+        words_pl=", ".join(metrics["leaning_words"]["PL"]),
+        words_ai=", ".join(metrics["leaning_words"]["AI"]),
+        shortcuts=written["shortcuts"].strip(),
+        packages=package_table(packages),
+        **settings,
+    )
+    (folder / "MODEL_CARD.md").write_text(text, encoding="utf-8")
