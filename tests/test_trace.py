@@ -9,21 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.methods import TEN_METHODS
 from sightline.methods import METHODS
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model
-
-TEN_METHODS = [
-    "raw_attention",
-    "received_attention",
-    "rollout",
-    "gradient",
-    "input_x_gradient",
-    "grads",
-    "attgrads",
-    "attention_gradcam",
-    "cat",
-    "attcat",
-]
 
 
 class PassCounter:

@@ -1,4 +1,4 @@
-"""norm_rollout, globenc and alti on a trace equal the same mathematics on blocks read from the library's own modules."""
+"""norm_rollout, globenc and alti on a trace equal the same mathematics on blocks of the library's own modules."""
 
 from __future__ import annotations
 

@@ -246,7 +246,9 @@ class QuestionAnswering(Task):
             if first > last:
                 raise TargetError(f"The answer would end (token {last}) before it begins (token {first}).")
         else:
-            raise TargetError("For question answering a target is a pair of token numbers: the first and the last of the answer.")
+            raise TargetError(
+                "For question answering a target is a pair of token numbers: the first and the last of the answer."
+            )
         return Target(
             index=None, label=_span_text(encoding, first, last), quantity=check_quantity(quantity), span=(first, last)
         )
