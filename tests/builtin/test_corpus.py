@@ -3,6 +3,7 @@
 import zipfile
 
 import pytest
+
 from tools.builtin_model.corpus import clean, docstrings, package_documents, read_documents, write_documents
 from tools.builtin_model.download import check_licence
 from tools.builtin_model.packages import (

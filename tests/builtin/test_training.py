@@ -5,6 +5,8 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 from scipy.stats import binomtest
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+
 from tools.builtin_model.convert import to_longformer
 from tools.builtin_model.corpus import Document
 from tools.builtin_model.embeddings import chunk_counts, latent_vectors
@@ -20,7 +22,6 @@ from tools.builtin_model.vocabulary import (
     save_tokenizer,
     train_tokenizer,
 )
-from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
 
 def tiny_bert() -> BertForSequenceClassification:
@@ -94,6 +95,13 @@ def test_tokenizer_is_read_back_by_the_library_with_the_same_ids(tmp_path):
         assert read_back(text)["input_ids"] == tokenizer.encode(text).ids
     assert [read_back.convert_tokens_to_ids(token) for token in SPECIALS] == list(range(len(SPECIALS)))
     assert read_back.decode(read_back("The Parser")["input_ids"], skip_special_tokens=True) == "the parser"
+
+
+def test_the_same_documents_give_the_same_vocabulary():
+    texts = ["".join(chr(97 + (i * j) % 26) for j in range(1, 9)) for i in range(1, 40)]
+    documents = [Document("p", "m", side, "train", " ".join(texts)) for side in ("PL", "AI")]
+    first, second = (train_tokenizer(documents, seed=0, size=120) for _ in range(2))
+    assert first.to_str() == second.to_str()
 
 
 def test_every_printable_character_is_known_even_if_the_corpus_lacks_it():

@@ -52,6 +52,11 @@ def train_tokenizer(documents: Sequence[Document], seed: int, size: int = VOCABU
         show_progress=False,
     )
     tokenizer.train_from_iterator(balanced, trainer)
+    # The trainer numbers some pieces in the order of a hash table, another one each run; only the seed should decide.
+    pieces = [*SPECIALS, *sorted(set(tokenizer.get_vocab()) - set(SPECIALS))]
+    tokenizer.model = models.WordPiece(
+        {piece: place for place, piece in enumerate(pieces)}, unk_token="[UNK]", max_input_chars_per_word=100
+    )
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
