@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,12 +20,30 @@ from tools.builtin_model.corpus import Document
 SPECIALS = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]")
 CLS, PAD, SEP, UNK, MASK = range(5)
 ASCII = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
+MOST_CHARACTERS = 200
 VOCABULARY_SIZE = 8_000
 MAX_TOKENS = 4_096
 
 
 def train_tokenizer(documents: Sequence[Document], seed: int, size: int = VOCABULARY_SIZE) -> Tokenizer:
     """Learn the word pieces from as many characters of either side, so that neither owns the vocabulary."""
+    texts = balanced_texts(documents, seed)
+    pieces = learn_pieces(texts, size)
+    vocabulary = {piece: place for place, piece in enumerate(pieces)}
+    tokenizer = _tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.decoder = decoders.WordPiece(prefix="##")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", CLS), ("[SEP]", SEP)],
+    )
+    tokenizer.add_special_tokens(list(SPECIALS))
+    check_tokenizer(tokenizer, texts[:50])
+    return tokenizer
+
+
+def balanced_texts(documents: Sequence[Document], seed: int) -> list[str]:
+    """Return documents of both sides in random order, of each about as many characters as the smaller side has."""
     sides: dict[str, list[str]] = {}
     for document in documents:
         sides.setdefault(document.side, []).append(document.text)
@@ -38,31 +57,44 @@ def train_tokenizer(documents: Sequence[Document], seed: int, size: int = VOCABU
                 break
             balanced.append(text)
             taken += len(text)
+    return balanced
 
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece(prefix="##")
+
+def learn_pieces(texts: Sequence[str], size: int) -> list[str]:
+    """Return the special tokens and the learnt pieces, in a fixed order.
+
+    The trainer numbers single characters in the order of a hash table, another one each run, and these numbers break
+    ties between pieces. Announcing every character in advance, in order, makes the result depend on the texts alone.
+    """
+    tokenizer = _tokenizer(models.WordPiece(unk_token="[UNK]"))
+    words: Counter[str] = Counter()
+    for text in texts:
+        normal = tokenizer.normalizer.normalize_str(text)
+        words.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal))
+    characters: Counter[str] = Counter()
+    for word, count in words.items():
+        characters.update({character: word.count(character) * count for character in set(word)})
+    frequent = sorted(characters, key=lambda character: (-characters[character], character))
+    # The cleaned corpus has no `*` or `|`, but the texts of users do: all of ASCII is known.
+    alphabet = sorted({*ASCII, *frequent[:MOST_CHARACTERS]})
+    inside = sorted({character for word in words for character in word[1:]} & set(alphabet))
     trainer = trainers.WordPieceTrainer(
         vocab_size=size,
         min_frequency=2,
-        limit_alphabet=200,
-        initial_alphabet=ASCII,  # the cleaned corpus has no `*` or `|`, but the texts of users do
-        special_tokens=list(SPECIALS),
+        limit_alphabet=len(alphabet),
+        initial_alphabet=alphabet,
+        special_tokens=[*SPECIALS, *alphabet, *(f"##{character}" for character in inside)],
         show_progress=False,
     )
-    tokenizer.train_from_iterator(balanced, trainer)
-    # The trainer numbers some pieces in the order of a hash table, another one each run; only the seed should decide.
-    pieces = [*SPECIALS, *sorted(set(tokenizer.get_vocab()) - set(SPECIALS))]
-    tokenizer.model = models.WordPiece(
-        {piece: place for place, piece in enumerate(pieces)}, unk_token="[UNK]", max_input_chars_per_word=100
-    )
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", CLS), ("[SEP]", SEP)],
-    )
-    check_tokenizer(tokenizer, balanced[:50])
+    tokenizer.train_from_iterator(texts, trainer)
+    return [*SPECIALS, *sorted(set(tokenizer.get_vocab()) - set(SPECIALS))]
+
+
+def _tokenizer(model: models.WordPiece) -> Tokenizer:
+    """Return a tokenizer that lower-cases and splits as BERT's does."""
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return tokenizer
 
 
