@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-BENCHMARKS := attention rollout longformer methods alti flow similarity integrated_gradients occlusion
+BENCHMARKS := attention rollout longformer methods alti integrated_gradients occlusion
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint types contract check bench docs builtin clean

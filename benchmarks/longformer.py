@@ -4,8 +4,8 @@
 
 A classifier of base shape (12 layers, 12 heads, width 768, window 512, random weights) runs forward, and forward +
 backward to the word embeddings, with each encoder by turns; CPU time at one thread, medians after one unmeasured run.
-Each encoder has a process of its own, as in use: most of what the library's costs beyond its products is the first touch
-of fresh memory, and in a shared process it would find memory that the other has touched and freed.
+Each encoder has a process of its own, as in use: most of what the library's costs beyond its products is the first
+touch of fresh memory, and in a shared process it would find memory that the other has touched and freed.
 
 Peak memory above the model is that of one forward + backward, in a fresh process too. The largest differences between
 the logits and between the input gradients of the two are given relative to the largest value.

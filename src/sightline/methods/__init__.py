@@ -1,11 +1,13 @@
 """Attribution methods: importing this room registers them all."""
 
+from sightline.methods.attention_flow import attention_flow
 from sightline.methods.attention_gradients import attention_gradcam, attgrads, grads
 from sightline.methods.attention_weights import raw_attention, received_attention, rollout
 from sightline.methods.baselines import random
 from sightline.methods.cat import attcat, cat
 from sightline.methods.conductance import layer_conductance
 from sightline.methods.contributions import alti, globenc, norm_rollout
+from sightline.methods.flow import flow
 from sightline.methods.gradients import gradient, input_x_gradient
 from sightline.methods.integrated_gradients import integrated_gradients
 from sightline.methods.perturbation import leave_one_out, occlusion
@@ -19,10 +21,12 @@ __all__ = [
     "Method",
     "alti",
     "attcat",
+    "attention_flow",
     "attention_gradcam",
     "attgrads",
     "attnlrp",
     "cat",
+    "flow",
     "globenc",
     "gradient",
     "gradient_shap",
