@@ -14,10 +14,11 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sightline import attention, errors, methods, models, text, view
+    from sightline import attention, errors, methods, metrics, models, text, view
     from sightline.errors import SightlineError
     from sightline.explanation import Explanation
     from sightline.methods import list_methods
+    from sightline.metrics import list_metrics
     from sightline.model import Model, load
     from sightline.models import Prediction, Target
     from sightline.text import Encoding
@@ -36,8 +37,10 @@ __all__ = [
     "attention",
     "errors",
     "list_methods",
+    "list_metrics",
     "load",
     "methods",
+    "metrics",
     "models",
     "text",
     "view",
@@ -52,9 +55,10 @@ _HOMES = {
     "Target": "sightline.models",
     "Trace": "sightline.trace",
     "list_methods": "sightline.methods",
+    "list_metrics": "sightline.metrics",
     "load": "sightline.model",
 }
-_ROOMS = frozenset({"attention", "errors", "methods", "models", "text", "view"})
+_ROOMS = frozenset({"attention", "errors", "methods", "metrics", "models", "text", "view"})
 
 
 def __getattr__(name: str) -> Any:
