@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -37,7 +38,7 @@ class TaskFacts:
     outside_label: int | None = None
 
 
-class Task:
+class Task(ABC):
     """One kind of head; subclasses say how its logits are read."""
 
     name: ClassVar[str]
@@ -52,9 +53,9 @@ class Task:
         logits: Tensor = outputs.logits
         return logits[document, :length]
 
+    @abstractmethod
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return the token whose scores are read, or None when the head reads the whole document."""
-        raise NotImplementedError
 
     def class_logits(self, logits: Tensor, position: int | None) -> Tensor:
         """Return the scores of the classes, (C,)."""
