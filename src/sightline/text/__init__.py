@@ -1,6 +1,7 @@
 """text: from a string to the tokens a model reads, each tied to its place in the original.
 
 Encoding        one document: ids, spans, words, specials, what truncation dropped
+Example         one row of a data set: a text with what is known about it
 encode_text     a text or a pair, through a fast tokenizer
 encode_ids      bare ids, for a model without tokenizer
 load_tokenizer, check_fit, check_known   a tokenizer, and whether it fits the model
@@ -8,6 +9,7 @@ load_tokenizer, check_fit, check_known   a tokenizer, and whether it fits the mo
 
 from sightline.text.encode import encode_ids, encode_text
 from sightline.text.encoding import Encoding
+from sightline.text.examples import Example, as_examples
 from sightline.text.tokenizers import check_fit, check_known, load_tokenizer, special_tokens
 from sightline.text.validation import MAX_CHARACTERS, check_text
 from sightline.text.words import Word, split_words
@@ -15,7 +17,9 @@ from sightline.text.words import Word, split_words
 __all__ = [
     "MAX_CHARACTERS",
     "Encoding",
+    "Example",
     "Word",
+    "as_examples",
     "check_fit",
     "check_known",
     "check_text",
