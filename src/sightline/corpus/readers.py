@@ -1,0 +1,123 @@
+"""read_examples: a data set from a file, a folder or the hub, as a list of examples.
+
+Whatever is wrong is said in one sentence that names the line. Nothing is fetched unless the source is written as
+hf://name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from sightline.corpus.data_files import Rows, file_rows
+from sightline.corpus.fields import Columns, example
+from sightline.corpus.hub import HUB, folder_rows, hub_rows
+from sightline.errors import InputError, OptionError
+from sightline.registry import suggestion
+from sightline.text.examples import Example
+
+TEXT, PAIR, LABEL = "text", "text_pair", "label"
+_USUAL_TEXT_FIELDS = (
+    "sentence",
+    "review",
+    "content",
+    "document",
+    "body",
+    "context",
+    "premise",
+    "sentence1",
+    "question1",
+)
+
+
+def read_examples(
+    path: str | Path,
+    *,
+    text: str = TEXT,
+    pair: str = PAIR,
+    label: str = LABEL,
+    split: str | None = None,
+    limit: int | None = None,
+) -> list[Example]:
+    """Return the rows of a data set, the first `limit` of them, as examples.
+
+    path: CSV or TSV with a header, JSON lines, a JSON list (each also .gz), Parquet, a folder saved by the datasets
+    library, or hf://name for a data set of the hub. text, pair, label: the names of the fields; a name of your own
+    must exist, the usual ones may be missing (but the text). split: keep the rows whose field 'split' says so, or that
+    split of a saved data set. Rows without text are kept: whoever reads them says so. Numbers of rows are their ids
+    where there is no field 'id'; an id that comes again is followed by "#2", "#3" …
+    """
+    if limit is not None and (isinstance(limit, bool) or limit < 1):
+        raise OptionError(f"limit={limit} is not possible; it must be a whole number of at least 1.")
+    columns = Columns(text, pair, label)
+    found: list[Example] = []
+    times: dict[str, int] = {}
+    for number, where, row in _selected(path, columns, split, limit):
+        one = example(row, columns, number, where)
+        times[one.id] = times.get(one.id, 0) + 1
+        if times[one.id] > 1:
+            one = Example(one.text, one.pair, one.label, one.rationale, one.answer, f"{one.id}#{times[one.id]}")
+        found.append(one)
+        if len(found) == limit:
+            break
+    return found
+
+
+def _selected(
+    path: str | Path, columns: Columns, split: str | None, limit: int | None
+) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
+    """Yield (number, where, row) of the rows that belong to the split, after a look at the first one's fields."""
+    rows, split_by_field = _source(path, columns, split, limit)
+    first = next(rows, None)
+    if first is None:
+        raise InputError(f"The data set '{path}' is empty: it has no rows.")
+    fields = [str(field) for field in first[1]]
+    _check_columns(path, fields, columns)
+    wanted = split if split_by_field else None
+    if wanted is not None and "split" not in fields:
+        raise InputError(f"split='{split}' was asked for, but '{path}' has no field 'split'. {_listed(fields)}")
+    seen: dict[str, int] = {}
+    for number, (place, row) in enumerate(chain([first], rows)):
+        if columns.text not in row:
+            raise InputError(f"'{path}', {place} has no field '{columns.text}'. {_listed(list(map(str, row)))}")
+        here = str(row.get("split"))
+        seen[here] = seen.get(here, 0) + 1
+        if wanted is None or here == wanted:
+            yield number, f"'{path}', {place}", row
+    if wanted is not None and wanted not in seen:
+        raise InputError(f"'{path}' has no row of the split '{wanted}'. Its splits: {', '.join(sorted(seen))}.")
+
+
+def _source(path: str | Path, columns: Columns, split: str | None, limit: int | None) -> tuple[Rows, bool]:
+    """Return the rows, and whether the split is still to be chosen by a field."""
+    if str(path).startswith(HUB):
+        return hub_rows(str(path), split, limit), False
+    place = Path(path).expanduser()
+    if place.is_dir():
+        return folder_rows(place, split), False
+    if not place.exists():
+        raise InputError(
+            f"There is no data set '{path}'. Give a file, a folder, or hf://name for a data set of the hub."
+        )
+    return file_rows(place, columns.text), True
+
+
+def _check_columns(path: str | Path, fields: list[str], columns: Columns) -> None:
+    if columns.text not in fields:
+        usual = next((name for name in _USUAL_TEXT_FIELDS if name in fields), None)
+        hint = suggestion(columns.text, fields) or (f" Did you mean '{usual}'?" if usual else "")
+        raise InputError(
+            f"'{path}' has no field '{columns.text}'.{hint} {_listed(fields)} Say which one is the text: text=NAME."
+        )
+    for option, name, usual_name in (("pair", columns.pair, PAIR), ("label", columns.label, LABEL)):
+        if name != usual_name and name not in fields:
+            raise InputError(
+                f"'{path}' has no field '{name}', asked for as {option}.{suggestion(name, fields)} {_listed(fields)}"
+            )
+
+
+def _listed(fields: list[str]) -> str:
+    shown = ", ".join(fields[:20]) + (", …" if len(fields) > 20 else "")
+    return f"Its fields: {shown or 'none'}."

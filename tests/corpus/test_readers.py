@@ -1,0 +1,274 @@
+"""Data sets are read from every usual form, with spans as characters, and bad ones get one sentence."""
+
+from __future__ import annotations
+
+import builtins
+import csv
+import gzip
+import json
+
+import pytest
+
+from sightline.corpus import read_examples
+from sightline.errors import InputError, OptionError, UnsupportedError
+from sightline.text import Example
+
+ROWS = [
+    {"id": "a", "split": "train", "text": 'The mill, old;\nand "grey".', "text_pair": "Is it?", "label": 1},
+    {"id": "b", "split": "test", "text": "日本 river\tbank", "text_pair": "", "label": 0},
+    {"id": "c", "split": "test", "text": "plain", "text_pair": "", "label": None},
+]
+EXPECTED = [
+    Example(ROWS[0]["text"], "Is it?", 1, id="a"),
+    Example(ROWS[1]["text"], None, 0, id="b"),
+    Example("plain", None, None, id="c"),
+]
+
+
+def lines_of(rows):
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def write_table(path, delimiter, encoding="utf-8"):
+    with path.open("w", newline="", encoding=encoding) as file:
+        writer = csv.DictWriter(file, list(ROWS[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(ROWS)
+
+
+def written(folder, form):
+    path = folder / f"data.{form.split()[0]}"
+    match form:
+        case "csv" | "csv (semicolons)" | "tsv":
+            write_table(path, {"csv": ",", "csv (semicolons)": ";", "tsv": "\t"}[form])
+        case "csv (byte-order mark)":
+            write_table(path, ",", "utf-8-sig")
+        case "jsonl" | "ndjson" | "json (lines)":
+            path.write_text(lines_of(ROWS), encoding="utf-8")
+        case "json":
+            path.write_text(json.dumps(ROWS, indent=1), encoding="utf-8")
+        case "jsonl.gz" | "csv.gz":
+            plain = written(folder, form.removesuffix(".gz"))
+            path.write_bytes(gzip.compress(plain.read_bytes()))
+        case "parquet":
+            pandas = pytest.importorskip("pandas")
+            pandas.DataFrame(ROWS).to_parquet(path)
+        case "folder":
+            datasets = pytest.importorskip("datasets")
+            datasets.Dataset.from_list(ROWS).save_to_disk(path)
+    return path
+
+
+FORMS = ["csv", "csv (semicolons)", "csv (byte-order mark)", "csv.gz", "tsv", "jsonl", "jsonl.gz", "ndjson", "json"]
+FORMS += ["json (lines)", "parquet", "folder"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_examples(tmp_path, form):
+    assert read_examples(written(tmp_path, form)) == EXPECTED
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_split_and_limit_choose_rows_and_keep_their_ids(tmp_path, form):
+    path = written(tmp_path, form)
+    assert [example.id for example in read_examples(path, split="test")] == ["b", "c"]
+    assert [example.id for example in read_examples(path, split="test", limit=1)] == ["b"]
+    assert [example.id for example in read_examples(path, limit=2)] == ["a", "b"]
+
+
+def test_a_saved_data_set_with_splits_needs_the_choice_of_one(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    parts = {"train": datasets.Dataset.from_list(ROWS[:1]), "test": datasets.Dataset.from_list(ROWS[1:])}
+    datasets.DatasetDict(parts).save_to_disk(tmp_path / "saved")
+    assert [example.id for example in read_examples(tmp_path / "saved", split="test")] == ["b", "c"]
+    with pytest.raises(InputError, match=r"several splits \(train, test\): choose one with split="):
+        read_examples(tmp_path / "saved")
+    with pytest.raises(InputError, match="no split 'dev'. Its splits: train, test"):
+        read_examples(tmp_path / "saved", split="dev")
+
+
+def test_a_limit_reads_no_further_than_it_must(tmp_path):
+    (tmp_path / "long.jsonl").write_text('{"text": "fine"}\n{"text": "broken\n')
+    assert [example.text for example in read_examples(tmp_path / "long.jsonl", limit=1)] == ["fine"]
+
+
+def test_fields_may_have_other_names(tmp_path):
+    (tmp_path / "a.csv").write_text("premise,hypothesis,gold\nIt rains.,It is wet.,entailment\n")
+    read = read_examples(tmp_path / "a.csv", text="premise", pair="hypothesis", label="gold")
+    assert read == [Example("It rains.", "It is wet.", "entailment", id="0")]
+
+
+def test_bare_texts_are_rows(tmp_path):
+    (tmp_path / "a.json").write_text('["one", "two"]')
+    assert [example.text for example in read_examples(tmp_path / "a.json", text="sentence")] == ["one", "two"]
+
+
+def test_rows_without_text_are_kept(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n{"text": ""}\n\n{"text": null}\n{"text": "  "}\n')
+    assert [example.text for example in read_examples(tmp_path / "a.jsonl")] == ["one", "", "", "  "]
+
+
+def test_a_cell_may_hold_a_long_document_and_the_process_s_limit_stays(tmp_path):
+    before = csv.field_size_limit()
+    document = "word " * 100_000
+    (tmp_path / "a.csv").write_text(f"text,label\n{document},1\n")
+    assert read_examples(tmp_path / "a.csv")[0].text == document
+    assert csv.field_size_limit() == before
+
+
+def test_repeated_ids_are_told_apart(tmp_path):
+    (tmp_path / "a.csv").write_text("id,text\n7,one\n7,two\n,three\n7,four\n")
+    assert [example.id for example in read_examples(tmp_path / "a.csv")] == ["7", "7#2", "2", "7#3"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "label"),
+    [("1", 1), ("1.0", 1), (" 0 ", 0), ("-1", None), ("positive", "positive"), ("", None), ("1.5", "1.5")],
+)
+def test_labels_of_a_table_are_numbers_where_they_look_like_numbers(tmp_path, cell, label):
+    (tmp_path / "a.csv").write_text(f"text,label\nhello,{cell}\n")
+    assert read_examples(tmp_path / "a.csv")[0].label == label
+
+
+def one_row(tmp_path, **fields):
+    (tmp_path / "row.jsonl").write_text(json.dumps(fields) + "\n", encoding="utf-8")
+    return read_examples(tmp_path / "row.jsonl")[0]
+
+
+def marked(example, spans):
+    return [example.text[start:end] for start, end in spans]
+
+
+def test_rationales_are_characters_or_counted_in_pieces(tmp_path):
+    text = "a  dull ,\nlong\tfilm . yes"
+    direct = one_row(tmp_path, text=text, rationale=[[3, 7], [15, 19]])
+    assert marked(direct, direct.rationale) == ["dull", "film"]
+    counted = one_row(tmp_path, text=text, rationale_tokens=[[1, 4], [6, 7]])
+    assert marked(counted, counted.rationale) == ["dull ,\nlong", "yes"]
+    assert [text.split()[1:4], text.split()[6:7]] == [piece.split() for piece in marked(counted, counted.rationale)]
+
+
+def test_pieces_of_a_rationale_are_those_of_split_for_every_white_space():
+    from sightline.corpus.fields import _rationale
+
+    text = "".join(f"w{i}{chr(i)}" for i in range(0x3001) if chr(i).isspace())
+    pieces = text.split()
+    spans = _rationale({"rationale_tokens": [[i, i + 1] for i in range(len(pieces))]}, text, "here")
+    assert [text[start:end] for start, end in spans] == pieces
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"text": ["308", "308 points"], "answer_start": [34, 34]},
+        [{"text": "308", "answer_start": 34}, {"text": "308 points", "answer_start": 34}],
+        [[34, "308"], [34, "308 points"], [34, "308"]],
+    ],
+)
+def test_answers_of_every_form_become_characters(tmp_path, answers):
+    example = one_row(tmp_path, text="The Panthers defense gave up just 308 points.", answers=answers)
+    assert marked(example, example.answer) == ["308", "308 points"]
+
+
+def test_tables_hold_spans_as_json(tmp_path):
+    (tmp_path / "a.csv").write_text('text,rationale,answer\nhello world,"[[0, 5]]","[[6, 11]]"\nbye,,\n')
+    first, second = read_examples(tmp_path / "a.csv")
+    assert (first.rationale, first.answer) == (((0, 5),), ((6, 11),))
+    assert (second.rationale, second.answer) == (None, None)
+
+
+def test_an_answer_that_is_only_worded_has_no_place(tmp_path):
+    assert one_row(tmp_path, text="hello world", answer="world").answer is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"answers": [[3, "world"]]}, "line 1: the answer 'world' does not stand at character 3"),
+        ({"answers": [[-5, "world"]]}, "has not the form"),
+        ({"answers": [6]}, "has not the form"),
+        ({"rationale": [[0, 99]]}, r"\[0, 99\] in 'rationale' is no \[start, end\) within 0-11"),
+        ({"rationale": [[5, 5]]}, r"\[5, 5\]"),
+        ({"rationale_tokens": [[1, 3]]}, r"\[1, 3\] in 'rationale_tokens' is no \[start, end\) within 0-2"),
+        ({"rationale": 7}, "must be a list"),
+        ({"rationale": "world"}, "in a table write JSON"),
+        ({"label": [1]}, r"the label \[1\] is no class"),
+        ({"label": 0.5}, "the label 0.5 is no class"),
+        ({"text": 12}, "the field 'text' holds 12, not a text"),
+    ],
+)
+def test_a_wrong_row_is_named(tmp_path, fields, sentence):
+    with pytest.raises(InputError, match=sentence):
+        one_row(tmp_path, **{"text": "hello world", **fields})
+
+
+BAD_FILES = {
+    "empty.csv": (b"", "is empty: it has no rows"),
+    "header_only.csv": (b"text,label\n", "is empty: it has no rows"),
+    "empty.jsonl": (b"\n\n", "is empty: it has no rows"),
+    "other_columns.csv": (
+        b"sentence,label\nx,1\n",
+        "no field 'text'. Did you mean 'sentence'\\? Its fields: sentence, label",
+    ),
+    "near_column.csv": (b"txt,label\nx,1\n", "Did you mean 'txt'?"),
+    "unquoted.csv": (b"text,label\na, b,1\n", "line 2 has 3 cells, the header 2"),
+    "second_row.csv": (b'text,label\n"a\nb",1\na, b,1\n', "line 4 has 3 cells"),
+    "broken.jsonl": (b'{"text": "a"}\n\n{"text": \n', "Line 3 of .* is not JSON"),
+    "number.jsonl": (b'{"text": "a"}\n7\n', "Line 2 of .* is 7, not an object"),
+    "lost_field.jsonl": (b'{"text": "a"}\n{"txt": "b"}\n', "line 2 has no field 'text'"),
+    "broken.json": (b'[{"text": "a"},\n{]', "is not JSON: .* on line 2"),
+    "latin1.csv": ("text\nplain\ncafé\n".encode("latin-1"), "Line 3 of .* is not UTF-8 text: byte 0xe9 at position 3"),
+    "utf16.csv": ("text\nplain\n".encode("utf-16"), "is UTF-16"),
+    "damaged.csv.gz": (b"text\nplain\n", "not a whole gzip file"),
+    "cut.jsonl.gz": (gzip.compress(b'{"text": "a"}\n' * 9999)[:60], "not a whole gzip file"),
+    "damaged.parquet": (b"PAR1 no", "is not a Parquet file that can be read"),
+    "notes.docx": (b"text", "The form of .* is not known by its name"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_gets_one_sentence(tmp_path, name):
+    content, sentence = BAD_FILES[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=sentence):
+        read_examples(tmp_path / name)
+
+
+def test_a_missing_file_folder_or_field_is_said(tmp_path):
+    path = written(tmp_path, "jsonl")
+    with pytest.raises(InputError, match="There is no data set"):
+        read_examples(tmp_path / "absent.csv")
+    with pytest.raises(InputError, match="no data set saved by the datasets library"):
+        read_examples(tmp_path)
+    with pytest.raises(InputError, match="no field 'lable', asked for as label. Did you mean 'label'?"):
+        read_examples(path, label="lable")
+    with pytest.raises(InputError, match="no row of the split 'dev'. Its splits: test, train"):
+        read_examples(path, split="dev")
+    (tmp_path / "a.csv").write_text("text\nhello\n")
+    with pytest.raises(InputError, match="has no field 'split'"):
+        read_examples(tmp_path / "a.csv", split="test")
+    with pytest.raises(OptionError, match="limit=0"):
+        read_examples(path, limit=0)
+
+
+def test_without_the_datasets_library_a_sentence_says_how_to_get_it(tmp_path, monkeypatch):
+    real_import = builtins.__import__
+
+    def without_datasets(name, *rest, **more):
+        if name == "datasets":
+            raise ImportError(name)
+        return real_import(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without_datasets)
+    (tmp_path / "state.json").write_text("{}")
+    for source in (tmp_path, "hf://imdb"):
+        with pytest.raises(UnsupportedError, match=r"pip install 'sightline\[datasets\]'"):
+            read_examples(source)
+
+
+def test_a_hub_data_set_that_cannot_be_fetched_is_said():
+    pytest.importorskip("datasets")
+    with pytest.raises(InputError, match="'nobody/nothing' of the hub could not be read"):
+        read_examples("hf://nobody/nothing")
+    with pytest.raises(InputError, match="needs the name"):
+        read_examples("hf://")
