@@ -1,0 +1,117 @@
+"""Which words count: stop words, punctuation, numbers, specials and a list of one's own can be left out.
+
+A filter looks at whole words, whatever their case; a sub-word token goes with its word. What it drops is dropped
+*before* anything is ranked. (Setting such tokens to zero instead and ranking them all, as once published, makes
+unrelated scores agree: see `metrics.masked_pair`.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import regex  # type: ignore[import-untyped]
+
+from sightline.analysis.source import Booleans
+from sightline.analysis.units import units_of
+from sightline.errors import OptionError
+from sightline.explanation import Level
+from sightline.registry import suggestion
+from sightline.text import Encoding
+
+_LETTER = regex.compile(r"\p{L}")
+_LETTER_OR_DIGIT = regex.compile(r"[\p{L}\p{N}]")
+_APOSTROPHES = str.maketrans({"\u2019": "'", "\uff07": "'"})
+
+
+@dataclass(frozen=True)
+class TokenFilter:
+    """What to leave out; `TokenFilter()` leaves out English stop words, punctuation and specials.
+
+    The published mask, "alphabetic and no stop word", is `TokenFilter(numbers=True)`.
+    """
+
+    stop_words: str | None = "en"
+    """A language by its code or English name ("de", "german"); None keeps stop words."""
+    punctuation: bool = True
+    """Leave out words without a letter or digit: punctuation, symbols, emoji."""
+    numbers: bool = False
+    """Leave out words of digits without a letter, such as 2017 and 3.14."""
+    specials: bool = True
+    """Leave out [CLS], [SEP], <s>, </s>."""
+    words: Sequence[str] = ()
+    """Further words to leave out."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.words, str):
+            raise OptionError(f"words is a list of words; a single one goes in a list, too: ['{self.words}'].")
+        object.__setattr__(self, "words", tuple(self.words))
+        if self.stop_words is not None:
+            _stop_words(self.stop_words)  # refuse an unknown language now, not in the middle of a data set
+
+    @cached_property
+    def _listed(self) -> frozenset[str]:
+        own = frozenset(_folded(word) for word in self.words)
+        return own if self.stop_words is None else own | _stop_words(self.stop_words)
+
+    def drops(self, word: str) -> bool:
+        """Say whether a word is left out."""
+        if self.punctuation and not _LETTER_OR_DIGIT.search(word):
+            return True
+        if self.numbers and _LETTER_OR_DIGIT.search(word) and not _LETTER.search(word):
+            return True
+        return _folded(word) in self._listed
+
+    def keep_tokens(self, encoding: Encoding) -> Booleans:
+        """Return the mask (n,) of the tokens that stay."""
+        stays = np.array([not self.drops(word.text) for word in encoding.words] + [not self.specials], dtype=np.bool_)
+        return np.asarray(stays[encoding.word_ids])  # the last entry serves the -1 of specials
+
+    def keep(self, encoding: Encoding, level: Level = "word") -> Booleans:
+        """Return the mask (U,) of the words (or tokens) that stay, in the order of `units_of(encoding, level)`."""
+        return units_of(encoding, level).keep(self.keep_tokens(encoding))
+
+    def description(self) -> str:
+        """Return a phrase for captions, such as "without stop words (en), punctuation"."""
+        parts = [f"stop words ({self.stop_words})"] if self.stop_words is not None else []
+        parts += [name for name in ("punctuation", "numbers", "specials") if getattr(self, name)]
+        parts += ["listed words"] if self.words else []
+        return f"without {', '.join(parts)}" if parts else "all words"
+
+
+def kept_tokens(filter: TokenFilter | None, encoding: Encoding) -> Booleans:
+    """Return the mask (n,) of the tokens that count; without a filter all but the specials, which are never ranked."""
+    return ~encoding.special if filter is None else filter.keep_tokens(encoding)
+
+
+def stop_word_languages() -> dict[str, str]:
+    """Return the languages with a list of stop words: code -> English name."""
+    from stop_words import LANGUAGE_MAPPING
+
+    return dict(sorted(LANGUAGE_MAPPING.items()))
+
+
+@lru_cache(maxsize=16)
+def _stop_words(language: str) -> frozenset[str]:
+    from stop_words import get_stop_words
+
+    languages = stop_word_languages()
+    name = language.casefold()
+    if name not in languages and name not in languages.values():
+        known = ", ".join(f"{code} ({full})" for code, full in languages.items())
+        hint = suggestion(name, [*languages, *languages.values()])
+        raise OptionError(f"There is no list of stop words for '{language}'.{hint} Known: {known}.")
+    listed = get_stop_words(name)
+    if name in ("en", "english"):
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+        # The package's English list has 1,333 entries, "great", "big" and "old" among them: words on which verdicts
+        # rest. Its contractions are kept, for scikit-learn's shorter list has none.
+        listed = [*ENGLISH_STOP_WORDS, *(word for word in listed if "'" in word)]
+    return frozenset(_folded(word) for word in listed)
+
+
+def _folded(word: str) -> str:
+    return word.strip().translate(_APOSTROPHES).casefold()

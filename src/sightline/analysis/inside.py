@@ -1,0 +1,163 @@
+"""What one pass showed inside the model, small enough for a page: relations between tokens, maps of heads, totals.
+
+Relations are the k strongest partners of every token, in both directions, in three kinds of map: `all` (the mean of all
+layers and heads), one a layer (the mean of its heads) and one a head. How far down that goes is bounded by a budget of
+bytes, because n tokens with k partners take 8·n·k bytes a map (two directions, two bytes a partner, two a weight): the
+layers share what `all` leaves, then come the heads, the most important first.
+
+Cost: one sweep over the stored weights of every layer, O(L·H·n·(G+2w+1)) for a band, one layer in memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sightline.analysis.source import AttentionSource, Floats, Progress, checked_head_weights
+from sightline.attention import Attention, BandedAttention, DenseAttention
+from sightline.attention.protocol import TopK
+from sightline.errors import OptionError
+
+BUDGET = 1_500_000
+"""Bytes of relations that fit in a report."""
+HEAD_K = 4
+"""Partners kept for single heads, at most: there are many heads, and few strong partners in each."""
+BYTES_A_PARTNER = 8
+"""Two directions, an uint16 position and a float16 weight in each."""
+
+
+class Relations(NamedTuple):
+    """The strongest partners of every token in one map; arrays (n, k) in both lists."""
+
+    attended: TopK
+    """What each token attends to."""
+    attending: TopK
+    """What attends to each token."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """What a page shows of the inside of a model; n tokens, L layers, H heads."""
+
+    tokens: int
+    layers: int
+    heads: int
+    k: int
+    relations: dict[str, Relations]
+    """By map: `all`, `layer-3`, `head-3-11`; k is the width of the arrays and may be smaller than asked for."""
+    received: npt.NDArray[np.float32]
+    """(L, H, n) attention received by every token, summed over rows."""
+    thumbnails: npt.NDArray[np.float32]
+    """(L, H, s, s) mean weight of every block of the maps."""
+    images: npt.NDArray[np.float32]
+    """(L, H, S, S) the same, larger."""
+    importance: npt.NDArray[np.float64] | None = None
+    """(L, H) head importance, where it was given."""
+
+
+def inside(
+    trace: AttentionSource,
+    *,
+    k: int = 8,
+    thumbnail: int = 48,
+    image: int = 256,
+    budget: int = BUDGET,
+    importance: npt.ArrayLike | None = None,
+    progress: Progress | None = None,
+) -> Inside:
+    """Collect relations, maps and totals from what a pass saw; no further pass is run.
+
+    k: partners a token. thumbnail, image: edge of the maps in pixels. budget: bytes for relations. importance: (L, H)
+    from `head_importance`, to be shown and to choose heads by.
+    """
+    _check_positive(k=k, thumbnail=thumbnail, image=image, budget=budget)
+    weights = None if importance is None else checked_head_weights(importance, trace.layers, trace.heads)
+    n = len(trace.encoding)
+    plan = _plan(n, trace.layers, trace.heads, min(k, n), budget, weights)
+    relations: dict[str, Relations] = {}
+    means: list[Attention] = []
+    received, thumbnails, images = [], [], []
+    for layer in range(trace.layers):
+        if progress is not None:
+            progress("looking inside", layer, trace.layers)
+        attention = trace.attentions[layer]
+        means.append(attention.mean())
+        if plan.layer_k:
+            relations[f"layer-{layer}"] = _strongest(means[-1], plan.layer_k)
+        for head in plan.heads[layer]:
+            relations[f"head-{layer}-{head}"] = _strongest(attention.head(head), plan.head_k)
+        received.append(attention.received().astype(np.float32))
+        thumbnails.append(attention.image(thumbnail).astype(np.float32))
+        images.append(attention.image(image).astype(np.float32))
+    return Inside(
+        tokens=n,
+        layers=trace.layers,
+        heads=trace.heads,
+        k=min(k, n),
+        relations={"all": _strongest(mean_of_layers(means), min(k, n)), **relations},
+        received=np.stack(received),
+        thumbnails=np.stack(thumbnails),
+        images=np.stack(images),
+        importance=weights,
+    )
+
+
+def mean_of_layers(layers: Sequence[Attention]) -> Attention:
+    """Return the mean of one-head operators as one operator; bands may have windows of different widths."""
+    banded = [one for one in layers if isinstance(one, BandedAttention)]
+    if len(banded) < len(layers):
+        # Dense layers belong to short inputs; a cell that one layer allows and another does not counts as 0 there.
+        return DenseAttention(np.mean([one.dense()[0] for one in layers], axis=0))
+    window = max(one.window for one in banded)
+    globals_ = len(banded[0].global_tokens)
+    local = torch.zeros(1, banded[0].tokens, globals_ + 2 * window + 1, dtype=banded[0].local.dtype)
+    rows = torch.zeros_like(banded[0].global_rows)
+    for one in banded:
+        local[:, :, :globals_] += one.local[:, :, :globals_]
+        side = window - one.window
+        local[:, :, globals_ + side : globals_ + 2 * window + 1 - side] += one.local[:, :, globals_:]
+        rows += one.global_rows
+    return BandedAttention(local / len(banded), rows / len(banded), banded[0].global_tokens)
+
+
+class _Plan(NamedTuple):
+    """What fits in the budget."""
+
+    layer_k: int
+    head_k: int
+    heads: tuple[tuple[int, ...], ...]
+    """The heads of each layer that are kept."""
+
+
+def _plan(n: int, layers: int, heads: int, k: int, budget: int, importance: Floats | None) -> _Plan:
+    left = budget - BYTES_A_PARTNER * n * k
+    layer_k = max(0, min(k, left // (BYTES_A_PARTNER * n * layers)))
+    left -= BYTES_A_PARTNER * n * layers * layer_k
+    head_k = min(HEAD_K, k)
+    count = max(0, min(layers * heads, left // (BYTES_A_PARTNER * n * head_k)))
+    # Without importances the upper layers come first: they are the nearest to the prediction.
+    rank = np.repeat(np.arange(layers), heads) if importance is None else importance.ravel()
+    chosen = np.sort(np.argsort(-rank, kind="stable")[:count])
+    return _Plan(
+        layer_k, head_k, tuple(tuple((chosen[chosen // heads == one] % heads).tolist()) for one in range(layers))
+    )
+
+
+def _strongest(attention: Attention, k: int) -> Relations:
+    """The k strongest partners in a one-head operator."""
+    return Relations(_first_head(attention.top_attended(k)), _first_head(attention.top_attending(k)))
+
+
+def _first_head(lists: TopK) -> TopK:
+    return TopK(lists.values[0], lists.indices[0])
+
+
+def _check_positive(**options: int) -> None:
+    for name, value in options.items():
+        if value < 1:
+            raise OptionError(f"{name} = {value} asked for; give a number from 1 up.")

@@ -1,0 +1,291 @@
+"""Attention against attribution in one document: do the words that receive attention also get the credit?
+
+Attention is what every token receives, averaged over the heads of the chosen layers; attribution is any explanation.
+Both are folded onto words (or left at tokens), words that a filter drops leave before anything is ranked, and then
+
+    cosine · cosine_normalised · cosine_thresholded · kendall · spearman · rbo · average_overlap · jaccard
+
+are computed (`metrics.agreement`), each beside its *chance level*: the same statistic after the attribution is
+shuffled among the words compared. Rank statistics and the overlaps compare magnitudes (attention has no sign); the
+plain cosine compares signed values. Constant scores rank nothing: they give 0 and a note, never NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.analysis.filters import TokenFilter, kept_tokens
+from sightline.analysis.received import LayerChoice, LayerName, layer_numbers
+from sightline.analysis.source import AttentionSource, checked_head_weights, weighted_mean
+from sightline.analysis.units import descending_ranks, units_of
+from sightline.attention.arrays import check_positive
+from sightline.errors import InputError
+from sightline.explanation import Explanation, Level
+from sightline.metrics.agreement import (
+    ROW_FORMS,
+    MaskMode,
+    average_overlap,
+    cosine,
+    jaccard,
+    kendall,
+    masked_pair,
+    minmax_magnitude,
+    rbo,
+    spearman,
+)
+from sightline.metrics.chance import Interval, chance_level
+from sightline.metrics.inputs import is_constant, score_pair, token_mask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
+Values = npt.NDArray[np.float64]
+STATISTICS = (
+    "cosine",
+    "cosine_normalised",
+    "cosine_thresholded",
+    "kendall",
+    "spearman",
+    "rbo",
+    "average_overlap",
+    "jaccard",
+)
+NOTHING_LEFT = "Nothing is left to compare: the filter drops every word."
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """Attention and attribution of one document compared in one setting."""
+
+    units: int
+    """Words (or tokens) compared."""
+    values: Mapping[str, float]
+    """Statistic -> value; empty where nothing was left to compare."""
+    chance: Mapping[str, Interval]
+    """Statistic -> mean and central 95 % of what shuffled attribution gives."""
+    layers: str = ""
+    """ "last", "all", "lower", "upper", or layer numbers."""
+    scaled: bool = False
+    """Heads weighted by their importance."""
+    masked: bool = False
+    """A filter was applied."""
+    note: str = ""
+    """A sentence where nothing was left, or a value exists only by convention."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """mask_mode, p, share, permutations, seed."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a statistic with its setting: value, chance, chance_low, chance_high."""
+        import pandas as pd
+
+        names = list(self.values)
+        return pd.DataFrame(
+            {
+                "layers": [self.layers] * len(names),
+                "scaled": [self.scaled] * len(names),
+                "masked": [self.masked] * len(names),
+                "units": [self.units] * len(names),
+                "statistic": names,
+                "value": [self.values[name] for name in names],
+                "chance": [self.chance[name].mean for name in names],
+                "chance_low": [self.chance[name].low for name in names],
+                "chance_high": [self.chance[name].high for name in names],
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A word on which attention and attribution disagree."""
+
+    text: str
+    position: int
+    attention: float
+    attribution: float
+    attention_rank: int
+    """1 = most attention of all words compared."""
+    attribution_rank: int
+    """1 = largest magnitude."""
+
+
+def attention_scores(
+    source: AttentionSource, layers: LayerChoice = "last", head_weights: npt.ArrayLike | None = None
+) -> Values:
+    """Return the attention every token receives, (n,): mean over the heads of the chosen layers."""
+    chosen = layer_numbers(layers, source.layers)
+    weights = checked_head_weights(head_weights, source.layers, source.heads)
+    return weighted_mean(source.received[chosen], weights[chosen])
+
+
+def compare_scores(
+    attention: npt.ArrayLike,
+    attribution: npt.ArrayLike,
+    keep: npt.ArrayLike | None = None,
+    *,
+    mask_mode: MaskMode = "drop",
+    p: float = 0.9,
+    share: float = 0.05,
+    permutations: int = 200,
+    seed: int = 0,
+) -> Similarity:
+    """Compare two score vectors (n,) by all statistics on the entries in `keep` (n,), each with its chance level.
+
+    mask_mode="zero" replicates published tables: the other entries are set to 0 in both vectors after these were
+    mapped onto [0, 1], and stay in the ranking, ties in token order. Its values are high for unrelated scores: look at
+    the chance level. p: persistence of rbo. share: of the top list of jaccard. O(permutations · n log n).
+    """
+    first, second = score_pair(attention, attribution)
+    kept = token_mask(keep, first.size)
+    options = {"mask_mode": mask_mode, "p": p, "share": share, "permutations": permutations, "seed": seed}
+    if not kept.any():
+        return Similarity(0, {}, {}, note=NOTHING_LEFT, options=options)
+    zero = mask_mode == "zero"
+    pair = masked_pair(first, second, kept, mask_mode)
+    magnitudes = masked_pair(minmax_magnitude(first), minmax_magnitude(second), kept, mask_mode)
+    values, chance = {}, {}
+    for name, (function, extra) in _statistics(p, share, "index" if zero else "tau_b").items():
+        # Zeros are set after the mapping onto [0, 1]; otherwise words leave before it.
+        a, b = magnitudes if zero and name != "cosine" else pair
+        if function is not cosine:
+            a, b = np.abs(a), np.abs(b)
+        values[name] = float(ROW_FORMS[function](a, b[None], **extra)[0])
+        chance[name] = chance_level(
+            function,
+            a,
+            b,
+            keep=kept if zero else None,
+            mask_mode=mask_mode,
+            permutations=permutations,
+            seed=seed,
+            **extra,
+        )
+    return Similarity(int(kept.sum()), values, chance, note=_note(*pair), options=options)
+
+
+def document_similarity(
+    source: AttentionSource,
+    explanation: Explanation,
+    *,
+    layers: Sequence[LayerName | int] = ("last", "all"),
+    head_weights: npt.ArrayLike | None = None,
+    filter: TokenFilter | None = None,
+    level: Level = "word",
+    mask_mode: MaskMode = "drop",
+    p: float = 0.9,
+    share: float = 0.05,
+    permutations: int = 200,
+    seed: int = 0,
+) -> tuple[Similarity, ...]:
+    """Compare in every setting, one after the other.
+
+    Settings: `layers` × unscaled (and scaled, given `head_weights`) × unmasked (and masked, given a `filter`).
+    Specials are never compared.
+    """
+    _check_same_document(source, explanation)
+    units = units_of(explanation.encoding, level)
+    attribution = units.fold(explanation.scores)
+    scalings = [None] if head_weights is None else [None, head_weights]
+    masks = [None] if filter is None else [None, filter]
+    found = []
+    for choice, weights, mask in product(layers, scalings, masks):
+        keep = units.keep(kept_tokens(mask, explanation.encoding))
+        attention = units.fold(attention_scores(source, choice, weights))
+        if not len(units):
+            one = Similarity(0, {}, {}, note="The document has no words to compare.")
+        else:
+            one = compare_scores(
+                attention,
+                attribution,
+                keep,
+                mask_mode=mask_mode,
+                p=p,
+                share=share,
+                permutations=permutations,
+                seed=seed,
+            )
+        found.append(replace(one, layers=str(choice), scaled=weights is not None, masked=mask is not None))
+    return tuple(found)
+
+
+def disagreements(
+    source: AttentionSource,
+    explanation: Explanation,
+    k: int = 10,
+    *,
+    layers: LayerChoice = "all",
+    head_weights: npt.ArrayLike | None = None,
+    filter: TokenFilter | None = None,
+    level: Level = "word",
+) -> dict[str, tuple[Disagreement, ...]]:
+    """Return the k words with "high_attention_low_attribution" and the k with "low_attention_high_attribution".
+
+    Largest difference of the two ranks first; words whose ranks agree are in neither list.
+    """
+    _check_same_document(source, explanation)
+    k = check_positive(k, "k")
+    units = units_of(explanation.encoding, level)
+    stay = np.flatnonzero(units.keep(kept_tokens(filter, explanation.encoding)))
+    attention = units.fold(attention_scores(source, layers, head_weights))[stay]
+    attribution = units.fold(explanation.scores)[stay]
+    ranks = [descending_ranks(attention), descending_ranks(np.abs(attribution))]
+    difference = ranks[1] - ranks[0]  # positive: more attention than attribution
+
+    def listed(order: npt.NDArray[np.int64]) -> tuple[Disagreement, ...]:
+        return tuple(
+            Disagreement(
+                text=units.texts[stay[i]],
+                position=int(units.positions[stay[i]]),
+                attention=float(attention[i]),
+                attribution=float(attribution[i]),
+                attention_rank=int(ranks[0][i]),
+                attribution_rank=int(ranks[1][i]),
+            )
+            for i in order
+        )
+
+    down, up = np.argsort(-difference, kind="stable")[:k], np.argsort(difference, kind="stable")[:k]
+    return {
+        "high_attention_low_attribution": listed(down[difference[down] > 0]),
+        "low_attention_high_attribution": listed(up[difference[up] < 0]),
+    }
+
+
+def _statistics(p: float, share: float, ties: str) -> dict[str, tuple[Callable[..., float], dict[str, Any]]]:
+    """Every statistic by name: the function and its options."""
+    return {
+        "cosine": (cosine, {}),
+        "cosine_normalised": (cosine, {"form": "normalised"}),
+        "cosine_thresholded": (cosine, {"form": "thresholded", "quantile": 1.0 - share}),
+        "kendall": (kendall, {"ties": ties}),
+        "spearman": (spearman, {}),
+        "rbo": (rbo, {"p": p}),
+        "average_overlap": (average_overlap, {}),
+        "jaccard": (jaccard, {"share": share}),
+    }
+
+
+def _note(attention: Values, attribution: Values) -> str:
+    if attention.size == 1:
+        return "One word only: rank statistics are 0 and overlaps 1 by convention."
+    constant = [
+        name for name, one in (("attention", attention), ("attribution", attribution)) if is_constant(np.abs(one))
+    ]
+    if constant:
+        return (
+            f"All {' and '.join(constant)} scores are equal and rank nothing: by convention rank statistics are 0 and "
+            "overlaps follow the order of the words."
+        )
+    return ""
+
+
+def _check_same_document(source: AttentionSource, explanation: Explanation) -> None:
+    if not np.array_equal(source.encoding.ids, explanation.encoding.ids):
+        raise InputError("Attention and explanation are of different documents; trace the document that was explained.")

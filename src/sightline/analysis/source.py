@@ -1,0 +1,93 @@
+"""Where attention comes from: a trace, or a file that holds what a trace saw.
+
+Both answer the same questions, so that maps, relations and totals are computed alike from either. Shapes: n tokens,
+L layers, H heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.attention import Attention, BandedAttention
+from sightline.attention.arrays import check_position
+from sightline.errors import InputError
+from sightline.text import Encoding
+
+Floats: TypeAlias = npt.NDArray[np.floating[Any]]
+Booleans: TypeAlias = npt.NDArray[np.bool_]
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Told (stage, done, total)."""
+T = TypeVar("T")
+
+
+class AttentionSource(Protocol):
+    """What a Trace and a StoredAttention have in common."""
+
+    @property
+    def encoding(self) -> Encoding:
+        """The document."""
+
+    @property
+    def layers(self) -> int:
+        """L."""
+
+    @property
+    def heads(self) -> int:
+        """H."""
+
+    @property
+    def attentions(self) -> Sequence[Attention]:
+        """A^1 … A^L, made when asked for."""
+
+    @property
+    def received(self) -> Floats:
+        """Attention received by every token, summed over rows, (L, H, n)."""
+
+
+def is_banded(source: AttentionSource) -> bool:
+    """Say whether attention is a window plus global tokens (Longformer)."""
+    return isinstance(source.attentions[0], BandedAttention)
+
+
+def layer_number(source: AttentionSource, layer: int) -> int:
+    """Return the number of a layer, counted from the top where negative; refuse one that is not there."""
+    return check_position(layer + source.layers if layer < 0 else layer, source.layers, "Layer")
+
+
+def head_number(source: AttentionSource, head: int) -> int:
+    """Return the number of a head; refuse one that is not there."""
+    return check_position(head, source.heads, "Head")
+
+
+def checked_head_weights(weights: npt.ArrayLike | None, layers: int, heads: int) -> npt.NDArray[np.float64]:
+    """Return head weights (L, H), all 1 for None ("unscaled"); refuse another shape, negative or infinite weights."""
+    if weights is None:
+        return np.ones((layers, heads))
+    array = np.asarray(weights, dtype=np.float64)
+    if array.shape != (layers, heads):
+        raise InputError(f"Head weights have shape {array.shape}; the model has {layers} layers of {heads} heads.")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise InputError("Head weights must be finite and not negative; head_importance() gives such weights.")
+    return array
+
+
+def weighted_mean(values: Floats, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return Σ_h w_h·v_h / Σ_h w_h over the first axis; 0 where no head has a weight (none of them matters)."""
+    total = weights.sum()
+    if total == 0:
+        return np.zeros(values.shape[weights.ndim :])
+    return np.tensordot(weights / total, values, axes=weights.ndim)
+
+
+def tracked(items: Sequence[T], stage: str, progress: Progress | None) -> Iterator[T]:
+    """Yield the items one by one and tell `progress` how many are done."""
+    for done, item in enumerate(items):
+        if progress is not None:
+            progress(stage, done, len(items))
+        yield item
+    if progress is not None:
+        progress(stage, len(items), len(items))

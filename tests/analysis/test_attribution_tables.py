@@ -1,0 +1,91 @@
+"""Tables of the most positive and negative words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sightline.analysis import TokenFilter, attributions_by_position, attributions_by_type, attributions_over_dataset
+from sightline.errors import InputError, OptionError
+from tests.sample_explanations import encoding, explanation
+
+
+def explained(text, **scores):
+    """An explanation whose words have these scores (a word of two tokens: half each), 0 for others."""
+    document = encoding(text)
+    values = np.zeros(len(document))
+    for word, positions in zip(document.words, document.word_positions(), strict=True):
+        values[positions] = scores.get(word.text, 0.0) / max(1, len(positions))
+    return explanation(document, values)
+
+
+def listed(rows):
+    return [(row.text, row.score) for row in rows]
+
+
+def test_by_position_ranks_every_word_where_it_stands():
+    table = attributions_by_position(explained("the river The miller", the=1.0, The=3.0, miller=-2.0, river=-0.5))
+    assert listed(table.positive) == [("The", 3.0), ("the", 1.0)]
+    assert listed(table.negative) == [("miller", -2.0), ("river", -0.5)]
+    assert [row.position for row in table.positive] == [3, 1]
+
+
+def test_by_type_puts_instances_together_whatever_their_case():
+    found = explained("the river The river", the=1.0, The=3.0, river=-0.5)
+    assert listed(attributions_by_type(found).positive) == [("the", 4.0)]
+    assert listed(attributions_by_type(found, aggregate="mean").positive) == [("the", 2.0)]
+    assert listed(attributions_by_type(found).negative) == [("river", -1.0)]
+    assert attributions_by_type(found).negative[0].instances == 2
+    with pytest.raises(OptionError, match="aggregate = 'max'"):
+        attributions_by_type(found, aggregate="max")
+
+
+def test_sub_words_on_request():
+    table = attributions_by_position(explained("miller", miller=1.0), level="token")
+    assert listed(table.positive) == [("mill", 0.5), ("er", 0.5)]
+
+
+def test_over_a_data_set_each_document_counts_once():
+    first = explained("river river old", river=1.0, old=-1.0)
+    second = explained("river world", river=4.0, world=9.0)
+    table = attributions_over_dataset([first, second])
+    assert listed(table.positive) == [("world", 9.0), ("river", 2.5)]  # mean of 1 and 4, not of 1, 1 and 4
+    river = table.positive[1]
+    assert (river.instances, river.documents) == (3, 2)
+    assert listed(attributions_over_dataset([first, second], least_documents=2).positive) == [("river", 2.5)]
+
+
+def test_dropped_words_are_not_ranked():
+    found = explained("the river, old", the=9.0, river=1.0, old=-1.0, **{",": 5.0})
+    table = attributions_by_position(found, filter=TokenFilter())
+    assert listed(table.positive) == [("river", 1.0)]
+    assert listed(table.negative) == [("old", -1.0)]
+
+
+def test_fewer_words_than_asked_for_and_nothing_at_all_are_fine():
+    assert len(attributions_by_position(explained("old", old=1.0), 50).positive) == 1
+    empty = attributions_by_type(explained("the is", the=1.0), filter=TokenFilter())
+    assert (empty.positive, empty.negative) == ((), ())
+    assert empty.note == "Nothing is left to rank: the filter drops every word."
+    assert attributions_by_position(explained("old")).note == "All scores are 0: there is nothing to rank."
+    frame = empty.to_frame()
+    assert (len(frame), frame.columns.tolist()) == (
+        0,
+        ["sign", "rank", "text", "score", "position", "instances", "documents"],
+    )
+
+
+def test_the_frame_lists_both_signs_without_gaps():
+    frame = attributions_by_type(explained("river old world", river=1.0, old=-1.0, world=2.0)).to_frame()
+    assert frame[["sign", "rank", "text"]].values.tolist() == [["+", 1, "world"], ["+", 2, "river"], ["-", 1, "old"]]
+    assert not frame.isna().any(axis=None)
+
+
+def test_what_cannot_be_averaged_is_refused():
+    with pytest.raises(InputError, match="at least one explanation"):
+        attributions_over_dataset([])
+    other = explanation(method="rollout")
+    with pytest.raises(InputError, match="several methods cannot be averaged: attcat, rollout"):
+        attributions_over_dataset([explained("old", old=1.0), other])
+    with pytest.raises(OptionError, match="k must be at least 1"):
+        attributions_by_position(other, 0)

@@ -1,0 +1,175 @@
+"""Taylor head importance against plain backward passes through the library's own models, head by head."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sightline.analysis import head_importance, head_importance_per_example, normalized_importance
+from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
+from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
+
+HEADS, LAYERS, LABEL = 4, 3, 2
+
+
+def squares(parameter):
+    gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad  # None: was not used
+    return (gradient * parameter.detach()).square()
+
+
+def loss_of(module, family, ids, label):
+    """Cross-entropy with gradients in .grad, by the library's own forward and backward."""
+    module.requires_grad_(True)
+    inputs = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids), dtype=torch.long)}
+    if family == "longformer":
+        inputs["global_attention_mask"] = torch.tensor([[1] + [0] * (len(ids) - 1)])
+    torch.nn.functional.cross_entropy(module(**inputs).logits, torch.tensor([label])).backward()
+
+
+def slow_importance(module, family, ids, label):
+    """(L, H), one head at a time from parameter names."""
+    loss_of(module, family, ids, label)
+    found = np.zeros((LAYERS, HEADS))
+    names = {
+        "distilbert": (["attention.q_lin", "attention.k_lin", "attention.v_lin"], "attention.out_lin"),
+        "modernbert": ([], "attn.Wo"),
+    }.get(family, ([f"attention.self.{one}" for one in ("query", "key", "value")], "attention.output.dense"))
+    projections, out = names
+    if family == "longformer":
+        projections = [*projections, *(f"{name}_global" for name in projections)]
+    base = module.base_model
+    layers = {"distilbert": lambda: base.transformer.layer, "modernbert": lambda: base.layers}.get(
+        family, lambda: base.encoder.layer
+    )()
+    for number, layer in enumerate(layers):
+        for head in range(HEADS):
+            rows = slice(head * 8, head * 8 + 8)
+            total = squares(layer.get_submodule(out).weight)[:, rows].sum()
+            for name in projections:
+                linear = layer.get_submodule(name)
+                total += squares(linear.weight)[rows].sum() + squares(linear.bias)[rows].sum()
+            if family == "modernbert":
+                fused = squares(layer.attn.Wqkv.weight)
+                total += sum(fused[part * 32 + head * 8 : part * 32 + head * 8 + 8].sum() for part in range(3))
+            found[number, head] = float(total)
+    return found
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "albert"])
+def test_is_the_sum_of_squared_products_of_weight_and_gradient(family):
+    ids = tiny_ids(family, 13)
+    model = tiny_model(family)
+    found = head_importance_per_example(model, [model.encode(ids=ids)], [LABEL])
+    # Two families' own softmax has single precision, whatever the model's: there the loaded model is the reference.
+    single = family in ("longformer", "modernbert")
+    module = tiny_model(family).network.module if single else tiny_module(family)
+    assert found.shape == (1, LAYERS, HEADS)
+    np.testing.assert_allclose(found[0], slow_importance(module, family, ids, LABEL), rtol=1e-9)
+
+
+def test_of_albert_belongs_to_each_use_of_the_shared_weights():
+    ids = tiny_ids("albert", 9)
+    shared = tiny_module("albert")
+    apart = tiny_module("albert", num_hidden_groups=LAYERS)  # the same weights, once for every layer
+    groups = apart.base_model.encoder.albert_layer_groups
+    state = shared.state_dict()
+    prefix = "albert.encoder.albert_layer_groups."
+    apart.load_state_dict({name: state[name.replace(prefix + name.removeprefix(prefix)[0], prefix + "0", 1)] if
+                           name.startswith(prefix) else state[name] for name in apart.state_dict()})  # fmt: skip
+    loss_of(apart, "albert", ids, LABEL)
+    expected = np.zeros((LAYERS, HEADS))
+    for number, group in enumerate(groups):
+        attention = group.albert_layers[0].attention
+        for head in range(HEADS):
+            rows = slice(head * 8, head * 8 + 8)
+            inner = [attention.query, attention.key, attention.value]
+            expected[number, head] = sum(
+                float(squares(linear.weight)[rows].sum() + squares(linear.bias)[rows].sum()) for linear in inner
+            ) + float(squares(attention.dense.weight)[:, rows].sum())
+    model = tiny_model("albert")
+    found = head_importance_per_example(model, model.encode(ids=ids), [LABEL])
+    np.testing.assert_allclose(found[0], expected, rtol=1e-9)
+
+
+def test_longformer_gradients_reach_every_projection_with_several_global_tokens():
+    model = tiny_model("longformer")
+    encoding = model.encode(ids=tiny_ids("longformer", 30), global_tokens=[0, 7, 20])
+    library = tiny_model("longformer", attention="library")
+    ours, theirs = (head_importance_per_example(one, encoding, [1]) for one in (model, library))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)  # the library's softmax has single precision
+
+
+def test_without_labels_the_predicted_class_counts():
+    model = tiny_model()
+    encoding = model.encode(ids=tiny_ids())
+    predicted = model.trace(encoding).prediction.index
+    found = head_importance_per_example(model, encoding)
+    np.testing.assert_array_equal(found, head_importance_per_example(model, encoding, [predicted]))
+    np.testing.assert_array_equal(found, head_importance_per_example(model, encoding, [None]))
+    assert not np.array_equal(found, head_importance_per_example(model, encoding, [(predicted + 1) % 3]))
+
+
+def test_of_a_data_set_is_the_mean_of_its_examples():
+    model = tiny_model("roberta")
+    encodings = [model.encode(ids=tiny_ids("roberta", n, seed=n)) for n in (5, 12, 8)]
+    labels = [0, "LABEL_2", 1]
+    each = np.concatenate(
+        [head_importance_per_example(model, [e], [c]) for e, c in zip(encodings, labels, strict=True)]
+    )
+    np.testing.assert_array_equal(head_importance_per_example(model, encodings, labels), each)
+    np.testing.assert_array_equal(head_importance(model, encodings, labels, None), each.mean(axis=0))
+
+
+def test_normalisations():
+    values = np.array([[1.0, 3.0], [2.0, 5.0]])
+    np.testing.assert_array_equal(normalized_importance(values, "minmax"), [[0, 0.5], [0.25, 1]])
+    np.testing.assert_array_equal(normalized_importance(values, "sum"), values / 11)
+    np.testing.assert_array_equal(normalized_importance(values, None), values)
+    for normalize in ("minmax", "sum"):  # heads that are all alike, also all 0, weigh alike
+        for constant in (0.0, 2.0):
+            flat = normalized_importance(np.full((2, 3), constant), normalize)
+            assert flat.min() == flat.max() > 0
+    with pytest.raises(OptionError, match="normalize = 'softmax' is not known"):
+        head_importance(tiny_model(), "x", normalize="softmax")
+
+
+@pytest.mark.parametrize("family", ["bert", "albert", "longformer"])
+def test_leaves_the_model_as_it_was_also_after_an_error(family):
+    model = tiny_model(family)
+    module = model.network.module
+    before = {name: (id(parameter), parameter.clone()) for name, parameter in module.named_parameters()}
+    encoding = model.encode(ids=tiny_ids(family))
+    head_importance(model, encoding)
+    with pytest.raises(TargetError):
+        head_importance(model, encoding, [7])
+    for name, parameter in module.named_parameters():
+        assert id(parameter) == before[name][0]
+        assert torch.equal(parameter, before[name][1])
+        assert not parameter.requires_grad
+        assert parameter.grad is None
+    assert not any(layer._forward_pre_hooks for layer in model.network.layers)
+
+
+def test_says_what_it_cannot_do():
+    model = tiny_model()
+    encoding = model.encode(ids=tiny_ids())
+    with pytest.raises(InputError, match="2 labels were given for 1 documents"):
+        head_importance(model, [encoding], [0, 1])
+    with pytest.raises(InputError, match="the list is empty"):
+        head_importance(model, [])
+    one = tiny_model(num_labels=1)
+    with pytest.raises(UnsupportedError, match="a single output"):
+        head_importance(one, one.encode(ids=tiny_ids()))
+    model.network.family = replace(model.network.family, query="attention.self")
+    with pytest.raises(UnsupportedError, match="does not know where the heads of a 'bert' model keep their weights"):
+        head_importance(model, encoding)
+
+
+def test_progress_is_told():
+    model, told = tiny_model(), []
+    encodings = [model.encode(ids=tiny_ids(n=n)) for n in (4, 5)]
+    head_importance(model, encodings, progress=lambda *step: told.append(step))
+    assert told == [("head importance", 0, 2), ("head importance", 1, 2), ("head importance", 2, 2)]

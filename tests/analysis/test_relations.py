@@ -1,0 +1,176 @@
+"""Relations against a search through the full matrices, token by token."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline.analysis import TokenFilter, layer_relations, relation_counts
+from sightline.analysis.restriction import top_partners
+from sightline.attention import BandedAttention, DenseAttention
+from sightline.errors import OptionError
+from tests.analysis.sources import Source, banded_source
+from tests.attention.bands import bands
+from tests.sample_explanations import encoding
+
+
+def slow_partners(matrix, allowed, keep, k):
+    """For every row the k best allowed columns, both kept; strongest first, then by position."""
+    lists = []
+    for i in range(len(matrix)):
+        candidates = [j for j in range(len(matrix)) if keep[i] and keep[j] and allowed[i, j]]
+        lists.append(sorted(candidates, key=lambda j: (-matrix[i, j], j))[:k])
+    return lists
+
+
+def as_lists(indices):
+    return [[int(j) for j in row if j >= 0] for row in indices]
+
+
+@settings(deadline=None, max_examples=60)  # the first call compiles
+@given(bands(largest=25), st.integers(1, 6), st.integers(0, 2**30))
+def test_dropped_tokens_leave_before_the_ranking_on_band_and_matrix(band, k, seed):
+    rng = np.random.default_rng(seed)
+    n = band.local.shape[1]
+    keep = rng.random(n) < 0.6
+    allowed = np.array([[band.may_attend(i, j) for j in range(n)] for i in range(n)])
+    weights = np.abs(band.slow_dense())
+    banded = BandedAttention(np.abs(band.local), np.abs(band.global_rows), band.global_tokens)
+    for attention in (banded, DenseAttention(weights, allowed)):
+        attended, attending = top_partners(attention, k, keep)
+        for head, matrix in enumerate(weights):
+            assert as_lists(attended.indices[head]) == slow_partners(matrix, allowed, keep, k)
+            assert as_lists(attending.indices[head]) == slow_partners(matrix.T, allowed.T, keep, k)
+            for i, row in enumerate(as_lists(attended.indices[head])):
+                np.testing.assert_array_equal(attended.values[head, i, : len(row)], matrix[i, row])
+                assert not attended.values[head, i, len(row) :].any()
+
+
+FILTER = TokenFilter()
+
+
+@pytest.mark.parametrize("filter", [None, FILTER], ids=["unmasked", "masked"])
+@pytest.mark.parametrize("dense", [False, True], ids=["band", "matrix"])
+def test_counts_say_how_often_a_position_is_a_partner(filter, dense):
+    source = banded_source()
+    if dense:
+        source = source.dense()
+    n, k = len(source.encoding), 3
+    keep = np.ones(n, bool) if filter is None else filter.keep_tokens(source.encoding)
+    found = relation_counts(source, k, filter)
+    for layer in range(3):
+        allowed = np.stack([source.attentions[layer].allowed(i) for i in range(n)])
+        for head in range(2):
+            matrix = source.matrices[layer, head]
+            attended = slow_partners(matrix, allowed, keep, k)
+            attending = slow_partners(matrix.T, allowed.T, keep, k)
+            both = [set(a) & set(b) for a, b in zip(attended, attending, strict=True)]
+            for side, lists in (("attended", attended), ("attending", attending), ("mutual", both)):
+                expected = Counter(j for partners in lists for j in partners)
+                np.testing.assert_array_equal(getattr(found, side)[layer, head], [expected[j] for j in range(n)])
+
+
+def test_counts_add_up_within_a_head_a_layer_and_over_all():
+    found = relation_counts(banded_source(), 2)
+    np.testing.assert_array_equal(found.counts("attended", 1, 0), found.attended[1, 0])
+    np.testing.assert_array_equal(found.counts("attending", -1), found.attending[2].sum(axis=0))
+    np.testing.assert_array_equal(found.counts("mutual", head=1), found.mutual[:, 1].sum(axis=0))
+    np.testing.assert_array_equal(found.counts(), found.attended.sum(axis=(0, 1)))
+    weights = np.array([[1.0, 2.0], [0.0, 1.0], [4.0, 1.0]])
+    expected = np.einsum("lh,lhn->n", weights / weights.mean(), found.attended)
+    np.testing.assert_allclose(found.counts(head_weights=weights), expected)
+    np.testing.assert_allclose(found.counts(head_weights=np.ones((3, 2))), found.counts())
+    with pytest.raises(OptionError, match="direction = 'both' is not known"):
+        found.counts("both")
+    with pytest.raises(OptionError, match="Layer 3 asked for"):
+        found.counts(layer=3)
+
+
+def test_types_put_the_instances_of_a_word_together_whatever_their_case():
+    source = banded_source()  # "The river runs past the old mill. ... Hello, Miller! The mill is old."
+    found = relation_counts(source, 3)
+    words = found.by_position()
+    totals = words.assign(type=words.text.str.casefold()).groupby("type")["count"].sum()
+    types = found.by_type()
+    assert dict(zip(types.type, types["count"], strict=True)) == totals.to_dict()
+    assert types["count"].is_monotonic_decreasing
+    assert types.set_index("type").instances["the"] == 3
+    assert types.set_index("type").loc["the", "mean"] == pytest.approx(totals["the"] / 3)
+    assert words["count"].sum() == found.counts()[~source.encoding.special].sum()
+    assert list(found.by_type(top=2).type) == list(types.type[:2])
+
+
+def test_a_word_of_several_tokens_counts_with_all_of_them():
+    source = banded_source()
+    found = relation_counts(source, 3)
+    document = source.encoding
+    (place,) = [w for w, word in enumerate(document.words) if word.text == "Miller"]
+    tokens = np.flatnonzero(document.word_ids == place)
+    assert len(tokens) == 2
+    row = found.by_position().set_index("position").loc[tokens[0]]
+    assert (row.text, row["count"]) == ("Miller", found.counts()[tokens].sum())
+    pieces = found.by_position(level="token").set_index("position")
+    assert pieces.loc[tokens[1], "count"] == found.counts()[tokens[1]]
+
+
+def test_the_intersection_holds_types_that_are_high_in_both_lists():
+    found = relation_counts(banded_source(), 3)
+    attended, attending = (list(found.by_type(side, top=5).type) for side in ("attended", "attending"))
+    frame = found.intersection(top=5)
+    assert set(frame.type) == set(attended) & set(attending)
+    for row in frame.itertuples():
+        assert attended[row.attended_rank - 1] == attending[row.attending_rank - 1] == row.type
+
+
+def test_instances_say_where_each_one_of_a_word_stands():
+    source = banded_source()
+    found = relation_counts(source, 3)
+    frame = found.instances("THE", layer=0)
+    text = source.encoding.text
+    assert [text[row.start : row.end] for row in frame.itertuples()] == ["The", "the", "The"]
+    order = found.by_position("attending", layer=0)
+    for row in frame.itertuples():
+        assert order.set_index("position").loc[row.position, "rank"] == row.attending_rank
+        assert row.attending == found.counts("attending", 0)[row.position]
+    assert len(found.instances("giraffe")) == 0
+    assert len(relation_counts(source, 3, FILTER).instances("the")) == 0  # a stop word
+
+
+def test_lists_of_one_layer_can_be_read_token_by_token():
+    source = banded_source()
+    lists = layer_relations(source, -1, 3)
+    weights = dict(lists.of_token(4, 1))
+    allowed = source.attentions[2].allowed(4)
+    assert list(weights) == slow_partners(source.matrices[2, 1], np.tile(allowed, (len(allowed), 1)), np.ones(99), 3)[4]
+    assert weights == {j: source.matrices[2, 1, 4, j] for j in weights}
+    frame = lists.to_frame("attending", head=0)
+    row = frame.iloc[7]
+    assert lists.of_token(row.position, 0, "attending")[row["rank"] - 1] == (row.partner, row.weight)
+    assert row.partner_token == source.encoding.tokens[row.partner]
+
+
+def test_short_documents_have_fewer_partners_than_asked_for():
+    source = banded_source("old")
+    assert len(source.encoding) == 3
+    found = relation_counts(source, 10)
+    np.testing.assert_array_equal(found.counts("attended", 0, 0), [3, 3, 3])
+    one = Source(encoding("old").drop([0, 2]), [DenseAttention(np.ones((2, 1, 1)))])
+    np.testing.assert_array_equal(relation_counts(one, 10).counts(), [2])
+    assert relation_counts(one, 10).by_type().to_dict("list") == {
+        "rank": [1], "type": ["old"], "count": [2.0], "instances": [1], "mean": [2.0],
+    }  # fmt: skip
+    with pytest.raises(OptionError, match="k must be at least 1"):
+        relation_counts(one, 0)
+
+
+def test_only_stop_words_leave_empty_tables_without_nan():
+    source = banded_source("the the is")
+    found = relation_counts(source, 3, FILTER)
+    assert not found.counts().any()
+    for frame in (found.by_position(), found.by_type(), found.intersection(), found.instances("the"), found.to_frame()):
+        assert len(frame) == 0
+        assert len(frame.columns) >= 4

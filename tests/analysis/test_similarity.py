@@ -1,0 +1,270 @@
+"""Attention against attribution: the statistics, the filters, and what chance would give."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sightline.analysis import (
+    TokenFilter,
+    attention_scores,
+    compare_scores,
+    dataset_similarity,
+    disagreements,
+    document_similarity,
+    head_importance,
+    similarity_layout,
+    units_of,
+)
+from sightline.analysis.similarity import STATISTICS
+from sightline.errors import InputError
+from sightline.metrics import SightlineWarning
+from tests.analysis.sources import banded_source
+from tests.sample_explanations import encoding, explanation
+from tests.tiny_models import tiny_model, tiny_module
+from tests.tiny_tokenizers import wordpiece
+
+
+@pytest.fixture(scope="module")
+def source():
+    return banded_source()
+
+
+@pytest.fixture(scope="module")
+def explained(source):
+    return explanation(source.encoding)
+
+
+def random_pair(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.exponential(size=n), rng.normal(size=n)
+
+
+def test_every_statistic_is_what_its_name_says():
+    attention, attribution = random_pair(60)
+    found = compare_scores(attention, attribution, p=0.9, share=0.1, permutations=5).values
+    magnitude = np.abs(attribution)
+    assert tuple(found) == STATISTICS
+    assert found["cosine"] == pytest.approx(
+        attention @ attribution / np.linalg.norm(attention) / np.linalg.norm(attribution)
+    )
+    scaled = [(v - v.min()) / (v.max() - v.min()) for v in (attention, magnitude)]
+    assert found["cosine_normalised"] == pytest.approx(
+        scaled[0] @ scaled[1] / np.linalg.norm(scaled[0]) / np.linalg.norm(scaled[1])
+    )
+    cut = [np.where(v > np.quantile(v, 0.9), v, 0) for v in scaled]
+    assert found["cosine_thresholded"] == pytest.approx(
+        cut[0] @ cut[1] / np.linalg.norm(cut[0]) / np.linalg.norm(cut[1])
+    )
+    assert found["kendall"] == pytest.approx(stats.kendalltau(attention, magnitude).statistic)
+    assert found["spearman"] == pytest.approx(stats.spearmanr(attention, magnitude).statistic)
+    orders = [np.argsort(-v, kind="stable").tolist() for v in (attention, magnitude)]
+    overlap = [len(set(orders[0][:d]) & set(orders[1][:d])) for d in range(1, 61)]
+    assert found["average_overlap"] == pytest.approx(np.mean([x / d for d, x in enumerate(overlap, 1)]))
+    weighted = 0.1 * sum(0.9 ** (d - 1) * x / d for d, x in enumerate(overlap, 1)) + 0.9**60
+    assert found["rbo"] == pytest.approx(weighted)
+    assert found["jaccard"] == pytest.approx(overlap[5] / (12 - overlap[5]))
+
+
+def test_zeroing_masked_words_makes_unrelated_scores_agree_and_dropping_them_does_not():
+    """The published artefact: half of the words masked, scores that have nothing to do with each other."""
+    zeroed, dropped, tied = [], [], []
+    for seed in range(20):
+        attention, attribution = random_pair(seed=seed)
+        keep = np.random.default_rng(100 + seed).random(400) < 0.5
+        zeroed.append(compare_scores(attention, attribution, keep, mask_mode="zero", permutations=20))
+        dropped.append(compare_scores(attention, attribution, keep, permutations=20))
+        masked = [np.where(keep, np.abs(one), 0) for one in (attention, attribution)]
+        tied.append(stats.kendalltau(*masked).statistic)
+
+    def mean(found, name):
+        return np.mean([one.values[name] for one in found])
+
+    # 1 - (1/2)² = .75 where ties keep the order of the words, .667 where ties count as ties; the published program,
+    # whose sort broke ties at random, gave .72.
+    assert mean(zeroed, "kendall") == pytest.approx(0.75, abs=0.02)
+    assert np.mean(tied) == pytest.approx(2 / 3, abs=0.02)
+    assert mean(zeroed, "average_overlap") == pytest.approx(0.75, abs=0.02)
+    assert mean(dropped, "kendall") == pytest.approx(0.0, abs=0.02)
+    assert mean(dropped, "average_overlap") == pytest.approx(0.5, abs=0.02)
+    # The chance level shows it: what looks like agreement is what shuffled scores have, too.
+    for found in (zeroed, dropped):
+        for name in ("kendall", "average_overlap"):
+            assert np.mean([one.chance[name].mean for one in found]) == pytest.approx(mean(found, name), abs=0.02)
+
+
+def test_related_scores_stand_out_from_chance():
+    attention, _ = random_pair()
+    found = compare_scores(attention, -attention, permutations=50)
+    for name in ("kendall", "spearman", "rbo", "average_overlap", "jaccard", "cosine_normalised"):
+        assert found.values[name] == pytest.approx(1.0)
+        assert found.chance[name].high < 0.8
+    assert found.values["cosine"] == pytest.approx(-1.0)
+
+
+def test_dropped_entries_do_not_matter_at_all():
+    attention, attribution = random_pair(50)
+    keep = np.arange(50) % 3 > 0
+    changed = np.where(keep, attribution, 1e6)
+    first, second = (compare_scores(attention, one, keep, permutations=5) for one in (attribution, changed))
+    assert first.values == second.values
+    assert first.chance == second.chance
+    assert first.values == compare_scores(attention[keep], attribution[keep], permutations=5).values
+
+
+def test_attention_is_what_tokens_receive_in_the_chosen_layers(source):
+    sums = source.matrices.sum(axis=2)
+    weights = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_allclose(attention_scores(source), sums[2].mean(axis=0))
+    np.testing.assert_allclose(attention_scores(source, "all"), sums.mean(axis=(0, 1)))
+    np.testing.assert_allclose(
+        attention_scores(source, [0, 1], weights), np.einsum("lh,lhn->n", weights[:2], sums[:2]) / weights[:2].sum()
+    )
+
+
+def test_a_document_is_compared_in_every_setting(source, explained):
+    weights = np.arange(6.0).reshape(3, 2)
+    found = document_similarity(
+        source, explained, layers=("last", "all", 0), head_weights=weights, filter=TokenFilter(), permutations=5
+    )
+    settings = [(one.layers, one.scaled, one.masked) for one in found]
+    assert len(set(settings)) == len(found) == 12
+    units = units_of(source.encoding)
+    keep = TokenFilter().keep(source.encoding)
+    scaled = found[settings.index(("0", True, True))]
+    expected = compare_scores(
+        units.fold(attention_scores(source, 0, weights)), units.fold(explained.scores), keep, permutations=5
+    )
+    assert scaled.values == expected.values
+    assert scaled.units == keep.sum()
+    assert found[settings.index(("last", False, False))].units == len(units)
+
+
+def test_band_and_full_matrices_agree(source, explained):
+    first, second = (document_similarity(one, explained, permutations=3) for one in (source, source.dense()))
+    for ours, theirs in zip(first, second, strict=True):
+        assert ours.values == pytest.approx(theirs.values, abs=1e-9)
+
+
+def test_disagreements_are_the_largest_differences_of_rank(source, explained):
+    found = disagreements(source, explained, 3, layers="all")
+    units = units_of(source.encoding)
+    attention, attribution = units.fold(attention_scores(source, "all")), np.abs(units.fold(explained.scores))
+    ranks = [np.argsort(np.argsort(-v, kind="stable"), kind="stable") + 1 for v in (attention, attribution)]
+    gap = ranks[1] - ranks[0]
+    for key, sign in (("high_attention_low_attribution", 1), ("low_attention_high_attribution", -1)):
+        best = sorted(range(len(units)), key=lambda i: (-sign * gap[i], i))[:3]
+        assert [row.position for row in found[key]] == units.positions[best].tolist()
+        assert [row.attention_rank for row in found[key]] == ranks[0][best].tolist()
+    assert all(len(rows) == 0 for rows in disagreements(source, explained, filter=TokenFilter(words=DROP_ALL)).values())
+
+
+DROP_ALL = ("river", "runs", "past", "old", "hello", "miller")
+
+
+def test_nothing_left_after_the_filter_is_said_and_holds_no_numbers(source, explained):
+    found = document_similarity(source, explained, filter=TokenFilter(words=DROP_ALL), permutations=3)
+    masked = [one for one in found if one.masked]
+    assert [one.note for one in masked] == ["Nothing is left to compare: the filter drops every word."] * 2
+    assert all(not one.values and not one.units and len(one.to_frame()) == 0 for one in masked)
+    assert len(similarity_layout(found, masked=True)) == 0
+    assert len(similarity_layout(found)) == 2
+
+
+@pytest.mark.parametrize(
+    ("attention", "attribution", "note"),
+    [
+        ([1.0] * 5, [1, -2, 3, 0, 2], "All attention scores are equal"),
+        ([1, 2, 3, 4, 5], [0.0] * 5, "All attribution scores are equal"),
+        ([1.0], [2.0], "One word only"),
+    ],
+)
+def test_constant_scores_and_single_words_have_defined_values_without_warnings(attention, attribution, note):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = compare_scores(attention, attribution, permutations=4)
+    assert found.note.startswith(note)
+    frame = found.to_frame()
+    assert not frame.isna().any(axis=None)
+    assert np.isfinite(frame[["value", "chance", "chance_low", "chance_high"]]).all(axis=None)
+    assert found.values["kendall"] == found.values["spearman"] == 0.0
+
+
+def test_attention_of_another_document_is_refused(source):
+    with pytest.raises(InputError, match="different documents"):
+        document_similarity(source, explanation(encoding("the old river")))
+
+
+# Data sets ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model():
+    from sightline.model import load
+
+    return load(tiny_module(), tokenizer=wordpiece())
+
+
+TEXTS = ["The old river runs past the mill.", "Hello world, hello miller!", "A world of old rivers and mills."]
+
+
+def test_a_data_set_gives_means_with_intervals_beside_chance(model):
+    weights = head_importance(model, TEXTS)
+    options = {"layers": ("last", "all"), "head_weights": weights, "filter": TokenFilter(), "permutations": 5}
+    table = dataset_similarity(model, TEXTS, method="input_x_gradient", **options)
+    one_by_one = [
+        document_similarity(model.trace(text), model.explain(text, method="input_x_gradient"), **options)
+        for text in TEXTS
+    ]
+    assert len(table.cells) == 8 * len(STATISTICS)
+    for cell in table.cells:
+        pairs = [
+            (one.values[cell.statistic], one.chance[cell.statistic].mean)
+            for found in one_by_one
+            for one in found
+            if (one.layers, one.scaled, one.masked) == (cell.layers, cell.scaled, cell.masked)
+        ]
+        assert (cell.mean.mean, cell.chance) == pytest.approx(tuple(np.mean(pairs, axis=0)))
+        assert cell.mean.low <= cell.mean.mean <= cell.mean.high
+        assert cell.documents == 3
+    assert not table.to_frame().isna().any(axis=None)
+
+
+def test_the_published_layout_has_a_row_a_setting_and_chance_beside_every_number(model):
+    table = dataset_similarity(
+        model, TEXTS, method="input_x_gradient", head_weights=np.ones((3, 4)), filter=TokenFilter(), permutations=3
+    )
+    for masked in (False, True):
+        frame = similarity_layout(table, masked)
+        assert frame[["layers", "heads"]].values.tolist() == [
+            ["last", "unscaled"], ["last", "scaled"], ["all", "unscaled"], ["all", "scaled"],
+        ]  # fmt: skip
+        for statistic in ("cosine_normalised", "kendall", "average_overlap", "jaccard"):
+            assert {statistic, f"{statistic}_chance", f"{statistic}_low", f"{statistic}_high"} <= set(frame.columns)
+        cell = next(c for c in table.cells if c.masked == masked and c.statistic == "kendall" and c.layers == "all")
+        assert frame.set_index(["layers", "heads"]).loc[("all", "unscaled"), "kendall"] == cell.mean.mean
+
+
+def test_documents_that_cannot_be_compared_are_left_out_and_named(model):
+    rows = [{"text": TEXTS[0], "id": "a"}, {"text": "", "id": "empty"}, {"text": "The is the.", "id": "stops"}]
+    with pytest.warns(SightlineWarning, match="one document only"):
+        table = dataset_similarity(
+            model, rows, method="input_x_gradient", filter=TokenFilter(), layers=("all",), permutations=3
+        )
+    assert any(note.startswith("Document empty was left out") for note in table.notes)
+    assert any(
+        note == "Document stops: Nothing is left to compare: the filter drops every word." for note in table.notes
+    )
+    assert {cell.documents for cell in table.cells if cell.masked} == {1}
+    with pytest.raises(InputError, match="No document of the data set can be compared"):
+        dataset_similarity(model, ["", "  "], method="input_x_gradient")
+
+
+def test_the_model_is_not_needed_to_have_a_tokenizer():
+    bare = tiny_model()
+    encodings = [bare.encode(ids=[101, *range(20, 20 + n), 102]) for n in (5, 9)]
+    table = dataset_similarity(bare, encodings, method="input_x_gradient", permutations=3)
+    assert {cell.documents for cell in table.cells} == {2}
