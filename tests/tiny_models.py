@@ -32,6 +32,7 @@ FAMILY_FACTS: dict[str, dict[str, Any]] = {
         "global_attn_every_n_layers": 2,
     },
     "longformer": {"pad_token_id": 1, "attention_window": 8},
+    "gpt2": {"n_inner": 64, "pad_token_id": 0, "bos_token_id": 101, "eos_token_id": 102},
 }
 FAMILIES = tuple(FAMILY_FACTS)
 DENSE_FAMILIES = tuple(family for family in FAMILIES if family != "longformer")

@@ -14,8 +14,10 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sightline import attention, errors, methods, metrics, models, text, view
+    from sightline import analysis, attention, corpus, errors, evaluation, methods, metrics, models, text, view
+    from sightline.corpus import read_examples
     from sightline.errors import SightlineError
+    from sightline.evaluation import Evaluation, compare, evaluate
     from sightline.explanation import Explanation
     from sightline.methods import list_methods
     from sightline.metrics import list_metrics
@@ -28,37 +30,50 @@ __version__ = _version("sightline")
 
 __all__ = [
     "Encoding",
+    "Evaluation",
     "Explanation",
     "Model",
     "Prediction",
     "SightlineError",
     "Target",
     "Trace",
+    "analysis",
     "attention",
+    "compare",
+    "corpus",
     "errors",
+    "evaluate",
+    "evaluation",
     "list_methods",
     "list_metrics",
     "load",
     "methods",
     "metrics",
     "models",
+    "read_examples",
     "text",
     "view",
 ]
 
 _HOMES = {
     "Encoding": "sightline.text",
+    "Evaluation": "sightline.evaluation",
     "Explanation": "sightline.explanation",
     "Model": "sightline.model",
     "Prediction": "sightline.models",
     "SightlineError": "sightline.errors",
     "Target": "sightline.models",
     "Trace": "sightline.trace",
+    "compare": "sightline.evaluation",
+    "evaluate": "sightline.evaluation",
     "list_methods": "sightline.methods",
     "list_metrics": "sightline.metrics",
     "load": "sightline.model",
+    "read_examples": "sightline.corpus",
 }
-_ROOMS = frozenset({"attention", "errors", "methods", "metrics", "models", "text", "view"})
+_ROOMS = frozenset(
+    {"analysis", "attention", "corpus", "errors", "evaluation", "methods", "metrics", "models", "text", "view"}
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
@@ -20,7 +20,8 @@ from sightline import builtin
 from sightline.errors import InputError, ModelError, OptionError
 from sightline.explanation import Explanation
 from sightline.methods import METHODS, Attribution, Method
-from sightline.models import Network, TargetLike, load_network
+from sightline.metrics.check import faithfulness_checks
+from sightline.models import ALL, Network, TargetLike, load_network
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.loading import AttentionKind
 from sightline.passes import Pass, Request
@@ -29,6 +30,8 @@ from sightline.trace import Trace
 
 DEFAULT_METHOD = "attcat"
 Document = str | Encoding
+ByClass = dict[str, Explanation]
+"""Label -> explanation, in the order of the classes."""
 Progress = Callable[[str, int, int], None]
 """Told (stage, done, total); total is 0 when it is not known beforehand."""
 
@@ -169,6 +172,28 @@ class Model:
         self,
         document: Document,
         method: str | None = None,
+        *,
+        target: Literal["all"],
+        methods: None = None,
+        **options: Any,
+    ) -> ByClass: ...
+
+    @overload
+    def explain(
+        self,
+        document: Document,
+        method: None = None,
+        *,
+        target: Literal["all"],
+        methods: Sequence[str],
+        **options: Any,
+    ) -> dict[str, ByClass]: ...
+
+    @overload
+    def explain(
+        self,
+        document: Document,
+        method: str | None = None,
         target: TargetLike = None,
         *,
         methods: None = None,
@@ -201,21 +226,27 @@ class Model:
         quantity: str | None = None,
         position: int | None = None,
         pair: str | None = None,
+        check: bool = False,
+        check_budget: int | None = None,
         progress: Progress | None = None,
         **options: Any,
-    ) -> Explanation | dict[str, Explanation] | list[Any]:
+    ) -> Explanation | ByClass | dict[str, ByClass] | list[Any]:
         """Explain a prediction by one method (attcat by default) or by several that share one pass.
 
         document: a text, an encoding, or a list of them (then a list comes back, run in batches of similar length).
-        target: the predicted class by default; a class number, a label, or a pair of them for a contrast.
+        target: the predicted class by default; a class number, a label, or a pair of them for a contrast. "all"
+        explains every class on one shared forward and returns a dictionary label -> explanation (it always means
+        that: name a class that is itself called "all" by its number).
         quantity: "logit", "probability", "log_probability" or "margin"; by default the logit, for methods that change
         the input the probability. Further options belong to the method; with `methods`, options of one of them are
-        given as a dictionary under its name: `rollout={"fusion": "max"}`.
+        given as a dictionary under its name: `rollout={"fusion": "max"}`. check: compare with random orders of the
+        words on the model itself, for `checks` (`metrics.faithfulness_check`), in at most `check_budget` model calls.
         """
         chosen = self._chosen(method, methods, options, quantity)
+        finish = partial(self._checked, budget=check_budget, progress=progress) if check else lambda found: found
         request = Request(target, quantity or "logit", position)
         if isinstance(document, str | Encoding):
-            found = self._explain_batch([self._encoded(document, pair)], chosen, request, progress)[0]
+            found = finish(self._explain_batch([self._encoded(document, pair)], chosen, request, progress)[0])
             return found if methods is not None else next(iter(found.values()))
         if pair is not None:
             raise OptionError("pair= goes with one text; for several documents pass encodings made with encode().")
@@ -223,7 +254,7 @@ class Model:
         results: list[Any] = [None] * len(encodings)
         for batch in batches_by_length([len(one) for one in encodings], BATCH_TOKENS):
             explained = self._explain_batch([encodings[i] for i in batch], chosen, request, progress)
-            for index, found in zip(batch, explained, strict=True):
+            for index, found in zip(batch, map(finish, explained), strict=True):
                 results[index] = found if methods is not None else next(iter(found.values()))
         return results
 
@@ -260,20 +291,51 @@ class Model:
         chosen: dict[Method, dict[str, Any]],
         request: Request,
         progress: Progress | None,
-    ) -> list[dict[str, Explanation]]:
+    ) -> list[dict[str, Any]]:
+        """Return method -> explanation of every document; for all classes, method -> label -> explanation."""
         shared = Pass(self.network, encodings, [request] * len(encodings))
         shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
-        found: list[dict[str, Explanation]] = []
-        for index in range(len(encodings)):
-            trace = self._traced(shared, index)
-            by_method = {}
-            for step, (entry, options) in enumerate(chosen.items()):
-                if progress is not None:
-                    progress(entry.name, step, len(chosen))
-                    trace.progress = partial(progress, entry.name)
-                by_method[entry.name] = self._explanation(trace, entry, options, entry(trace, **options))
-            found.append(by_method)
+        traces = [self._traced(shared, index) for index in range(len(encodings))]
+        if request.target != ALL:
+            return [self._explained(trace, chosen, progress, {}) for trace in traces]
+        found: list[dict[str, Any]] = [{entry.name: {} for entry in chosen} for _ in encodings]
+        same: list[dict[str, Attribution]] = [{} for _ in encodings]
+        for label, targets in shared.classes():
+            traces = [trace.sibling(target) for trace, target in zip(traces, targets, strict=True)]
+            for trace, by_method, kept in zip(traces, found, same, strict=True):
+                for name, explanation in self._explained(trace, chosen, progress, kept).items():
+                    by_method[name][label] = explanation
         return found
+
+    def _explained(
+        self,
+        trace: Trace,
+        chosen: dict[Method, dict[str, Any]],
+        progress: Progress | None,
+        kept: dict[str, Attribution],
+    ) -> dict[str, Explanation]:
+        """Run the methods on one trace; `kept` holds what is the same for every class, and gets what is missing."""
+        found = {}
+        for step, (entry, options) in enumerate(chosen.items()):
+            if progress is not None:
+                progress(entry.name, step, len(chosen))
+                trace.progress = partial(progress, entry.name)
+            attribution = kept.get(entry.name) or entry(trace, **options)
+            if not entry.class_specific:
+                kept[entry.name] = attribution
+            found[entry.name] = self._explanation(trace, entry, options, attribution)
+        return found
+
+    def _checked(self, found: dict[str, Any], budget: int | None, progress: Progress | None) -> dict[str, Any]:
+        """Add the comparison with random orders to explanations by method, or by method and label."""
+        if not all(isinstance(one, Explanation) for one in found.values()):
+            return {name: self._checked(one, budget, progress) for name, one in found.items()}
+        watch = None if progress is None else partial(progress, "check")
+        checks = faithfulness_checks(self.network, list(found.values()), budget=budget, progress=watch)
+        return {
+            name: replace(one, checks={**one.checks, **own})
+            for (name, one), own in zip(found.items(), checks, strict=True)
+        }
 
     def _traced(self, shared: Pass, document: int) -> Trace:
         trace = Trace(shared, document)

@@ -2,14 +2,16 @@
 
 Methods declare what they need, `Pass.require` is told the union before anything runs, and one forward (and, if someone
 needs gradients, one backward a target) serves them all. What was not foreseen is fetched by another pass.
+`Pass.classes` goes through all classes on one forward, with one backward a class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
@@ -20,6 +22,7 @@ from sightline.attention import Attention
 from sightline.models import Network, Recorder, Target, TargetLike
 from sightline.text import Encoding
 
+T = TypeVar("T")
 Array = NDArray[np.floating[Any]]
 Need = Literal[
     "attentions", "attention_gradients", "inputs", "hidden_states", "gradients", "hidden_gradients", "blocks", "probes"
@@ -90,6 +93,10 @@ class Pass:
         self._graph_alive = False
         self._gradients: dict[tuple[int, Target] | None, Gradients] = {}
         self._relevances: dict[tuple[int, Target, BackwardRules], Relevance] = {}
+        self._round: tuple[Target, ...] | None = None
+        """While going through the classes: the target of the present class in every document."""
+        self._more_rounds = False
+        self._made_once: dict[Hashable, Any] = {}
 
     def require(self, *needs: Need) -> None:
         """Say what will be asked for; a pass that has already shown less is forgotten and runs again when asked."""
@@ -126,10 +133,40 @@ class Pass:
             self.logits(document).detach(), self.encodings[document], request.target, request.quantity, request.position
         )
 
+    def classes(self) -> Iterator[tuple[str, tuple[Target, ...]]]:
+        """Go through all classes: yield the label of each and its target in every document.
+
+        All documents share one backward a class. What depends on a class is dropped when the next one is asked for,
+        and the graph after the backward of the last, so that memory does not grow with the number of classes.
+        """
+        task = self.network.task
+        documents = [
+            task.all_targets(self.logits(document).detach(), encoding, request.quantity, request.position)
+            for document, (encoding, request) in enumerate(zip(self.encodings, self.requests, strict=True))
+        ]
+        rounds = list(zip(*documents, strict=True))
+        try:
+            for number, (label, targets) in enumerate(zip(unique(task.facts.labels), rounds, strict=True)):
+                self._gradients, self._relevances = {}, {}
+                self._round, self._more_rounds = targets, number + 1 < len(rounds)
+                yield label, targets
+        finally:
+            self._round, self._more_rounds = None, False
+            self._made_once = {}
+
+    def once(self, document: int, key: Hashable, make: Callable[[], T]) -> T:
+        """Return make(), kept for the classes to come: for what a method computes whatever the target is."""
+        if (document, key) in self._made_once:
+            return cast(T, self._made_once[document, key])
+        made = make()
+        if self._more_rounds:
+            self._made_once[document, key] = made
+        return made
+
     def gradients(self, document: int, target: Target) -> Gradients:
         """∂y/∂· for one document; documents of a batch that ask for their own targets share one backward."""
         self.require("gradients")
-        shared = target == self.target(document)
+        shared = target == self._own_target(document)
         key = None if shared else (document, target)
         if key not in self._gradients:
             if not self._graph_alive:
@@ -141,6 +178,8 @@ class Pass:
         """Run one document by itself (rules may look at whole tensors) and send relevance back by `rules`."""
         key = (document, target, rules)
         if key not in self._relevances:
+            if self._gradient:  # asked for first, so that their graph is gone before another one is built
+                self.gradients(document, target)
             self._relevances[key] = self._propagate(self.encodings[document], target, rules)
         return self._relevances[key]
 
@@ -155,39 +194,54 @@ class Pass:
         assert recorder.embeddings is not None
         assert recorder.layout is not None
         inputs = [recorder.embeddings, *recorder.hidden, *(part for layer in parts for part in layer)]
-        found = network.backward((logits * seed).sum(), inputs)
-        outgrown = [~(one.abs() < torch.finfo(one.dtype).max ** 0.5) for one in found]
-        lost = sum(int(one.sum()) for one in outgrown)
-        embeddings, *found = (one.masked_fill(where, 0) for one, where in zip(found, outgrown, strict=True))
-        count = len(recorder.hidden)
-        hidden = tuple(as_array(recorder.layout.cut(one, 0)) for one in found[:count])
-        rest = iter(found[count:])
+        # From here on everything is handed over one by one: on long documents two copies would be gigabytes.
+        found = deque(network.backward((logits * seed).sum(), inputs))
+        del inputs
+        lost = 0
+
+        def taken() -> Tensor:
+            nonlocal lost
+            one = found.popleft()
+            outgrown = ~(one.abs() < torch.finfo(one.dtype).max ** 0.5)
+            lost += int(outgrown.sum())
+            return one.masked_fill_(outgrown, 0)
+
+        embeddings = as_array(taken()[0, : len(encoding)])
+        hidden = tuple(as_array(recorder.layout.cut(taken(), 0)) for _ in recorder.hidden)
         attentions = tuple(
-            record.assemble(0, [next(rest) for _ in layer])
-            for record, layer in zip(recorder.layers, parts, strict=True)
+            record.assemble(0, [taken() for _ in layer]) for record, layer in zip(recorder.layers, parts, strict=True)
         )
-        return Relevance(as_array(seed), as_array(embeddings[0, : len(encoding)]), hidden, attentions, lost)
+        return Relevance(as_array(seed), embeddings, hidden, attentions, lost)
 
     def _backward(self, documents: Sequence[int], target: Target) -> Gradients:
         recorder = self.recorder
         assert recorder.embeddings is not None
         alone = len(documents) == 1
         value = torch.stack(
-            [self.network.task.value(self._logits[d], target if alone else self.target(d)) for d in documents]
+            [self.network.task.value(self._logits[d], target if alone else self._own_target(d)) for d in documents]
         ).sum()
         outputs = [record.output for record in recorder.layers]
+        self._graph_alive = self.keep_graph or self._more_rounds
         found = self.network.backward(
-            value, [recorder.embeddings, *recorder.hidden, *outputs], keep_graph=self.keep_graph
+            value, [recorder.embeddings, *recorder.hidden, *outputs], keep_graph=self._graph_alive
         )
-        self._graph_alive = self.keep_graph
         hidden = len(recorder.hidden)
         return Gradients(found[0], found[1 : 1 + hidden], found[1 + hidden :])
+
+    def _own_target(self, document: int) -> Target:
+        """What all documents are being asked for: their requests, or the present class."""
+        return self.target(document) if self._round is None else self._round[document]
 
     def _forget(self) -> None:
         self._recorder = None
         self._logits = []
         self._gradients = {}
         self._graph_alive = False
+
+
+def unique(labels: Sequence[str]) -> list[str]:
+    """Return the labels; one that several classes have gets the number of the class behind it."""
+    return [label if labels.count(label) == 1 else f"{label} ({index})" for index, label in enumerate(labels)]
 
 
 def as_array(tensor: Tensor) -> Array:

@@ -8,10 +8,10 @@ Shapes: n tokens, L layers, H heads, d width. Arrays are numpy; nothing here is 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import overload
+from typing import TypeVar, overload
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from sightline.models.target import check_quantity
 from sightline.passes import Array, BackwardRules, Gradients, Need, Pass, Relevance, as_array
 from sightline.text import Encoding
 
+T = TypeVar("T")
 CACHED_BYTES = 300_000_000
 """Attention operators kept at once; more are made again on demand, which costs about 1/20 of a forward pass a sweep."""
 
@@ -126,7 +127,11 @@ class Trace:
         chosen = quantity or self._pass.requests[self._document].quantity
         resolved = self.network.task.resolve(self._logits, self.encoding, target, chosen, position)
         self._pass.keep_graph = True
-        other = Trace(self._pass, self._document, resolved)
+        return self.sibling(resolved)
+
+    def sibling(self, target: Target) -> Trace:
+        """Return a trace of the same pass for a target that is settled already."""
+        other = Trace(self._pass, self._document, target)
         other.progress, other.reader = self.progress, self.reader
         # Attention does not depend on the target: share what was made already.
         other.__dict__["attentions"] = self.attentions
@@ -167,7 +172,7 @@ class Trace:
     @cached_property
     def readout(self) -> NDArray[np.float64]:
         """Weights (n,) of the rows the target is read from: one row for a classifier, all alike for mean pooling."""
-        return self.network.task.readout(self.target, self.tokens)
+        return self.network.task.readout(self.target, self.encoding)
 
     @cached_property
     def attentions(self) -> Layers:
@@ -279,6 +284,10 @@ class Trace:
     def relevance(self, rules: BackwardRules) -> Relevance:
         """Return what y hands back to embeddings, layers and attention when `rules` replace the gradients'."""
         return self._pass.relevance(self._document, self.target, rules)
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return make(), which must not depend on the target: when all classes are explained it is called once."""
+        return self._pass.once(self._document, key, make)
 
     def probe(self, encodings: Sequence[Encoding]) -> list[Tensor]:
         """Run changed documents, in batches of similar length, and return their logits."""

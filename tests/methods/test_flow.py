@@ -1,10 +1,10 @@
-"""The method `flow` on a trace equals networkx on the graph written out."""
+"""The method `flow` on a trace equals the linear programme of maximum flow, written out."""
 
 from __future__ import annotations
 
-import networkx
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from tests.tiny_models import tiny_ids, tiny_model
 
@@ -17,21 +17,28 @@ def with_residual(weights):
     return summed / summed.sum(-1, keepdims=True)
 
 
-def by_networkx(stack, source):
-    """Maximum flow from the top to every input; source: a token, or capacities of arcs from an extra node."""
-    graph = networkx.DiGraph()
-    layers, n = len(stack), stack.shape[-1]
-    for layer in range(layers):
-        for i in range(n):
-            for j in range(n):
-                if stack[layer, i, j] > 0:
-                    graph.add_edge((layer + 1, i), (layer, j), capacity=stack[layer, i, j])
-    start = (layers, source)
-    if np.ndim(source):
-        start = "source"
-        for i, capacity in enumerate(source):
-            graph.add_edge(start, (layers, i), capacity=capacity)
-    return np.array([networkx.maximum_flow_value(graph, start, (0, t)) for t in range(n)])
+def by_linear_programme(stack, source):
+    """Maximum flow from the top to every input; source: a token, or capacities of arcs from an extra node.
+
+    One variable for every arc, as much into a node between as out of it, and as much as possible into the sink.
+    """
+    n = stack.shape[-1]
+    top = source if np.ndim(source) else stack[-1, source]
+    inner = stack if np.ndim(source) else stack[:-1]
+    capacities = np.concatenate([inner.ravel(), top])  # (x, i, j), then the arcs from the source to (len(inner), i)
+    layer, tail, head = np.indices(inner.shape).reshape(3, -1)
+    nodes = (len(inner) + 1) * n
+    balance = np.zeros((nodes, len(capacities)))
+    arcs = np.arange(inner.size)
+    balance[layer * n + head, arcs] = 1.0
+    balance[(layer + 1) * n + tail, arcs] = -1.0
+    balance[nodes - n + np.arange(n), inner.size + np.arange(n)] = 1.0
+    found = [
+        linprog(-balance[t], A_eq=balance[n:], b_eq=np.zeros(nodes - n), bounds=np.c_[0 * capacities, capacities])
+        for t in range(n)
+    ]
+    assert all(solution.success for solution in found)
+    return -np.array([solution.fun for solution in found])
 
 
 def weights_of(model, encoding):
@@ -44,7 +51,7 @@ def test_flow_from_the_readout_is_the_maximum(family):
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, TOKENS))
     found = model.explain(encoding, "flow")
-    expected = by_networkx(with_residual(weights_of(model, encoding).mean(1)), 0)
+    expected = by_linear_programme(with_residual(weights_of(model, encoding).mean(1)), 0)
     np.testing.assert_allclose(found.extras["raw"], expected, atol=1e-9)
     np.testing.assert_allclose(found.scores, expected / expected.sum(), atol=1e-9)
     assert found.checks["certified"] is True
@@ -55,9 +62,9 @@ def test_layers_heads_and_fusion_can_be_chosen():
     encoding = model.encode(ids=tiny_ids("bert", TOKENS))
     A = weights_of(model, encoding)
     lower = model.explain(encoding, "flow", layer=1, fusion="max", values="raw").scores
-    np.testing.assert_allclose(lower, by_networkx(with_residual(A.max(1)[:2]), 0), atol=1e-9)
+    np.testing.assert_allclose(lower, by_linear_programme(with_residual(A.max(1)[:2]), 0), atol=1e-9)
     head = model.explain(encoding, "flow", layer=2, head=3, values="raw").scores
-    np.testing.assert_allclose(head, by_networkx(with_residual(A.mean(1)[:2]), A[2, 3, 0]), atol=1e-9)
+    np.testing.assert_allclose(head, by_linear_programme(with_residual(A.mean(1)[:2]), A[2, 3, 0]), atol=1e-9)
     lowest = model.explain(encoding, "flow", layer=0, head=1, values="raw").scores
     np.testing.assert_allclose(lowest, A[0, 1, 0], atol=1e-12)
 
@@ -67,4 +74,10 @@ def test_mean_pooling_starts_from_all_tokens():
     encoding = model.encode(ids=tiny_ids("modernbert", TOKENS))
     found = model.explain(encoding, "flow", values="raw").scores
     A = with_residual(weights_of(model, encoding).mean(1))
-    np.testing.assert_allclose(found, by_networkx(A, np.full(TOKENS, 1 / TOKENS)), atol=1e-9)
+    np.testing.assert_allclose(found, by_linear_programme(A, np.full(TOKENS, 1 / TOKENS)), atol=1e-9)
+
+
+def test_progress_reaches_every_token():
+    model, calls = tiny_model(), []
+    model.explain(model.encode(ids=tiny_ids("bert", TOKENS)), "flow", progress=lambda *step: calls.append(step))
+    assert calls[-1] == ("flow", TOKENS, TOKENS)

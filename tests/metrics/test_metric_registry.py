@@ -17,6 +17,7 @@ ARRAYS = {
     "rationale": np.array([[1, 3]]),
     "answer": np.array([[1, 2]]),
     "special": np.array([True, False, False, True]),
+    "hidden_states": np.array([[0.1, 0.9], [0.4, -0.3], [0.2, 0.2]]),
 }
 ON_ARRAYS = [entry for entry in list_metrics() if entry.needs <= set(ARRAYS)]
 
@@ -25,8 +26,14 @@ def test_the_names_of_the_metrics_on_arrays_are_a_contract():
     assert {entry.name for entry in ON_ARRAYS} == {
         *("cosine", "kendall", "spearman", "rbo", "average_overlap", "jaccard"),
         *("confidence", "precision_at_k", "recall_at_k"),
-        *("entropy", "special_share", "token_f1", "auprc", "iou_f1"),
+        *("entropy", "special_share", "special_rank", "anisotropy", "token_f1", "auprc", "iou_f1"),
     }
+
+
+def test_the_names_of_the_metrics_on_the_model_are_a_contract():
+    on_the_model = {entry.name for entry in list_metrics() if "model" in entry.needs}
+    assert on_the_model == {"aopc", "log_odds", "comprehensiveness", "sufficiency", "deletion", "insertion"}
+    assert on_the_model | {entry.name for entry in ON_ARRAYS} == {entry.name for entry in list_metrics()}
 
 
 @pytest.mark.parametrize("entry", list_metrics(), ids=lambda entry: entry.name)
@@ -40,7 +47,7 @@ def test_every_metric_says_what_it_is_in_one_line_and_where_it_comes_from(entry)
 
 @pytest.mark.parametrize("entry", ON_ARRAYS, ids=lambda entry: entry.name)
 def test_every_metric_can_be_called_by_name_with_what_it_needs(entry):
-    order = ("scores", "other_scores", "class_scores", "rationale", "answer", "special")
+    order = tuple(ARRAYS)
     arrays = [ARRAYS[need] for need in order if need in entry.needs]
     value = entry(*arrays, target=0) if entry.name == "confidence" else entry(*arrays)
     assert isinstance(value, float)

@@ -445,8 +445,9 @@ class TestPlain:
         use_banded(model).plain = True
         with Calls() as calls:
             model(**texts.inputs())
-        # Three layers of one block: window and global rows each have scores, a softmax and a sum of values.
-        assert calls.names.count("matmul") == 3 * 4
+        # Three layers of one block: window and global rows each have scores, a softmax and a sum of values; the scores
+        # of window rows with global keys are a product of their own.
+        assert calls.names.count("matmul") == 3 * 5
         assert calls.names.count("softmax") == 3 * 2
         assert "bmm" not in calls.names
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
 from sightline.analysis.source import Progress, tracked
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 Normalize = Literal["minmax", "sum"]
 Importance = npt.NDArray[np.float64]
-Parts = list[tuple[nn.Linear, str]]
-"""Projections of one layer, each "in" (heads are blocks of its rows) or "out" (blocks of its columns)."""
+Parts = list[tuple[nn.Module, str]]
+"""Projections of one layer, each "in" (heads are blocks of its rows), "fused" (three times such) or "out" (columns)."""
 
 GLOBAL_SUFFIX = "_global"
 """Longformer's projections for global tokens are named after the ordinary ones."""
@@ -125,6 +126,8 @@ def _importance(network: Network, layers: list[Parts], encoding: Encoding, label
         for side, pair in layer:
             for weight in pair:
                 squares = (next(gradients) * weight.detach()).double().square()
+                if weight.ndim == 2 and network.family.transposed_weights:
+                    squares = squares.T
                 row += _by_head(squares, side, heads)
     return result
 
@@ -154,10 +157,10 @@ def _parts(network: Network, layer: nn.Module) -> Parts:
         if _has(layer, path + GLOBAL_SUFFIX):
             parts.append((_linear(network, layer, path + GLOBAL_SUFFIX), "in"))
     parts.append((_linear(network, layer, family.attention_output), "out"))
-    width = parts[-1][0].in_features
+    width = _sizes(network, parts[-1][0])[1]
     for module, side in parts:
         expected = {"in": width, "fused": 3 * width, "out": width}[side]
-        found = module.in_features if side == "out" else module.out_features
+        found = _sizes(network, module)[1 if side == "out" else 0]
         if found != expected or width % network.heads:
             raise _unsupported(network, f"a projection has {found} rows where {expected} were expected")
     return parts
@@ -168,11 +171,18 @@ def _has(layer: nn.Module, path: str) -> bool:
     return hasattr(layer.get_submodule(parent), name)
 
 
-def _linear(network: Network, layer: nn.Module, path: str) -> nn.Linear:
+def _linear(network: Network, layer: nn.Module, path: str) -> nn.Module:
     module = layer.get_submodule(path) if _has(layer, path) else None
-    if not isinstance(module, nn.Linear):
+    if module is None or getattr(module, "weight", torch.empty(0)).ndim != 2:
         raise _unsupported(network, f"'{path}' is not a linear map")
     return module
+
+
+def _sizes(network: Network, module: nn.Module) -> tuple[int, int]:
+    """(rows, columns) of the map x -> W x: what comes out and what goes in."""
+    weight = module.get_parameter("weight")
+    rows, columns = weight.T.shape if network.family.transposed_weights else weight.shape
+    return rows, columns
 
 
 def _unsupported(network: Network, reason: str) -> UnsupportedError:
@@ -189,7 +199,7 @@ Used = list[list[tuple[str, list[Tensor]]]]
 @contextmanager
 def _stand_ins(network: Network, layers: list[Parts]) -> Iterator[Used]:
     """Put stand-ins that ask for gradients in the parameters' places; yields those each layer uses."""
-    originals: dict[nn.Linear, dict[str, nn.Parameter]] = {}
+    originals: dict[nn.Module, dict[str, nn.Parameter]] = {}
     for parts in layers:
         for module, _ in parts:
             originals.setdefault(module, dict(module.named_parameters(recurse=False)))
@@ -220,7 +230,7 @@ def _stand_ins(network: Network, layers: list[Parts]) -> Iterator[Used]:
         yield used
 
 
-def _restore(originals: dict[nn.Linear, dict[str, nn.Parameter]]) -> None:
+def _restore(originals: dict[nn.Module, dict[str, nn.Parameter]]) -> None:
     for module, parameters in originals.items():
         for name, parameter in parameters.items():
             setattr(module, name, parameter)

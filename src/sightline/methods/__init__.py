@@ -10,6 +10,7 @@ from sightline.methods.contributions import alti, globenc, norm_rollout
 from sightline.methods.flow import flow
 from sightline.methods.gradients import gradient, input_x_gradient
 from sightline.methods.integrated_gradients import integrated_gradients
+from sightline.methods.matrices import layer_contributions, relevance_matrices
 from sightline.methods.perturbation import leave_one_out, occlusion
 from sightline.methods.registry import METHODS, Attribution, Method, list_methods, method
 from sightline.methods.relevance import attnlrp, lrp, partial_lrp, transatt
@@ -35,6 +36,7 @@ __all__ = [
     "integrated_gradients",
     "kernel_shap",
     "layer_conductance",
+    "layer_contributions",
     "leave_one_out",
     "lime",
     "list_methods",
@@ -46,6 +48,7 @@ __all__ = [
     "random",
     "raw_attention",
     "received_attention",
+    "relevance_matrices",
     "rollout",
     "transatt",
 ]

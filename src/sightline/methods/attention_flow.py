@@ -14,7 +14,7 @@ Cost: one pass over the weights, then about the number of *nodes* L·n a token (
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,8 @@ from sightline.methods.registry import checked_layer
 
 STRONG_CHILDREN = 8
 """How many children of every node the first round of the solver asks."""
+SINKS_AT_ONCE = 32
+"""Between so many sinks progress is reported and the user can interrupt."""
 
 Layers = npt.NDArray[np.floating] | Tensor | Sequence[Attention | npt.ArrayLike]
 
@@ -37,7 +39,7 @@ class FlowResult:
     """Maximum flows, with what certifies them; S sinks, all n inputs unless some were chosen."""
 
     values: Doubles
-    """(S,) the flows found."""
+    """(S,) the flows found, counted from the arcs that carry them."""
     upper: Doubles
     """(S,) capacities of cuts that no flow can exceed."""
     tolerance: float
@@ -88,7 +90,8 @@ def solve_flow(
     layer: int | None = None,
     sinks: Sequence[int] | Integers | None = None,
     residual: bool = False,
-    tolerance: float = 1e-9,
+    tolerance: float = 1e-10,
+    progress: Callable[[int, int], None] | None = None,
 ) -> FlowResult:
     """Maximum flow to the inputs, with its certificate.
 
@@ -100,6 +103,7 @@ def solve_flow(
     sinks: inputs to solve for, all by default; results are in this order.
     residual: add the identity to every layer and divide the rows by their sums first.
     tolerance: gap between flow and cut, relative to the cut, at which a token is settled.
+    progress: called with the number of sinks done and of all sinks.
     """
     operators = _operators(layers)
     if layer is not None:
@@ -117,7 +121,17 @@ def solve_flow(
     chosen = _sinks(sinks, len(graph.place))
     lower, upper = (bound[chosen] for bound in flow_bounds.bounds(graph))
     strong = flow_bounds.strongest_children(graph, STRONG_CHILDREN)
-    how, augmentations = flow_kernel.solve(graph, make_work(graph), strong, chosen, float(tolerance), lower, upper)
+    work = make_work(graph)
+    how = np.empty(len(chosen), dtype=np.int64)
+    augmentations = 0
+    for first in range(0, len(chosen), SINKS_AT_ONCE):
+        part = slice(first, first + SINKS_AT_ONCE)
+        how[part], arrivals = flow_kernel.solve(
+            graph, work, strong, chosen[part], float(tolerance), lower[part], upper[part]
+        )
+        augmentations += arrivals
+        if progress is not None:
+            progress(min(part.stop, len(chosen)), len(chosen))
     return FlowResult(
         values=lower,
         upper=np.maximum(upper, lower),  # rounding may leave a cut a few ulps below the flow that fills it
@@ -125,7 +139,7 @@ def solve_flow(
         settled_by_bounds=int(np.sum(how == flow_kernel.BY_BOUNDS)),
         settled_by_flow=int(np.sum(how == flow_kernel.BY_FLOW)),
         settled_by_cut=int(np.sum(how == flow_kernel.BY_CUT)),
-        augmentations=int(augmentations),
+        augmentations=augmentations,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from sightline.attention import Attention
 from sightline.errors import OptionError
+from sightline.methods.receptive_field import causal_checks, even_attention, rescaled
 from sightline.methods.registry import Array, Attribution, checked_head, checked_layer, method
 from sightline.trace import Trace
 
@@ -136,18 +137,29 @@ def rollout(
     head: int | None = None,
     residual: bool = True,
     head_weights: Sequence[Sequence[float]] | None = None,
+    receptive_field: bool = False,
 ) -> Attribution:
     """Row r of R^layer; `layers` holds the row of every R^l.
 
     With `head` k the top step is A(layer, k) alone, without residual, times the rollout of the layers below it
-    (the single-head form of the paper's appendix).
+    (the single-head form of the paper's appendix). `receptive_field` is for causal models, where early tokens are seen
+    by more others: scores are divided by those of even attention and scaled to sum 1.
     """
     top = checked_layer(layer, trace.layers)
-    fused = fused_layers(trace, fusion, head_weights)
-    rows = np.stack(
-        [rollout_rows(fused[: layer + 1], trace.readout, residual=residual) for layer in range(trace.layers)]
-    )
-    if head is None:
-        return Attribution(rows[top], layers=rows)
-    first = trace.readout_rows[top, checked_head(head, trace.heads)]
-    return Attribution(rollout_rows(fused[:top], first, residual=residual), layers=rows)
+    checks = causal_checks(trace, "rollout", receptive_field)
+    first = None if head is None else trace.readout_rows[top, checked_head(head, trace.heads)]
+    scores, rows = _rolled(fused_layers(trace, fusion, head_weights), trace.readout, top, first, residual)
+    if receptive_field:
+        even = even_attention(trace)
+        even_first = None if first is None else even.left(trace.readout)[0]
+        even_scores, even_rows = _rolled([even] * trace.layers, trace.readout, top, even_first, residual)
+        scores, rows = rescaled(scores, even_scores, "rollout"), rescaled(rows, even_rows, "rollout")
+    return Attribution(scores, layers=rows, checks=checks)
+
+
+def _rolled(
+    layers: Sequence[Attention], readout: Array, top: int, first: Array | None, residual: bool
+) -> tuple[Array, Array]:
+    """The readout row (n,) of R^top, or the row `first` times the layers below it; and that of every R^l, (L, n)."""
+    rows = np.stack([rollout_rows(layers[: layer + 1], readout, residual=residual) for layer in range(len(layers))])
+    return (rows[top] if first is None else rollout_rows(layers[:top], first, residual=residual)), rows

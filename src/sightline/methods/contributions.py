@@ -36,7 +36,7 @@ def attention_block(trace: Trace, layer: int) -> AttentionBlock:
     return AttentionBlock(
         attention=trace.attentions[layer],
         values=parts.values,
-        output_weight=projection.weight,
+        output_weight=projection.weight.T if network.family.transposed_weights else projection.weight,
         inputs=parts.inputs,
         output_bias=projection.bias,
         norm=_norm(first) if post_norm else None,

@@ -25,8 +25,8 @@ Doubles = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Records = npt.NDArray[np.void]
 
-ROW = np.dtype([("first", np.int64), ("columns", np.int64), ("low", np.int32), ("high", np.int32)])
-COLUMN = np.dtype([("low", np.int32), ("high", np.int32)])
+ROW = np.dtype([("first", np.int64), ("columns", np.int64), ("low", np.int32), ("high", np.int32)], align=True)
+COLUMN = np.dtype([("low", np.int32), ("high", np.int32)], align=True)
 
 
 class FlowGraph(NamedTuple):
@@ -37,7 +37,8 @@ class FlowGraph(NamedTuple):
     rows: Records
     """(L·n,) of ROW: the arcs that leave node v, at v - n."""
     seen: Records
-    """(L·n,) of COLUMN: the tokens low ≤ i < high whose rows may reach node v; global tokens reach it besides."""
+    """(L·n,) of COLUMN: the tokens low ≤ i < high whose rows may reach node v; global tokens reach it besides. In the
+    top layer that is the source alone."""
     global_tokens: Integers
     """(G,) positions with global attention; empty for dense graphs."""
     place: Integers
@@ -67,7 +68,9 @@ def build_graph(layers: Sequence[Attention], source: int | Doubles, residual: bo
             _lay_band(layer, part, rows[x], seen[x], residual)
         else:
             _lay_matrix(layer, part, rows[x], seen[x], residual)
-        if part.min() < 0 or not np.isfinite(part.sum()):
+        with np.errstate(over="ignore"):
+            total = part.sum()
+        if part.min() < 0 or not np.isfinite(total):
             raise InputError(
                 f"Layer {x} holds negative or too large weights; a capacity is a finite number of at least 0. "
                 "Use relu() or abs() first if these are gradients."
@@ -79,10 +82,11 @@ def build_graph(layers: Sequence[Attention], source: int | Doubles, residual: bo
         # One row serves every node of the extra layer: only node 0 of it, the source, is ever visited.
         capacity[begin:] = source
         rows[-1] = (begin, -1, 0, tokens)
-        seen[-1] = (0, 1)
+    start = 0 if extra else int(source)
+    seen[-1] = (start, start + 1)
     place = np.full(tokens, -1)
     place[global_tokens] = np.arange(len(global_tokens))
-    return FlowGraph(capacity, rows.ravel(), seen.ravel(), global_tokens, place, 0 if extra else int(source))
+    return FlowGraph(capacity, rows.ravel(), seen.ravel(), global_tokens, place, start)
 
 
 def _global_tokens(layers: Sequence[Attention]) -> Integers:

@@ -15,9 +15,13 @@ they are blocked, repeat until the source gets no label. What is particular to a
 
 A sink is settled when its flow reaches a given upper bound, or when the source gets no label: the labelled nodes are
 then the sink's side of a cut, and its capacity is summed anew from the capacities. Arcs with a residual of at most ε
-count as closed; where the cut shows that ε was too coarse, ε shrinks, in the end to 0.
+count as closed; where the cut shows that ε was too coarse, ε shrinks, in the end to 0. The value of a flow is counted
+anew from the arcs that carry it. So neither side of the certificate rests on the search having gone right.
 
 Work arrays are reset in proportion to what was touched. Cost a sink: a few times the nodes that can reach it.
+
+All compiled functions that call each other stand in this one file: numba keeps the machine code of the outermost, and
+looks only at that one's file to see whether it is still up to date.
 """
 
 from __future__ import annotations
@@ -46,71 +50,87 @@ def solve(
     strong: (L·n, k) the k strongest children of every row. Returns how each sink was settled (S,) and the number of
     times flow arrived at a sink.
     """
-    how = np.zeros(sinks.size, np.int64)
-    used = np.zeros(4 * work.nodes.size, USED)  # place 0 stays empty: 0 ends a list
+    how = np.full(sinks.size, BY_BOUNDS)
+    used = np.zeros(4 * work.nodes.size, USED)
     augmentations = 0
-    q = 0
-    while q < sinks.size:
+    for q in range(sinks.size):
         if lower[q] >= upper[q] * (1.0 - tolerance):
-            how[q] = BY_BOUNDS
-            q += 1
             continue
-        value, cut, how[q], arrivals, filled = _solve_sink(graph, work, used, strong, sinks[q], tolerance, upper[q])
-        for e in range(1, filled):
-            link = used[e]
-            work.flow[link.arc] = 0.0
-            work.nodes[link.head].inflow = 0
-            work.nodes[link.tail].outflow = 0
-        if filled == used.size:  # no room for another used arc: the same sink again with twice the room
+        while True:
+            cut, how[q], arrivals = _solve_sink(graph, work, used, strong, sinks[q], tolerance, upper[q])
+            full = used[0].arc + 1 == used.size
+            value = _take_back(graph, work, used, sinks[q])
+            if not full:
+                break
             used = np.zeros(2 * used.size, USED)
-            continue
         lower[q] = max(lower[q], value)
         upper[q] = min(upper[q], cut)
         augmentations += arrivals
-        q += 1
     return how, augmentations
 
 
 @compiled
 def _solve_sink(
     graph: FlowGraph, work: Work, used: Records, strong: Indices, sink: int, tolerance: float, bound: float
-) -> tuple[float, float, int, int, int]:
+) -> tuple[float, int, int]:
     """Send to one sink until the flow meets `bound` or a cut.
 
-    Returns the flow, the cut, how it was settled, how often flow arrived, and how many places of `used` are taken.
+    Returns the cut, how the sink was settled, and how often flow arrived. Stops early when `used` is full.
     """
     slack = 0.5 * tolerance * bound
     epsilon = CLOSED_SHARE * tolerance * bound
-    total, arrivals, filled = 0.0, 0, 1
-    first_round = True
+    total, arrivals, waves = 0.0, 0, -1
+    strong_only, new_labels = True, True
     while bound - total > slack:
-        waves = _label(graph, work, used, sink, epsilon, first_round)
-        if waves >= 0 and first_round:
-            least = max(epsilon, STRONG_SHARE * bound)
+        if new_labels:
+            waves = _label(graph, work, used, sink, epsilon, strong_only)
+        if waves >= 0:
             starts = _group(graph, work, waves)
-            amount, times, filled = _send(
-                graph, work, used, filled, strong, starts, sink, least, bound - total, slack, True
-            )
+            least = max(epsilon, STRONG_SHARE * bound) if strong_only else epsilon
+            amount, times = _send(graph, work, used, strong, starts, sink, least, bound - total, slack, strong_only)
             total += amount
             arrivals += times
-        if waves >= 0 and filled < used.size and bound - total > slack:
-            starts = _group(graph, work, waves)
-            amount, times, filled = _send(
-                graph, work, used, filled, strong, starts, sink, epsilon, bound - total, slack, False
-            )
-            total += amount
-            arrivals += times
-        if filled == used.size:
-            return total, bound, OPEN, arrivals, filled
-        if waves < 0 and not first_round:
-            cut = _cut_capacity(graph, work, sink)
+            if used[0].arc + 1 == used.size or (amount == 0.0 and new_labels and not strong_only):
+                return bound, OPEN, arrivals  # no room; or new labels led nowhere, which must not go on for ever
+        elif not strong_only:
+            cut = _cut_capacity(graph, work)
             if cut - total <= tolerance * cut:
-                return total, cut, BY_CUT, arrivals, filled
+                return cut, BY_CUT, arrivals
             if epsilon == 0.0:
-                return total, cut, OPEN, arrivals, filled
+                return cut, OPEN, arrivals
             epsilon = 1e-3 * epsilon if epsilon > 1e-22 * bound else 0.0
-        first_round = False
-    return total, bound, BY_FLOW, arrivals, filled
+        # after the round of strong children, the labels serve once more for all the others
+        new_labels = waves < 0 or not strong_only
+        strong_only = False
+    return bound, BY_FLOW, arrivals
+
+
+@compiled
+def _take_back(graph: FlowGraph, work: Work, used: Records, sink: int) -> float:
+    """Take all flow back and forget the used arcs; returns how much of it certainly arrived at the sink.
+
+    That is what enters the sink, less all that nodes sent on without having received it, less all that arcs carried
+    beyond their capacities. Rounding alone should make the last two: some 1e-15 of the flow.
+    """
+    nodes, flow, balance = work.nodes, work.flow, work.balance
+    flaws = 0.0
+    for e in range(1, used[0].arc + 1):
+        link = used[e]
+        amount = flow[link.arc]
+        flaws += max(0.0, amount - graph.capacity[link.arc], -amount)
+        balance[link.tail] -= amount
+        balance[link.head] += amount
+        flow[link.arc] = 0.0  # an arc that was emptied and used again stands here twice
+    arrived = balance[sink]
+    balance[sink] = balance[nodes.size - graph.place.size + graph.source] = 0.0
+    for e in range(1, used[0].arc + 1):
+        link = used[e]
+        for v in (link.tail, link.head):
+            flaws += max(0.0, -balance[v])
+            balance[v] = 0.0
+        nodes[link.tail].outflow = nodes[link.head].inflow = 0
+    used[0].arc = 0
+    return float(arrived - flaws)
 
 
 @compiled
@@ -150,7 +170,7 @@ def _label(graph: FlowGraph, work: Work, used: Records, sink: int, epsilon: floa
             nodes[x * n + i].wave = -1
             unseen[x * (n + 1) + i] = x * (n + 1) + i
     counts[:] = 0
-    _mark(work, n, 0, sink, 0)
+    _mark(nodes, unseen, found, counts, n, 0, sink, 0)
     begin = np.zeros(top + 1, np.int64)  # where the current wave begins in `found`
     wave = 0
     while True:
@@ -158,25 +178,21 @@ def _label(graph: FlowGraph, work: Work, used: Records, sink: int, epsilon: floa
             list_above = (x + 1) * (n + 1)
             for f in range(begin[x], counts[x]):
                 j = found[x * n + f]
-                if x + 1 == top:
-                    arc = _arc(rows, place, x * n + graph.source, j)
-                    if arc >= 0 and capacity[arc] - flow[arc] > epsilon:
-                        _mark(work, n, top, graph.source, wave)
-                        return wave
-                    continue
-                if not (narrow and place[j] >= 0):
+                if not narrow or place[j] < 0 or x + 1 == top:
                     stop = list_above + seen[x * n + j].high
                     p = _next(unseen, list_above + seen[x * n + j].low)
                     while p < stop:
                         arc = _arc(rows, place, x * n + p - list_above, j)
                         if arc >= 0 and capacity[arc] - flow[arc] > epsilon:
-                            _mark(work, n, x + 1, p - list_above, wave)
+                            _mark(nodes, unseen, found, counts, n, x + 1, p - list_above, wave)
                         p = _next(unseen, p + 1)
                 for i in graph.global_tokens:
-                    if nodes[(x + 1) * n + i].wave < 0:
+                    if x + 1 < top and nodes[(x + 1) * n + i].wave < 0:
                         arc = _arc(rows, place, x * n + i, j)
-                        if arc >= 0 and capacity[arc] - flow[arc] > epsilon:
-                            _mark(work, n, x + 1, i, wave)
+                        if capacity[arc] - flow[arc] > epsilon:
+                            _mark(nodes, unseen, found, counts, n, x + 1, i, wave)
+        if counts[top] > 0:  # the source
+            return wave
         last = begin
         begin = counts.copy()
         wave += 1
@@ -185,23 +201,23 @@ def _label(graph: FlowGraph, work: Work, used: Records, sink: int, epsilon: floa
                 e = nodes[x * n + found[x * n + f]].outflow
                 while e > 0:
                     if nodes[used[e].head].wave < 0 and flow[used[e].arc] > epsilon:
-                        _mark(work, n, x - 1, used[e].head - (x - 1) * n, wave)
+                        _mark(nodes, unseen, found, counts, n, x - 1, used[e].head - (x - 1) * n, wave)
                     e = used[e].next_out
         if counts.sum() == begin.sum():
             return -1
 
 
 @compiled
-def _mark(work: Work, n: int, x: int, i: int, wave: int) -> None:
+def _mark(nodes: Records, unseen: Indices, found: Indices, counts: Integers, n: int, x: int, i: int, wave: int) -> None:
     """Label node (x, i)."""
-    work.nodes[x * n + i].wave = wave
-    work.unseen[x * (n + 1) + i] = x * (n + 1) + i + 1
-    work.found[x * n + work.counts[x]] = i
-    work.counts[x] += 1
+    nodes[x * n + i].wave = wave
+    unseen[x * (n + 1) + i] = x * (n + 1) + i + 1
+    found[x * n + counts[x]] = i
+    counts[x] += 1
 
 
 @compiled
-def _cut_capacity(graph: FlowGraph, work: Work, sink: int) -> float:
+def _cut_capacity(graph: FlowGraph, work: Work) -> float:
     """Capacity of all arcs that enter a labelled node from one without label, after a search that missed the source."""
     capacity, rows, seen, place = graph.capacity, graph.rows, graph.seen, graph.place
     n = place.size
@@ -211,10 +227,6 @@ def _cut_capacity(graph: FlowGraph, work: Work, sink: int) -> float:
         list_above = (x + 1) * (n + 1)
         for f in range(work.counts[x]):
             j = work.found[x * n + f]
-            if x + 1 == top:
-                arc = _arc(rows, place, x * n + graph.source, j)
-                total += capacity[arc] if arc >= 0 else 0.0
-                continue
             low, high = seen[x * n + j].low, seen[x * n + j].high
             p = _next(work.unseen, list_above + low)
             while p < list_above + high:
@@ -222,39 +234,35 @@ def _cut_capacity(graph: FlowGraph, work: Work, sink: int) -> float:
                 total += capacity[arc] if arc >= 0 else 0.0
                 p = _next(work.unseen, p + 1)
             for i in graph.global_tokens:
-                if work.nodes[(x + 1) * n + i].wave < 0 and not low <= i < high:
-                    arc = _arc(rows, place, x * n + i, j)
-                    total += capacity[arc] if arc >= 0 else 0.0
+                if x + 1 < top and work.nodes[(x + 1) * n + i].wave < 0 and not low <= i < high:
+                    total += capacity[_arc(rows, place, x * n + i, j)]
     return total
 
 
 @compiled
 def _group(graph: FlowGraph, work: Work, waves: int) -> Integers:
     """Fill `members` and bring all of them to life; returns where each wave begins, (L+1, waves+2)."""
-    nodes, members, alive = work.nodes, work.members, work.alive
+    nodes, unseen, members, alive = work.nodes, work.unseen, work.members, work.alive
     n = graph.place.size
-    everyone = np.arange(n).astype(np.int32)
     starts = np.zeros((nodes.size // n, waves + 2), np.int64)
     for x in range(nodes.size // n):
-        start = starts[x]
-        labelled = work.found[x * n : x * n + work.counts[x]]
-        tokens = np.sort(labelled) if 16 * labelled.size < n else everyone
-        for i in tokens:
-            node = nodes[x * n + i]
-            node.stage = 0
-            if 0 <= node.wave <= waves:
-                start[node.wave + 1] += 1
-        start[0] = x * (n + 1)
+        for f in range(work.counts[x]):
+            wave = nodes[x * n + work.found[x * n + f]].wave
+            if wave <= waves:
+                starts[x, wave + 1] += 1
+        starts[x, 0] = x * (n + 1)
         for wave in range(waves + 1):
-            start[wave + 1] += start[wave]
-        fill = start.copy()
-        for i in tokens:
-            node = nodes[x * n + i]
-            if 0 <= node.wave <= waves:
-                members[fill[node.wave]] = i
-                node.position = fill[node.wave]
-                fill[node.wave] += 1
-        for p in range(start[0], start[waves + 1] + 1):
+            starts[x, wave + 1] += starts[x, wave]
+        fill = starts[x].copy()
+        for i in range(n if work.counts[x] > 0 else 0):
+            if unseen[x * (n + 1) + i] != x * (n + 1) + i:
+                node = nodes[x * n + i]
+                if node.wave <= waves:
+                    members[fill[node.wave]] = i
+                    node.position = fill[node.wave]
+                    node.stage = 0
+                    fill[node.wave] += 1
+        for p in range(starts[x, 0], starts[x, waves + 1] + 1):
             alive[p] = p
     return starts
 
@@ -264,7 +272,6 @@ def _send(
     graph: FlowGraph,
     work: Work,
     used: Records,
-    filled: int,
     strong: Indices,
     starts: Integers,
     sink: int,
@@ -272,14 +279,22 @@ def _send(
     wanted: float,
     slack: float,
     strong_only: bool,
-) -> tuple[float, int, int]:
-    """Send up to `wanted` along the labels; returns the amount, how often it arrived, and places of `used` taken.
+) -> tuple[float, int]:
+    """Send up to `wanted` along the labels; returns the amount and how often it arrived.
 
     Ends when the way is blocked, or earlier when it meets almost only dead ends: then new labels are cheaper.
+
+    A node asks its children by stages: the sink's own column, then the k strongest, the window, the global tokens; last
+    it cancels flow that enters it. A child is asked again until its arc is closed or nothing more can be sent from
+    it. This is one long function because a call for every step would take longer than the step: numba counts the
+    references to every array it hands over.
     """
-    capacity, nodes, alive, flow = graph.capacity, work.nodes, work.alive, work.flow
+    capacity, rows, place, global_tokens = graph.capacity, graph.rows, graph.place, graph.global_tokens
+    nodes, members, alive, flow = work.nodes, work.members, work.alive, work.flow
     path, path_arc, asked, sent = work.path, work.path_arc, work.asked, work.sent
-    n = graph.place.size
+    n = place.size
+    window = 1 + strong.shape[1]
+    cancel = window + 1 + global_tokens.size
     patience = nodes.size // 16 + 64
     living = work.counts.sum()
     arrivals, dead_ends, depth = 0, 0, 0
@@ -295,10 +310,55 @@ def _send(
             arrivals += 1
             dead_ends = 0
         elif left > (max(slack, epsilon) if depth == 0 else epsilon):
-            if arrivals == 0 or dead_ends < patience or living < patience:
-                arc, child = _next_child(graph, work, used, strong, starts, v, sink, epsilon, strong_only)
+            node = nodes[v]
+            row = v - n
+            r = rows[row]
+            x = row // n
+            below = x * n
+            if arrivals > 0 and dead_ends > patience and living > patience:
+                node.stage = cancel
+                node.pointer = 0
+            while arc < 0 and node.stage < cancel:
+                if node.stage == window:
+                    end = starts[x, node.wave + 1]
+                    p = _next(alive, node.pointer)
+                    while p < end and members[p] < r.high:
+                        if capacity[r.first + members[p]] - flow[r.first + members[p]] > epsilon:
+                            arc, child = r.first + members[p], below + members[p]
+                            break
+                        p = _next(alive, p + 1)
+                    node.pointer = p
+                else:
+                    if node.stage == 0:
+                        j = sink
+                    elif node.stage < window:
+                        j = strong[row, node.stage - 1]
+                    else:
+                        j = global_tokens[node.stage - window - 1]
+                    target = nodes[below + j]
+                    if target.wave == node.wave and alive[target.position] == target.position:
+                        arc, child = _arc(rows, place, row, j), below + j
+                        if arc >= 0 and capacity[arc] - flow[arc] <= epsilon:
+                            arc = -1
+                if arc < 0:
+                    node.stage += 1
+                    if x == 0 or (strong_only and node.stage == window):
+                        node.stage = cancel
+                    if node.stage == cancel:
+                        node.pointer = node.inflow
+                    elif node.stage == window:
+                        begin, end = starts[x, node.wave], starts[x, node.wave + 1]
+                        node.pointer = begin + np.searchsorted(members[begin:end], r.low)
+            while arc < 0 and node.pointer > 0:
+                link = used[node.pointer]
+                target = nodes[link.tail]
+                lower_wave = target.wave == node.wave - 1 and alive[target.position] == target.position
+                if lower_wave and flow[link.arc] > epsilon:
+                    arc, child = link.arc, link.tail
+                else:
+                    node.pointer = link.next_in
             if arc < 0:
-                alive[nodes[v].position] = nodes[v].position + 1
+                alive[node.position] = node.position + 1
                 dead_ends += 1
                 living -= 1
         if arc >= 0:
@@ -309,7 +369,7 @@ def _send(
             sent[depth] = 0.0
             continue
         if depth == 0:
-            return sent[0], arrivals, filled
+            return sent[0], arrivals
         amount = sent[depth]
         depth -= 1
         if amount == 0.0:
@@ -321,98 +381,12 @@ def _send(
             flow[arc] -= amount
             continue
         if flow[arc] == 0.0:
-            link = used[filled]
+            used[0].arc += 1
+            link = used[used[0].arc]
             link.arc, link.tail, link.head = arc, tail, v
             link.next_in, link.next_out = nodes[v].inflow, nodes[tail].outflow
-            nodes[v].inflow = nodes[tail].outflow = filled
-            filled += 1
-            if filled == used.size:
-                return sent[0], arrivals, filled
+            nodes[v].inflow = nodes[tail].outflow = used[0].arc
+            if used[0].arc + 1 == used.size:
+                return sent[0], arrivals
         # the capacity itself, so that rounding never leaves a used-up arc open
         flow[arc] = capacity[arc] if amount == capacity[arc] - flow[arc] else flow[arc] + amount
-
-
-@compiled
-def _next_child(
-    graph: FlowGraph,
-    work: Work,
-    used: Records,
-    strong: Indices,
-    starts: Integers,
-    v: int,
-    sink: int,
-    epsilon: float,
-    strong_only: bool,
-) -> tuple[int, int]:
-    """The next child node v can ask, with the arc to it; -1 for none.
-
-    Stages: the sink's own column, the k strongest children, the window from the straight line to the sink onwards, the
-    window before it, global columns, cancelling. A child is asked again until its arc is closed or it is dead.
-    """
-    capacity, rows, place, global_tokens = graph.capacity, graph.rows, graph.place, graph.global_tokens
-    nodes, members, alive, flow = work.nodes, work.members, work.alive, work.flow
-    n = place.size
-    row = v - n
-    x = row // n
-    below = x * n
-    i = row - below
-    node, r = nodes[v], rows[row]
-    wave = node.wave
-    line = i + (sink - i) // (x + 1)
-    window, columns, cancel = strong.shape[1] + 1, strong.shape[1] + 3, strong.shape[1] + 4
-    while node.stage < window:
-        j = sink if node.stage == 0 else strong[row, node.stage - 1]
-        # in a band, a strong child (often the token itself) that lags behind on the way to the sink can wait
-        lags = r.high - r.low < n and 4 * abs(j - sink) > x * (r.high - r.low) and abs(j - sink) > abs(line - sink)
-        child = nodes[below + j]
-        if not lags and child.wave == wave and alive[child.position] == child.position:
-            arc = _arc(rows, place, row, j)
-            if arc >= 0 and capacity[arc] - flow[arc] > epsilon:
-                return arc, below + j
-        node.stage += 1
-        if x == 0 or (strong_only and node.stage == window):
-            node.stage = cancel
-            node.pointer = node.inflow
-        elif node.stage == window:
-            node.pointer = _first_member(members, starts[x, wave], starts[x, wave + 1], max(line, r.low))
-    while node.stage < columns:
-        stop = r.high if node.stage == window else min(r.high, line)
-        p = _next(alive, node.pointer)
-        while p < starts[x, wave + 1] and members[p] < stop:
-            arc = r.first + members[p]
-            if capacity[arc] - flow[arc] > epsilon:
-                node.pointer = p
-                return arc, below + members[p]
-            p = _next(alive, p + 1)
-        node.stage += 1
-        node.pointer = 0
-        if node.stage < columns:
-            node.pointer = _first_member(members, starts[x, wave], starts[x, wave + 1], r.low)
-    if node.stage == columns:
-        while r.columns >= 0 and node.pointer < global_tokens.size:
-            child = nodes[below + global_tokens[node.pointer]]
-            arc = r.columns + node.pointer * n
-            if child.wave == wave and alive[child.position] == child.position and capacity[arc] - flow[arc] > epsilon:
-                return arc, below + global_tokens[node.pointer]
-            node.pointer += 1
-        node.stage = cancel
-        node.pointer = node.inflow
-    while node.pointer > 0:
-        link = used[node.pointer]
-        child = nodes[link.tail]
-        if child.wave == wave - 1 and alive[child.position] == child.position and flow[link.arc] > epsilon:
-            return link.arc, link.tail
-        node.pointer = link.next_in
-    return -1, -1
-
-
-@compiled
-def _first_member(members: Indices, begin: int, end: int, low: int) -> int:
-    """The first place in members[begin:end] of a token ≥ low."""
-    while begin < end:
-        middle = (begin + end) // 2
-        if members[middle] < low:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin

@@ -22,6 +22,8 @@ NODE = np.dtype(
     ],
     align=True,
 )
+# Arcs that carry, or carried, flow to the current sink, from place 1 on, so that 0 ends a list; `arc` of place 0 counts
+# them.
 USED = np.dtype(
     [
         ("arc", np.int64),
@@ -51,6 +53,8 @@ class Work(NamedTuple):
     """((L+1)·(n+1),) union-find: the next place of `members` from which something may still be sent."""
     flow: Doubles
     """(arcs,) flow to the current sink."""
+    balance: Doubles
+    """(N,) what enters a node less what leaves it, while the flow is counted; else zeros."""
     path: Indices
     """(N+1,) nodes from the source to the one that is asked now."""
     path_arc: Integers
@@ -76,6 +80,7 @@ def make_work(graph: FlowGraph) -> Work:
         members=np.zeros(places, dtype=np.int32),
         alive=np.zeros(places, dtype=np.int32),
         flow=np.zeros(len(graph.capacity)),
+        balance=np.zeros(nodes),
         path=np.zeros(nodes + 1, dtype=np.int32),
         path_arc=np.zeros(nodes + 1, dtype=np.int64),
         asked=np.zeros(nodes + 1),

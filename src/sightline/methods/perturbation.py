@@ -1,11 +1,13 @@
 """Occlusion and leave-one-out: what happens to the output when a part of the document is taken away.
 
 s_i = y(x) − y(x without i), y a probability by default (Zeiler & Fergus 2014; Li et al. 2016).
-All changed documents of one explanation run in batches of similar length; the same document is never run twice.
+All changed documents of one explanation run in batches of similar length; the same document is never run twice, and
+once for all when every class is explained.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Literal
 
@@ -53,11 +55,11 @@ class Removals:
 
     def __init__(self, trace: Trace, removed: Sequence[Sequence[int]], replacement: Replacement) -> None:
         self.trace = trace
-        self._keys: list[tuple[bytes, bytes]] = []
-        self._changed: dict[tuple[bytes, bytes], Encoding] = {}
+        self._keys: list[bytes] = []
+        self._changed: dict[bytes, Encoding] = {}
         for positions in removed:
             encoding = without(trace, positions, replacement)
-            key = (encoding.ids.tobytes(), encoding.type_ids.tobytes())
+            key = hashlib.blake2b(encoding.ids.tobytes() + encoding.type_ids.tobytes(), digest_size=16).digest()
             self._keys.append(key)
             self._changed.setdefault(key, encoding)
 
@@ -67,7 +69,7 @@ class Removals:
 
     def values(self, quantity: Quantity) -> Array:
         """y of every document, in the order of `removed`."""
-        logits = self.trace.probe(list(self._changed.values()))
+        logits = self.trace.once(tuple(self._changed), lambda: self.trace.probe(list(self._changed.values())))
         found = {key: self.trace.value_of(one, quantity) for key, one in zip(self._changed, logits, strict=True)}
         return np.array([found[key] for key in self._keys])
 
@@ -144,18 +146,25 @@ def leave_one_out(
 ) -> Attribution:
     """y(x) − y(x^l_i replaced by zeros, or by the mean of x^l over the tokens); specials are tokens like all others."""
     number = checked_layer(layer, trace.layers)
-    states = torch.from_numpy(trace.inputs[number]).to(trace.network.device)
+    logits = trace.once(
+        ("leave_one_out", number, replacement), lambda: _logits_without_each(trace, number, replacement)
+    )
+    values = [trace.value_of(one, quantity) for one in logits]
+    return Attribution(values[-1] - np.array(values[:-1]), checks={"model_calls": len(values)})
+
+
+def _logits_without_each(trace: Trace, layer: int, replacement: Literal["zero", "mean"]) -> list[Tensor]:
+    """Logits with every token in turn replaced in x^l, n of them; then those with none replaced, measured alike."""
+    states = torch.from_numpy(trace.inputs[layer]).to(trace.network.device)
     substitute = torch.zeros_like(states[0]) if replacement == "zero" else states.mean(dim=0)
-    # The last one is out of range: nothing is replaced, and y(x) is measured like all others.
-    places = torch.arange(trace.tokens + 1)
-    values: list[float] = []
+    places = torch.arange(trace.tokens + 1)  # the last one is out of range
+    logits: list[Tensor] = []
     for chunk in torch.split(places, max(1, BATCH_TOKENS // trace.tokens)):
         points = _replaced(states, chunk.to(states.device), substitute)
-        logits = trace.network.run([trace.encoding] * len(chunk), given={number: points})
-        values += [trace.value_of(one, quantity) for one in logits]
+        logits += trace.network.run([trace.encoding] * len(chunk), given={layer: points})
         if trace.progress is not None:
-            trace.progress(len(values), len(places))
-    return Attribution(values[-1] - np.array(values[:-1]), checks={"model_calls": len(values)})
+            trace.progress(len(logits), len(places))
+    return logits
 
 
 def _replaced(states: Tensor, places: Tensor, substitute: Tensor) -> Tensor:

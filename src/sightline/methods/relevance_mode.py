@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,9 @@ from sightline.methods.relevance_rules import Rules, fitted, sum_shares
 
 Rule = Callable[..., tuple[Tensor, ...]]
 """(R, output, *inputs) -> the relevance of each input."""
+Kept = Literal["all", "inputs", "shapes"]
+"""What a rule reads besides R, and so what is kept for it until relevance comes back: output and inputs, the inputs, or
+only how large they are. On long documents most of the memory goes here."""
 
 MOVING = frozenset(
     (
@@ -41,10 +44,13 @@ class _Replaced(torch.autograd.Function):
     """An operation whose backward is a rule."""
 
     @staticmethod
-    def forward(ctx: Any, compute: Callable[[], Tensor], rule: Rule, *inputs: Tensor) -> Tensor:
+    def forward(ctx: Any, compute: Callable[[], Tensor], rule: Rule, keep: Kept, *inputs: Tensor) -> Tensor:
         output = compute()
         ctx.rule = rule
-        ctx.save_for_backward(output, *inputs)
+        ctx.save_for_backward(
+            output if keep == "all" else _size_of(output),
+            *(x if keep != "shapes" else _size_of(x) for x in inputs),
+        )
         # A result that is its own input (an operation that had nothing to do) must not be taken for the input.
         return output.view_as(output)
 
@@ -52,12 +58,17 @@ class _Replaced(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         output, *inputs = ctx.saved_tensors
         found = ctx.rule(gradients[0], output, *inputs)
-        return None, None, *(relevance.to(x.dtype) for relevance, x in zip(found, inputs, strict=True))
+        return None, None, None, *(relevance.to(x.dtype) for relevance, x in zip(found, inputs, strict=True))
 
 
-def replaced(compute: Callable[[], Tensor], rule: Rule, *inputs: Tensor) -> Tensor:
+def replaced(compute: Callable[[], Tensor], rule: Rule, *inputs: Tensor, keep: Kept = "inputs") -> Tensor:
     """Return compute() with `rule` as the way back to `inputs`."""
-    return cast(Tensor, _Replaced.apply(compute, rule, *inputs))  # type: ignore[no-untyped-call]
+    return cast(Tensor, _Replaced.apply(compute, rule, keep, *inputs))  # type: ignore[no-untyped-call]
+
+
+def _size_of(x: Tensor) -> Tensor:
+    """Return a tensor of the same shape and type that holds one number."""
+    return x.new_zeros(()).expand(x.shape)
 
 
 def _pass(R: Tensor, output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -86,6 +97,7 @@ class RelevanceMode(TorchFunctionMode):
         self._readers: dict[int, tuple[Tensor, _Readers]] = {}
         self._handlers: dict[str, Callable[..., Tensor | None]] = {
             "linear": self._linear,
+            "addmm": self._affine,
             "layer_norm": self._norm,
             "softmax": self._softmax,
             "__getitem__": self._slice,
@@ -143,6 +155,10 @@ class RelevanceMode(TorchFunctionMode):
 
         return replaced(compute, back, input)
 
+    def _affine(self, compute: Callable[[], Tensor], bias: Tensor, input: Tensor, weight: Tensor) -> Tensor:
+        """GPT-2 writes its linear maps as bias + x·W, W (in, out)."""
+        return self._linear(compute, input, weight.T, bias)
+
     def _norm(
         self,
         compute: Callable[[], Tensor],
@@ -153,11 +169,11 @@ class RelevanceMode(TorchFunctionMode):
         eps: float = 1e-5,
     ) -> Tensor:
         rule, shape = self.rules.norm, tuple(normalized_shape)
-        return replaced(compute, lambda R, output, x: (rule(R, x, output, shape, weight, eps),), input)
+        return replaced(compute, lambda R, output, x: (rule(R, x, output, shape, weight, eps),), input, keep="all")
 
     def _softmax(self, compute: Callable[[], Tensor], input: Tensor, dim: int = -1, **_options: Any) -> Tensor:
         rule = self.rules.softmax
-        return replaced(compute, lambda R, output, x: (rule(R, x, output, dim),), input)
+        return replaced(compute, lambda R, output, x: (rule(R, x, output, dim),), input, keep="all")
 
     def _add(
         self, compute: Callable[[], Tensor], input: Any, other: Any, *, alpha: float = 1, sign: int = 1
@@ -176,12 +192,14 @@ class RelevanceMode(TorchFunctionMode):
 
     def _multiply(self, compute: Callable[[], Tensor], input: Any, other: Any) -> Tensor:
         if _on_path(input) and _on_path(other):
-            return replaced(compute, lambda R, _, a, b: (fitted(R / 2, a), fitted(R / 2, b)), input, other)
+            halves: Rule = lambda R, _, a, b: (fitted(R / 2, a), fitted(R / 2, b))  # noqa: E731
+            return replaced(compute, halves, input, other, keep="shapes")
         constant, varying = (other, input) if _on_path(input) else (input, other)
         if not isinstance(constant, Tensor):
-            return replaced(compute, _pass, varying)
+            return replaced(compute, _pass, varying, keep="shapes")
         # A constant of zero is a mask: nothing came through.
-        return replaced(compute, lambda R, _, x: (fitted(torch.where(constant == 0, 0, R), x),), varying)
+        masked: Rule = lambda R, _, x: (fitted(torch.where(constant == 0, 0, R), x),)  # noqa: E731
+        return replaced(compute, masked, varying, keep="shapes")
 
     def _matmul(self, compute: Callable[[], Tensor], input: Tensor, other: Tensor) -> Tensor | None:
         if not (_on_path(input) and _on_path(other) and input.ndim > 1 and other.ndim > 1):
@@ -192,7 +210,7 @@ class RelevanceMode(TorchFunctionMode):
     def _scale(self, compute: Callable[[], Tensor], input: Any, *others: Any, **options: Any) -> Tensor | None:
         if not _on_path(input) or any(map(_on_path, (*others, *options.values()))):
             return None
-        return replaced(compute, _pass, input)
+        return replaced(compute, _pass, input, keep="shapes")
 
     def _sum(
         self,
@@ -243,7 +261,7 @@ def _as_one_activation(module: nn.Module) -> Iterator[None]:
         return (args[0].detach(), *args[1:])
 
     def after(_module: nn.Module, _args: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        return replaced(lambda: output, _pass, inputs.pop())
+        return replaced(lambda: output, _pass, inputs.pop(), keep="shapes")
 
     with ExitStack() as stack:
         stack.callback(module.register_forward_pre_hook(before).remove)

@@ -1,8 +1,13 @@
-"""Numbers about explanations: agreement, plausibility, dispersion, confidence, retrieval, and what chance would give.
+"""Numbers about explanations: faithfulness, confidence, agreement, plausibility, dispersion; and what chance would be.
 
-Every metric is a function on plain arrays, registered by name (`list_metrics`); the package needs numpy and
-scipy only.
+Every metric is a function on plain arrays, registered by name (`list_metrics`), which needs numpy and scipy only. What
+runs the model to fill these arrays (`measure_faithfulness` and what it is made of) is loaded when it is first used.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from sightline.metrics.agreement import (
     average_overlap,
@@ -17,31 +22,56 @@ from sightline.metrics.agreement import (
 from sightline.metrics.chance import Interval, bootstrap_interval, chance_level
 from sightline.metrics.confidence import confidence
 from sightline.metrics.dispersion import anisotropy, normalised_entropy, normalised_rank, special_rank, special_share
+from sightline.metrics.faithfulness import (
+    aopc,
+    area,
+    comprehensiveness,
+    deletion,
+    insertion,
+    log_odds,
+    sufficiency,
+)
 from sightline.metrics.inputs import SightlineWarning
 from sightline.metrics.plausibility import auprc, iou_f1, token_f1
 from sightline.metrics.registry import METRICS, MetricEntry, list_metrics, metric
 from sightline.metrics.retrieval import count_at_k, precision_at_k, recall_at_k
 from sightline.metrics.token_sets import mask_of, spans_of, tokens_in_characters, top_tokens
 
+if TYPE_CHECKING:
+    from sightline.metrics.check import faithfulness_check, faithfulness_checks
+    from sightline.metrics.measurement import Faithfulness, Settings, measure_faithfulness, measure_scores
+
 __all__ = [
     "METRICS",
+    "Faithfulness",
     "Interval",
     "MetricEntry",
+    "Settings",
     "SightlineWarning",
     "anisotropy",
+    "aopc",
+    "area",
     "auprc",
     "average_overlap",
     "bootstrap_interval",
     "chance_level",
+    "comprehensiveness",
     "confidence",
     "cosine",
     "count_at_k",
+    "deletion",
+    "faithfulness_check",
+    "faithfulness_checks",
+    "insertion",
     "iou_f1",
     "jaccard",
     "kendall",
     "list_metrics",
+    "log_odds",
     "mask_of",
     "masked_pair",
+    "measure_faithfulness",
+    "measure_scores",
     "metric",
     "minmax_magnitude",
     "normalised_entropy",
@@ -53,7 +83,23 @@ __all__ = [
     "spearman",
     "special_rank",
     "special_share",
+    "sufficiency",
     "token_f1",
     "tokens_in_characters",
     "top_tokens",
 ]
+
+_ON_THE_MODEL = {
+    "Faithfulness": "sightline.metrics.measurement",
+    "Settings": "sightline.metrics.measurement",
+    "faithfulness_check": "sightline.metrics.check",
+    "faithfulness_checks": "sightline.metrics.check",
+    "measure_faithfulness": "sightline.metrics.measurement",
+    "measure_scores": "sightline.metrics.measurement",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ON_THE_MODEL:
+        return getattr(import_module(_ON_THE_MODEL[name]), name)
+    raise AttributeError(f"module 'sightline.metrics' has no attribute '{name}'")

@@ -83,6 +83,14 @@ def normalised_rank(scores: npt.ArrayLike) -> FloatArray:
     return np.asarray(rankdata(vector) / vector.size)
 
 
+@metric(
+    name="special_rank",
+    kind="dispersion",
+    needs={"scores", "special"},
+    higher_is_better=False,
+    summary="Mean normalised rank of the special tokens by magnitude: near 1 when they lead the list.",
+    citation="Clark et al. 2019",
+)
 def special_rank(scores: npt.ArrayLike, special: npt.ArrayLike) -> float:
     """Return the mean normalised rank of the special tokens by magnitude, in (0, 1]: near 1 when they lead the list.
 
@@ -97,6 +105,14 @@ def special_rank(scores: npt.ArrayLike, special: npt.ArrayLike) -> float:
     return float(normalised_rank(np.abs(vector))[where].mean())
 
 
+@metric(
+    name="anisotropy",
+    kind="dispersion",
+    needs={"hidden_states"},
+    higher_is_better=None,
+    summary="Mean cosine between the model's representations of two tokens: near 1 when all point the same way.",
+    citation="Ethayarajh 2019",
+)
 def anisotropy(vectors: npt.ArrayLike) -> float:
     """Return the mean cosine between two different rows of `vectors` (n, d), over all pairs, in [-1, 1].
 

@@ -26,6 +26,7 @@ Need = Literal[
     "rationale",  # (s, 2) token spans a person marked
     "answer",  # (s, 2) token spans of the answer
     "special",  # (n,) which tokens are special
+    "hidden_states",  # (n, d) the last layer's output
     "model",  # the model itself, to run perturbed inputs
 ]
 

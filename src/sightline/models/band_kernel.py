@@ -162,7 +162,11 @@ def plain_window_attention(
     global_keys, global_values = k[:, plan.global_tokens], v[:, plan.global_tokens]
     outputs, blocks = [], []
     for block in plan.blocks:
-        scores = torch.matmul(q[:, block.start : block.stop], block_keys(k, global_keys, block).transpose(1, 2))
+        rows, keys = q[:, block.start : block.stop], k[:, block.first : block.last]
+        # Apart, because autograd keeps what is multiplied: the window's keys are a view, joined they would be a copy.
+        scores = torch.matmul(rows, keys.transpose(1, 2))
+        if len(plan.global_tokens):
+            scores = torch.cat((torch.matmul(rows, global_keys.transpose(1, 2)), scores), dim=-1)
         weights = torch.softmax(scores.masked_fill(block.excluded, -math.inf), dim=-1)
         weights = blanked(weights, block)
         outputs.append(torch.matmul(weights, block_keys(v, global_values, block)))

@@ -8,6 +8,8 @@ BATCH_TOKENS = 4096
 """Tokens a batch (padding included): large enough to keep the matrix products busy, small enough for a laptop."""
 SHORTEST_SHARE = 0.75
 """A document joins a batch only if it fills at least this share of the longest one's length."""
+LARGEST_GAP = 32
+"""Nor may it be shorter by more tokens than this: for long documents a batch of their own costs less than padding."""
 
 
 def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
@@ -15,7 +17,8 @@ def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         longest = lengths[batch[0]] if batch else 0
-        if batch and ((len(batch) + 1) * longest > tokens or lengths[index] < SHORTEST_SHARE * longest):
+        shortest = max(SHORTEST_SHARE * longest, longest - LARGEST_GAP)
+        if batch and ((len(batch) + 1) * longest > tokens or lengths[index] < shortest):
             yield batch
             batch = []
         batch.append(index)

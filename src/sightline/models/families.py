@@ -32,6 +32,10 @@ class Family:
     output_norm: str
     """Post-LN: the LayerNorm after the feed-forward block. Pre-LN: the one before it."""
     pre_norm: bool = False
+    causal: bool = False
+    """A token sees only itself and those before it; classifiers read the last one."""
+    transposed_weights: bool = False
+    """Projections store their matrix as (in, out), not as `nn.Linear` does."""
     positions_after_padding: bool = False
     """Position ids start at pad_token_id + 1, as in RoBERTa."""
     position_table: str | None = "embeddings.position_embeddings"
@@ -125,6 +129,25 @@ FAMILIES: dict[str, Family] = {
             position_table=None,
             type_table=None,
             special_ids=((50283, "[PAD]"), (50281, "[CLS]"), (50282, "[SEP]")),
+        ),
+        Family(
+            model_type="gpt2",
+            layers=_at("h"),
+            # One matrix makes query, key and value, in this order.
+            query="attn.c_attn",
+            key="attn.c_attn",
+            value="attn.c_attn",
+            attention_output="attn.c_proj",
+            attention_norm="ln_1",
+            output_norm="ln_2",
+            pre_norm=True,
+            causal=True,
+            # The first release wrote its projections as convolutions of width 1.
+            transposed_weights=True,
+            position_table="wpe",
+            # It would look token types up among the words.
+            type_table=None,
+            special_ids=((50256, "<|endoftext|>"),),
         ),
     )
 }

@@ -17,12 +17,12 @@ import transformers
 from transformers import AutoConfig, PreTrainedModel
 from transformers import logging as library_logging
 
-from sightline.errors import ModelError, OptionError, UsageError
-from sightline.models.families import family_of
+from sightline.errors import ModelError, OptionError, UnsupportedError, UsageError
+from sightline.models.families import Family, family_of
 from sightline.models.longformer import use_banded, use_library
 from sightline.models.network import Network
 from sightline.models.observe import OBSERVING, register
-from sightline.models.tasks import TASKS, Task, TaskFacts, task_class
+from sightline.models.tasks import TASKS, MaskedLanguageModel, Task, TaskFacts, task_class
 from sightline.text import check_fit, load_tokenizer
 
 AttentionKind = Literal["banded", "library"]
@@ -30,6 +30,7 @@ AttentionKind = Literal["banded", "library"]
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.\-]*(/[\w.\-]+)?")
 HARMLESS_LEFTOVERS = re.compile(
     r"position_ids$"  # a constant that older releases stored
+    r"|\.attn\.(masked_)?bias$"  # the causal mask, which older releases stored in every layer of GPT-2
     r"|(^|\.)pooler\."  # a pooling layer that this head does not read (if it did, it would not be left over)
     r"|^cls\.seq_relationship\."  # next-sentence head beside a masked-language head
     r"|decoder\.(weight|bias)$"  # a copy of tied embeddings
@@ -68,8 +69,14 @@ def load_network(
     if found is not None:
         check_fit(found, int(module.config.vocab_size))
     head = task_class(task, module.config.architectures or [type(module).__name__])
+    _check_direction(module.config, family, head)
     network = Network(
-        module, family, _task(head, module, found), name=name, token_ids=_token_ids(module, found), untrained=missing
+        module,
+        family,
+        _task(head, module, family, found),
+        name=name,
+        token_ids=_token_ids(module, found),
+        untrained=missing,
     )
     return network, found
 
@@ -181,11 +188,26 @@ def _tokenizer(given: Any, place: Path | str | None) -> Any:
         return load_tokenizer(where, local_only=Path(where).is_dir())
 
 
-def _task(head: type[Task], module: Any, tokenizer: Any) -> Task:
+def _check_direction(config: Any, family: Family, head: type[Task]) -> None:
+    """Refuse a bidirectional family run as a decoder, and a causal classifier that cannot tell where a text ends."""
+    if not family.causal and getattr(config, "is_decoder", False):
+        raise UnsupportedError(
+            f"This '{config.model_type}' model is set up as a decoder (is_decoder), where a token sees only those "
+            "before it and the first one, which classifiers read, sees nothing. Set is_decoder to false in its config, "
+            "or use a causal family such as gpt2."
+        )
+    if family.causal and head is TASKS["sequence_classification"] and config.pad_token_id is None:
+        raise ModelError(
+            f"A '{config.model_type}' classifier reads the last token that is no pad, but its config names no pad "
+            "token. Set pad_token_id to the one it was trained with (often that of the end of a text)."
+        )
+
+
+def _task(head: type[Task], module: Any, family: Family, tokenizer: Any) -> Task:
     """Bind the task to what the config and tokenizer say about labels, pooling and the mask."""
     config = module.config
     outside = None
-    if head is TASKS["masked_lm"]:
+    if issubclass(head, MaskedLanguageModel):
         labels = _vocabulary(tokenizer, int(config.vocab_size))
     else:
         labels = tuple(str(config.id2label[i]) for i in range(config.num_labels))
@@ -195,6 +217,8 @@ def _task(head: type[Task], module: Any, tokenizer: Any) -> Task:
             labels=labels,
             multi_label=config.problem_type == "multi_label_classification",
             mean_pooling=getattr(config, "classifier_pooling", "cls") == "mean",
+            reads_last=family.causal,
+            pad_id=config.pad_token_id,
             mask_id=getattr(tokenizer, "mask_token_id", None),
             outside_label=outside,
         )

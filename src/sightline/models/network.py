@@ -57,6 +57,8 @@ class Network:
         self.forward_passes = 0
         self.backward_passes = 0
         self._accepted = frozenset(inspect.signature(module.forward).parameters)
+        # Causal models keep keys and values for the tokens to come; here none will.
+        self._settings = {"use_cache": False} if "use_cache" in self._accepted else {}
 
     @property
     def config(self) -> Any:
@@ -124,8 +126,11 @@ class Network:
             return tuple(range(int(question[-1]) + 1)) if len(question) else (0,)
         return ()
 
-    def inputs(self, encodings: Sequence[Encoding]) -> dict[str, Tensor]:
-        """Return the padded tensors the model is fed: ids, mask, positions, token types, global attention."""
+    def inputs(self, encodings: Sequence[Encoding], hidden: Sequence[Sequence[int]] | None = None) -> dict[str, Tensor]:
+        """Return the padded tensors the model is fed: ids, mask, positions, token types, global attention.
+
+        `hidden` holds the token positions of each document that the attention mask takes away; the others stay put.
+        """
         for encoding in encodings:
             if len(encoding) > self.max_tokens:
                 raise InputError(f"The document has {len(encoding)} tokens, the model reads {self.max_tokens} at most.")
@@ -141,12 +146,16 @@ class Network:
             n = len(encoding)
             ids[row, :n] = torch.from_numpy(encoding.ids)
             mask[row, :n] = 1
+            if hidden is not None:
+                mask[row, list(hidden[row])] = 0
             positions[row, :n] = torch.arange(first, first + n)
             if int(getattr(self.config, "type_vocab_size", 0) or 0) > 1:
                 types[row, :n] = torch.from_numpy(encoding.type_ids)
             if self.banded:
                 global_mask[row, list(self.global_tokens(encoding))] = 1
         tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, "token_type_ids": types}
+        if self.family.type_table is None:
+            del tensors["token_type_ids"]
         if self.banded:
             tensors["global_attention_mask"] = global_mask
         return {key: tensor.to(self.device) for key, tensor in tensors.items() if key in self._accepted}
@@ -158,17 +167,19 @@ class Network:
         *,
         gradient: bool = False,
         given: Mapping[Place, Tensor] | None = None,
+        hidden: Sequence[Sequence[int]] | None = None,
         within: AbstractContextManager[None] | None = None,
     ) -> list[Tensor]:
         """Run one padded batch and return the logits of each document.
 
         `given` holds tensors (B, n, ·) that stand in for what the model itself computes at these places; documents must
-        then be equally long. `gradient` records the autograd path from there, else from the word embeddings. The model,
-        and nothing but the model, runs `within` a context.
+        then be equally long. `gradient` records the autograd path from there, else from the word embeddings. `hidden`
+        tokens of each document are masked out of attention. The model, and nothing but the model, runs `within` a
+        context.
         """
         given = given or {}
         lengths = tuple(len(encoding) for encoding in encodings)
-        inputs = self.inputs(encodings)
+        inputs = self.inputs(encodings, hidden)
         with ExitStack() as stack:
             stack.enter_context(torch.enable_grad() if gradient else torch.no_grad())
             for place, tensor in given.items():
@@ -186,20 +197,25 @@ class Network:
                 stack.enter_context(recording(recorder))
             if within is not None:
                 stack.enter_context(within)
-            outputs = self.module(**inputs)
+            outputs = self.module(**inputs, **self._settings)
         self.forward_passes += 1
         if recorder is not None:
             self._check_complete(recorder)
         return [self.task.document_logits(outputs, row, n) for row, n in enumerate(lengths)]
 
     def run_many(
-        self, encodings: Sequence[Encoding], *, progress: Callable[[int, int], None] | None = None
+        self,
+        encodings: Sequence[Encoding],
+        *,
+        hidden: Sequence[Sequence[int]] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> list[Tensor]:
         """Return the logits of any number of documents, in batches of similar length, in the order given."""
         logits: list[Tensor | None] = [None] * len(encodings)
         done = 0
         for batch in batches_by_length([len(encoding) for encoding in encodings], BATCH_TOKENS):
-            for index, found in zip(batch, self.run([encodings[i] for i in batch]), strict=True):
+            masked = None if hidden is None else [hidden[i] for i in batch]
+            for index, found in zip(batch, self.run([encodings[i] for i in batch], hidden=masked), strict=True):
                 logits[index] = found
             done += len(batch)
             if progress is not None:
@@ -222,7 +238,7 @@ class Network:
                 stack.callback(handle.remove)
             stack.enter_context(torch.no_grad())
             try:
-                self.module(**self.inputs([encoding]))
+                self.module(**self.inputs([encoding]), **self._settings)
             except _Reached:
                 return seen[0]
         raise RuntimeError(f"the forward pass ended without reaching {place!r}")

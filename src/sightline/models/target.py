@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from sightline.errors import OptionError, TargetError
 from sightline.registry import suggestion
 
+ALL: Literal["all"] = "all"
+"""As a target: every class by itself. It always means that; a class that is called "all" is named by its number."""
 Quantity = Literal["logit", "probability", "log_probability", "margin"]
 TargetLike: TypeAlias = "int | str | tuple[int | str, int | str] | Target | None"
 
@@ -35,6 +37,11 @@ class Target:
     quantity: Quantity = "logit"
     position: int | None = None
     span: tuple[int, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """The class, or the contrast as the command line writes it: "positive:negative"."""
+        return self.label if self.contrast_label is None else f"{self.label}:{self.contrast_label}"
 
     def description(self) -> str:
         """Return a phrase such as "logit of 'positive' minus 'negative'"."""

@@ -1,10 +1,11 @@
-"""What a model's head computes: four tasks, and how each turns logits into a prediction, a target and a readout.
+"""What a model's head computes: five tasks, and how each turns logits into a prediction, a target and a readout.
 
 | task | logits of one document | the readout (rows of the last layer the target depends on) |
 |---|---|---|
-| sequence_classification | (C,) | the first token, or all tokens alike under mean pooling |
+| sequence_classification | (C,) | the first token; all tokens alike under mean pooling; the last of a causal model |
 | token_classification | (n, C) | the token asked for |
 | masked_lm | (n, V) | the masked token |
+| causal_lm | (n, V) | the last token, behind which the next one is predicted |
 | question_answering | (n, 2) start and end | first and last token of the answer, half each |
 """
 
@@ -20,11 +21,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sightline.errors import InputError, TargetError, UnsupportedError
-from sightline.models.target import Prediction, Quantity, Target, TargetLike, check_quantity, class_index
+from sightline.models.target import ALL, Prediction, Quantity, Target, TargetLike, check_quantity, class_index
 from sightline.text import Encoding
 
 LISTED_TOKENS = 50
-"""How many of the likeliest tokens a masked language model's prediction lists."""
+"""How many of the likeliest tokens a language model's prediction lists."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,9 @@ class TaskFacts:
     labels: tuple[str, ...]
     multi_label: bool = False
     mean_pooling: bool = False
+    reads_last: bool = False
+    """The head reads the last token that is not `pad_id`, as the library does for causal models."""
+    pad_id: int | None = None
     mask_id: int | None = None
     outside_label: int | None = None
 
@@ -75,6 +79,8 @@ class Task(ABC):
         where = self.position(logits, encoding, position)
         labels = self.facts.labels
         contrast = None
+        if isinstance(wanted, str) and wanted == ALL:
+            raise TargetError(_one_at_a_time(labels))
         if wanted is None:
             index = int(self.class_logits(logits, where).argmax())
         elif isinstance(wanted, tuple | list):
@@ -93,6 +99,10 @@ class Task(ABC):
             quantity=chosen,
             position=where,
         )
+
+    def all_targets(self, logits: Tensor, encoding: Encoding, quantity: str, position: int | None) -> list[Target]:
+        """Return one target a class, in the order of the classes."""
+        return [self.resolve(logits, encoding, index, quantity, position) for index in range(len(self.facts.labels))]
 
     def value(self, logits: Tensor, target: Target) -> Tensor:
         """Return y, the scalar that is explained, on the autograd path."""
@@ -130,9 +140,9 @@ class Task(ABC):
             probabilities=probabilities.cpu().numpy(),
         )
 
-    def readout(self, target: Target, tokens: int) -> NDArray[np.float64]:
+    def readout(self, target: Target, encoding: Encoding) -> NDArray[np.float64]:
         """Return the weights (n,) of the rows the target is read from; they sum to 1."""
-        weights = np.zeros(tokens)
+        weights = np.zeros(len(encoding))
         weights[target.position or 0] = 1.0
         return weights
 
@@ -157,11 +167,16 @@ class SequenceClassification(Task):
             )
         return None
 
-    def readout(self, target: Target, tokens: int) -> NDArray[np.float64]:
-        """First token, or every token alike under mean pooling."""
+    def readout(self, target: Target, encoding: Encoding) -> NDArray[np.float64]:
+        """First token; every token alike under mean pooling; the last one that is no pad in a causal model."""
         if self.facts.mean_pooling:
-            return np.full(tokens, 1.0 / tokens)
-        return super().readout(target, tokens)
+            return np.full(len(encoding), 1.0 / len(encoding))
+        if self.facts.reads_last:
+            words = np.flatnonzero(encoding.ids != self.facts.pad_id)
+            last = np.zeros(len(encoding))
+            last[words[-1] if len(words) else 0] = 1.0
+            return last
+        return super().readout(target, encoding)
 
 
 class TokenClassification(Task):
@@ -203,6 +218,15 @@ class MaskedLanguageModel(Task):
             )
         return int(masks[0])
 
+    def all_targets(self, logits: Tensor, encoding: Encoding, quantity: str, position: int | None) -> list[Target]:
+        """Refuse: a vocabulary is too large to explain every token of it."""
+        size = len(self.facts.labels)
+        word = f" (the word '{ALL}' is {self.facts.labels.index(ALL)})" if ALL in self.facts.labels else ""
+        raise TargetError(
+            f"'{ALL}' stands for all classes, which here are the {size:,} tokens of the vocabulary; "
+            f"name one as target, by word or number{word}."
+        )
+
     def prediction(self, logits: Tensor, encoding: Encoding, position: int | None) -> Prediction:
         """List the likeliest tokens only."""
         full = super().prediction(logits, encoding, position)
@@ -213,6 +237,18 @@ class MaskedLanguageModel(Task):
             logits=full.logits[kept],
             probabilities=full.probabilities[kept],
         )
+
+
+class CausalLanguageModel(MaskedLanguageModel):
+    """The token that comes next."""
+
+    name = "causal_lm"
+    auto_class = "AutoModelForCausalLM"
+    suffix = "LMHeadModel"
+
+    def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
+        """Return the token asked for, else the last: what is explained is the token behind it."""
+        return len(encoding) - 1 if asked is None else _checked_position(asked, encoding)
 
 
 class QuestionAnswering(Task):
@@ -254,6 +290,10 @@ class QuestionAnswering(Task):
             index=None, label=_span_text(encoding, first, last), quantity=check_quantity(quantity), span=(first, last)
         )
 
+    def all_targets(self, logits: Tensor, encoding: Encoding, quantity: str, position: int | None) -> list[Target]:
+        """Refuse: spans are no classes."""
+        raise TargetError(f"A model that answers by spans has no classes, so there is no target '{ALL}'.")
+
     def value(self, logits: Tensor, target: Target) -> Tensor:
         """Start score of the first plus end score of the last token (each in the chosen quantity)."""
         assert target.span is not None
@@ -276,10 +316,10 @@ class QuestionAnswering(Task):
             probabilities=np.array([probability]),
         )
 
-    def readout(self, target: Target, tokens: int) -> NDArray[np.float64]:
+    def readout(self, target: Target, encoding: Encoding) -> NDArray[np.float64]:
         """Half a row each for first and last token of the answer."""
         assert target.span is not None
-        weights = np.zeros(tokens)
+        weights = np.zeros(len(encoding))
         for end in target.span:
             weights[end] += 0.5
         return weights
@@ -302,7 +342,14 @@ class QuestionAnswering(Task):
 
 
 TASKS: dict[str, type[Task]] = {
-    task.name: task for task in (SequenceClassification, TokenClassification, MaskedLanguageModel, QuestionAnswering)
+    task.name: task
+    for task in (
+        SequenceClassification,
+        TokenClassification,
+        MaskedLanguageModel,
+        CausalLanguageModel,
+        QuestionAnswering,
+    )
 }
 
 
@@ -327,6 +374,11 @@ def _checked_position(position: int, encoding: Encoding) -> int:
     if not 0 <= position < len(encoding):
         raise TargetError(f"Token {position} asked for, the document has {len(encoding)} (0-{len(encoding) - 1}).")
     return position
+
+
+def _one_at_a_time(labels: tuple[str, ...]) -> str:
+    number = f" (the class of that name is {labels.index(ALL)})" if ALL in labels else ""
+    return f"'{ALL}' stands for all classes, and only explain() goes through them; name one{number}."
 
 
 def _span_text(encoding: Encoding, first: int, last: int) -> str:

@@ -1,0 +1,29 @@
+"""Measuring explanations over a data set: tables with intervals, comparisons, sanity."""
+
+from sightline.evaluation.agreement import Agreement, Pair
+from sightline.evaluation.choice import DEFAULT_METHODS
+from sightline.evaluation.comparison import compare
+from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_shortcuts
+from sightline.evaluation.reading import Reading
+from sightline.evaluation.result import Curve, Evaluation, Record
+from sightline.evaluation.runner import evaluate
+from sightline.evaluation.sanity import SanityResult, label_permutation, weight_randomisation
+
+__all__ = [
+    "DEFAULT_METHODS",
+    "Agreement",
+    "Curve",
+    "Evaluation",
+    "Pair",
+    "Planted",
+    "PlantedResult",
+    "Reading",
+    "Record",
+    "SanityResult",
+    "compare",
+    "evaluate",
+    "label_permutation",
+    "plant",
+    "planted_shortcuts",
+    "weight_randomisation",
+]

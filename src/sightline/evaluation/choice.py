@@ -1,0 +1,92 @@
+"""Which methods and metrics an evaluation runs: a name that does not exist is refused before anything runs, and what is
+left out of "all" is listed with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sightline.errors import OptionError
+from sightline.methods import METHODS
+from sightline.metrics import METRICS, MetricEntry
+from sightline.metrics.faithfulness import ATTCAT_METRICS
+from sightline.metrics.measurement import Settings
+from sightline.text import Example
+
+if TYPE_CHECKING:
+    from sightline.model import Model
+
+DEFAULT_METHODS = (
+    *("random", "raw_attention", "rollout", "attgrads", "transatt"),
+    *("gradient", "input_x_gradient", "integrated_gradients", "alti", "attcat"),
+)
+"""The floor, two of attention alone, two of attention with gradients or relevance, three of gradients, one of values,
+and the one that is used by default: every family once or more, none that calls the model once a word."""
+
+MOST_CLASSES = 20
+"""Confidence explains every class: for models with more of them it has to be asked for by name."""
+
+
+def chosen_methods(methods: str | Sequence[str] | None) -> list[str]:
+    """Return the names of the methods asked for, each once; None is the default ten, "all" every one there is."""
+    if methods is None:
+        return list(DEFAULT_METHODS)
+    names = METHODS.names() if methods == "all" else [methods] if isinstance(methods, str) else list(methods)
+    if not names:
+        raise OptionError("No method was given: name at least one, or leave methods= out for the default ten.")
+    return [METHODS.get(name).name for name in dict.fromkeys(names)]
+
+
+def chosen_metrics(
+    metrics: str | Sequence[str] | None,
+    model: Model,
+    examples: Sequence[Example],
+    settings: Settings,
+    reference: str | None,
+) -> tuple[list[str], dict[str, str]]:
+    """Return the metrics to measure and, for "all" (or None), those left out with the reason.
+
+    A metric asked for by name that these data can never supply is an error.
+    """
+    everything = metrics is None or metrics == "all"
+    names = METRICS.names() if everything else [metrics] if isinstance(metrics, str) else list(metrics or ())
+    entries = [METRICS.get(name) for name in dict.fromkeys(names)]
+    if not entries:
+        raise OptionError("No metric was given: name at least one, or leave metrics= out for all that the data allow.")
+    kept, skipped = [], {}
+    for entry in entries:
+        reason = _obstacle(entry, model, examples, settings, reference)
+        if reason is None and everything and entry.name == "confidence" and len(model.labels) > MOST_CLASSES:
+            reason = f"the model has {len(model.labels)} classes to explain; ask for it by name"
+        if reason is None:
+            kept.append(entry.name)
+        elif everything:
+            skipped[entry.name] = reason[:1].upper() + reason[1:] + "."
+        else:
+            raise OptionError(f"The metric '{entry.name}' cannot be measured: {reason}.")
+    return kept, skipped
+
+
+def _obstacle(
+    entry: MetricEntry, model: Model, examples: Sequence[Example], settings: Settings, reference: str | None
+) -> str | None:
+    """Say why no document at all can be measured, or None."""
+    if "other_scores" in entry.needs and reference is None:
+        return "it compares two explanations: give reference= a method (for example 'occlusion'), or use compare()"
+    if "rationale" in entry.needs and all(one.rationale is None for one in examples):
+        return "the data set has no field 'rationale'"
+    if "answer" in entry.needs and all(one.answer is None for one in examples):
+        return "the data set has no field 'answer'"
+    if "class_scores" in entry.needs:
+        if model.task not in ("sequence_classification", "token_classification"):
+            return f"the model's task is {model.task.replace('_', ' ')}, which has no classes to compare"
+        if len(model.labels) < 2:
+            return "the model has one class only, so there is no other to compare with"
+    if entry.kind == "faithfulness":
+        if settings.compat is not None and entry.name not in ATTCAT_METRICS:
+            return f"compat='{settings.compat}' has no such metric"
+        replacement = settings.plan(entry.name).replacement
+        if replacement != "delete" and replacement not in model.network.token_ids:
+            return f"the model's vocabulary has no {replacement} token that Sightline knows of; give replacement="
+    return None

@@ -1,0 +1,271 @@
+"""compare: do methods agree with each other, layers of one method, or models about the same words?
+
+Two explanations of the same units are compared by an agreement statistic, document by document; each value stands
+beside what the same scores would give in shuffled order (`chance_level`). Three questions:
+
+- *methods* (one model): every pair of methods, with occlusion or a gradient among them where a measured one is wanted;
+- *layers* (`layers=True`): every pair of layers of each method that scores layers;
+- *models* (several models, or one trained with several seeds): every pair of models, for each method. Vocabularies
+  differ, so words are compared, those that both models read; they are found without the tokenizer.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from sightline.errors import OptionError, SightlineError
+from sightline.evaluation.agreement import Agreement, Failure, Pair
+from sightline.evaluation.choice import chosen_methods
+from sightline.evaluation.explaining import (
+    Missing,
+    Progress,
+    TargetChoice,
+    checked_options,
+    encoded,
+    examples_of,
+    one_of,
+    seed_for,
+    seeded,
+    sentence,
+    wanted,
+    watcher,
+)
+from sightline.methods import METHODS
+from sightline.metrics import METRICS, SightlineWarning, chance_level
+from sightline.metrics.inputs import FloatArray
+from sightline.metrics.perturbed import UnitLevel, unit_scores, units_of
+from sightline.text import Encoding, Example
+
+if TYPE_CHECKING:
+    from sightline.model import Model
+
+STATISTICS = ("spearman", "kendall", "cosine", "rbo", "jaccard")
+PERMUTATIONS = 100
+
+Place = tuple[int, int, int]
+"""Segment and characters of a word: what makes it the same word to another model."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores (U,) of the units of one document and the places where they stand."""
+
+    places: tuple[Place, ...]
+    scores: FloatArray
+
+
+Group = dict[str, Scored]
+"""Explanations of one document that are compared with each other, by what they are called."""
+
+
+def compare(
+    models: Model | Sequence[Model] | Mapping[str, Model],
+    dataset: str | Path | Iterable[Any],
+    methods: str | Sequence[str] | None = None,
+    metrics: str | Sequence[str] = STATISTICS,
+    *,
+    level: UnitLevel = "word",
+    layers: bool = False,
+    target: TargetChoice = "predicted",
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+    limit: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Agreement:
+    """Compare explanations of the same documents; see the module for the three questions.
+
+    models: one model, or several (a list, or a mapping from the names to show). methods: as in `evaluate`. metrics:
+    agreement metrics. permutations: shuffles that make the chance level of a value. The rest as in `evaluate`.
+    """
+    named = _named(models)
+    names = chosen_methods(methods)
+    statistics = _statistics(metrics)
+    one_of("level", level, get_args(UnitLevel))
+    one_of("target", target, get_args(TargetChoice))
+    between = _question(named, names, layers, level)
+    comparison = _Comparison(
+        named, names, statistics, between, level, target, permutations, seed, checked_options(options, names)
+    )
+    examples = examples_of(dataset, limit)
+    done: list[str] = []
+    complete = True
+    try:
+        for number, example in enumerate(examples):
+            comparison.add(example, watcher(progress, number, len(examples)))
+            done.append(example.id)
+        if progress is not None:
+            progress("documents", len(examples), len(examples))
+    except KeyboardInterrupt:
+        complete = False
+    return Agreement(
+        pairs=tuple(comparison.pairs),
+        between=between,
+        documents=tuple(done),
+        metrics=tuple(statistics),
+        failures=tuple(comparison.failures),
+        settings={
+            "level": level,
+            "target": target,
+            "permutations": permutations,
+            "seed": seed,
+            "options": comparison.options,
+        },
+        provenance={name: model.provenance() for name, model in named.items()},
+        complete=complete,
+    )
+
+
+def _named(models: Any) -> dict[str, Model]:
+    """Give every model a name of its own."""
+    if isinstance(models, Mapping):
+        named = dict(models)
+    elif isinstance(models, Sequence):
+        names = [model.name for model in models]
+        named = {
+            name if names.count(name) == 1 else f"{name} ({number})": model
+            for number, (name, model) in enumerate(zip(names, models, strict=True), start=1)
+        }
+    else:
+        named = {models.name: models}
+    if not named:
+        raise OptionError("No model was given: compare() takes one model or several.")
+    return named
+
+
+def _statistics(metrics: str | Sequence[str]) -> list[str]:
+    names = list(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
+    if not names:
+        raise OptionError(f"No metric was given; name at least one, for example metrics={list(STATISTICS[:2])}.")
+    for name in names:
+        if METRICS.get(name).kind != "agreement":
+            raise OptionError(f"The metric '{name}' measures {METRICS.get(name).kind}; compare() is for agreement.")
+    return names
+
+
+def _question(
+    models: Mapping[str, Model], methods: Sequence[str], layers: bool, level: UnitLevel
+) -> Literal["methods", "layers", "models"]:
+    if len(models) > 1:
+        if layers:
+            raise OptionError("layers=True compares the layers of one model; several were given.")
+        if level != "word":
+            raise OptionError("Models may have different vocabularies: compare them with level='word'.")
+        return "models"
+    if layers:
+        return "layers"
+    if len(methods) < 2:
+        raise OptionError("One method has no other to agree with: name two methods, several models, or layers=True.")
+    return "methods"
+
+
+@dataclass
+class _Comparison:
+    models: Mapping[str, Model]
+    methods: Sequence[str]
+    statistics: Sequence[str]
+    between: Literal["methods", "layers", "models"]
+    level: UnitLevel
+    target: TargetChoice
+    permutations: int
+    seed: int
+    options: Mapping[str, Mapping[str, Any]]
+
+    def __post_init__(self) -> None:
+        self.pairs: list[Pair] = []
+        self.failures: list[Failure] = []
+
+    def add(self, example: Example, progress: Progress | None) -> None:
+        """Explain one document and compare; nothing is kept of a document that is not finished."""
+        groups: dict[str, Group] = {}
+        failures: list[Failure] = []
+        for name, model in self.models.items():
+            self._explain(name, model, example, groups, failures, progress)
+        found = [
+            self._pair(example.id, heading, (first, group[first]), (second, group[second]), statistic)
+            for heading, group in groups.items()
+            for first, second in combinations(group, 2)
+            for statistic in self.statistics
+        ]
+        self.pairs += found
+        self.failures += failures
+
+    def _explain(
+        self,
+        model_name: str,
+        model: Model,
+        example: Example,
+        groups: dict[str, Group],
+        failures: list[Failure],
+        progress: Progress | None,
+    ) -> None:
+        """Put the scores of one model where they are compared: under no heading, or under their method's."""
+        try:
+            encoding = encoded(model, example)
+            target = model.trace(encoding, wanted(example, self.target)).target
+            units = units_of(encoding, target, self.level)
+        except (Missing, SightlineError) as error:
+            failures += [Failure(example.id, model_name, name, str(error)) for name in self.methods]
+            return
+        places = tuple(_place(encoding, unit) for unit in units)
+        for step, name in enumerate(self.methods):
+            if progress is not None:
+                progress(name, step, len(self.methods))
+            entry = METHODS.get(name)
+            try:
+                options = seeded(entry, self.options.get(name, {}), seed_for(self.seed, example.id, name))
+                attribution = entry(model.trace(encoding, target), **options)
+            except Exception as error:  # whatever goes wrong in a method, the others go on
+                failures.append(Failure(example.id, model_name, name, sentence(error)))
+                continue
+            whole = Scored(places, unit_scores(attribution.scores, units))
+            if self.between == "methods":
+                groups.setdefault("", {})[name] = whole
+            elif self.between == "models":
+                groups.setdefault(name, {})[model_name] = whole
+            elif attribution.layers is None:
+                failures.append(Failure(example.id, model_name, name, "The method does not score layers."))
+            else:
+                rows = enumerate(attribution.layers)
+                groups[name] = {f"layer {number}": Scored(places, unit_scores(row, units)) for number, row in rows}
+
+    def _pair(
+        self, document: str, heading: str, first: tuple[str, Scored], second: tuple[str, Scored], statistic: str
+    ) -> Pair:
+        where = (document, heading, first[0], second[0], statistic)
+        try:
+            a, b = _aligned(first[1], second[1])
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", SightlineWarning)
+                value = float(METRICS.get(statistic)(a, b))
+                seed = seed_for(self.seed, *where)
+                chance = chance_level(statistic, a, b, permutations=self.permutations, seed=seed)
+            return Pair(*where, value, chance.mean)
+        except (Missing, SightlineWarning) as reason:
+            return Pair(*where, None, None, str(reason))
+
+
+def _place(encoding: Encoding, unit: Sequence[int]) -> Place:
+    word = int(encoding.word_ids[unit[0]])
+    return encoding.words[word].segment, encoding.words[word].start, encoding.words[word].end
+
+
+def _aligned(first: Scored, second: Scored) -> tuple[FloatArray, FloatArray]:
+    """Return the scores of the units both have, in document order."""
+    if first.places == second.places:
+        a, b = first.scores, second.scores
+    else:
+        where = {place: index for index, place in enumerate(second.places)}
+        kept = [(index, where[place]) for index, place in enumerate(first.places) if place in where]
+        a = np.array([first.scores[index] for index, _ in kept])
+        b = np.array([second.scores[index] for _, index in kept])
+    if len(a) < 2:
+        raise Missing("The two explanations have fewer than two words in common.")
+    return a, b

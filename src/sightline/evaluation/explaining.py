@@ -1,0 +1,106 @@
+"""What everything over a data set shares: its documents, the class to explain, options and seeds of the methods.
+
+Nothing here depends on the other documents or on their order: the seed of a method that draws at random is made of the
+seed given, the document's id and the method's name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from sightline.corpus import read_examples
+from sightline.errors import OptionError, SightlineError
+from sightline.methods import METHODS, Method
+from sightline.text import Encoding, Example, as_examples
+
+if TYPE_CHECKING:
+    from sightline.model import Model
+
+TargetChoice = Literal["predicted", "label"]
+Progress = Callable[[str, int, int], None]
+
+
+class Missing(Exception):  # noqa: N818 (a signal, not an error)
+    """Something that is not defined for this document; the message is the reason."""
+
+
+def examples_of(dataset: str | Path | Iterable[Any], limit: int | None = None) -> list[Example]:
+    """Return the documents of a data set or of a file, the first `limit` of them, each with an id of its own."""
+    if isinstance(dataset, str | Path):
+        return read_examples(dataset, limit=limit)
+    if limit is not None and limit < 1:
+        raise OptionError(f"limit={limit} is not possible; it must be a whole number of at least 1.")
+    times: dict[str, int] = {}
+    found = []
+    for example in as_examples(dataset)[:limit]:
+        times[example.id] = times.get(example.id, 0) + 1
+        again = times[example.id] > 1
+        found.append(replace(example, id=f"{example.id}#{times[example.id]}") if again else example)
+    return found
+
+
+def checked_options(options: Mapping[str, Any], methods: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the options of each method; a wrong one is refused before anything runs."""
+    for name, own in options.items():
+        if name not in methods or not isinstance(own, Mapping):
+            raise OptionError(
+                f"Options are given by method, for example {methods[0]}={{...}}; '{name}' is neither an option of the "
+                "evaluation nor a method that is evaluated."
+            )
+        METHODS.get(name).settle(own)
+    return {name: dict(own) for name, own in options.items()}
+
+
+def one_of(option: str, value: Any, known: tuple[Any, ...]) -> Any:
+    """Return `value` if it is among those known."""
+    if value not in known:
+        raise OptionError(f"{option}='{value}' is not known; use one of: {', '.join(known)}.")
+    return value
+
+
+def watcher(progress: Progress | None, number: int, documents: int) -> Callable[[str, int, int], None] | None:
+    """Tell how far the documents are, and within one document what is going on."""
+    if progress is None:
+        return None
+    progress("documents", number, documents)
+    where = f"document {number + 1} of {documents}: "
+    return lambda stage, done, total: progress(where + stage, done, total)
+
+
+def encoded(model: Model, example: Example) -> Encoding:
+    """Return an example as the model reads it.
+
+    Models that answer questions read the question first; in an example the text is what answers it.
+    """
+    if isinstance(example.text, Encoding):
+        return example.text
+    if model.task == "question_answering" and example.pair is not None:
+        return model.encode(example.pair, example.text)
+    return model.encode(example.text, example.pair)
+
+
+def wanted(example: Example, choice: TargetChoice) -> int | str | None:
+    """Return the class to explain, None for the predicted one."""
+    if choice == "label" and example.label is None:
+        raise Missing("The document has no label, and the label was to be explained.")
+    return example.label if choice == "label" else None
+
+
+def seed_for(seed: int, *names: str) -> int:
+    """Return a seed of its own for a document and method, whatever else is measured beside them."""
+    digest = hashlib.blake2b("\0".join((str(seed), *names)).encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big")
+
+
+def seeded(entry: Method, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return the options of a method with a seed, where it takes one and none was given."""
+    return {"seed": seed, **options} if "seed" in entry.options else dict(options)
+
+
+def sentence(error: Exception) -> str:
+    """Return what went wrong: the message of our own errors; others are named."""
+    return str(error) if isinstance(error, SightlineError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,203 @@
+"""Does a method find words that are known to decide?
+
+`planted_shortcuts` makes a task whose answer is known (`planted_task.py`), trains a tiny model on it
+(`planted_model.py`), makes sure on new documents that the model has learnt it and that taking the planted words away
+changes its mind, and measures for every method precision@k: of the k words it scores highest for the predicted
+class, k the number of planted words, how many were planted. Chance is k/n exactly, n the number of words.
+
+This is the one test with a known truth. It is a test on short texts and a tiny model: a method that fails it is not to
+be believed, one that passes it has still to show itself on the model at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sightline.errors import OptionError
+from sightline.evaluation.explaining import Progress, seed_for, seeded, sentence
+from sightline.evaluation.planted_model import predicted, train
+from sightline.evaluation.planted_task import PlantedDocument, PlantedTask
+from sightline.evaluation.statistics import mean_interval
+from sightline.methods import METHODS
+from sightline.metrics import precision_at_k
+from sightline.model import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WANTED_ACCURACY = 0.95
+TRAINING_DOCUMENTS = 3000
+HELD_OUT = 300
+COLUMNS = ("document", "method", "precision", "chance", "error")
+SUMMARY_COLUMNS = ("method", "precision", "low", "high", "chance", "better_than_chance", "documents", "failed")
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A trained model, new documents whose deciding words are known, and how well the model knows them."""
+
+    model: Model
+    documents: tuple[PlantedDocument, ...]
+    """New documents of the first two classes, which hold planted words."""
+    task: PlantedTask
+    seed: int
+    steps: int
+    accuracy: float
+    """Share of right answers on held-out documents of all classes."""
+    decisive: float
+    """Share of `documents` whose prediction changes when their planted words are taken away."""
+
+    @cached_property
+    def permuted_model(self) -> Model:
+        """The same model trained on the same documents with their labels in random order."""
+        generator = np.random.default_rng(self.seed)
+        training = self.task.documents(TRAINING_DOCUMENTS, generator)
+        labels = generator.permutation([one.label for one in training]).tolist()
+        return train(training, labels, steps=self.steps, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class Found:
+    """How many of the planted words of one document a method ranks first."""
+
+    document: int
+    method: str
+    precision: float | None
+    chance: float
+    error: str = ""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlantedResult:
+    """Precision@k of each method on documents whose deciding words are known."""
+
+    found: tuple[Found, ...]
+    methods: tuple[str, ...]
+    planted: Planted
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each document and method."""
+        import pandas as pd
+
+        frame = pd.DataFrame([[getattr(one, name) for name in COLUMNS] for one in self.found], columns=list(COLUMNS))
+        return frame.astype({"precision": "float64"})
+
+    def summary(self) -> pd.DataFrame:
+        """Return one row a method: mean precision@k with its bootstrap 95 % interval, beside chance."""
+        import pandas as pd
+
+        rows = []
+        for method in self.methods:
+            here = [one for one in self.found if one.method == method]
+            values = [one.precision for one in here if one.precision is not None]
+            mean, low, high = mean_interval(values, seed=self.planted.seed)
+            chance = float(np.mean([one.chance for one in here]))
+            rows.append((method, mean, low, high, chance, low > chance, len(values), len(here) - len(values)))
+        return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
+
+    def sentences(self) -> list[str]:
+        """Say how well the model knows the task, then what each method finds, best first."""
+        planted = self.planted
+        learnt = "has learnt" if planted.accuracy > WANTED_ACCURACY else "has NOT learnt"
+        found = [
+            f"The model {learnt} the task: {planted.accuracy:.1%} right on {HELD_OUT} new documents; without their "
+            f"planted words it changes its mind about {planted.decisive:.1%} of {len(planted.documents)}."
+        ]
+        if planted.accuracy <= WANTED_ACCURACY:
+            found.append("So the planted words are no known truth here: train for more steps before reading on.")
+        for row in self.summary().sort_values("precision", ascending=False, kind="stable").itertuples():
+            verdict = "" if row.better_than_chance else ": no better than chance"
+            found.append(
+                f"{row.method} ranks {row.precision:.0%} of the planted words first "
+                f"(interval {row.low:.0%} to {row.high:.0%}, chance {row.chance:.0%}){verdict}."
+            )
+        return found
+
+    def __repr__(self) -> str:
+        return "\n".join(self.sentences())
+
+
+def plant(
+    seed: int = 0,
+    *,
+    documents: int = 60,
+    shortest: int = 12,
+    longest: int = 24,
+    planted: int = 1,
+    steps: int = 200,
+    progress: Progress | None = None,
+) -> Planted:
+    """Make the task, train the model, and check on new documents what it has learnt."""
+    if documents < 1 or steps < 1:
+        raise OptionError(f"documents={documents} and steps={steps} are not possible; both must be at least 1.")
+    task = PlantedTask(shortest, longest, planted)
+    training = task.documents(TRAINING_DOCUMENTS, np.random.default_rng(seed))
+    model = train(training, [one.label for one in training], steps=steps, seed=seed, progress=progress)
+    # Another stream of numbers: no document is both learnt from and measured on, except by accident.
+    generator = np.random.default_rng([seed, 1])
+    held_out = task.documents(HELD_OUT, generator)
+    right = np.equal(predicted(model, [one.text for one in held_out]), [one.label for one in held_out])
+    measured = task.documents(documents, generator, labels=2)
+    with_them = predicted(model, [one.text for one in measured])
+    without = predicted(model, [_without_planted(one) for one in measured])
+    decisive = float(np.not_equal(with_them, without).mean())
+    return Planted(model, tuple(measured), task, seed, steps, float(right.mean()), decisive)
+
+
+def planted_shortcuts(
+    methods: Sequence[str] | None = None,
+    seed: int = 0,
+    *,
+    documents: int = 60,
+    shortest: int = 12,
+    longest: int = 24,
+    planted: int = 1,
+    steps: int = 200,
+    setting: Planted | None = None,
+    progress: Progress | None = None,
+) -> PlantedResult:
+    """Measure how many of the words that are known to decide each method ranks first (all methods by default).
+
+    documents: how many are explained. shortest, longest: their number of words. planted: deciding words in each.
+    steps: of training. setting: what `plant` returned, to measure on it again without training.
+    """
+    names = METHODS.names() if methods is None else [METHODS.get(name).name for name in dict.fromkeys(methods)]
+    if setting is None:
+        setting = plant(
+            seed,
+            documents=documents,
+            shortest=shortest,
+            longest=longest,
+            planted=planted,
+            steps=steps,
+            progress=progress,
+        )
+    found = []
+    for number, document in enumerate(setting.documents):
+        if progress is not None:
+            progress("looking for planted words", number, len(setting.documents))
+        found += [_found(setting.model, number, document, name, setting.seed) for name in names]
+    return PlantedResult(tuple(found), tuple(names), setting)
+
+
+def _found(model: Model, number: int, document: PlantedDocument, method: str, seed: int) -> Found:
+    words = document.text.split()
+    chance = len(document.planted) / len(words)
+    # Each document its own random numbers, else `random` would name the same places in all of them.
+    own = seeded(METHODS.get(method), {}, seed_for(seed, str(number), method))
+    try:
+        explanation = model.explain(document.text, method=method, **own)
+    except Exception as error:  # whatever goes wrong in a method, the others go on
+        return Found(number, method, None, chance, sentence(error))
+    scores = [word.score for word in explanation.words()]
+    spans = [(place, place + 1) for place in document.planted]
+    return Found(number, method, precision_at_k(scores, spans, k=len(spans)), chance)
+
+
+def _without_planted(document: PlantedDocument) -> str:
+    return " ".join(word for place, word in enumerate(document.text.split()) if place not in document.planted)

@@ -1,0 +1,103 @@
+"""A tiny BERT that learns the planted task in seconds on one core: 2 layers, 4 heads, 32 wide.
+
+Everything is seeded, nothing is downloaded, and the random state of the process is left as it was. The tokenizer
+knows whole words only, so that a word is a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from sightline.evaluation.explaining import Progress
+from sightline.evaluation.planted_task import LABELS, PlantedDocument, vocabulary
+from sightline.model import Model, load
+
+SPECIALS = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+BATCH = 32
+LEARNING_RATE = 2e-3
+INITIAL_SPREAD = 0.1
+"""Standard deviation of the first weights: the usual 0.02 is for wide models, a narrow one would start too slowly."""
+
+
+def word_tokenizer() -> Any:
+    """Return a tokenizer with one token for each word of the task."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    ids = {word: number for number, word in enumerate([*SPECIALS.values(), *vocabulary()])}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=SPECIALS["unk_token"]))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(mark, ids[mark]) for mark in ("[CLS]", "[SEP]")],
+    )
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=names, **SPECIALS)
+
+
+def train(
+    documents: Sequence[PlantedDocument],
+    labels: Sequence[int],
+    *,
+    steps: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> Model:
+    """Return a model trained on the documents with these labels: AdamW, linear warm-up and decay, no dropout."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    tokenizer = word_tokenizer()
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=128,
+        initializer_range=INITIAL_SPREAD,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        id2label=dict(enumerate(LABELS)),
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = BertForSequenceClassification(config)
+    module.train()
+    encoded = tokenizer([one.text for one in documents], padding=True, return_tensors="pt")
+    wanted = torch.tensor(list(labels))
+    optimiser = torch.optim.AdamW(module.parameters(), lr=LEARNING_RATE, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda step: min(1.0, (step + 1) / 20, (steps - step) / (steps / 2))
+    )
+    generator = np.random.default_rng(seed)
+    for step in range(steps):
+        if progress is not None:
+            progress("training a tiny model", step, steps)
+        batch = torch.from_numpy(generator.integers(len(documents), size=BATCH))
+        outputs = module(**{name: values[batch] for name, values in encoded.items()})
+        loss = nn.functional.cross_entropy(outputs.logits, wanted[batch])
+        optimiser.zero_grad()
+        torch.autograd.backward(loss)
+        optimiser.step()
+        schedule.step()
+    module.config.name_or_path = "planted-shortcuts"
+    return load(module.eval(), tokenizer=tokenizer)
+
+
+def predicted(model: Model, texts: Sequence[str]) -> list[int]:
+    """Return the class the model predicts for each text."""
+    logits = model.network.run_many([model.encode(text) for text in texts])
+    return [int(one.argmax()) for one in logits]

@@ -1,0 +1,249 @@
+"""Evaluation: what was measured, document by document, and what it says about the methods.
+
+The measurements are one long table, a row for each document, method and metric (`Record`, `to_frame`). Everything else
+is a reading of that table: means with intervals (`summary`), methods compared on the same documents (`paired`), curves
+(`curves`), what went wrong (`failures`). A number that could not be computed is absent and says why; it never counts
+as zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import OptionError
+from sightline.evaluation.statistics import holm, mean_interval, sign_flip_p
+from sightline.metrics import METRICS
+from sightline.registry import suggestion
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Status = Literal["ok", "missing", "failed"]
+FloatArray = npt.NDArray[np.float64]
+
+MODEL = "(model)"
+"""The name in the column `method` of metrics that describe the model alone (anisotropy)."""
+
+COLUMNS = ("document", "method", "metric", "value", "floor", "ceiling", "calls", "seconds", "status", "error")
+SUMMARY_COLUMNS = (
+    *("method", "metric", "mean", "low", "high", "floor", "ceiling"),
+    *("documents", "missing", "failed", "seconds", "calls", "higher_is_better"),
+)
+PAIRED_COLUMNS = ("method", "other", "difference", "low", "high", "p", "p_holm", "documents", "better")
+CURVE_COLUMNS = ("ratio", "mean", "low", "high", "floor", "ceiling", "documents")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One measurement: one document, one method, one metric."""
+
+    document: str
+    """The id of the example."""
+    method: str
+    metric: str
+    value: float | None
+    """None where `status` is not "ok"."""
+    floor: float | None = None
+    """The same metric for random orders, mean of several; None for metrics that need no such comparison."""
+    ceiling: float | None = None
+    """The same metric for the order of the exact one-at-a-time effects; a reference, which a method may pass."""
+    calls: int = 0
+    """Perturbed documents this measurement asked of the model, before those asked twice are counted once."""
+    seconds: float = 0.0
+    """Time to make the explanation (not to measure it); alike for all metrics of a document and method."""
+    status: Status = "ok"
+    """"ok"; "missing": the metric is not defined for this document; "failed": the method gave no explanation."""
+    error: str = ""
+    """The reason, as a sentence, where `status` is not "ok"."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A faithfulness curve of one document: K values at K shares of the words or tokens."""
+
+    ratios: FloatArray
+    """(K,) in [0, 1], ascending."""
+    values: FloatArray
+    """(K,) what the metric averages, at every ratio."""
+    floor: FloatArray | None = None
+    """(K,) mean curve of the random orders."""
+    ceiling: FloatArray | None = None
+    """(K,) curve of the order of one-at-a-time effects."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """The measurements of an evaluation and how they came about."""
+
+    records: tuple[Record, ...]
+    documents: tuple[str, ...]
+    """Ids of the documents that were measured, in order."""
+    methods: tuple[str, ...]
+    metrics: tuple[str, ...]
+    """Those that were measured, in the order asked for."""
+    curves_by: Mapping[tuple[str, str, str], Curve] = field(default_factory=dict)
+    """Curves by (document, method, metric)."""
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    """Methods and metrics asked for as "all" but left out, each with the reason."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the evaluation, the seed among them."""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """What produced it: model, fingerprint of its weights, versions."""
+    calls_requested: int = 0
+    """Perturbed documents that all measurements asked for."""
+    calls_made: int = 0
+    """Perturbed documents the model read: each different one once."""
+    seconds: float = 0.0
+    """How long the evaluation took."""
+    complete: bool = True
+    """False when it was interrupted: the documents that were finished are here."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of the random orders, the intervals and the permutation tests."""
+        return int(self.settings.get("seed", 0))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the long table, one row a record; values that are absent are NaN and their row says why."""
+        import pandas as pd
+
+        frame = pd.DataFrame([[getattr(one, name) for name in COLUMNS] for one in self.records], columns=list(COLUMNS))
+        return frame.astype({"value": "float64", "floor": "float64", "ceiling": "float64"})
+
+    def summary(self) -> pd.DataFrame:
+        """Return one row for each method and metric.
+
+        mean, low, high: mean over documents with its bootstrap 95 % interval (low = high = mean for one document).
+        floor, ceiling: their means over the same documents. documents: how many the mean is over; missing, failed: how
+        many have no value. seconds, calls: per document. higher_is_better: None where neither direction is.
+        """
+        import pandas as pd
+
+        rows = []
+        for method, metric in self._measured():
+            records = self._of(method, metric)
+            values = [one for one in records if one.value is not None]
+            mean, low, high = mean_interval([one.value for one in values if one.value is not None], seed=self.seed)
+            ran = [one for one in records if one.status != "failed"]
+            rows.append(
+                (
+                    *(method, metric, mean, low, high),
+                    _mean([one.floor for one in values]),
+                    _mean([one.ceiling for one in values]),
+                    len(values),
+                    sum(one.status == "missing" for one in records),
+                    sum(one.status == "failed" for one in records),
+                    _mean([one.seconds for one in ran]),
+                    _mean([float(one.calls) for one in ran]),
+                    METRICS.get(metric).higher_is_better,
+                )
+            )
+        return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
+
+    def paired(self, metric: str, *, permutations: int = 10_000) -> pd.DataFrame:
+        """Compare all pairs of methods by one metric on the documents that both have a value for.
+
+        difference: mean of method − other, with its bootstrap 95 % interval. p: two-sided sign-flip permutation test
+        (under the hypothesis of no difference, the sign of each document's difference is a coin toss; Fisher 1935),
+        exact where 2^documents ≤ `permutations`. p_holm: corrected for the number of pairs (Holm 1979). better: the
+        method the difference speaks for, "" where neither direction is better or there is no difference.
+        """
+        import pandas as pd
+
+        self._check(metric, self.metrics, "metric")
+        higher = METRICS.get(metric).higher_is_better
+        rows: list[list[Any]] = []
+        for method, other in combinations([one for one in self.methods if one != MODEL], 2):
+            first, second = self.values(method, metric), self.values(other, metric)
+            shared = [one for one in self.documents if one in first and one in second]
+            differences = np.array([first[one] - second[one] for one in shared])
+            mean, low, high = mean_interval(differences, seed=self.seed)
+            p = sign_flip_p(differences, permutations=permutations, seed=self.seed)
+            undecided = higher is None or not len(shared) or mean == 0.0
+            better = "" if undecided else (method if (mean > 0.0) == higher else other)
+            rows.append([method, other, mean, low, high, p, np.nan, len(shared), better])
+        for row, corrected in zip(rows, holm([row[5] for row in rows]), strict=True):
+            row[6] = corrected
+        return pd.DataFrame(rows, columns=list(PAIRED_COLUMNS))
+
+    def curves(self, method: str, metric: str) -> pd.DataFrame:
+        """Return the mean curve of a method over documents, one row a ratio, beside those of floor and ceiling.
+
+        Empty for metrics without curves. low, high: bootstrap 95 % interval at each ratio.
+        """
+        import pandas as pd
+
+        self._check(metric, self.metrics, "metric")
+        self._check(method, self.methods, "method")
+        found = [self.curves_by[key] for one in self.documents if (key := (one, method, metric)) in self.curves_by]
+        rows = []
+        for index in range(len(found[0].ratios) if found else 0):
+            mean, low, high = mean_interval([curve.values[index] for curve in found], seed=self.seed)
+            floor = _mean([None if curve.floor is None else float(curve.floor[index]) for curve in found])
+            ceiling = _mean([None if curve.ceiling is None else float(curve.ceiling[index]) for curve in found])
+            rows.append((float(found[0].ratios[index]), mean, low, high, floor, ceiling, len(found)))
+        return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
+
+    def values(self, method: str, metric: str) -> dict[str, float]:
+        """Return the values of one method by one metric, by document; documents without a value are left out."""
+        return {one.document: one.value for one in self._of(method, metric) if one.value is not None}
+
+    def failures(self) -> pd.DataFrame:
+        """Return document, method, metric, status and reason of everything that has no value."""
+        frame = self.to_frame()
+        columns = ["document", "method", "metric", "status", "error"]
+        return frame.loc[frame["status"] != "ok", columns].reset_index(drop=True)
+
+    def save(self, folder: str | Path) -> None:
+        """Write records.parquet, curves.parquet and evaluation.json to a folder, each wholly or not at all."""
+        from sightline.evaluation.storage import write
+
+        write(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Evaluation:
+        """Read what `save` wrote."""
+        from sightline.evaluation.storage import read
+
+        return read(Path(folder))
+
+    def __repr__(self) -> str:
+        failed = sum(one.status == "failed" for one in self.records)
+        lines = [
+            f"Evaluation of {len(self.methods)} methods by {len(self.metrics)} metrics on "
+            f"{len(self.documents)} documents" + ("" if self.complete else " (interrupted)"),
+            f"{self.calls_made:,} model calls made of {self.calls_requested:,} asked for, {self.seconds:.1f} s"
+            + (f", {failed} measurements failed" if failed else ""),
+        ]
+        if self.records:
+            table = self.summary().pivot(index="method", columns="metric", values="mean")
+            rows, columns = list(dict.fromkeys(m for m, _ in self._measured())), list(self.metrics)
+            lines.append(table.reindex(index=rows, columns=columns).round(4).to_string(na_rep="-"))
+        return "\n".join(lines)
+
+    def _of(self, method: str, metric: str) -> list[Record]:
+        return [one for one in self.records if one.method == method and one.metric == metric]
+
+    def _measured(self) -> list[tuple[str, str]]:
+        """Pairs of method and metric that have records, in the order asked for."""
+        present = {(one.method, one.metric) for one in self.records}
+        names = dict.fromkeys((*self.methods, MODEL))
+        return [(method, metric) for metric in self.metrics for method in names if (method, metric) in present]
+
+    def _check(self, name: str, known: Sequence[str], kind: str) -> None:
+        if name not in known:
+            hint = suggestion(name, list(known))
+            raise OptionError(f"The {kind} '{name}' was not measured.{hint} Measured: {', '.join(known)}.")
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    """Mean of the values that are there, NaN if none is."""
+    present = [one for one in values if one is not None]
+    return float(np.mean(present)) if present else float("nan")

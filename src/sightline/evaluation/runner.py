@@ -1,0 +1,124 @@
+"""evaluate: which methods explain this model best on these documents, and are they better than chance?
+
+One document after the other; nothing about one document depends on the others or on their order, and the seed of
+whatever is random is made of the seed given, the document's id and the method. An interrupted run keeps what is
+finished.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from sightline.errors import OptionError
+from sightline.evaluation.choice import chosen_methods, chosen_metrics
+from sightline.evaluation.document import Assignment, DocumentResult, evaluate_document
+from sightline.evaluation.explaining import Progress, TargetChoice, checked_options, examples_of, one_of, watcher
+from sightline.evaluation.result import Evaluation
+from sightline.methods import METHODS
+from sightline.metrics.faithfulness import Compat, Replacement, checked_ratios
+from sightline.metrics.measurement import RANDOM_ORDERINGS, Settings
+from sightline.metrics.perturbed import UnitLevel
+
+if TYPE_CHECKING:
+    from sightline.model import Model
+
+
+def evaluate(
+    model: Model,
+    dataset: str | Path | Iterable[Any],
+    methods: str | Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
+    *,
+    level: UnitLevel = "word",
+    target: TargetChoice = "predicted",
+    replacement: Replacement | None = None,
+    ratios: Sequence[float] | None = None,
+    mask_pads: bool = False,
+    random_orderings: int = RANDOM_ORDERINGS,
+    ceiling: bool = True,
+    budget: int | None = None,
+    compat: Compat | None = None,
+    reference: str | None = None,
+    seed: int = 0,
+    limit: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Explain every document by every method and measure every explanation by every metric.
+
+    dataset: whatever `as_examples` takes (texts, (text, label) pairs, rows with a field "text", a DataFrame), or the
+    path of a file that `read_examples` reads; `limit` keeps the first documents. methods: names, None for the ten of
+    `DEFAULT_METHODS`, "all" for every one there is, the slow ones too. metrics: names; None or "all" for those that
+    the data allow, the others are listed in `skipped` with the reason.
+
+    level: what is ranked and removed, words or tokens; a word's score is the sum of its tokens'. target: explain the
+    predicted class or the given label. replacement, ratios: of all faithfulness metrics, by default each metric's own
+    (see `sightline.metrics.faithfulness`). mask_pads: mask pads put in place of words out of attention.
+    random_orderings: how many make the floor. ceiling: measure the one-at-a-time order as well, one call a word.
+    budget: model calls allowed for a document; where the ceiling does not fit it is left out, where the rest does not
+    fit the document has no faithfulness. compat="attcat": AOPC, log-odds and confidence as the published program
+    computes them (it explains the label: set target, too). reference: the method that agreement metrics compare with.
+    Options of a method are given as a dictionary under its name, as in `explain`: rollout={"fusion": "max"}.
+    """
+    begin = time.perf_counter()
+    examples = examples_of(dataset, limit)
+    names = chosen_methods(methods)
+    settings = Settings(
+        level=one_of("level", level, get_args(UnitLevel)),
+        replacement=replacement,
+        ratios=None if ratios is None else checked_ratios(ratios),
+        mask_pads=mask_pads,
+        random_orderings=random_orderings,
+        ceiling=ceiling,
+        budget=budget,
+        compat=compat,
+    )
+    if random_orderings < 0:
+        raise OptionError(f"random_orderings={random_orderings} is not possible; give 0 for no floor, or more.")
+    if reference is not None:
+        reference = METHODS.get(reference).name
+    kept, skipped = chosen_metrics(metrics, model, examples, settings, reference)
+    assignment = Assignment(
+        methods=names,
+        metrics=kept,
+        options=checked_options(options, [*names, *([reference] if reference is not None else [])]),
+        target=one_of("target", target, get_args(TargetChoice)),
+        reference=reference,
+        settings=settings,
+        seed=seed,
+    )
+    measured: dict[str, DocumentResult] = {}
+    complete = True
+    try:
+        for number, example in enumerate(examples):
+            watch = watcher(progress, number, len(examples))
+            measured[example.id] = evaluate_document(model, example, assignment, watch)
+        if progress is not None:
+            progress("documents", len(examples), len(examples))
+    except KeyboardInterrupt:
+        complete = False
+    found = measured.values()
+    return Evaluation(
+        records=tuple(record for one in found for record in one.records),
+        documents=tuple(measured),
+        methods=tuple(names),
+        metrics=tuple(kept),
+        curves_by={key: curve for one in found for key, curve in one.curves.items()},
+        skipped=skipped,
+        settings={
+            **asdict(settings),
+            "target": target,
+            "reference": reference,
+            "seed": seed,
+            "options": {name: dict(own) for name, own in assignment.options.items()},
+        },
+        provenance=model.provenance(),
+        calls_requested=sum(one.calls_requested for one in found),
+        calls_made=sum(one.calls_made for one in found),
+        seconds=time.perf_counter() - begin,
+        complete=complete,
+    )

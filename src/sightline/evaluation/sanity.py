@@ -1,0 +1,326 @@
+"""Does an explanation depend on what the model has learnt?
+
+An explanation of a trained network should say something else than one of a network without its training (Adebayo et
+al. 2018). Two tests compare a model's explanations with those of another model for the same documents and the same
+target:
+
+- `weight_randomisation`: a copy whose weights are made random, at once ("full") or from the head downwards, one part
+  after the other ("cascading");
+- `label_permutation`: a model of the same kind trained on labels in random order, which has learnt nothing that
+  holds for new documents.
+
+Similarity is Spearman's ρ of the word scores, of their magnitudes and with their signs, mean over documents with its
+bootstrap interval. Chance is the same ρ after one of the two is shuffled among the words, the mean over documents of
+many draws. An explanation whose ranking survives is reported as such: it shows the text or the architecture, not the
+model's reasons. Cost: one explanation a document, method and stage.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import OptionError, SightlineError
+from sightline.evaluation.explaining import Progress, encoded, examples_of, seed_for, seeded, sentence
+from sightline.evaluation.randomised import cascade, fingerprint
+from sightline.evaluation.statistics import mean_interval
+from sightline.explanation import Explanation
+from sightline.methods import METHODS
+from sightline.metrics import SightlineWarning, spearman
+from sightline.metrics.agreement import spearman_rows
+from sightline.model import Model
+from sightline.models import Target
+from sightline.text import Example
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Mode = Literal["cascading", "full"]
+FloatArray = npt.NDArray[np.float64]
+
+UNCHANGED = 0.9
+"""A similarity of at least this much is called unchanged."""
+SHUFFLES = 500
+FEWEST_WORDS = 3
+"""ρ of two words is 1 or −1 whatever they are."""
+
+COLUMNS = ("document", "method", "stage", "similarity", "similarity_signed", "words", "error")
+SUMMARY_COLUMNS = (
+    *("method", "stage", "similarity", "low", "high", "chance_low", "chance_high"),
+    *("similarity_signed", "signed_low", "signed_high", "documents", "failed"),
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One document explained by one method in the original and in another model."""
+
+    document: str
+    method: str
+    stage: str
+    similarity: float | None
+    """Spearman's ρ of the magnitudes of the word scores; None where there was nothing to compare."""
+    similarity_signed: float | None
+    words: int
+    error: str = ""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SanityResult:
+    """How far explanations survive the loss of what the model has learnt."""
+
+    test: str
+    """"weight randomisation, cascading", "weight randomisation, full" or "label permutation"."""
+    comparisons: tuple[Comparison, ...]
+    methods: tuple[str, ...]
+    stages: tuple[str, ...]
+    """In order; in the last one nothing learnt is left."""
+    chance: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    """Central 95 % of the mean ρ of shuffled scores, by (method, stage)."""
+    seed: int = 0
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each document, method and stage."""
+        import pandas as pd
+
+        frame = pd.DataFrame(
+            [[getattr(one, name) for name in COLUMNS] for one in self.comparisons], columns=list(COLUMNS)
+        )
+        return frame.astype({"similarity": "float64", "similarity_signed": "float64"})
+
+    def summary(self) -> pd.DataFrame:
+        """Return one row for each method and stage: mean similarity with bootstrap 95 % interval, beside chance.
+
+        chance_low, chance_high: where the mean of magnitudes would lie in 95 of 100 cases if the two explanations had
+        nothing to do with each other.
+        """
+        import pandas as pd
+
+        rows = []
+        for method in self.methods:
+            for stage in self.stages:
+                here = [one for one in self.comparisons if (one.method, one.stage) == (method, stage)]
+                plain = [one.similarity for one in here if one.similarity is not None]
+                signed = [one.similarity_signed for one in here if one.similarity_signed is not None]
+                low, high = self.chance.get((method, stage), (float("nan"),) * 2)
+                rows.append(
+                    (
+                        *(method, stage, *mean_interval(plain, seed=self.seed), low, high),
+                        *(*mean_interval(signed, seed=self.seed), len(plain), len(here) - len(plain)),
+                    )
+                )
+        return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
+
+    def verdicts(self) -> dict[str, str]:
+        """Return by method "unchanged", "partly", "changed" or "unknown", from the last stage.
+
+        unchanged: a mean similarity of at least 0.9; partly: a mean above the range of chance; changed: within it or
+        below.
+        """
+        last = self.summary().set_index(["method", "stage"])
+        found = {}
+        for method in self.methods:
+            row = last.loc[(method, self.stages[-1])]
+            if not row["documents"]:
+                found[method] = "unknown"
+            elif row["similarity"] >= UNCHANGED:
+                found[method] = "unchanged"
+            else:
+                found[method] = "partly" if row["similarity"] > row["chance_high"] else "changed"
+        return found
+
+    def sentences(self) -> list[str]:
+        """Say for each method whether its explanations depend on what the model has learnt."""
+        last = self.summary().set_index(["method", "stage"])
+        what = "every weight is random" if self.test.startswith("weight") else "the labels were learnt in random order"
+        found = []
+        for method, verdict in self.verdicts().items():
+            row = last.loc[(method, self.stages[-1])]
+            figures = (
+                f"similarity {row['similarity']:.2f}, interval {row['low']:.2f} to {row['high']:.2f}, "
+                f"by chance {row['chance_low']:.2f} to {row['chance_high']:.2f}"
+            )
+            found.append(
+                {
+                    "unknown": f"{method}: no document could be compared.",
+                    "unchanged": f"{method} does not change when {what} ({figures}): it does not show what the model "
+                    "has learnt, and cannot explain its decisions.",
+                    "partly": f"{method} keeps part of its ranking when {what} ({figures}): that part comes from the "
+                    "text or the architecture, not from training.",
+                    "changed": f"{method} changes as it should when {what} ({figures}).",
+                }[verdict]
+            )
+        return found
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Sanity test: {self.test}, {len(self.methods)} methods", *self.sentences()])
+
+
+def weight_randomisation(
+    model: Model,
+    documents: Any,
+    methods: Sequence[str],
+    mode: Mode = "cascading",
+    seed: int = 0,
+    *,
+    progress: Progress | None = None,
+) -> SanityResult:
+    """Compare the explanations of a model with those of a copy whose weights are made random.
+
+    documents: whatever `evaluate` takes. The model itself is never touched: a
+    copy is, and the fingerprint of the weights is compared afterwards.
+    """
+    if mode not in get_args(Mode):
+        raise OptionError(f"mode='{mode}' is not known; use 'cascading' or 'full'.")
+    before = fingerprint(model.network)
+
+    def stages() -> Iterator[tuple[str, Model]]:
+        for part, changed in cascade(model, seed):
+            if mode == "cascading":
+                yield part, changed
+        if mode == "full":
+            yield "all weights", changed
+
+    result = _compared(f"weight randomisation, {mode}", model, stages(), documents, methods, seed, progress)
+    if fingerprint(model.network) != before:
+        raise RuntimeError("the weights of the model changed during the test of its copy")
+    return result
+
+
+def label_permutation(
+    model: Model,
+    documents: Any,
+    methods: Sequence[str],
+    *,
+    compare_with: Model,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> SanityResult:
+    """Compare the explanations of a model with those of `compare_with`, trained on labels in random order."""
+    if len(compare_with.labels) != len(model.labels):
+        raise OptionError(
+            f"The models have {len(model.labels)} and {len(compare_with.labels)} classes; "
+            "compare_with= must be trained for the same classes."
+        )
+    stages = iter([("permuted labels", compare_with)])
+    return _compared("label permutation", model, stages, documents, methods, seed, progress)
+
+
+def _compared(
+    test: str,
+    model: Model,
+    stages: Iterator[tuple[str, Model]],
+    documents: Any,
+    methods: Sequence[str],
+    seed: int,
+    progress: Progress | None,
+) -> SanityResult:
+    if isinstance(methods, str) or not methods:
+        raise OptionError("methods takes a list with at least one name, for example ['attcat', 'gradient'].")
+    names = tuple(dict.fromkeys(METHODS.get(name).name for name in methods))
+    examples = examples_of(documents)
+    originals = [
+        _explained(model, example, names, None, seed)
+        for example in _watched(examples, "explaining with the trained model", progress)
+    ]
+    comparisons: list[Comparison] = []
+    chance: dict[tuple[str, str], tuple[float, float]] = {}
+    seen: list[str] = []
+    for stage, other in stages:
+        seen.append(stage)
+        pairs: dict[str, list[tuple[FloatArray, FloatArray]]] = {name: [] for name in names}
+        watched = _watched(examples, f"explaining with random {stage}", progress)
+        for example, original in zip(watched, originals, strict=True):
+            changed = _explained(other, example, names, original.target, seed)
+            for name in names:
+                found, both = _comparison(example.id, name, stage, original.scores[name], changed.scores[name])
+                comparisons.append(found)
+                if both is not None:
+                    pairs[name].append(both)
+        for name in names:
+            if pairs[name]:
+                chance[name, stage] = _chance(pairs[name], seed)
+    return SanityResult(test, tuple(comparisons), names, tuple(seen), chance, seed)
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """Word scores of one document by method, or the sentence that says why there are none."""
+
+    scores: dict[str, FloatArray | str]
+    target: Target | None = None
+
+
+def _explained(model: Model, example: Example, names: Sequence[str], target: Target | None, seed: int) -> _Explained:
+    """Explain the predicted class, or `target`, by all methods in one shared pass.
+
+    If that fails they run one by one: a method that cannot do this document must not take others with it.
+    """
+    try:
+        encoding = encoded(model, example)
+        target = model.trace(encoding, target).target
+    except SightlineError as error:
+        return _Explained(dict.fromkeys(names, str(error)))
+    # The same random numbers for both models: only what the weights change may change.
+    own: dict[str, Any] = {name: seeded(METHODS.get(name), {}, seed_for(seed, example.id, name)) for name in names}
+    try:
+        together = model.explain(encoding, methods=names, target=target, **own)
+        return _Explained({name: _word_scores(found) for name, found in together.items()}, target)
+    except Exception:  # whatever it is, it is said below of the method it belongs to
+        pass
+    scores: dict[str, FloatArray | str] = {}
+    for name in names:
+        try:
+            scores[name] = _word_scores(model.explain(encoding, method=name, target=target, **own[name]))
+        except Exception as error:
+            scores[name] = sentence(error)
+    return _Explained(scores, target)
+
+
+def _word_scores(explanation: Explanation) -> FloatArray:
+    return np.array([word.score for word in explanation.words()], dtype=np.float64)
+
+
+def _comparison(
+    document: str, method: str, stage: str, first: FloatArray | str, second: FloatArray | str
+) -> tuple[Comparison, tuple[FloatArray, FloatArray] | None]:
+    for scores in (first, second):
+        if isinstance(scores, str):
+            return Comparison(document, method, stage, None, None, 0, scores), None
+    assert not isinstance(first, str)
+    assert not isinstance(second, str)
+    words = len(first)
+    if words < FEWEST_WORDS or words != len(second):
+        reason = (
+            f"The document has {words} words; a ranking needs at least {FEWEST_WORDS}."
+            if words == len(second)
+            else f"The models read {words} and {len(second)} words of the document: one of them reads a shorter part."
+        )
+        return Comparison(document, method, stage, None, None, words, reason), None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SightlineWarning)  # constant scores rank nothing: 0 by convention
+        plain, signed = spearman(np.abs(first), np.abs(second)), spearman(first, second)
+    return Comparison(document, method, stage, plain, signed, words), (np.abs(first), np.abs(second))
+
+
+def _chance(pairs: Sequence[tuple[FloatArray, FloatArray]], seed: int) -> tuple[float, float]:
+    """Return the central 95 % of the mean over documents of ρ(a, b shuffled)."""
+    generator = np.random.default_rng(seed)
+    total = np.zeros(SHUFFLES)
+    for first, second in pairs:
+        rows = generator.permuted(np.tile(second, (SHUFFLES, 1)), axis=1)
+        total += spearman_rows(first, rows)
+    low, high = np.quantile(total / len(pairs), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _watched(examples: Sequence[Example], stage: str, progress: Progress | None) -> Iterator[Example]:
+    for number, example in enumerate(examples):
+        if progress is not None:
+            progress(stage, number, len(examples))
+        yield example

@@ -1,0 +1,53 @@
+"""Causal models and methods that follow attention: what falls to a token only because many can see it.
+
+In a causal model token i attends to the tokens up to i, so early tokens lie on many more paths than late ones, and
+rollout or flow favours them whatever the attention is. The receptive field of a token is measured by the same method on
+attention that says nothing, every row spread evenly over what it may see:
+
+    U_ij = 1/(i + 1) for j ≤ i, else 0;      s'_j ∝ s_j(A) / s_j(U), scaled to sum 1
+
+s' is flat exactly when the attention is even. Abnar & Zuidema 2020 treat bidirectional models only; this correction is
+Sightline's own reading of "rescale by receptive field", and an option.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import torch
+
+from sightline.attention import Attention, DenseAttention
+from sightline.errors import OptionError
+from sightline.methods.normalise import sum_to_one
+from sightline.methods.registry import Array, Check
+from sightline.trace import Trace
+
+
+def causal_checks(trace: Trace, name: str, receptive_field: bool) -> dict[str, Check]:
+    """Return the check `causal`, warn where scores of a causal model stay as they are; refuse the option elsewhere."""
+    causal = trace.network.family.causal
+    if receptive_field and not causal:
+        raise OptionError(
+            f"The option 'receptive_field' of '{name}' is for causal models; in this one every token may be seen by "
+            "those behind it and before it."
+        )
+    if causal and not receptive_field:
+        warnings.warn(
+            f"In a causal model {name} favours early tokens, which more tokens can see; "
+            "receptive_field=true divides by what even attention would give.",
+            stacklevel=3,
+        )
+    return {"causal": True} if causal else {}
+
+
+def even_attention(trace: Trace) -> Attention:
+    """U as an operator of one head: every row spread evenly over the tokens up to its own."""
+    seen = torch.ones(trace.tokens, trace.tokens, dtype=torch.float64).tril()
+    return DenseAttention((seen / seen.sum(dim=1, keepdim=True))[None])
+
+
+def rescaled(scores: Array, even: Array, name: str) -> Array:
+    """s / s(U) scaled to sum 1, for scores (n,) or rows of them (L, n); 0 where even attention brings nothing."""
+    ratios = np.divide(scores, even, out=np.zeros_like(scores, dtype=float), where=even > 0)
+    return np.apply_along_axis(lambda row: sum_to_one(row, name), -1, ratios)

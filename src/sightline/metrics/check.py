@@ -1,0 +1,124 @@
+"""Is this very explanation better than chance? Its order of the words against random orders, on the model itself.
+
+The measure is the AOPC of `faithfulness`: the words it ranks highest are deleted share by share, and the mean fall of
+the probability is compared with that of random orders of the same words. It costs one run of the model for every order
+and share (0 and 100 % are left out: all orders have them in common); long documents get fewer shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sightline.errors import InputError, OptionError, UnsupportedError
+from sightline.metrics.faithfulness import aopc
+from sightline.metrics.perturbed import Probes, random_order, removed_positions, unit_counts, unit_scores, units_of
+from sightline.metrics.token_sets import descending_order
+from sightline.models import Network
+
+if TYPE_CHECKING:
+    from sightline.explanation import Explanation
+
+ORDERINGS = 20
+TOKENS = 100_000
+"""Tokens the model may read for one check unless a budget is given: a few seconds for a small model."""
+GRIDS: tuple[tuple[float, ...], ...] = (
+    (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+    (0.1, 0.2, 0.3, 0.5, 0.7),
+    (0.1, 0.2, 0.5),
+    (0.2,),
+)
+"""Shares to measure at, from fine to coarse: the finest that the budget allows."""
+
+
+Checks = dict[str, float | int | str]
+
+
+def faithfulness_check(
+    network: Network,
+    explanation: Explanation,
+    *,
+    orderings: int = ORDERINGS,
+    budget: int | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Checks:
+    """Return what goes into `explanation.checks`.
+
+    faithfulness: mean fall of the probability; random_mean: the same for the random orders; random_beaten of
+    random_orderings: how many of them fall short of it; faithfulness_percentile: the share of them in percent, ties
+    counted half; check_calls: documents the model read. Where there is nothing to compare (fewer than two words, a
+    model with one output) the single entry faithfulness_check says so in a sentence. `budget` bounds check_calls; by
+    default it falls with the document's length.
+    """
+    return faithfulness_checks(
+        network, [explanation], orderings=orderings, budget=budget, seed=seed, progress=progress
+    )[0]
+
+
+def faithfulness_checks(
+    network: Network,
+    explanations: Sequence[Explanation],
+    *,
+    orderings: int = ORDERINGS,
+    budget: int | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Checks]:
+    """Check several explanations; those of one document and class share the random orders. `budget` is for each."""
+    if orderings < 1:
+        raise OptionError(f"orderings={orderings} is not possible; compare with at least one random ordering.")
+    shared: dict[tuple[object, ...], Probes] = {}
+    found: list[Checks] = []
+    for explanation in explanations:
+        encoding, target = explanation.encoding, explanation.target
+        key = (id(encoding), target.index, target.position, target.span)
+        try:
+            probes = shared.get(key) or shared.setdefault(key, Probes(network, encoding, target))
+            units = units_of(encoding, target, "word")
+        except (InputError, UnsupportedError) as error:
+            found.append({"faithfulness_check": str(error)})
+            continue
+        if len(units) < 2:
+            found.append({"faithfulness_check": "The document has fewer than two words to put in order."})
+            continue
+        counts = unit_counts(_shares(len(encoding), orderings, budget), len(units))
+        generator = np.random.default_rng(seed)
+        orders = [descending_order(unit_scores(explanation.scores, units))]
+        orders += [random_order(units, len(encoding), generator) for _ in range(orderings)]
+        found.append(_compared(probes, [removed_positions(one, units, counts, "remove") for one in orders], progress))
+    return found
+
+
+def _compared(
+    probes: Probes, removals: Sequence[Sequence[Sequence[int]]], progress: Callable[[int, int], None] | None
+) -> Checks:
+    """Compare the first order with the others, each given as what it removes at every share."""
+    whole = probes.ask([], "delete")
+    asked = [[probes.ask(removed, "delete") for removed in order] for order in removals]
+    probes.run(progress)
+    original = probes.probability(whole)
+    own, *random = (aopc(probes.curve(keys), original) for keys in asked)
+    beaten, tied = sum(one < own for one in random), sum(one == own for one in random)
+    return {
+        "faithfulness": own,
+        "random_mean": float(np.mean(random)),
+        "random_beaten": beaten,
+        "random_orderings": len(random),
+        "faithfulness_percentile": 100.0 * (beaten + tied / 2) / len(random),
+        "check_calls": len({whole, *(key for keys in asked for key in keys)}),
+    }
+
+
+def _shares(tokens: int, orderings: int, budget: int | None) -> tuple[float, ...]:
+    """Return the finest shares the budget allows, counting one run for every order and share and one for the whole."""
+    allowed = max(TOKENS // tokens, orderings + 2) if budget is None else budget
+    for shares in GRIDS:
+        if len(shares) * (orderings + 1) + 1 <= allowed:
+            return shares
+    raise OptionError(
+        f"Comparing with {orderings} random orderings needs {orderings + 2} calls of the model at least, "
+        f"the budget is {allowed}. Raise check_budget."
+    )

@@ -1,0 +1,273 @@
+"""Faithfulness of explanations of one document, measured on the model, each beside its floor and its ceiling.
+
+All explanations and all metrics of a document share their changed documents (`perturbed.Probes`): first everything that
+is known beforehand runs together, then what the ceiling needs.
+
+- *floor*: the same metric for random scores of the tokens, mean of several seeded draws;
+- *ceiling*: the same metric for the order of the exact one-at-a-time effects, p(x) − p(x without the unit), units
+  removed as the metric removes them. It is what an explanation of single words can know about the model. Effects of
+  several words together are not in it, so that a method may pass it: it is a reference, not a bound.
+
+compat="attcat" is the published AttCAT program's variant, for comparison with its tables: tokens, not words; shares
+1/9 … 9/9 of *all* tokens, specials counted but not removed; |p − p_k| in AOPC; the token ranked last, special or not,
+is never removed; documents of fewer than ten tokens are left out. (The program also explains the given label, not the
+prediction: whoever calls chooses the target.)
+
+Cost: at most K changed documents for each explanation, metric and random order, and U + K for a ceiling, with U units
+and K shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.errors import InputError, SizeError
+from sightline.metrics.faithfulness import CURVES, Compat, Plan, Replacement, plan_of
+from sightline.metrics.inputs import FloatArray, IntArray, score_vector
+from sightline.metrics.perturbed import (
+    Key,
+    Probes,
+    UnitLevel,
+    random_order,
+    removed_positions,
+    unit_counts,
+    unit_scores,
+    units_of,
+)
+from sightline.metrics.registry import METRICS
+from sightline.metrics.token_sets import descending_order
+from sightline.models import Network, Target
+from sightline.text import Encoding
+
+if TYPE_CHECKING:
+    from sightline.explanation import Explanation
+    from sightline.model import Model
+
+RANDOM_ORDERINGS = 5
+ATTCAT_SHORTEST = 10
+"""Documents with fewer tokens are left out by the published AttCAT program."""
+
+
+@dataclass(frozen=True, eq=False)
+class Faithfulness:
+    """One explanation by one metric."""
+
+    metric: str
+    value: float
+    ratios: FloatArray
+    """(K,) shares of the units."""
+    curve: FloatArray
+    """(K,) what the metric measures at each share."""
+    floor: float | None = None
+    ceiling: float | None = None
+    floor_curve: FloatArray | None = None
+    ceiling_curve: FloatArray | None = None
+    calls: int = 0
+    """Changed documents that the explanation's own curve asked for."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How faithfulness is measured; None where every metric keeps its own (`faithfulness.PLANS`)."""
+
+    level: UnitLevel = "word"
+    replacement: Replacement | None = None
+    ratios: tuple[float, ...] | None = None
+    mask_pads: bool = False
+    """Whether pads put in place of words are masked out of attention."""
+    random_orderings: int = RANDOM_ORDERINGS
+    """Random orders of the floor; 0 for no floor."""
+    ceiling: bool = True
+    budget: int | None = None
+    """Changed documents the model may read for one document: the ceiling is left out where it does not fit."""
+    compat: Compat | None = None
+
+    def plan(self, metric: str) -> Plan:
+        """Return how a metric changes documents under these settings."""
+        return plan_of(metric, replacement=self.replacement, ratios=self.ratios, compat=self.compat)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Everything measured on one document."""
+
+    by: Mapping[tuple[str, str], Faithfulness]
+    """By name of the explanation and metric."""
+    calls_requested: int
+    calls_made: int
+
+
+def measure_faithfulness(
+    model: Model | Network,
+    explanation: Explanation,
+    metric: str = "aopc",
+    *,
+    level: UnitLevel = "word",
+    replacement: Replacement | None = None,
+    ratios: Sequence[float] | None = None,
+    mask_pads: bool = False,
+    random_orderings: int = RANDOM_ORDERINGS,
+    ceiling: bool = True,
+    budget: int | None = None,
+    compat: Compat | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Faithfulness:
+    """Measure one explanation by one faithfulness metric: value, curve, floor and ceiling.
+
+    The probability is that of the explained class. Units are ordered by score, most supporting first, ties in document
+    order. See `Settings` for the options.
+    """
+    network = model if isinstance(model, Network) else model.network
+    settings = Settings(
+        level,
+        replacement,
+        None if ratios is None else tuple(ratios),
+        mask_pads,
+        random_orderings,
+        ceiling,
+        budget,
+        compat,
+    )
+    measured = measure_scores(
+        network,
+        explanation.encoding,
+        explanation.target,
+        {explanation.method: explanation.scores},
+        [metric],
+        settings,
+        seed=seed,
+        progress=progress,
+    )
+    return measured.by[explanation.method, metric]
+
+
+def measure_scores(
+    network: Network,
+    encoding: Encoding,
+    target: Target,
+    scores: Mapping[str, npt.ArrayLike],
+    metrics: Sequence[str],
+    settings: Settings | None = None,
+    *,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Measured:
+    """Measure several explanations of one document, scores (n,) by name, by several metrics, sharing all runs."""
+    chosen = settings or Settings()
+    return _Measurement(network, encoding, target, metrics, chosen).run(scores, seed, progress)
+
+
+Asked = dict[str, list[Key]]
+"""The curves of one order, as asked for: by metric."""
+
+
+class _Measurement:
+    """One document under way: what was asked for, then what came back."""
+
+    def __init__(
+        self, network: Network, encoding: Encoding, target: Target, metrics: Sequence[str], settings: Settings
+    ) -> None:
+        self.settings = settings
+        self.plans = {metric: settings.plan(metric) for metric in metrics}
+        self.probes = Probes(network, encoding, target, mask_pads=settings.mask_pads)
+        if settings.compat is not None and len(encoding) < ATTCAT_SHORTEST:
+            raise InputError(
+                f"The document has {len(encoding)} tokens; compat='attcat' leaves out those with fewer than "
+                f"{ATTCAT_SHORTEST}."
+            )
+        level: UnitLevel = "token" if settings.compat is not None else settings.level
+        self.units = units_of(encoding, target, level)
+
+    def run(
+        self, scores: Mapping[str, npt.ArrayLike], seed: int, progress: Callable[[int, int], None] | None
+    ) -> Measured:
+        whole = self.probes.ask([], "delete")
+        own = {name: self._ask(self._order(vector)) for name, vector in scores.items()}
+        generator = np.random.default_rng(seed)
+        tokens = len(self.probes.encoding)
+        orders = [random_order(self.units, tokens, generator) for _ in range(self.settings.random_orderings)]
+        draws = [self._ask(order) for order in orders]
+        self._check_budget()
+        effects = self._ask_effects() if self._affords_ceiling() else {}
+        self.probes.run(progress)
+        original = self.probes.probability(whole)
+        ceiling = self._ask_ceiling(original, effects)
+        self.probes.run(progress)
+
+        by = {}
+        for name, asked in own.items():
+            for metric, keys in asked.items():
+                ratios = np.array(self.plans[metric].ratios)
+                floors = [self.probes.curve(one[metric]) for one in draws]
+                top = self.probes.curve(ceiling[metric]) if metric in ceiling else None
+                by[name, metric] = Faithfulness(
+                    metric=metric,
+                    value=self._value(metric, self.probes.curve(keys), original),
+                    ratios=ratios,
+                    curve=CURVES[metric](self.probes.curve(keys), original),
+                    floor=_mean([self._value(metric, one, original) for one in floors]),
+                    ceiling=None if top is None else self._value(metric, top, original),
+                    floor_curve=np.mean([CURVES[metric](one, original) for one in floors], axis=0) if floors else None,
+                    ceiling_curve=None if top is None else CURVES[metric](top, original),
+                    calls=len(keys),
+                )
+        return Measured(by, self.probes.calls_requested, self.probes.calls_made)
+
+    def _order(self, scores: npt.ArrayLike) -> IntArray:
+        if self.settings.compat is None:
+            return descending_order(unit_scores(scores, self.units))
+        unit_at = {unit[0]: index for index, unit in enumerate(self.units)}
+        ranked = descending_order(score_vector(scores))[:-1]
+        return np.array([unit_at[position] for position in ranked if position in unit_at], dtype=np.int64)
+
+    def _ask(self, order: IntArray, only: Replacement | None = None) -> Asked:
+        asked = {}
+        for metric, plan in self.plans.items():
+            if only is None or plan.replacement == only:
+                removed = removed_positions(order, self.units, self._counts(plan, len(order)), plan.direction)
+                asked[metric] = [self.probes.ask(positions, plan.replacement) for positions in removed]
+        return asked
+
+    def _counts(self, plan: Plan, ordered: int) -> IntArray:
+        if self.settings.compat is None:
+            return unit_counts(plan.ratios, ordered)
+        return np.minimum(unit_counts(plan.ratios, len(self.probes.encoding)), ordered)
+
+    def _ask_effects(self) -> dict[Replacement, list[Key]]:
+        replacements = dict.fromkeys(plan.replacement for plan in self.plans.values())
+        return {how: [self.probes.ask(unit, how) for unit in self.units] for how in replacements}
+
+    def _ask_ceiling(self, original: float, effects: Mapping[Replacement, Sequence[Key]]) -> Asked:
+        asked: Asked = {}
+        for how, keys in effects.items():
+            asked |= self._ask(descending_order(original - self.probes.curve(keys)), only=how)
+        return asked
+
+    def _check_budget(self) -> None:
+        needed, budget = self.probes.calls_made, self.settings.budget
+        if budget is not None and needed > budget:
+            raise SizeError(
+                f"Faithfulness of this document needs {needed:,} calls of the model, the budget is {budget:,}. "
+                "Take fewer ratios, metrics, methods or random orderings, or raise the budget."
+            )
+
+    def _affords_ceiling(self) -> bool:
+        if not self.settings.ceiling or self.settings.budget is None:
+            return self.settings.ceiling
+        replacements = {plan.replacement for plan in self.plans.values()}
+        further = len(self.units) * len(replacements) + sum(len(plan.ratios) for plan in self.plans.values())
+        return self.probes.calls_made + further <= self.settings.budget
+
+    def _value(self, metric: str, probabilities: FloatArray, original: float) -> float:
+        compat = {"compat": self.settings.compat} if metric == "aopc" else {}
+        return float(METRICS.get(metric)(probabilities, original, ratios=self.plans[metric].ratios, **compat))
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None

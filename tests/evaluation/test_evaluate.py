@@ -1,0 +1,254 @@
+"""evaluate: every method by every metric on every document, whatever goes wrong with some of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sightline.errors import InputError, OptionError
+from sightline.evaluation import DEFAULT_METHODS, evaluate
+from sightline.evaluation.result import MODEL
+from sightline.methods import METHODS
+from sightline.metrics import METRICS, auprc, confidence, kendall, measure_faithfulness, special_share, token_f1
+from sightline.model import load
+from tests.tiny_models import tiny_ids, tiny_model, tiny_module
+from tests.tiny_tokenizers import wordpiece
+
+FIRST, SECOND = "hello old miller! the river", "the mills; old world the mill"
+ROWS = [
+    {"text": FIRST, "label": 1, "rationale": [(6, 16)], "id": "first"},
+    {"text": SECOND, "label": 0, "id": "second"},
+]
+QUICK = {"random_orderings": 1}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load(tiny_module(), tokenizer=wordpiece())
+
+
+@pytest.fixture(scope="module")
+def evaluation(model):
+    return evaluate(model, ROWS, ["attcat", "rollout", "random"], "all", reference="gradient", **QUICK)
+
+
+def records(evaluation, **wanted):
+    return [one for one in evaluation.records if all(getattr(one, name) == value for name, value in wanted.items())]
+
+
+def value(evaluation, document, method, metric):
+    (found,) = records(evaluation, document=document, method=method, metric=metric)
+    return found.value
+
+
+def words(explanation):
+    return np.array([word.score for word in explanation.words()])
+
+
+def test_every_combination_has_a_row_and_what_cannot_be_measured_says_why(evaluation):
+    assert evaluation.documents == ("first", "second")
+    assert set(evaluation.skipped) == {"precision_at_k", "recall_at_k"}
+    assert "no field 'answer'" in evaluation.skipped["recall_at_k"]
+    assert set(evaluation.metrics) == set(METRICS.names()) - set(evaluation.skipped)
+    by_method = [name for name in evaluation.metrics if name != "anisotropy"]
+    assert len(evaluation.records) == 2 * (3 * len(by_method) + 1)
+    for one in evaluation.records:
+        assert (one.value is None) == (one.status != "ok") == bool(one.error)
+        assert one.value is None or math.isfinite(one.value)
+    (missing,) = records(evaluation, document="second", method="attcat", metric="auprc")
+    assert (missing.status, missing.error) == ("missing", "The document has no rationale.")
+
+
+def test_values_are_those_of_single_explanations(model, evaluation):
+    explanation = model.explain(FIRST, "attcat")
+    measured = measure_faithfulness(model, explanation, "log_odds", random_orderings=0, ceiling=False)
+    assert value(evaluation, "first", "attcat", "log_odds") == pytest.approx(measured.value, abs=1e-12)
+    share = special_share(explanation.scores, explanation.encoding.special)
+    assert value(evaluation, "first", "attcat", "special_share") == pytest.approx(share, abs=1e-12)
+    rationale = [[1, 3]]  # "old" and "miller" are the second and third word
+    scores = words(explanation)
+    assert value(evaluation, "first", "attcat", "auprc") == pytest.approx(auprc(scores, rationale), abs=1e-12)
+    assert value(evaluation, "first", "attcat", "token_f1") == pytest.approx(token_f1(scores, rationale), abs=1e-12)
+    other = words(model.explain(FIRST, "gradient"))
+    assert value(evaluation, "first", "attcat", "kendall") == pytest.approx(kendall(scores, other), abs=1e-12)
+
+
+def test_confidence_compares_the_explanations_of_all_classes(model, evaluation):
+    rows = np.stack([words(model.explain(FIRST, "attcat", target=c)) for c in range(3)])
+    target = model.explain(FIRST, "attcat").target.index
+    assert value(evaluation, "first", "attcat", "confidence") == pytest.approx(confidence(rows, target), abs=1e-12)
+    assert value(evaluation, "first", "rollout", "confidence") == 1.0
+
+
+def test_metrics_of_the_model_alone_have_one_row_a_document(evaluation):
+    assert [one.method for one in records(evaluation, metric="anisotropy")] == [MODEL, MODEL]
+
+
+def test_faithfulness_has_floor_ceiling_curves_and_cost(evaluation):
+    for one in records(evaluation, metric="aopc"):
+        assert None not in (one.value, one.floor, one.ceiling)
+        assert one.calls == 11
+        assert one.seconds > 0
+    assert len(evaluation.curves("attcat", "aopc")) == 11
+    assert evaluation.calls_made < evaluation.calls_requested
+    assert evaluation.provenance["model"]
+
+
+def test_the_order_of_methods_documents_and_metrics_changes_no_number(model, evaluation):
+    again = evaluate(
+        model, ROWS[::-1], ["random", "rollout", "attcat"], evaluation.metrics[::-1], reference="gradient", **QUICK
+    )
+    for one in evaluation.records:
+        (other,) = records(again, document=one.document, method=one.method, metric=one.metric)
+        assert (other.value, other.floor, other.ceiling) == (one.value, one.floor, one.ceiling)
+
+
+def test_the_seed_decides_what_is_random_and_documents_have_seeds_of_their_own(model):
+    chosen = {"methods": ["random"], "metrics": ["entropy", "aopc"], **QUICK}
+    same = [evaluate(model, [FIRST, FIRST], seed=1, **chosen) for _ in range(2)]
+    other = evaluate(model, [FIRST, FIRST], seed=2, **chosen)
+    assert [one.value for one in same[0].records] == [one.value for one in same[1].records]
+    assert [one.value for one in same[0].records] != [one.value for one in other.records]
+    assert value(same[0], "0", "random", "entropy") != value(same[0], "1", "random", "entropy")
+
+
+def test_a_method_that_fails_on_a_document_is_marked_and_the_run_goes_on(model):
+    # Six words and seven words: the second document needs one call too many.
+    frugal = {"level": "word", "budget": 7}
+    found = evaluate(
+        model, [FIRST, SECOND], ["attcat", "occlusion"], ["entropy", "aopc"], occlusion=frugal, random_orderings=1
+    )
+    failed = [one for one in found.records if one.status == "failed"]
+    assert {(one.document, one.method) for one in failed} == {("1", "occlusion")}
+    assert "the budget is 7" in failed[0].error
+    summary = found.summary().set_index(["method", "metric"])
+    assert summary.loc[("occlusion", "aopc"), ["documents", "failed"]].tolist() == [1, 1]
+    assert summary.loc[("attcat", "aopc"), ["documents", "failed"]].tolist() == [2, 0]
+
+
+def test_a_text_that_cannot_be_read_is_marked_for_all_methods(model):
+    found = evaluate(model, ["", FIRST], ["attcat", "rollout"], ["entropy", "anisotropy"])
+    failed = [one for one in found.records if one.status == "failed"]
+    assert {(one.document, one.method) for one in failed} == {("0", "attcat"), ("0", "rollout"), ("0", MODEL)}
+    assert "empty" in failed[0].error
+
+
+def test_an_interrupted_run_keeps_the_documents_that_are_finished(model):
+    def interrupt(stage, done, total):
+        if stage.startswith("document 2"):
+            raise KeyboardInterrupt
+
+    found = evaluate(model, [FIRST, SECOND], ["attcat"], ["entropy"], progress=interrupt)
+    assert not found.complete
+    assert found.documents == ("0",)
+    assert len(found.records) == 1
+
+
+def test_progress_tells_documents_and_what_goes_on_in_them(model):
+    told = []
+    evaluate(model, [FIRST], ["attcat"], ["aopc"], progress=lambda *state: told.append(state), **QUICK)
+    assert told[0] == ("documents", 0, 1)
+    assert told[1] == ("document 1 of 1: attcat", 0, 1)
+    assert told[-1] == ("documents", 1, 1)
+    assert any("perturbed inputs" in stage for stage, _, _ in told)
+
+
+def test_one_word_only_specials_and_constant_scores_have_values_or_reasons(model):
+    found = evaluate(model, ["hello"], ["attcat"], "all", reference="rollout", **QUICK)
+    for one in found.records:
+        assert one.status == "ok" or one.error
+    only_specials = evaluate(tiny_model(), [tiny_model().encode(ids=[101, 102])], ["attcat"], ["aopc", "entropy"])
+    assert [one.status for one in only_specials.records] == ["missing", "missing"]
+    assert "all its tokens are special" in only_specials.records[0].error
+
+
+def test_the_label_is_explained_on_request_and_missing_where_there_is_none(model):
+    found = evaluate(model, [(FIRST, 2), SECOND], ["attcat"], ["special_share"], target="label")
+    explanation = model.explain(FIRST, "attcat", target=2)
+    share = special_share(explanation.scores, explanation.encoding.special)
+    assert found.records[0].value == pytest.approx(share, abs=1e-12)
+    assert (found.records[1].status, found.records[1].error) == (
+        "missing",
+        "The document has no label, and the label was to be explained.",
+    )
+
+
+def test_answers_are_looked_for_in_the_text(model):
+    rows = [{"text": FIRST, "answer": [(17, 26)]}]
+    found = evaluate(model, rows, ["attcat"], ["precision_at_k", "recall_at_k"])
+    assert found.records[1].value == 1.0  # fewer than 20 words: all of them are among the first 20
+    assert found.records[0].value == pytest.approx(2 / 6)
+
+
+def test_a_data_set_is_read_from_a_file_and_cut_to_a_limit(model, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text(f"text,label\n{FIRST},1\n{SECOND},0\n")
+    assert evaluate(model, path, ["attcat"], ["entropy"], limit=1).documents == ("0",)
+    assert len(evaluate(model, str(path), ["attcat"], ["entropy"]).documents) == 2
+    assert evaluate(model, [FIRST, FIRST, SECOND], ["attcat"], ["entropy"], limit=2).documents == ("0", "1")
+
+
+def test_ids_that_come_twice_are_told_apart(model):
+    rows = [{"text": FIRST, "id": "x"}, {"text": SECOND, "id": "x"}]
+    assert evaluate(model, rows, ["attcat"], ["entropy"]).documents == ("x", "x#2")
+
+
+def test_the_ten_methods_of_the_default_exist():
+    assert len(set(DEFAULT_METHODS)) == 10
+    assert set(DEFAULT_METHODS) <= set(METHODS.names())
+
+
+def test_the_published_variant_measures_what_the_program_measured():
+    model = tiny_model(num_labels=2)
+    rows = [(model.encode(ids=tiny_ids(n=n, seed=n)), 1) for n in (8, 14)]
+    found = evaluate(model, rows, ["attcat"], None, compat="attcat", target="label", **QUICK)
+    assert "sufficiency" in found.skipped
+    assert "log_odds" in found.metrics
+    (short,) = records(found, document="0", metric="aopc")
+    assert "fewer than 10" in short.error
+    assert value(found, "1", "attcat", "aopc") > 0
+    assert found.curves("attcat", "aopc")["ratio"].tolist() == pytest.approx([k / 9 for k in range(1, 10)])
+
+
+def test_a_model_with_one_output_has_no_confidence_and_no_faithfulness_but_says_so():
+    model = tiny_model(num_labels=1)
+    rows = [model.encode(ids=tiny_ids())]
+    found = evaluate(model, rows, ["attcat"], replacement="delete", **QUICK)
+    assert "one class only" in found.skipped["confidence"]
+    assert "single output" in records(found, metric="aopc")[0].error
+    assert records(found, metric="entropy")[0].status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"methods": ["atcat"]}, "Did you mean 'attcat'"),
+        ({"metrics": ["aopk"]}, "Did you mean 'aopc'"),
+        ({"methods": []}, "No method was given"),
+        ({"metrics": []}, "No metric was given"),
+        ({"metrics": ["kendall"]}, "give reference="),
+        ({"metrics": ["auprc"]}, "no field 'rationale'"),
+        ({"metrics": ["sufficiency"], "compat": "attcat"}, "no such metric"),
+        ({"reference": "nobody"}, "no method called 'nobody'"),
+        ({"level": "page"}, "level='page' is not known"),
+        ({"target": "best"}, "target='best' is not known"),
+        ({"replacement": "blank"}, "replacement='blank' is not known"),
+        ({"ratios": [2.0]}, "shares lie in"),
+        ({"random_orderings": -1}, "random_orderings=-1"),
+        ({"limit": 0}, "limit=0"),
+        ({"colour": "red"}, "'colour' is neither an option"),
+        ({"attcat": {"colour": "red"}, "methods": ["attcat"]}, "no option 'colour'"),
+    ],
+)
+def test_wrong_requests_are_refused_before_anything_runs(model, options, sentence):
+    before = model.network.forward_passes
+    with pytest.raises(OptionError, match=sentence):
+        evaluate(model, [FIRST], **options)
+    assert model.network.forward_passes == before
+
+
+def test_an_empty_data_set_is_refused(model):
+    with pytest.raises(InputError, match="The data set is empty"):
+        evaluate(model, [])

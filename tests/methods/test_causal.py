@@ -1,0 +1,144 @@
+"""Causal models: who may see whom, where a classifier reads, and what rollout and flow make of it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
+
+from sightline.errors import ModelError, OptionError, UnsupportedError
+from sightline.methods.attention_weights import rollout_rows
+from sightline.methods.receptive_field import even_attention
+from sightline.model import load
+from tests.tiny_models import tiny_ids, tiny_model, tiny_module
+
+PAD = 0
+
+
+@pytest.fixture
+def model():
+    return tiny_model("gpt2")
+
+
+def document(model, n=9):
+    return model.encode(ids=tiny_ids("gpt2", n))
+
+
+def silent(model, *arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.explain(*arguments, **options)
+
+
+def test_no_token_attends_to_a_later_one(model):
+    trace = model.trace(document(model))
+    for attention in trace.attentions:
+        assert not np.triu(attention.dense(), 1).any()
+
+
+def test_a_classifier_reads_the_last_token_that_is_no_pad(model):
+    ids = tiny_ids("gpt2", 9)
+    for given, place in ((ids, 8), ([*ids, PAD, PAD], 8), ([PAD], 0)):
+        trace = model.trace(model.encode(ids=given))
+        np.testing.assert_array_equal(np.flatnonzero(trace.readout), [place])
+        expected = tiny_module("gpt2")(torch.tensor([given])).logits[0].detach().numpy()
+        np.testing.assert_allclose(trace.logits, expected, atol=1e-12)
+
+
+def test_tokens_behind_the_one_that_is_read_change_nothing():
+    model = tiny_model("gpt2", auto=AutoModelForTokenClassification)
+    for name in ("cat", "gradient", "rollout", "alti", "lrp", "occlusion"):
+        scores = silent(model, document(model), name, target=1, position=4).scores
+        np.testing.assert_array_equal(scores[5:], 0)
+        assert scores[:5].any()
+
+
+def test_the_next_token_is_what_a_language_model_says_behind_the_last():
+    model = tiny_model("gpt2", auto=AutoModelForCausalLM)
+    assert model.task == "causal_lm"
+    encoding = document(model)
+    explanation = model.explain(encoding, "gradient")
+    logits = tiny_module("gpt2", auto=AutoModelForCausalLM)(torch.tensor([tiny_ids("gpt2", 9)])).logits[0]
+    assert explanation.prediction.index == int(logits[-1].argmax())
+    assert explanation.target.position == 8
+    assert model.explain(encoding, "gradient", position=3).prediction.index == int(logits[3].argmax())
+
+
+@pytest.mark.parametrize("name", ["rollout", "flow"])
+def test_methods_that_follow_attention_say_that_early_tokens_are_favoured(model, name):
+    with pytest.warns(UserWarning, match=f"In a causal model {name} favours early tokens"):
+        explanation = model.explain(document(model), name)
+    assert explanation.checks["causal"] is True
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.explain(document(model), name, receptive_field=True).checks["causal"] is True
+        assert "causal" not in tiny_model("bert").explain(document(tiny_model("bert")), name).checks
+
+
+def even_model():
+    """A model whose attention says nothing: queries and keys are zero."""
+    module = tiny_module("gpt2")
+    with torch.no_grad():
+        for layer in module.transformer.h:
+            layer.attn.c_attn.weight[:, :64] = 0
+            layer.attn.c_attn.bias[:64] = 0
+    return load(module)
+
+
+@pytest.mark.parametrize("options", [{}, {"head": 1}, {"residual": False}, {"layer": 1}])
+@pytest.mark.parametrize("name", ["rollout", "flow"])
+def test_by_receptive_field_even_attention_is_flat(name, options):
+    model = even_model()
+    flat = model.explain(document(model), name, receptive_field=True, **options)
+    np.testing.assert_allclose(flat.scores, 1 / 9, atol=1e-7)
+    plain = silent(model, document(model), name, **options).scores
+    assert plain[:-1].argmax() == 0
+
+
+def test_rescaled_rollout_is_the_quotient_written_out(model):
+    trace = model.trace(document(model))
+    n, L = trace.tokens, trace.layers
+    even = np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
+    np.testing.assert_allclose(even_attention(trace).dense()[0], even)
+
+    def rolled(layers):
+        product = np.eye(n)
+        for one in layers:
+            product = (one + np.eye(n)) / 2 @ product
+        return product[-1]
+
+    means = [attention.dense().mean(axis=0) for attention in trace.attentions]
+    expected = rolled(means) / rolled([even] * L)
+    found = model.explain(document(model), "rollout", receptive_field=True)
+    np.testing.assert_allclose(found.scores, expected / expected.sum(), atol=1e-12)
+    np.testing.assert_allclose(found.layers[-1], found.scores, atol=1e-12)
+    np.testing.assert_allclose(rolled(means), rollout_rows(trace.mean_attentions, trace.readout), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["rollout", "flow"])
+def test_where_all_tokens_see_each_other_there_is_nothing_to_rescale(name):
+    model = tiny_model("bert")
+    with pytest.raises(OptionError, match="is for causal models"):
+        model.explain(document(model), name, receptive_field=True)
+
+
+def test_masks_stored_by_older_releases_are_no_leftover_weights(tmp_path):
+    tiny_module("gpt2", dtype=torch.float32).save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    weights |= {"transformer.h.0.attn.bias": torch.ones(1, 1, 8, 8), "transformer.h.0.attn.masked_bias": torch.ones(1)}
+    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    assert load(tmp_path).network.untrained is False
+
+
+def test_an_encoder_run_as_a_decoder_is_refused():
+    with pytest.raises(UnsupportedError, match="set up as a decoder"):
+        tiny_model("bert", is_decoder=True)
+
+
+def test_a_classifier_without_a_pad_token_is_refused():
+    with pytest.raises(ModelError, match="its config names no pad token"):
+        tiny_model("gpt2", pad_token_id=None)

@@ -1,0 +1,65 @@
+"""Relevance of every token in every token, layer by layer."""
+
+import numpy as np
+import pytest
+
+from sightline.errors import OptionError, SizeError
+from sightline.methods.matrices import layer_contributions, relevance_matrices
+from tests.tiny_models import tiny_ids, tiny_model
+
+LAYERED = ["rollout", "norm_rollout", "globenc", "alti"]
+
+
+def traced(family, tokens=11):
+    model = tiny_model(family)
+    encoding = model.encode(ids=tiny_ids(family, tokens))
+    return model, encoding, model.trace(encoding)
+
+
+@pytest.mark.parametrize("family", ["bert", "longformer"])
+def test_rollout_s_matrices_are_its_formula_written_out(family):
+    _, _, trace = traced(family)
+    relevance = np.eye(11)
+    for layer, shown in zip(trace.attentions, relevance_matrices(trace), strict=True):
+        mixed = (np.asarray(layer).mean(axis=0) + np.eye(11)) / 2
+        relevance = (mixed / mixed.sum(axis=1, keepdims=True)) @ relevance
+        np.testing.assert_allclose(shown, relevance, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("family", ["bert", "longformer", "modernbert"])
+@pytest.mark.parametrize("method", LAYERED)
+def test_the_readout_s_row_of_every_matrix_is_the_layer_of_the_explanation(family, method):
+    model, encoding, trace = traced(family)
+    matrices = relevance_matrices(trace, method)
+    np.testing.assert_allclose(matrices.sum(axis=2), 1.0, rtol=1e-9)
+    rows = np.einsum("i,lij->lj", trace.readout, matrices)
+    np.testing.assert_allclose(rows, model.explain(encoding, method=method).layers, rtol=1e-9, atol=1e-13)
+
+
+def test_matrices_are_the_product_of_the_contributions():
+    _, _, trace = traced("bert")
+    steps = [np.asarray(one)[0] for one in layer_contributions(trace, "alti")]
+    np.testing.assert_allclose(relevance_matrices(trace, "alti")[2], steps[2] @ steps[1] @ steps[0], rtol=1e-12)
+
+
+def test_contributions_take_alti_s_options():
+    model, encoding, trace = traced("bert")
+    steps = layer_contributions(trace, "alti", p=2, second_norm=True)
+    row = trace.readout
+    for step in reversed(steps):
+        row = step.left(row)[0]
+    expected = model.explain(encoding, method="alti", p=2, second_norm=True).scores
+    np.testing.assert_allclose(row, expected, rtol=1e-9, atol=1e-13)
+
+
+def test_a_method_without_layers_is_refused_with_a_sentence():
+    _, _, trace = traced("bert")
+    with pytest.raises(OptionError, match="'attcat' has no contributions by layer"):
+        relevance_matrices(trace, "attcat")
+
+
+def test_long_documents_are_refused_before_anything_runs(monkeypatch):
+    _, _, trace = traced("bert")
+    monkeypatch.setattr("sightline.methods.matrices.DENSE_LIMIT", 1000)
+    with pytest.raises(SizeError, match="above the limit"):
+        relevance_matrices(trace)

@@ -1,0 +1,179 @@
+"""Faithfulness measured on models: equal to one changed document at a time, in plain python, floor and ceiling too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sightline as sl
+from sightline import builtin
+from sightline.errors import InputError, OptionError, SizeError
+from sightline.metrics import measure_faithfulness, measure_scores
+from sightline.metrics.faithfulness import NINTHS, PLANS, Plan
+from sightline.metrics.measurement import Settings
+from sightline.metrics.perturbed import units_of
+from sightline.model import load
+from tests.metrics import brute_force
+from tests.metrics.brute_force import OneAtATime
+from tests.tiny_models import tiny_ids, tiny_model, tiny_module
+from tests.tiny_tokenizers import wordpiece
+
+TEXT = "hello old miller! the river mills; the world"
+METRICS = tuple(PLANS)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load(tiny_module(), tokenizer=wordpiece())
+
+
+@pytest.mark.parametrize("level", ["word", "token"])
+@pytest.mark.parametrize("pair", [None, "old river"])
+def test_every_metric_with_floor_and_ceiling_equals_one_changed_document_at_a_time(model, level, pair):
+    encoding = model.encode(TEXT, pair)
+    target = model.trace(encoding).target
+    scores = np.random.default_rng(3).normal(size=len(encoding))
+    found = measure_scores(
+        model.network, encoding, target, {"mine": scores}, METRICS, Settings(level=level, random_orderings=2), seed=7
+    )
+    runner = OneAtATime(tiny_module(), target.index, model.network.token_ids)
+    units = units_of(encoding, target, level)
+    own = brute_force.descending([sum(scores[i] for i in unit) for unit in units])
+    generator = np.random.default_rng(7)
+    draws = [brute_force.random_order(units, generator.random(len(encoding))) for _ in range(2)]
+    whole = runner.without(encoding, [], "delete")
+    for metric, plan in PLANS.items():
+        one = found.by["mine", metric]
+
+        def measured(order, metric=metric, plan=plan):
+            p = brute_force.curve(runner, encoding, units, order, plan)
+            return brute_force.value(metric, p, whole, plan.ratios)
+
+        assert one.value == pytest.approx(measured(own), abs=1e-12)
+        assert one.floor == pytest.approx(sum(map(measured, draws)) / 2, abs=1e-12)
+        oracle = brute_force.oracle_order(runner, encoding, units, plan.replacement)
+        assert one.ceiling == pytest.approx(measured(oracle), abs=1e-12)
+        assert one.ratios.tolist() == list(plan.ratios)
+        assert one.calls == len(plan.ratios)
+    assert found.calls_made < found.calls_requested
+
+
+def test_masked_pads_other_replacements_and_ratios_equal_one_at_a_time(model):
+    encoding = model.encode(TEXT)
+    explanation = model.explain(encoding, "attcat", target=2)
+    plan = Plan("remove", "pad", (0.2, 0.5, 0.9))
+    found = measure_faithfulness(
+        model, explanation, "aopc", replacement="pad", ratios=plan.ratios, mask_pads=True, random_orderings=0
+    )
+    runner = OneAtATime(tiny_module(), 2, model.network.token_ids)
+    units = units_of(encoding, explanation.target, "word")
+    order = brute_force.descending([word.score for word in explanation.words()])
+    p = brute_force.curve(runner, encoding, units, order, plan, mask_pads=True)
+    whole = runner.without(encoding, [], "pad")
+    np.testing.assert_allclose(found.curve, [whole - one for one in p], atol=1e-12)
+    assert found.floor is None
+    assert found.ceiling is not None
+
+
+def test_the_published_variant_counts_all_tokens_and_never_removes_the_last_ranked():
+    model = tiny_model(num_labels=2)
+    encoding = model.encode(ids=tiny_ids(n=14, seed=4))
+    runner = OneAtATime(tiny_module(num_labels=2), 0, {"pad": 0})
+    target = model.trace(encoding, 0).target
+    generator = np.random.default_rng(0)
+    signed = generator.normal(size=14)
+    signed[[0, 13]] = 0.0
+    positive = np.abs(signed)
+    for scores in (signed, positive):
+        last = min(range(14), key=lambda i: (scores[i], -i))
+        order = [i for i in brute_force.descending(scores) if i not in (0, 13, last)]
+        for replacement in ("delete", "pad"):
+            settings = Settings(compat="attcat", replacement=replacement, random_orderings=0, ceiling=False)
+            found = measure_scores(model.network, encoding, target, {"": scores}, ["aopc", "log_odds"], settings)
+            whole = runner.without(encoding, [], "delete")
+            p = [runner.without(encoding, order[: round(ratio * 14)], replacement) for ratio in NINTHS]
+            assert found.by["", "aopc"].value == pytest.approx(sum(abs(whole - one) for one in p) / 9, abs=1e-12)
+            expected = brute_force.value("log_odds", p, whole, NINTHS)
+            assert found.by["", "log_odds"].value == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_published_variant_leaves_out_short_documents():
+    model = tiny_model()
+    with pytest.raises(InputError, match="fewer than 10"):
+        measure_faithfulness(model, model.explain(model.encode(ids=tiny_ids(n=9)), "attcat"), compat="attcat")
+
+
+def test_explanations_share_their_calls_and_do_not_change_each_other(model):
+    encoding = model.encode(TEXT)
+    target = model.trace(encoding).target
+    generator = np.random.default_rng(1)
+    scores = {name: generator.normal(size=len(encoding)) for name in "abc"}
+    settings = Settings(random_orderings=1)
+    together = measure_scores(model.network, encoding, target, scores, METRICS, settings)
+    backwards = measure_scores(model.network, encoding, target, dict(reversed(scores.items())), METRICS[::-1], settings)
+    made = 0
+    for name, vector in scores.items():
+        alone = measure_scores(model.network, encoding, target, {name: vector}, METRICS, settings)
+        made += alone.calls_made
+        for metric in METRICS:
+            assert together.by[name, metric].value == pytest.approx(alone.by[name, metric].value, abs=1e-13)
+            assert together.by[name, metric].value == backwards.by[name, metric].value
+            assert together.by[name, metric].floor == backwards.by[name, metric].floor
+    assert together.calls_made < made
+
+
+def test_shares_nought_and_all_are_the_same_for_every_explanation(model):
+    encoding = model.encode(TEXT)
+    target = model.trace(encoding).target
+    generator = np.random.default_rng(1)
+    scores = {str(i): generator.normal(size=len(encoding)) for i in range(6)}
+    settings = Settings(ratios=(0.0, 1.0), random_orderings=3, ceiling=False)
+    found = measure_scores(model.network, encoding, target, scores, ["aopc", "comprehensiveness"], settings)
+    assert found.calls_made == 2
+    assert found.calls_requested == 1 + (6 + 3) * 2 * 2
+
+
+def test_text_shorter_than_the_bins_has_defined_values(model):
+    encoding = model.encode("hello")
+    found = measure_scores(
+        model.network, encoding, model.trace(encoding).target, {"": np.ones(len(encoding))}, METRICS, Settings()
+    )
+    for one in found.by.values():
+        assert np.isfinite(one.curve).all()
+        assert one.value == pytest.approx(one.floor, abs=1e-12)
+        assert one.value == pytest.approx(one.ceiling, abs=1e-12)
+
+
+def test_a_budget_drops_the_ceiling_first_and_refuses_the_rest_before_anything_runs(model):
+    explanation = model.explain(TEXT, "attcat")
+    full = measure_faithfulness(model, explanation)
+    frugal = measure_faithfulness(model, explanation, budget=60)
+    assert full.ceiling is not None
+    assert frugal.ceiling is None
+    assert frugal.value == pytest.approx(full.value, abs=1e-13)
+    before = model.network.forward_passes
+    with pytest.raises(SizeError, match="the budget is 5"):
+        measure_faithfulness(model, explanation, budget=5)
+    assert model.network.forward_passes == before
+
+
+def test_unknown_metrics_are_refused_with_the_names_there_are(model):
+    with pytest.raises(OptionError, match="choose one of: aopc"):
+        measure_faithfulness(model, model.explain(TEXT, "attcat"), "kendall")
+
+
+def test_random_never_beats_the_floor_beyond_its_interval():
+    """On the built-in model: the mean of random explanations lies in the interval of the floor, for every metric."""
+    model = sl.load()
+    text = builtin.documents()["learned_compilers"].read_text()
+    encoding = model.encode(text[:250])
+    target = model.trace(encoding).target
+    draws = {str(seed): model.explain(encoding, "random", seed=seed).scores for seed in range(10)}
+    found = measure_scores(
+        model.network, encoding, target, draws, METRICS, Settings(random_orderings=10, ceiling=False), seed=5
+    )
+    for metric in METRICS:
+        values = np.array([found.by[name, metric].value for name in draws])
+        floor = found.by["0", metric].floor
+        half_width = 3.0 * values.std(ddof=1) * np.sqrt(2 / 10)
+        assert abs(values.mean() - floor) <= half_width + 1e-12, metric

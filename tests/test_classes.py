@@ -1,0 +1,153 @@
+"""target="all": every class from one forward pass, exactly as if each had been asked for by itself."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
+
+from sightline.errors import TargetError
+from sightline.methods import METHODS
+from sightline.passes import Pass, Request
+from tests.contract.test_contract import QUICK
+from tests.tiny_models import tiny_ids, tiny_model
+
+LABELS = {0: "AI", 1: "PL", 2: "other"}
+OWN_PASSES = {"integrated_gradients", "layer_conductance", "gradient_shap"}
+"""Methods that walk a path of their own for every class."""
+OTHER_RULES = {"lrp", "partial_lrp", "transatt", "attnlrp"}
+"""Methods that run the model once more a class, to send relevance back."""
+
+
+@pytest.fixture(params=["bert", "longformer"])
+def model(request):
+    return tiny_model(request.param, id2label=LABELS)
+
+
+def document(model, n=9, seed=0):
+    return model.encode(ids=tiny_ids(model.network.config.model_type, n, seed))
+
+
+def explain(model, encoding, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.explain(encoding, **options)
+
+
+@pytest.mark.parametrize("name", METHODS.names())
+def test_every_class_is_explained_as_if_asked_for_alone(model, name):
+    options = QUICK.get(name, {})
+    found = explain(model, document(model), method=name, target="all", **options)
+    assert list(found) == ["AI", "PL", "other"]
+    for index, (label, explanation) in enumerate(found.items()):
+        alone = explain(model, document(model), method=name, target=index, **options)
+        np.testing.assert_allclose(explanation.scores, alone.scores, rtol=0, atol=1e-12)
+        if alone.layers is not None:
+            np.testing.assert_allclose(explanation.layers, alone.layers, rtol=0, atol=1e-12)
+        assert explanation.target == alone.target
+        assert (explanation.target.index, explanation.target.label) == (index, label)
+        assert explanation.checks.keys() == alone.checks.keys()
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS.names()) - OWN_PASSES - OTHER_RULES))
+def test_further_classes_need_no_further_forward(model, name):
+    options = QUICK.get(name, {})
+    explain(model, document(model), method=name, target=0, **options)
+    of_one = model.network.forward_passes
+    explain(model, document(model), method=name, target="all", **options)
+    assert model.network.forward_passes == 2 * of_one
+
+
+def test_one_forward_and_one_backward_a_class_serve_many_methods_and_documents(model):
+    encodings = [document(model, n) for n in (12, 10, 11)]
+    found = model.explain(encodings, methods=["attcat", "cat", "rollout", "gradient"], target="all")
+    assert (model.network.forward_passes, model.network.backward_passes) == (1, 3)
+    for encoding, by_method in zip(encodings, found, strict=True):
+        assert list(by_method) == ["attcat", "cat", "rollout", "gradient"]
+        for label, explanation in by_method["attcat"].items():
+            alone = model.explain(encoding, "attcat", target=label)
+            np.testing.assert_allclose(explanation.scores, alone.scores, rtol=0, atol=1e-12)
+
+
+def test_methods_that_do_not_know_the_class_run_once(model, monkeypatch):
+    calls = []
+    entry = METHODS.get("rollout")
+    monkeypatch.setitem(entry.__dict__, "function", lambda trace, **options: calls.append(1) or np.ones(trace.tokens))
+    found = model.explain(document(model), "rollout", target="all")
+    assert len(calls) == 1
+    assert [explanation.target.label for explanation in found.values()] == ["AI", "PL", "other"]
+
+
+@pytest.mark.parametrize("quantity", ["probability", "log_probability", "margin"])
+def test_the_quantity_is_that_of_every_class(model, quantity):
+    found = model.explain(document(model), "cat", target="all", quantity=quantity)
+    for label, explanation in found.items():
+        alone = model.explain(document(model), "cat", target=label, quantity=quantity)
+        np.testing.assert_allclose(explanation.scores, alone.scores, rtol=0, atol=1e-12)
+    if quantity == "probability":  # the probabilities of all classes add up to a constant
+        np.testing.assert_allclose(sum(one.scores for one in found.values()), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "product"])
+def test_a_contrast_is_the_difference_of_its_classes_layer_by_layer(model, aggregate):
+    by_class = model.explain(document(model), "attcat", target="all", aggregate=aggregate)
+    contrast = model.explain(document(model), "attcat", target=("AI", "other"), aggregate=aggregate)
+    difference = by_class["AI"].layers - by_class["other"].layers
+    np.testing.assert_allclose(contrast.layers, difference, rtol=0, atol=1e-12)
+    combined = difference.sum(axis=0) if aggregate == "sum" else difference.prod(axis=0)
+    np.testing.assert_allclose(contrast.scores, combined, rtol=0, atol=1e-12)
+
+
+def test_what_one_class_needed_is_dropped_before_the_next_and_the_graph_after_the_last(model):
+    shared = Pass(model.network, [document(model)], [Request("all")])
+    shared.require("attentions", "gradients", "inputs")
+    seen = []
+    for _, (target,) in shared.classes():
+        gc.collect()
+        assert all(one() is None for one in seen)
+        gradients = shared.gradients(0, target)
+        seen.append(weakref.ref(gradients.hidden[0]))
+        logits = shared.logits(0)
+        del gradients
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(logits[0], shared.recorder.embeddings)
+
+
+def test_classes_with_the_same_label_are_kept_apart():
+    model = tiny_model(id2label={0: "other", 1: "PL", 2: "other"})
+    found = model.explain(document(model), target="all")
+    assert list(found) == ["other (0)", "PL", "other (2)"]
+    assert [one.target.index for one in found.values()] == [0, 1, 2]
+
+
+def test_all_means_all_even_where_a_class_has_that_name():
+    model = tiny_model(id2label={0: "none", 1: "all", 2: "some"})
+    assert list(model.explain(document(model), target="all")) == ["none", "all", "some"]
+    assert model.explain(document(model), target=1).target.label == "all"
+    with pytest.raises(
+        TargetError, match=r"only explain\(\) goes through them; name one \(the class of that name is 1"
+    ):
+        _ = model.trace(document(model), target="all").target
+
+
+def test_a_head_that_labels_tokens_is_explained_at_one_token_for_every_label():
+    model = tiny_model(auto=AutoModelForTokenClassification, id2label=LABELS)
+    found = model.explain(document(model), "cat", target="all", position=4)
+    for label, explanation in found.items():
+        assert explanation.target.position == 4
+        alone = model.explain(document(model), "cat", target=label, position=4)
+        np.testing.assert_allclose(explanation.scores, alone.scores, rtol=0, atol=1e-12)
+
+
+def test_models_without_a_list_of_classes_say_so():
+    language = tiny_model(auto=AutoModelForMaskedLM)
+    with pytest.raises(TargetError, match="the 128 tokens of the vocabulary; name one"):
+        language.explain(document(language), target="all", position=3)
+    answers = tiny_model(auto=AutoModelForQuestionAnswering, num_labels=2)
+    with pytest.raises(TargetError, match="has no classes"):
+        answers.explain(document(answers), target="all")
