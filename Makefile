@@ -2,13 +2,13 @@
 PYTHON ?= python3.11
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-BENCHMARKS := attention rollout longformer methods alti integrated_gradients occlusion
+BENCHMARKS := attention analysis rollout longformer methods alti integrated_gradients occlusion faithfulness
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types contract check bench docs builtin clean
+.PHONY: help install demo test lint types contract check bench docs builtin web web-check clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
 
 # The stamp makes every other target install once, and again when the dependencies change.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -48,6 +48,12 @@ docs: install ## Write the generated pages of docs/
 
 builtin: install ## Rebuild corpus, vocabulary, model and card of the built-in model (needs the package registry)
 	$(BIN)/python -m tools.builtin_model --seed 0
+
+web: ## Check, test and build the view of report, notebook and server (needs Node 20)
+	cd web && npm ci && npm run typecheck && npm run test && npm run build
+
+web-check: web ## Check that the built view in the package is what web/ gives
+	git diff --exit-code -- src/sightline/view/static src/sightline/serve/static
 
 clean: ## Remove what was generated
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -23,6 +23,8 @@ from sightline.text import Encoding
 if TYPE_CHECKING:
     import pandas as pd
 
+    from sightline.analysis.inside import Inside
+
 Aggregate = Literal["sum", "mean", "max_abs"]
 Level = Literal["word", "token"]
 Sign = Literal["any", "for", "against"]
@@ -208,15 +210,24 @@ class Explanation:
             }
         )
 
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return the explanation as one self-contained page, and write it to `path` if given."""
+    def to_html(self, path: str | Path | None = None, *, inside: Inside | None = None) -> str:
+        """Return the explanation as one self-contained page, and write it to `path` if given.
+
+        `inside` (from `inside(trace)` of `sightline.analysis.inside`) adds what attends to what and the maps of heads.
+        """
         from sightline.files import write_whole
         from sightline.view.page import render_page
 
-        html = render_page([self])
+        html = render_page([self], inside=inside)
         if path is not None:
             write_whole(path, html)
         return html
+
+    def show(self, *, inside: Inside | None = None) -> Any:
+        """Return the page as a widget for a notebook (needs the extra `notebook`)."""
+        from sightline.view.page import show
+
+        return show([self], inside=inside)
 
     def save(self, path: str | Path) -> None:
         """Write everything to one `.json` or `.parquet` file, from which `load` rebuilds it bit for bit."""

@@ -15,9 +15,10 @@ def test_demo_writes_a_page_says_where_and_prints_the_top_words(sightline, tmp_p
     page = tmp_path / "sightline-demo.html"
     assert result.stdout.endswith(f"open {page} in a browser.\n")
     assert re.search(r"^(for|against)\t1\t\S+\t", result.stdout, re.MULTILINE)
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1])
-    assert [exp["name"] for exp in data["explanations"]] == list(DEMO_METHODS)
-    assert data["blocks"][0]["text"] == builtin.documents()[DEMO_DOCUMENT].read_bytes().decode()
+    data = json.loads(re.search(r'id="sightline-data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1])
+    assert [exp["method"] for exp in data["explanations"]] == list(DEMO_METHODS)
+    assert "relations.all.attended.partners" in data["arrays"]
+    assert data["document"]["segments"][0]["text"] == builtin.documents()[DEMO_DOCUMENT].read_bytes().decode()
 
 
 def test_demo_refuses_before_it_runs(sightline, tmp_path):

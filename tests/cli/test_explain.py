@@ -121,6 +121,35 @@ def test_targets_are_labels_numbers_or_contrasts(sightline, good_model, asked, t
     assert record["scores"] == expected.scores.tolist()
 
 
+@pytest.mark.parametrize("form", ["text", "json", "csv", "html"])
+def test_all_classes_come_in_every_form(sightline, good_model, form):
+    arguments = ["--target", "all", "--method", "cat", "--method", "rollout", "--format", form]
+    result = sightline("explain", "doc.txt", "--model", good_model, *arguments)
+    expected = load(good_model).explain(DOCUMENT, methods=["cat", "rollout"], target="all")
+    pairs = [(method, label) for method, by_class in expected.items() for label in by_class]
+    assert pairs == [(method, label) for method in ("cat", "rollout") for label in ("AI", "PL", "other: rest")]
+    scores = [expected[method][label].scores for method, label in pairs]
+    if form == "text":
+        blocks = [
+            dict(line.split("\t")[:2] for line in block.splitlines()) for block in result.stdout.split("\n\n")[::2]
+        ]
+        del blocks[len(pairs) :]
+        assert [(block["method"], block["target"]) for block in blocks] == [
+            (method, f"logit of '{label}'") for method, label in pairs
+        ]
+    elif form == "json":
+        found = json.loads(result.stdout)["explanations"]
+        assert [(one["method"], one["target"]["label"]) for one in found] == pairs
+        assert [one["scores"] for one in found] == [one.tolist() for one in scores]
+    elif form == "csv":
+        table = pd.read_csv(io.StringIO(result.stdout), float_precision="round_trip")
+        groups = {pair: group["score"].to_numpy() for pair, group in table.groupby(["method", "target"], sort=False)}
+        assert list(groups) == pairs
+        assert all(a.astype(b.dtype).tobytes() == b.tobytes() for a, b in zip(groups.values(), scores, strict=True))
+    else:
+        assert all(f"logit of '{label}'" in result.stdout for _, label in pairs)
+
+
 def test_options_are_typed_and_go_to_the_methods_that_have_them(sightline, good_model):
     arguments = ["--method", "cat", "--method", "raw_attention", "--method", "random", "--seed", "5"]
     arguments += ["--option", "hidden=output", "--option", "raw_attention.layer=0"]
@@ -160,3 +189,11 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path, good_model):
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait(timeout=120) == 0
+
+
+def test_check_says_how_many_random_orders_were_beaten(sightline, good_model):
+    plain = sightline("explain", "doc.txt", "--model", good_model, "--format", "json")
+    assert "random_beaten" not in json.loads(plain.stdout)["checks"]
+    done = sightline("explain", "doc.txt", "--model", good_model, "--check", "--format", "json")
+    checks = json.loads(done.stdout)["checks"]
+    assert 0 <= checks["random_beaten"] <= checks["random_orderings"] == 20

@@ -20,6 +20,17 @@ FLAGS = [
 ]
 
 
+SETTLED = """new Promise((done) => {
+    const frame = (left) => requestAnimationFrame(() => setTimeout(() => (left ? frame(left - 1) : done()), 0));
+    frame(2);
+})"""
+
+
+def settle(page: Any) -> None:
+    """Wait until the page has drawn what follows from the last action: effects run a frame after the change."""
+    page.evaluate(SETTLED)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One Chromium for the whole session; tests that need it are skipped where there is none."""
@@ -33,21 +44,28 @@ def browser() -> Iterator[Any]:
         running.close()
 
 
+def allowed(address: str, path: Path) -> bool:
+    """Only the page itself, whatever its state, and files that the page makes for the user to keep."""
+    return address.split("#")[0] == path.as_uri() or address.startswith("blob:")
+
+
 @pytest.fixture
 def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Return a function that opens HTML from a file; afterwards no error and no request may have happened."""
+    """Return a function that opens HTML from a file, at an address `#…`; there may be no error and no request."""
     troubles: list[str] = []
     pages = []
 
-    def opener(html: str, **options: Any) -> Any:
+    def opener(html: str, address: str = "", **options: Any) -> Any:
         path = tmp_path / "page.html"
         path.write_text(html, encoding="utf-8")
         page = browser.new_page(**{"viewport": {"width": 1280, "height": 800}, **options})
+        page.set_default_timeout(10_000)
         page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
         page.on("console", lambda message: troubles.append(f"console: {message.text}"))
         page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))
-        page.on("request", lambda request: request.url == path.as_uri() or troubles.append(f"request: {request.url}"))
-        page.goto(path.as_uri())
+        page.on("request", lambda request: allowed(request.url, path) or troubles.append(f"request: {request.url}"))
+        page.goto(path.as_uri() + address)
+        page.wait_for_selector("[data-ready]")
         pages.append(page)
         return page
 

@@ -1,4 +1,4 @@
-"""What can be said about the page without opening it: self-contained, escaped, one document."""
+"""What can be said about the report without opening it: self-contained, escaped, one document, small."""
 
 from __future__ import annotations
 
@@ -9,15 +9,24 @@ import json
 import re
 from importlib import resources
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.errors import UsageError
+from sightline.errors import InputError, UsageError
+from sightline.models.target import Target
 from sightline.view.page import embedded_json, render_page
 from tests.sample_explanations import encoding, explanation
+from tests.view.sample_inside import long_inside, sample_inside
 
 HOSTILE = "</script><script>alert(1)</script> <!-- &amp; \u2028\u2029 old mill"
+LARGEST_REPORT = 3_000_000
+LARGEST_SCRIPT = 150_000
+
+
+def data_of(page: str) -> dict:
+    return json.loads(re.search(r'id="sightline-data">(.*?)</script>', page, re.DOTALL)[1])
 
 
 def test_the_policy_allows_exactly_our_style_and_script_by_hash():
@@ -25,21 +34,29 @@ def test_the_policy_allows_exactly_our_style_and_script_by_hash():
     policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1])
     directives = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     assert directives["default-src"] == "'none'"
-    for name, tag in (("style-src", "style"), ("script-src", "script")):
-        content = re.search(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[1]
+    for name, start, tag in (("style-src", "<style>", "style"), ("script-src", '<script type="module">', "script")):
+        content = re.search(rf"{start}(.*?)</{tag}>", page, re.DOTALL)[1]
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert directives[name] == f"'sha256-{digest}'"
 
 
-def test_the_page_names_no_outside_address_and_no_event_attributes():
+def test_the_page_loads_nothing_and_has_no_event_attributes():
     page = render_page([explanation()])
-    assert not re.search(r"https?:|//[a-z]|url\(|@import|\ssrc=|\son[a-z]+=", page.split('id="data"')[0])
+    markup = re.sub(r'<script type="module">.*</script>', "", page.split('id="sightline-data"')[0], flags=re.DOTALL)
+    assert not re.search(r"https?:|//[a-z]|url\(|@import|\ssrc=|\son[a-z]+=", markup)
+    # The only address in the script is the name of SVG's namespace, which nothing is fetched from.
+    addresses = set(re.findall(r"https?://[^\"'`\s]+", page.split('<script type="module">')[1]))
+    assert addresses <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xhtml",
+        "http://www.w3.org/1998/Math/MathML",
+    }
 
 
 def test_hostile_text_is_inside_the_data_block_and_nowhere_else():
     page = render_page([explanation(encoding(HOSTILE))])
-    data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1]
-    assert json.loads(data)["blocks"][0]["text"] == HOSTILE
+    data = re.search(r'id="sightline-data">(.*?)</script>', page, re.DOTALL)[1]
+    assert json.loads(data)["document"]["segments"][0]["text"] == HOSTILE
     title = re.search("<title>(.*?)</title>", page)[1]
     assert title.startswith("&lt;/script&gt;&lt;script&gt;alert(1)")
     assert "alert(1)" not in page.replace(data, "").replace(title, "")
@@ -61,16 +78,21 @@ def test_several_explanations_must_be_of_one_document():
         render_page([])
 
 
+def test_the_inside_must_be_of_the_same_document():
+    with pytest.raises(InputError, match="trace of the same document"):
+        render_page([explanation(encoding("old mill"))], inside=sample_inside(encoding("the old mill")))
+
+
 def test_explanations_by_the_same_method_are_told_apart():
     encoded = encoding()
-    data = json.loads(re.search(r'id="data">(.*?)</script>', render_page([explanation(encoded)] * 2), re.DOTALL)[1])
-    names = [exp["name"] for exp in data["explanations"]]
-    assert len(set(names)) == 2
-
-
-def test_the_hand_written_files_stay_small():
-    static = resources.files("sightline.view").joinpath("static")
-    assert sum(len(static.joinpath(name).read_bytes()) for name in ("page.js", "page.css")) < 25_000
+    twice = data_of(render_page([explanation(encoded)] * 2))["explanations"]
+    assert [one["method"] for one in twice] == ["attcat 1", "attcat 2"]
+    targets = [explanation(encoded, target=Target(i, label)) for i, label in enumerate(("AI", "PL"))]
+    both = data_of(render_page(targets))["explanations"]
+    assert [(one["method"], one["target"]["name"]) for one in both] == [("attcat", "“AI”"), ("attcat", "“PL”")]
+    quantities = [explanation(encoded, target=Target(1, "PL", quantity=q)) for q in ("logit", "probability")]
+    named = data_of(render_page(quantities))["explanations"]
+    assert [one["target"]["name"] for one in named] == ["logit of 'PL'", "probability of 'PL'"]
 
 
 def test_the_title_is_the_first_line_with_words_shortened():
@@ -79,3 +101,44 @@ def test_the_title_is_the_first_line_with_words_shortened():
     assert title.startswith("the old mill the old mill")
     assert title.endswith("… · Sightline")
     assert len(title) < 90
+
+
+def test_the_built_view_is_in_the_package_and_small():
+    static = resources.files("sightline.view").joinpath("static")
+    assert 20_000 < len(static.joinpath("view.js").read_bytes()) < LARGEST_SCRIPT
+    assert len(static.joinpath("view.css").read_bytes()) > 5_000
+
+
+@pytest.fixture(scope="module")
+def long_explanations():
+    encoded = encoding(" ".join(["the old mill runs past a river"] * 590)[:20_000], max_tokens=4096)
+    generator = np.random.default_rng(0)
+    return [
+        explanation(
+            encoded,
+            generator.standard_t(2, len(encoded)),
+            method=f"method {number}",
+            layers=generator.standard_normal((6, len(encoded))),
+        )
+        for number in range(5)
+    ]
+
+
+def test_a_report_of_4096_tokens_five_methods_and_relations_has_less_than_3_mb(long_explanations):
+    assert len(long_explanations[0].encoding) == 4096
+    page = render_page(long_explanations, inside=long_inside(4096))
+    assert len(page.encode()) < LARGEST_REPORT
+    arrays = data_of(page)["arrays"]
+    for name in ("thumbnails", "received", *(f"layers.{number}" for number in range(5))):
+        assert name in arrays
+    for name in ("all", *(f"layer-{layer}" for layer in range(6))):
+        assert f"relations.{name}.attended.partners" in arrays
+
+
+def test_what_does_not_fit_is_left_out_in_whole_groups(long_explanations):
+    arrays = data_of(render_page(long_explanations, inside=long_inside(4096, layers=12)))["arrays"]
+    maps = {name.split(".")[1] for name in arrays if name.startswith("relations.")}
+    assert "all" in maps
+    assert len(maps) < 13
+    for name in maps:
+        assert sum(f"relations.{name}." in array for array in arrays) == 4

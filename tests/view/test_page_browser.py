@@ -1,6 +1,8 @@
-"""The page as a person meets it: drawn by a real browser, clicked, steered by keys, attacked by its own document."""
+"""The report as a person meets it: drawn by a browser, read, searched, steered by keys, attacked by its document."""
 
 from __future__ import annotations
+
+import logging
 
 import numpy as np
 import pytest
@@ -9,20 +11,36 @@ from sightline.models.target import Prediction, Target
 from sightline.view import colours
 from sightline.view.page import render_page
 from tests.sample_explanations import encoding, explanation, prediction
+from tests.view.conftest import settle
+from tests.view.sample_inside import long_inside, sample_inside
 
 pytestmark = pytest.mark.browser
 
-DRAWN_TEXT = "[...document.querySelectorAll('#document .text')].map(block => block.textContent)"
+DRAWN_TEXT = "[...document.querySelectorAll('.text .block')].map(block => block.textContent)"
 HOSTILE = (
     "hello <script>window.hacked = 1</script> <img src=x onerror='window.hacked = 2'> </script><script>alert(1)"
     "</script>\n<!-- <style>*{display:none}</style> --> &lt;b&gt; ]]> ${window.hacked = 3} \\u003c javascript:alert(2) "
-    "\u2028 mill <svg/onload=alert(3)>"
+    "\u2028 mill <svg/onload=alert(3)> \"quotes' ` \u202e\u2066 e\u0301\u0323\u0328 "
 )
 LONG = "\n\n".join(f"The old mill {i} runs, hello river world {i * 7}; the miller is old." for i in range(1200))
+PAINTED = "spans => spans.map(span => span.className)"
 
 
 def texts(page, selector: str) -> list[str]:
     return [text.replace("\n", "") for text in page.locator(selector).all_inner_texts()]
+
+
+def choose(page, control: str, text: str) -> None:
+    page.locator(f"[data-control={control}]").get_by_text(text, exact=True).click()
+    settle(page)
+
+
+def word(page, text: str):
+    return page.locator(".text span").get_by_text(text, exact=True)
+
+
+def chosen(page) -> str:
+    return page.evaluate("document.querySelector('.text .chosen').textContent")
 
 
 @pytest.mark.parametrize("bytes_", [False, True])
@@ -38,32 +56,46 @@ def texts(page, selector: str) -> list[str]:
 )
 def test_the_drawn_text_is_the_original_character_for_character(open_page, text, bytes_):
     page = open_page(render_page([explanation(encoding(text, "hello " + text, bytes_=bytes_))]))
-    for level in ("words", "tokens"):
-        page.locator("#levels").get_by_text(level).click()
+    for level in ("words", "tokens", "sentences", "paragraphs"):
+        choose(page, "level", level)
         assert page.evaluate(DRAWN_TEXT) == [text, "hello " + text]
-    coloured = "".join(page.locator("#document span").all_text_contents())
-    assert len(coloured) > 0.5 * len("".join((text * 2).split()))
+        coloured = "".join(page.locator(".text span").all_text_contents())
+        assert len(coloured) > 0.5 * len("".join((text * 2).split()))
 
 
 def test_a_hostile_document_label_or_title_never_becomes_an_element(open_page):
     evil = Prediction(0, HOSTILE, 0.5, (HOSTILE, "<b>"), np.zeros(2), np.full(2, 0.5))
+    encoded = encoding(HOSTILE)
     exp = explanation(
-        encoding(HOSTILE),
+        encoded,
         method="<i>m</i>",
         prediction=evil,
         target=Target(0, HOSTILE),
         checks={"<u>check</u>": "<img src=x onerror=alert(4)>"},
         options={"<s>": HOSTILE},
         provenance={"model": "</script><script>window.hacked = 5</script>"},
+        layers=np.ones((2, len(encoded))),
     )
-    page = open_page(render_page([exp, exp], title=HOSTILE))
+    page = open_page(render_page([exp, exp], title=HOSTILE, inside=sample_inside(encoded)))
     page.keyboard.press("n")
-    page.locator("#document span").first.click()
+    page.locator("[data-control=find]").fill("<script>")
+    for view in ("Heads", "Words", "Layers", "Read"):
+        page.get_by_role("button", name=view, exact=True).click()
+    word(page, "mill").hover()
     assert page.evaluate("window.hacked") is None
     assert page.evaluate("document.scripts.length") == 2
-    foreign = page.evaluate("document.querySelectorAll('img, svg, b:not(#tip b), u, s, style:not(head style)').length")
-    assert foreign == 0
+    foreign = "img, u, s, script:not(body > script), style:not(head style), svg:not(.links), b:not(.tip b, .brief b)"
+    assert page.locator(foreign).count() == 0
     assert page.evaluate("document.title").startswith("hello <script>")
+
+
+def test_a_word_of_100000_characters_can_be_read_and_clicked(open_page):
+    text = "old " + "x" * 100_000 + " mill"
+    page = open_page(render_page([explanation(encoding(text, max_tokens=200))]))
+    assert page.evaluate(DRAWN_TEXT) == [text]
+    page.locator(".text span").nth(2).click(position={"x": 5, "y": 5})
+    assert len(page.locator(".card h2").inner_text()) < 200
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_the_policy_stops_injected_scripts_and_requests(browser, tmp_path):
@@ -90,16 +122,13 @@ def test_the_policy_stops_injected_scripts_and_requests(browser, tmp_path):
 
 def test_words_are_coloured_as_the_python_scale_says(open_page):
     encoded = encoding(LONG[:6000])
-    scores = np.random.default_rng(3).standard_t(2, len(encoded)) ** 3
+    scores = (np.random.default_rng(3).standard_t(2, len(encoded)) ** 3).astype(np.float32)
     exp = explanation(encoded, scores)
     page = open_page(render_page([exp]))
-    drawn = page.evaluate("[...document.querySelectorAll('#document span')].map(span => span.className)")
-    rounded = [float(f"{word.score:.6g}") for word in exp.words()]
-    expected = [
-        f"{'for' if level > 0 else 'against'}-{abs(level)}" if level else "" for level in colours.levels(rounded)
-    ]
-    assert drawn == expected
-    strongest = page.locator(f"#document .for-{colours.LEVELS}").first
+    drawn = page.locator(".text span:not([data-special])").evaluate_all(PAINTED)
+    levels = colours.levels([word.score for word in exp.words()])
+    assert drawn == [f"{'for' if level > 0 else 'against'}-{abs(level)}" if level else "" for level in levels]
+    strongest = page.locator(f".text .for-{colours.LEVELS}").first
     background = strongest.evaluate("span => getComputedStyle(span).backgroundColor")
     red, green, blue = (int(colours.steps("for")[-1][i : i + 2], 16) for i in (1, 3, 5))
     assert background == f"rgb({red}, {green}, {blue})"
@@ -108,9 +137,9 @@ def test_words_are_coloured_as_the_python_scale_says(open_page):
 def test_hovering_shows_score_rank_and_position(open_page):
     exp = explanation(encoding("hello world the old mill"), [9.0, 0.5, -0.5, 2.0, 0.0, -3.0, -9.0])
     page = open_page(render_page([exp]))
-    assert not page.locator("#tip").is_visible()
-    page.get_by_text("mill", exact=True).last.hover()
-    assert page.locator("#tip").inner_text().split("\n") == [
+    assert page.locator(".tip").count() == 0
+    word(page, "mill").hover()
+    assert page.locator(".tip").inner_text().split("\n") == [
         "mill",
         "−3 against “PL”",
         "rank 1 of 5, 50 % of the total",
@@ -118,39 +147,59 @@ def test_hovering_shows_score_rank_and_position(open_page):
     ]
 
 
-def test_the_tables_list_top_words_for_and_against_with_repeats_added_up(open_page):
+def test_the_lists_hold_top_words_for_and_against_with_repeats_added_up(open_page):
     exp = explanation(encoding("The mill the MILL old"), [0.0, 1.0, -2.0, 1.0, -5.0, 1.5, 0.0])
     page = open_page(render_page([exp]))
-    assert texts(page, "#tops caption") == ["For “PL”", "Against “PL”"]
-    assert texts(page, "#tops table:nth-child(1) tr") == ["The× 2\t+2", "old\t+1.5"]
-    assert texts(page, "#tops table:nth-child(2) tr") == ["mill× 2\t−7"]
+    assert texts(page, ".sides caption") == ["For “PL”", "Against “PL”"]
+    assert texts(page, "[data-side=for] tr") == ["The × 2\t+2", "old\t+1.5"]
+    assert texts(page, "[data-side=against] tr") == ["mill × 2\t−7"]
     page.get_by_text("add up repeats").click()
-    assert texts(page, "#tops table:nth-child(2) tr") == ["MILL\t−5", "mill\t−2"]
+    assert texts(page, "[data-side=against] tr") == ["MILL\t−5", "mill\t−2"]
 
 
-def test_clicking_a_word_marks_all_its_instances_and_escape_clears(open_page):
-    page = open_page(render_page([explanation(encoding("The mill, the mill: the river."))]))
-    page.locator("#document span", has_text="The").first.click()
-    assert texts(page, "#document .same") == ["The", "the", "the"]
-    assert "“The” 1 of 3" in page.locator("#status").inner_text()
-    page.keyboard.press("n")
-    assert page.evaluate("document.querySelector('.now').textContent") == "the"
+def test_clicking_a_word_marks_its_instances_and_shows_its_score_under_every_method(open_page):
+    encoded = encoding("The mill, the mill: the river.")
+    signed = explanation(encoded, np.arange(len(encoded)) - 4.0)
+    plain = explanation(encoded, np.arange(len(encoded))[::-1] * 1.0, method="rollout", signed=False)
+    page = open_page(render_page([signed, plain]))
+    word(page, "The").click()
+    assert texts(page, ".text .same") == ["The", "the", "the"]
+    assert texts(page, "[data-section=scores] tbody tr") == ["attcat\t−3\t3 of 9", "rollout\t9\t1 of 9"]
+    assert "Instance 1 of 3, together" in page.locator("[data-section=instances]").inner_text()
+    page.keyboard.press(".")
+    assert texts(page, "[data-section=scores] tbody tr")[0].startswith("attcat\t0\t")
+    page.get_by_text("All instances").click()
+    page.get_by_role("button", name="word 7", exact=True).click()
+    assert page.locator(".card .quiet").first.inner_text() == "word 7 of 9, token position 7"
     page.keyboard.press("Escape")
-    assert page.locator("#document .same").count() == 0
-    page.locator("#tops button").first.click()
-    assert page.locator("#document .same").count() > 0
+    assert page.locator(".text .same").count() == 0
+    assert page.locator(".card").count() == 0
 
 
-def test_n_and_p_walk_the_peaks_in_document_order(open_page):
+def test_n_and_p_walk_the_strong_words_in_document_order(open_page):
     encoded = encoding("hello world the old mill river hello world")
     exp = explanation(encoded, [0.0, 0.1, 5.0, 0.2, -4.0, 0.1, 0.3, 0.1, 0.2, 0.0])
     page = open_page(render_page([exp]))
     walked = []
     for key in "nnnp":
         page.keyboard.press(key)
-        walked.append(page.evaluate("document.querySelector('.now').textContent"))
+        walked.append(chosen(page))
     assert walked == ["world", "old", "world", "old"]
-    assert page.locator("#status").inner_text() == "Peak 2 of 2: “old” −4"
+    assert page.locator(".status").inner_text() == "“old” −4, rank 2 of 8, strong word 2 of 2"
+
+
+def test_a_word_is_found_and_its_instances_are_stepped_through(open_page):
+    page = open_page(render_page([explanation(encoding("The old mill.\nThe river. The old MILL is old."))]))
+    page.keyboard.press("/")
+    page.keyboard.type("old mill")
+    assert texts(page, ".text .found") == ["old", "mill", "old", "MILL"]
+    assert page.locator(".matches").inner_text() == "2"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    assert page.locator(".matches").inner_text() == "2 of 2"
+    assert page.locator(".card .quiet").first.inner_text().startswith("word 9 of 13")
+    page.locator("[data-control=find]").fill("nowhere")
+    assert page.locator(".matches").inner_text() == "none"
 
 
 def test_the_switch_shows_another_method_with_its_own_scale_notices_and_checks(open_page):
@@ -158,13 +207,45 @@ def test_the_switch_shows_another_method_with_its_own_scale_notices_and_checks(o
     signed = explanation(encoded, checks={"completeness_gap": 0.003})
     plain = explanation(encoded, np.abs(signed.scores), method="rollout", signed=False, checks={"untrained": True})
     page = open_page(render_page([signed, plain]))
-    assert texts(page, "#checks li") == ["The completeness gap is 0.3 %."]
-    assert page.locator("#document .against-8, #document .for-8").count() > 0
-    page.get_by_text("rollout", exact=True).click()
-    assert page.locator("#document [class^=for], #document [class^=against]").count() == 0
-    assert page.locator("#document .plain-8").count() > 0
-    assert "random" in page.locator("#notices").inner_text()
-    assert texts(page, "#tops caption") == ["Matter most for “PL”"]
+    assert texts(page, "[data-section=trust] li") == ["The completeness gap is 0.3 %."]
+    assert page.locator(".text .against-8, .text .for-8").count() > 0
+    choose(page, "method", "rollout")
+    assert page.locator(".text [class^=for], .text [class^=against]").count() == 0
+    assert page.locator(".text .plain-8").count() > 0
+    assert "random" in page.locator(".notices").inner_text()
+    assert texts(page, ".sides caption") == ["Matter most for “PL”"]
+
+
+def test_explanations_of_several_targets_get_a_switch_and_can_share_their_colours(open_page):
+    encoded = encoding("old mill river")
+    ai = explanation(encoded, [0.0, 1.0, -0.5, 0.2, 0.0], target=Target(0, "AI"))
+    pl = explanation(encoded, [0.0, 10.0, 5.0, -9.0, 0.0], target=Target(1, "PL"))
+    page = open_page(render_page([ai, pl]))
+    assert page.locator(".text .for-8").inner_text() == "old"
+    choose(page, "range", "common")
+    assert page.locator(".text .for-8").count() == 0
+    choose(page, "target", "“PL”")
+    assert page.locator(".target").inner_text() == "Explained here: the logit of 'PL'."
+    assert page.locator(".text .for-8").inner_text() == "old"
+
+
+def test_filters_threshold_and_scale_change_what_is_coloured(open_page):
+    encoded = encoding("the river, miller hello!")
+    page = open_page(render_page([explanation(encoded, np.linspace(1, 2, len(encoded)))]))
+    assert page.locator(".text [data-special]").first.is_hidden()
+    page.get_by_label("stop words").check()
+    page.get_by_label("punctuation").check()
+    assert texts(page, ".text [class^=for]") == ["river", "miller", "hello"]
+    page.get_by_label("special tokens").uncheck()
+    assert page.locator(".text [data-special]").first.is_visible()
+    assert page.locator(".text [data-special][class^=for]").count() == 2
+    page.get_by_label("special tokens").check()
+    page.get_by_label("leave out below").fill("90")  # of miller, which is two tokens
+    assert texts(page, ".text [class^=for]") == ["miller"]
+    page.get_by_label("leave out below").fill("0")
+    choose(page, "scale", "by rank")
+    assert page.locator(".text .for-8").inner_text() == "miller"
+    assert page.locator("[data-control=gamma]").count() == 0
 
 
 def test_prediction_target_truncation_and_classes_are_said(open_page):
@@ -174,58 +255,166 @@ def test_prediction_target_truncation_and_classes_are_said(open_page):
         target=Target(0, "AI", 1, "PL"),
     )
     page = open_page(render_page([exp]))
-    assert page.locator("#said").inner_text().startswith("other")
-    assert len(texts(page, "#classes li")) == 3
-    assert page.locator("#target").inner_text() == "Explained here: the logit of 'AI' minus 'PL'."
-    assert f"{exp.encoding.dropped:,} more were cut off" in page.locator("#notices").inner_text()
+    assert page.locator(".said").inner_text().startswith("other")
+    assert len(texts(page, ".classes li")) == 3
+    assert page.locator(".target").inner_text() == "Explained here: the logit of 'AI' minus 'PL'."
+    assert f"{exp.encoding.dropped:,} more were cut off" in page.locator(".notices").inner_text()
     unread = page.evaluate("[...document.querySelectorAll('.unread')].map(part => part.textContent).join('')")
     assert unread == LONG[:2000][exp.encoding.offsets[:, 1].max() :]
 
 
 def test_every_paragraph_finds_its_own_direction(open_page):
     page = open_page(render_page([explanation(encoding("שלום עולם\nhello world"))]))
-    directions = page.locator("#document p").evaluate_all("all => all.map(p => getComputedStyle(p).direction)")
+    directions = page.locator(".text p").evaluate_all("all => all.map(p => getComputedStyle(p).direction)")
     assert directions == ["rtl", "ltr"]
 
 
-def test_words_stay_readable_in_both_themes(open_page):
-    html = render_page([explanation()])
-    for scheme in ("light", "dark"):
-        page = open_page(html, color_scheme=scheme)
-        pairs = page.locator("#document span").evaluate_all(
+def test_the_state_is_in_the_address_and_comes_back_from_it(open_page):
+    encoded = encoding()
+    html = render_page([explanation(encoded), explanation(encoded, method="rollout")])
+    page = open_page(html)
+    choose(page, "method", "rollout")
+    choose(page, "level", "tokens")
+    page.locator(".text span").get_by_text("past", exact=True).or_(page.locator(".text span").nth(3)).first.click()
+    settle(page)
+    address = page.evaluate("location.hash")
+    assert "method=rollout" in address
+    again = open_page(html, address)
+    assert again.evaluate("document.querySelector('[data-control=method] :checked').value") == "rollout"
+    assert again.locator(".card h2").inner_text() == page.locator(".card h2").inner_text()
+    assert again.locator(".text span").count() == page.locator(".text span").count()
+    again.evaluate("location.hash = 'method=nothing&level=sentence&unit=9999'")
+    again.wait_for_selector("[data-control=level] input[value=sentence]:checked")
+    assert again.evaluate("document.querySelector('[data-control=method] :checked').value") == "attcat"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stay_readable_in_both_themes(open_page, scheme):
+    page = open_page(render_page([explanation()]), color_scheme=scheme)
+
+    def grounds() -> list[list[str]]:
+        return page.locator(".text span").evaluate_all(
             "all => all.map(span => [getComputedStyle(span).color, getComputedStyle(span).backgroundColor])"
         )
-        for ink, ground in pairs:
-            if ground != "rgba(0, 0, 0, 0)":
-                assert colours.contrast(as_hex(ink), as_hex(ground)) >= 4.5
+
+    def as_hex(rgb: str) -> str:
+        return "#" + "".join(f"{int(part):02x}" for part in rgb.strip("rgb()").split(","))
+
+    before = grounds()
+    page.locator(".theme").click()
+    after = grounds()
+    assert before != after
+    for ink, ground in before + after:
+        if ground != "rgba(0, 0, 0, 0)":
+            assert colours.contrast(as_hex(ink), as_hex(ground)) >= 4.5
 
 
-def as_hex(rgb: str) -> str:
-    return "#" + "".join(f"{int(part):02x}" for part in rgb.strip("rgb()").split(","))
+def test_controls_can_be_reached_and_used_by_keyboard_alone(open_page):
+    encoded = encoding()
+    page = open_page(
+        render_page([explanation(encoded), explanation(encoded, method="rollout")], inside=sample_inside(encoded))
+    )
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the document"
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert chosen(page) == "river"
+    page.keyboard.press("ArrowLeft")
+    assert page.locator(".status").inner_text().startswith("“The”")
+    page.wait_for_selector(".partners[data-direction=attended] li")
+    assert page.locator(".partners[data-direction=attended] li").count() == 3
+    page.keyboard.press("2")
+    assert page.evaluate("document.querySelector('[data-control=method] :checked').value") == "rollout"
+    for view in ("Heads", "Words", "Layers", "Read"):
+        page.get_by_role("button", name=view, exact=True).press("Enter")
+        unnamed = page.evaluate(
+            "[...document.querySelectorAll('button, input, select, canvas:not([aria-hidden]), [role=img]')]"
+            ".filter(one => !one.textContent && !one.labels?.length && !one.ariaLabel).map(one => one.outerHTML)"
+        )
+        assert unnamed == []
+
+
+def test_a_phone_shows_the_text_the_settings_and_the_clicked_word(open_page):
+    encoded = encoding(LONG[:3000])
+    html = render_page([explanation(encoded)], inside=sample_inside(encoded))
+    page = open_page(html, viewport={"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert not page.locator(".controls").is_visible()
+    page.get_by_role("button", name="Settings").click()
+    choose(page, "level", "tokens")
+    page.get_by_role("button", name="Settings").click()
+    page.keyboard.press("n")
+    page.keyboard.press("n")
+    settle(page)
+    box = page.locator(".details").bounding_box()
+    assert box["x"] >= 0
+    assert box["y"] > 300
+    assert box["y"] + box["height"] <= 801
+    assert page.locator(".text .chosen").bounding_box()["y"] < box["y"]
+    page.get_by_role("button", name="Heads", exact=True).click()
+    assert page.locator(".thumbnail").first.is_visible()
+
+
+def test_it_prints_the_whole_text_without_controls(open_page):
+    page = open_page(render_page([explanation(encoding(LONG[:8000]))]))
+    page.emulate_media(media="print")
+    whole = page.evaluate("[document.querySelector('.text').scrollHeight, document.documentElement.scrollHeight]")
+    assert whole[1] >= whole[0] > 1500
+    for hidden in (".toolbar", ".strip", ".tabs", ".details", "[data-control=level]"):
+        assert not page.locator(hidden).first.is_visible()
+    assert page.locator(".said").is_visible()
+
+
+def test_a_report_of_4096_tokens_opens_and_answers_quickly(open_page, record_property):
+    encoded = encoding(LONG, max_tokens=4096)
+    generator = np.random.default_rng(0)
+    explanations = [
+        explanation(encoded, generator.standard_t(2, len(encoded)), method=f"method {number}") for number in range(5)
+    ]
+    page = open_page(render_page(explanations, inside=long_inside(len(encoded))))
+    opened = page.evaluate("performance.getEntriesByName('sightline:open').map(one => one.startTime + one.duration)[0]")
+    durations: dict[str, float] = {}
+
+    def measured(name: str, *acts) -> None:
+        """Note the shortest time: the machine may be busy with something else, the page cannot be faster than it is."""
+        times = []
+        for act in acts * 2:
+            count = page.evaluate("performance.getEntriesByName('sightline:change').length")
+            act()
+            page.wait_for_function(f"performance.getEntriesByName('sightline:change').length > {count}")
+            times.append(page.evaluate("performance.getEntriesByName('sightline:change').at(-1).duration"))
+            settle(page)
+        durations[name] = min(times)
+
+    def press(name: str) -> None:
+        page.get_by_role("button", name=name, exact=True).click()
+
+    words, gamma = page.locator(".text span"), page.locator("[data-control=gamma] input")
+    measured("method", lambda: choose(page, "method", "method 3"), lambda: choose(page, "method", "method 2"))
+    measured("click", lambda: words.nth(30).click(), lambda: words.nth(45).click())
+    measured("level", lambda: choose(page, "level", "tokens"), lambda: choose(page, "level", "words"))
+    measured("gamma", lambda: gamma.press("End"), lambda: gamma.press("Home"))
+    measured("filter", page.get_by_label("punctuation").click)
+    measured("peak", page.locator("[data-control=next]").click)
+    measured("layer", lambda: press("Layer 2"), lambda: press("Layer 3"))
+    measured("views", lambda: press("Heads"), lambda: press("Words"), lambda: press("Read"))
+    record_property("open_ms", opened)
+    record_property("change_ms", durations)
+    logging.info("4,096 tokens: open %.0f ms; %s", opened, {name: round(took) for name, took in durations.items()})
+    # 1 s and 100 ms on an idle machine; CI machines are shared.
+    assert opened < 5000
+    assert max(durations.values()) < 800
 
 
 def test_a_document_of_sixteen_thousand_tokens_opens_and_recolours(open_page):
     encoded = encoding(LONG)
     assert len(encoded) > 16_000
-    page = open_page(render_page([explanation(encoded)]))
-    assert page.locator("#document span").count() == len(explanation(encoded).words())
-    before = page.evaluate("document.querySelectorAll('#document [class^=for]').length")
-    page.locator("#gamma").focus()
-    page.keyboard.press("End")
-    after = page.evaluate("document.querySelectorAll('#document [class^=for]').length")
-    assert after > before
-
-
-def test_controls_can_be_reached_and_used_by_keyboard_alone(open_page):
-    encoded = encoding()
-    page = open_page(render_page([explanation(encoded), explanation(encoded, method="rollout")]))
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the document"
-    page.keyboard.press("Tab")
-    page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.querySelector('#methods :checked + span').textContent") == "rollout"
-    unnamed = page.evaluate(
-        "[...document.querySelectorAll('button, input, canvas:not([aria-hidden])')]"
-        ".filter(control => !control.textContent && !control.labels?.length && !control.ariaLabel).length"
-    )
-    assert unnamed == 0
+    exp = explanation(encoded)
+    page = open_page(render_page([exp]))
+    assert page.locator(".text span:not([data-special])").count() == len(exp.words())
+    before = page.locator(".text [class^=for]").count()
+    page.locator("[data-control=gamma] input").press("End")
+    assert page.locator(".text [class^=for]").count() > before
+    page.keyboard.press("n")
+    assert page.locator(".text .chosen").count() == 1

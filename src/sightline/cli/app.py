@@ -9,14 +9,21 @@ import typer
 
 from sightline.cli.demo import demo
 from sightline.cli.errors import stopped
+from sightline.cli.evaluate import evaluate
 from sightline.cli.explain import explain
+from sightline.cli.inspect import inspect
 from sightline.cli.methods import methods
+from sightline.cli.metrics import metrics
+from sightline.cli.serve import serve
 
 EXAMPLES = """\b
 Examples:
   sightline demo                                  explain a built-in document and write a page
   sightline explain letter.txt -o page.html       explain your own text with the built-in model
   sightline explain letter.txt --model my-model --method rollout --method attcat
+  sightline inspect letter.txt -o folder          heads, attention, relations: all pictures and tables
+  sightline evaluate data.csv -o folder           which explanation to believe: methods compared on a data set
+  sightline serve --open                          the same in a browser, and for other programs by HTTP
   sightline methods --long                        what each method computes and when to use it
 """
 
@@ -53,8 +60,12 @@ def options(
 
 
 app.command()(explain)
+app.command()(inspect)
+app.command()(evaluate)
 app.command()(methods)
+app.command()(metrics)
 app.command()(demo)
+app.command()(serve)
 
 
 def main() -> None:

@@ -43,13 +43,17 @@ def demo(
         raise UsageError(f"There is no built-in document '{document}'.{hint} Known: {', '.join(known)}.")
     text = read_text(str(known[document]))
 
+    from sightline.analysis.inside import inside
     from sightline.model import load
     from sightline.view.page import render_page
 
     use_free_cores()
     with LateProgress() as progress:
         progress("loading the model", 0, 0)
-        explanations = list(load().explain(text, methods=DEMO_METHODS, progress=progress).values())
-        write_whole(output, render_page(explanations))
+        model = load()
+        encoding = model.encode(text)
+        explanations = list(model.explain(encoding, methods=DEMO_METHODS, progress=progress).values())
+        seen = inside(model.trace(encoding), progress=progress)
+        write_whole(output, render_page(explanations, inside=seen))
     emit(explanations[:1], Format.text, None, top=10)
     typer.echo(f"\nThe whole document, by {len(explanations)} methods: open {output.resolve()} in a browser.")

@@ -10,7 +10,7 @@ import typer
 
 from sightline.cli.errors import Debug, reports_errors
 from sightline.cli.options import method_options, parsed_positions, parsed_target
-from sightline.cli.output import Format, check_terminal, chosen_format, emit
+from sightline.cli.output import Format, check_terminal, chosen_format, emit, in_one_list
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_text
 from sightline.cli.threads import use_free_cores
@@ -47,7 +47,10 @@ def explain(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(metavar="LABEL|INDEX|A:B", help="What to explain: a class, or A against B. [default: predicted]"),
+        typer.Option(
+            metavar="LABEL|INDEX|A:B|all",
+            help="What to explain: a class, A against B, or every class by itself. [default: predicted]",
+        ),
     ] = None,
     quantity: Annotated[
         QuantityChoice | None,
@@ -59,6 +62,9 @@ def explain(
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here.")] = None,
     top: Annotated[int, typer.Option(min=1, help="How many words to list in text output.")] = 10,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare each explanation with 20 random ones on the model itself.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="Seed for methods that draw random numbers.")] = None,
     global_tokens: Annotated[
         str | None, typer.Option(metavar="0,17,…", help="Token positions with global attention (Longformer).")
@@ -76,10 +82,11 @@ def explain(
     \b
     Examples:
       sightline explain letter.txt
-      sightline explain letter.txt -o page.html --method attcat --method rollout
+      sightline explain letter.txt -o page.html --method attcat --method rollout --check
       cat letter.txt | sightline explain - --format json > letter.json
       sightline explain premise.txt --pair hypothesis.txt --model my-nli-model --target entailment:contradiction
       sightline explain letter.txt --method integrated_gradients --option baseline=mask
+      sightline explain letter.txt --target all -o page.html
     """
     # Cheap checks first: whatever can be wrong with the request is said before a model is loaded.
     chosen = chosen_format(format, output)
@@ -105,13 +112,19 @@ def explain(
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
         encoding = loaded.encode(*texts, global_tokens=positions)
-        explanations = loaded.explain(
+        by_method = loaded.explain(
             encoding,
             methods=methods,
             target=parsed_target(target, loaded.labels),
             quantity=None if quantity is None else quantity.value,
             position=position,
             progress=progress,
+            check=check,
             **options,
         )
-    emit(list(explanations.values()), chosen, output, top)
+        seen = None
+        if chosen is Format.html:
+            from sightline.analysis.inside import inside
+
+            seen = inside(loaded.trace(encoding, position=position), progress=progress)
+    emit(in_one_list(by_method), chosen, output, top, inside=seen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from sightline.errors import UsageError
 from sightline.files import write_whole
 
 if TYPE_CHECKING:
+    from sightline.analysis.inside import Inside
     from sightline.explanation import Explanation
 
 
@@ -43,13 +44,23 @@ def check_terminal(chosen: Format, output: Path | None) -> None:
         raise UsageError("A page needs a file or a pipe: add -o page.html.")
 
 
-def emit(explanations: Sequence[Explanation], chosen: Format, output: Path | None, top: int) -> None:
-    """Write or print the explanations of one document."""
+def in_one_list(by_method: Mapping[str, Explanation | Mapping[str, Explanation]]) -> list[Explanation]:
+    """Return what `Model.explain(methods=…)` gives as a list: method by method, and class by class within a method."""
+    found: list[Explanation] = []
+    for one in by_method.values():
+        found += one.values() if isinstance(one, Mapping) else [one]
+    return found
+
+
+def emit(
+    explanations: Sequence[Explanation], chosen: Format, output: Path | None, top: int, *, inside: Inside | None = None
+) -> None:
+    """Write or print the explanations of one document; a page shows the inside of the model too, if it is given."""
     from rich.console import Console
 
     console = Console()
     if output is not None:
-        write_whole(output, rendered(explanations, chosen, top))
+        write_whole(output, rendered(explanations, chosen, top, inside=inside))
         typer.echo(f"Wrote {output}", err=True)
     elif chosen is Format.text and console.is_terminal:
         from sightline.view.terminal import print_report
@@ -57,10 +68,10 @@ def emit(explanations: Sequence[Explanation], chosen: Format, output: Path | Non
         print_report(console, explanations, top)
     else:
         # Bytes, so that a pipe gets UTF-8 whatever the locale.
-        typer.echo(rendered(explanations, chosen, top).encode(), nl=False)
+        typer.echo(rendered(explanations, chosen, top, inside=inside).encode(), nl=False)
 
 
-def rendered(explanations: Sequence[Explanation], chosen: Format, top: int) -> str:
+def rendered(explanations: Sequence[Explanation], chosen: Format, top: int, *, inside: Inside | None = None) -> str:
     """Return the explanations in one format.
 
     JSON of one explanation is what `Explanation.load` reads; several are an object with a list of such objects.
@@ -68,7 +79,7 @@ def rendered(explanations: Sequence[Explanation], chosen: Format, top: int) -> s
     if chosen is Format.html:
         from sightline.view.page import render_page
 
-        return render_page(explanations)
+        return render_page(explanations, inside=inside)
     if chosen is Format.json:
         from sightline.storage import to_record
 
@@ -78,9 +89,13 @@ def rendered(explanations: Sequence[Explanation], chosen: Format, top: int) -> s
     if chosen is Format.csv:
         import pandas as pd
 
-        frames = {explanation.method: explanation.to_frame() for explanation in explanations}
-        table = pd.concat(frames, names=["method", None]).reset_index(level="method")
-        return str(table.to_csv(index=False, lineterminator="\n"))
+        frames = []
+        for explanation in explanations:
+            frame = explanation.to_frame()
+            frame.insert(0, "method", explanation.method)
+            frame.insert(1, "target", explanation.target.name)
+            frames.append(frame)
+        return str(pd.concat(frames).to_csv(index=False, lineterminator="\n"))
     from sightline.view.terminal import plain_report
 
     return "\n".join(plain_report(explanation, top) for explanation in explanations)

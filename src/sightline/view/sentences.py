@@ -52,7 +52,21 @@ def check_sentences(checks: Mapping[str, Value]) -> list[str]:
     sentences = [
         _SENTENCES[name](value) if name in _SENTENCES else _named(name, value) for name, value in checks.items()
     ]
-    return [sentence for sentence in sentences if sentence]
+    return [sentence for sentence in (*sentences, *_against_random(checks)) if sentence]
+
+
+def _against_random(checks: Mapping[str, Value]) -> list[str]:
+    """Return what the check against random orders found (`metrics.check`), which takes several numbers to say."""
+    names = ("faithfulness", "random_mean", "random_beaten", "random_orderings")
+    if not all(name in checks for name in names):
+        return []
+    own, random, beaten, orders = (checks[name] for name in names)
+    sentence = (
+        f"Removing its highest-ranked words lowers the probability more than {beaten} of {orders} random orders do"
+    )
+    if 2 * int(beaten) <= int(orders):
+        sentence += ", no more than chance would"
+    return [f"{sentence} (by {float(own):.3g} on average, against {float(random):.3g})."]
 
 
 def _named(name: str, value: Value) -> str:
@@ -73,8 +87,12 @@ def _count(noun: str) -> Callable[[Any], str]:
     return lambda value: f"It took {value:,} {noun if value == 1 else noun + 's'} of the model."
 
 
+def _tokens(template: str) -> Callable[[Any], str]:
+    return lambda value: template.format("1 token" if value == 1 else f"{value:,} tokens") if value else ""
+
+
 def _silent(value: Any) -> str:
-    """Said elsewhere, by `notices`."""
+    """Said elsewhere, by `notices` or together with other checks."""
     return ""
 
 
@@ -87,15 +105,31 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "model_calls": _count("call"),
     "replacement": lambda value: f"Words were hidden by '{value}'.",
     "converged": lambda value: "The steps were refined until the scores were stable." if value else "",
+    "surrogate_fit": _share("The linear model it is read from explains {} of what was measured."),
+    "exact": lambda value: (
+        "All combinations of words were tried: the values are exact."
+        if value
+        else "Combinations of words were drawn at random: the values are estimates."
+    ),
+    "certified": lambda value: "Every value is certified by a cut of the same size." if value else "",
+    "largest_gap": lambda value: f"Flows and cuts differ by {value:.1g} at most." if value else "",
+    "settled_by_bounds": _tokens("Bounds settled {}."),
+    "settled_by_flow": _tokens("An explicit flow settled {}."),
+    "settled_by_cut": _tokens("A minimum cut settled {}."),
+    "check_calls": lambda value: f"Checking it took {value:,} calls of the model.",
+    **dict.fromkeys(("faithfulness", "random_mean", "random_beaten", "random_orderings"), _silent),
+    "faithfulness_percentile": _silent,
+    "causal": lambda value: "The model is causal: early tokens are seen by more others than late ones.",
     "untrained": _silent,
     "dropped_tokens": _silent,
 }
 _NOTICES = {
     "untrained": "Some weights of this model are random: what it says and why mean nothing.",
     "converged": "The scores had not settled when the limit of steps was reached: read them with care.",
+    "certified": "Not every value of the flow is certified: between flow and cut there is a gap.",
 }
 
 
 def _alarming(name: str, checks: Mapping[str, Value]) -> bool:
-    """Untrained is bad when true, converged when false."""
+    """Untrained is bad when true, converged and certified when false."""
     return name in checks and bool(checks[name]) == (name == "untrained")

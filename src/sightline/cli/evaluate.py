@@ -1,0 +1,207 @@
+"""`sightline evaluate`: which methods explain a model best on a data set, and are they better than chance?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sightline.cli.errors import STOPPED, Debug, reports_errors
+from sightline.cli.options import method_options
+from sightline.cli.progress import LateProgress
+from sightline.cli.threads import use_free_cores
+from sightline.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from sightline.evaluation.planted import PlantedResult
+    from sightline.evaluation.sanity import SanityResult
+    from sightline.model import Model, Progress
+    from sightline.text import Example
+
+SANITY_DOCUMENTS = 10
+"""Documents the cascade of random weights runs on: each is explained once more for every layer."""
+
+
+class LevelChoice(StrEnum):
+    """What `--level` may be."""
+
+    word = "word"
+    token = "token"
+
+
+class TargetChoice(StrEnum):
+    """What `--target` may be."""
+
+    predicted = "predicted"
+    label = "label"
+
+
+class ReplacementChoice(StrEnum):
+    """What `--replacement` may be."""
+
+    delete = "delete"
+    pad = "pad"
+    mask = "mask"
+    unk = "unk"
+
+
+class SummaryFormat(StrEnum):
+    """What `--format` may be."""
+
+    text = "text"
+    csv = "csv"
+    json = "json"
+    markdown = "markdown"
+    latex = "latex"
+
+
+@reports_errors
+def evaluate(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="CSV, TSV, JSON lines (also .gz), Parquet, a folder, or hf://name.")
+    ],
+    model: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Model folder or hub id. [default: the built-in model]")
+    ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME,…|all", help="Methods to compare; may be repeated. [default: ten of all families]"),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME,…|all", help="What to measure; may be repeated. [default: all the data allow]"),
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="METHOD.KEY=VALUE", help="Option of a method; may be repeated.")
+    ] = None,
+    text: Annotated[str, typer.Option(metavar="FIELD", help="Field that holds the text.")] = "text",
+    pair: Annotated[str, typer.Option(metavar="FIELD", help="Field that holds the second text.")] = "text_pair",
+    label: Annotated[str, typer.Option(metavar="FIELD", help="Field that holds the label.")] = "label",
+    split: Annotated[str | None, typer.Option(metavar="NAME", help="Use the rows of this split.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use the first so many rows.")] = None,
+    level: Annotated[LevelChoice, typer.Option(help="What is ranked and removed.")] = LevelChoice.word,
+    target: Annotated[TargetChoice, typer.Option(help="Which class is explained.")] = TargetChoice.predicted,
+    replacement: Annotated[
+        ReplacementChoice | None,
+        typer.Option(help="What takes the place of removed words. [default: as each metric is defined]"),
+    ] = None,
+    reference: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Method that the agreement metrics compare with.")
+    ] = None,
+    budget: Annotated[int | None, typer.Option(min=1, help="Model calls allowed for a document.")] = None,
+    sanity: Annotated[
+        bool,
+        typer.Option(
+            "--sanity", help="Also make the weights random and plant known words: do explanations see it? (slow)"
+        ),
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")] = 0,
+    format: Annotated[SummaryFormat, typer.Option(help="Form of what is printed.")] = SummaryFormat.text,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Write records, tables and pictures here, with a page."),
+    ] = None,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Read pickle weights, which can run code: only if you trust them.")
+    ] = False,
+    allow_random: Annotated[
+        bool, typer.Option("--allow-random", help="Accept missing weights; every result is marked as untrained.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Measure how far explanations can be believed, method by method, on a data set.
+
+    \b
+    Examples:
+      sightline evaluate reviews.csv --text review --model my-model -o out/
+      sightline evaluate reviews.jsonl.gz --split test --limit 50 --methods attcat,rollout,random
+      sightline evaluate reviews.csv --methods all --metrics aopc --metrics log_odds --format latex > table.tex
+      sightline evaluate reviews.csv --metrics spearman --reference occlusion
+      sightline evaluate reviews.csv --sanity -o out/
+    """
+    # Cheap checks first: whatever can be wrong with the request is said before a model is loaded.
+    from sightline.evaluation.choice import chosen_methods
+    from sightline.evaluation.reading import Reading
+    from sightline.evaluation.runner import evaluate as run
+    from sightline.metrics import METRICS
+    from sightline.view.evaluation import check_folder, write_evaluation
+    from sightline.view.evaluation_text import evaluation_text
+
+    names = chosen_methods(_listed(methods))
+    measures = _listed(metrics)
+    for name in measures if isinstance(measures, list) else []:
+        METRICS.get(name)
+    asked = [*names, *([reference] if reference is not None and reference not in names else [])]
+    options = method_options(option or [], asked, None)
+    if output is not None:
+        check_folder(output)
+    with LateProgress() as progress:
+        progress("reading the data set", 0, 0)
+        examples = _examples(data, text, pair, label, split, limit)
+        if target is TargetChoice.label and all(one.label is None for one in examples):
+            raise InputError(f"The labels are to be explained, but no row of '{data}' has one in the field '{label}'.")
+
+        from sightline.model import load
+
+        use_free_cores()
+        progress("loading the model", 0, 0)
+        loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
+        evaluation = run(
+            loaded,
+            examples,
+            names,
+            measures,
+            level=level.value,
+            target=target.value,
+            replacement=None if replacement is None else replacement.value,
+            reference=reference,
+            budget=budget,
+            seed=seed,
+            progress=progress,
+            **options,
+        )
+        if not evaluation.documents:
+            raise KeyboardInterrupt
+        tests = _sanity(loaded, examples, names, seed, progress) if sanity and evaluation.complete else (None, None)
+        reading = Reading(evaluation)
+        printed = evaluation_text(reading, format.value, sanity=tests[0], planted=tests[1])
+        page = None
+        if output is not None:
+            title = f"{loaded.name} on {Path(data).name}: which explanation to believe"
+            page = write_evaluation(reading, output, sanity=tests[0], planted=tests[1], title=title, progress=progress)
+    # Bytes, so that a pipe gets UTF-8 whatever the locale.
+    typer.echo(printed.encode(), nl=False)
+    if page is not None:
+        typer.echo(f"Wrote {page}", err=True)
+    if not evaluation.complete:
+        typer.echo(f"Stopped; the {len(evaluation.documents)} documents that were finished are above.", err=True)
+        raise typer.Exit(STOPPED)
+
+
+def _listed(given: Sequence[str] | None) -> list[str] | str | None:
+    """Return the names from "a,b" and repeated options; "all" alone means all."""
+    if given is None:
+        return None
+    names = [name.strip() for part in given for name in part.split(",") if name.strip()]
+    if "all" in names and len(set(names)) > 1:
+        raise UsageError("'all' stands alone: leave out the other names.")
+    return "all" if names == ["all"] else names
+
+
+def _examples(data: str, text: str, pair: str, label: str, split: str | None, limit: int | None) -> list[Example]:
+    from sightline.corpus import read_examples
+
+    return read_examples(data, text=text, pair=pair, label=label, split=split, limit=limit)
+
+
+def _sanity(
+    model: Model, examples: Sequence[Example], names: Sequence[str], seed: int, progress: Progress
+) -> tuple[SanityResult, PlantedResult]:
+    from sightline.evaluation.planted import planted_shortcuts
+    from sightline.evaluation.sanity import weight_randomisation
+
+    cascading = weight_randomisation(model, examples[:SANITY_DOCUMENTS], names, seed=seed, progress=progress)
+    return cascading, planted_shortcuts(names, seed, progress=progress)

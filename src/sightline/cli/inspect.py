@@ -1,0 +1,172 @@
+"""`sightline inspect`: what happens inside the model on one document, or over a data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sightline.cli.errors import Debug, reports_errors
+from sightline.cli.options import method_options, parsed_positions, parsed_target
+from sightline.cli.progress import LateProgress
+from sightline.cli.reading import read_text
+from sightline.cli.threads import use_free_cores
+from sightline.errors import UsageError
+
+if TYPE_CHECKING:
+    from sightline.view.inspection import DataSetInspection, Inspection
+
+DEFAULT_METHOD = "attcat"
+KEEP_STOP_WORDS = "none"
+
+
+@reports_errors
+def inspect(
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE|-", help="The text to look into, UTF-8; - for standard input.", show_default=False
+        ),
+    ] = None,
+    pair: Annotated[
+        str | None, typer.Option(metavar="FILE|-", help="The second text, for models that read pairs.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Model folder or hub id. [default: the built-in model]")
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Attribution method; repeat it for several. [default: attcat]"),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Option of the method, or METHOD.KEY=VALUE; may be repeated."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="LABEL|INDEX|A:B", help="What to explain: a class, or A against B. [default: predicted]"),
+    ] = None,
+    stop_words: Annotated[
+        str, typer.Option(metavar="LANGUAGE", help="Leave out the stop words of this language; 'none' keeps all words.")
+    ] = "en",
+    top_k: Annotated[int, typer.Option(min=1, help="Partners of a token that are counted, and rows of lists.")] = 10,
+    layer: Annotated[int | None, typer.Option(help="Look at one layer. [default: all]")] = None,
+    head: Annotated[int | None, typer.Option(help="Look at one head. [default: all]")] = None,
+    position: Annotated[
+        int | None, typer.Option(help="Token to follow through all heads. [default: the one that receives most]")
+    ] = None,
+    head_importance: Annotated[
+        bool, typer.Option("--head-importance/--no-head-importance", help="Compute how much each head matters.")
+    ] = True,
+    scaled: Annotated[
+        bool, typer.Option("--scaled/--unscaled", help="Weigh heads by their importance in totals and counts.")
+    ] = False,
+    similarity: Annotated[
+        bool, typer.Option("--similarity", help="Print attention against attribution, beside chance.")
+    ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA", help="Data set to look at as well: CSV, JSON lines, Parquet, a folder, hf://name."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Documents of the data set that are looked at, at most.")] = 20,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="Write all pictures and tables here, with an index page."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")] = 0,
+    global_tokens: Annotated[
+        str | None, typer.Option(metavar="0,17,…", help="Token positions with global attention (Longformer).")
+    ] = None,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Read pickle weights, which can run code: only if you trust them.")
+    ] = False,
+    allow_random: Annotated[
+        bool, typer.Option("--allow-random", help="Accept missing weights; every result is marked as untrained.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Look inside a model: heads, attention, relations, and attention against attribution.
+
+    \b
+    Examples:
+      sightline inspect letter.txt                      a short summary
+      sightline inspect letter.txt -o folder            all pictures and tables; open folder/index.html
+      sightline inspect letter.txt --similarity --method integrated_gradients
+      sightline inspect letter.txt --layer 3 --head 1 --stop-words de -o folder
+      sightline inspect --data letters.csv --limit 50 --similarity
+    """
+    # Cheap checks first: whatever can be wrong with the request is said before a model is loaded.
+    if file is None and data is None:
+        raise UsageError("There is nothing to look into: name a text file, or a data set with --data.")
+    if file == "-" and pair == "-":
+        raise UsageError("Only one of the two texts can come from standard input.")
+    if pair is not None and file is None:
+        raise UsageError("--pair goes with a text file; a data set holds its own pairs.")
+    if scaled and not head_importance:
+        raise UsageError("--scaled needs the importance of the heads; leave out --no-head-importance.")
+    texts = [read_text(source) for source in (file, pair) if source is not None]
+    positions = parsed_positions(global_tokens)
+
+    from sightline.text import check_text
+    from sightline.view.inspection import Settings, check_folder, gather, gather_dataset, write_gathered
+
+    for text, name in zip(texts, ("text", "second text"), strict=False):
+        check_text(text, name)
+    methods = tuple(dict.fromkeys(method or [DEFAULT_METHOD]))
+    settings = Settings(
+        methods=methods,
+        options=method_options(option or [], methods, seed),
+        stop_words=None if stop_words.casefold() == KEEP_STOP_WORDS else stop_words,
+        top_k=top_k,
+        layer=layer,
+        head=head,
+        position=position,
+        scaled=scaled,
+        head_importance=head_importance,
+        seed=seed,
+    )
+    if output is not None:
+        check_folder(output)
+    examples = None
+    if data is not None:
+        from sightline.corpus.readers import read_examples
+
+        examples = read_examples(data, limit=limit)
+
+    from sightline.model import load
+
+    use_free_cores()
+    with LateProgress() as progress:
+        progress("loading the model", 0, 0)
+        loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
+        inspected = over_all = page = None
+        if texts:
+            encoding = loaded.encode(*texts, global_tokens=positions)
+            asked = parsed_target(target, loaded.labels)
+            inspected = gather(loaded, encoding, settings, target=asked, progress=progress)
+        if examples is not None:
+            over_all = gather_dataset(loaded, examples, settings, progress=progress)
+        if output is not None:
+            page = write_gathered(output, loaded, inspected, over_all, progress=progress)
+    if page is None or similarity:
+        _print(inspected, over_all, similarity)
+    if page is not None:
+        typer.echo(f"Wrote {page}", err=True)
+
+
+def _print(document: Inspection | None, dataset: DataSetInspection | None, similarity: bool) -> None:
+    """Print the summary, or only the tables of similarity."""
+    from sightline.view.inspection_summary import dataset_summary, document_summary, similarity_text
+
+    blocks = []
+    if document is not None:
+        blocks.append(similarity_text(document) if similarity else document_summary(document))
+    if dataset is not None:
+        blocks.append(similarity_text(dataset) if similarity else dataset_summary(dataset))
+    # Bytes, so that a pipe gets UTF-8 whatever the locale.
+    typer.echo("\n".join(blocks).encode(), nl=False)

@@ -1,0 +1,85 @@
+"""`sightline serve`: explain texts in a browser, or from other programs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sightline.cli.errors import Debug, reports_errors
+from sightline.cli.progress import LateProgress
+from sightline.errors import UsageError
+
+
+@reports_errors
+def serve(
+    model: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="Model folder or hub id; repeat it for several. [default: built-in]"),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen at; only this machine can reach the default.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 for any free one.")] = 8000,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a text that is explained.")] = 16_384,
+    max_characters: Annotated[int, typer.Option(min=1, help="Most characters of a request.")] = 500_000,
+    queue: Annotated[int, typer.Option(min=0, help="Requests that may wait while one is computed.")] = 8,
+    timeout: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Longest time for one explanation.")] = 600,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A further name by which browsers may call this server; may be repeated."),
+    ] = None,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Read pickle weights, which can run code: only if you trust them.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Explain texts in a browser, or from other programs by HTTP.
+
+    \b
+    Examples:
+      sightline serve --open
+      sightline serve --model my-model --model another-model --port 8080
+      curl http://127.0.0.1:8000/api/explain -H 'Content-Type: application/json' -d '{"text": "A short text."}'
+    """
+    try:
+        from sightline.serve.running import serve as run
+    except ModuleNotFoundError as error:
+        if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette"):
+            raise
+        raise UsageError("The server needs FastAPI and uvicorn: pip install 'sightline[serve]'.") from None
+    from sightline.serve.guards import is_loopback
+    from sightline.serve.settings import Settings
+
+    settings = Settings(
+        models=tuple(model or ()),
+        allow_pickle=allow_pickle,
+        max_characters=max_characters,
+        max_tokens=max_tokens,
+        queue=queue,
+        timeout=timeout,
+        hosts=tuple(allow_host or ()),
+    )
+    if not is_loopback(host):
+        typer.echo(
+            f"Note: listening at {host}, so other machines may be able to reach this server. There is no password.",
+            err=True,
+        )
+    with LateProgress() as progress:
+        progress("loading the models", 0, 0)
+
+        def announce(address: str) -> None:
+            progress.__exit__(None, None, None)
+            typer.echo(f"Sightline answers at {address} (Ctrl-C stops it)")
+            if open_browser:
+                _open(address)
+
+        run(settings, host, port, announce)
+
+
+def _open(address: str) -> None:
+    import threading
+    import webbrowser
+
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

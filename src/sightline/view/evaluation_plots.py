@@ -1,0 +1,178 @@
+"""Evaluations as pictures: curves of faithfulness between floor and ceiling, faithfulness against cost, the cascade.
+
+Every method is drawn in a panel of its own over the others in grey where there are many: eight colours is what a
+reader can tell apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sightline.view.plots.style import (
+    CATEGORIES,
+    CHANCE,
+    GRID,
+    INK,
+    QUIET,
+    in_house_style,
+    new_figure,
+    shown,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = 4
+CEILING = CATEGORIES[2]
+OWN = CATEGORIES[0]
+
+
+@dataclass(frozen=True)
+class Priced:
+    """One method: what it costs and what it is worth, with the interval of its worth."""
+
+    method: str
+    seconds: float
+    mean: float
+    low: float
+    high: float
+
+
+@in_house_style
+def perturbation_curves(
+    curves: Mapping[str, pd.DataFrame], *, share: str, quantity: str, title: str, caption: str = ""
+) -> Figure:
+    """One panel a method: its mean curve with interval, beside random orders and the one-at-a-time order.
+
+    Frames as `Evaluation.curves` returns them. `share` names the horizontal axis, `quantity` the vertical one.
+    """
+    columns = min(COLUMNS, max(1, len(curves)))
+    rows = -(-max(1, len(curves)) // columns)
+    figure = new_figure(1.2 + 2.1 * columns, 1.5 + 1.65 * rows, title, caption)
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axes, (method, frame) in zip(panels.ravel(), curves.items(), strict=False):
+        for other in curves.values():
+            axes.plot(100 * other["ratio"], other["mean"], color=GRID, linewidth=0.7, zorder=1)
+        _curve(axes, frame)
+        axes.set_title(shown(method))
+    for axes in panels.ravel()[len(curves) :]:
+        axes.set_axis_off()
+    for place in range(columns):
+        lowest = max(row for row in range(rows) if row * columns + place < len(curves))
+        panels[lowest, place].set_xlabel(shown(share))
+        panels[lowest, place].tick_params(labelbottom=True)
+    for row in panels[:, 0]:
+        row.set_ylabel(shown(quantity), fontsize=8)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=4)
+    return figure
+
+
+def _curve(axes: Axes, frame: pd.DataFrame) -> None:
+    share = 100 * frame["ratio"]
+    if frame["ceiling"].notna().any():
+        axes.plot(share, frame["ceiling"], color=CEILING, linestyle=(0, (4, 2)), label="one at a time", zorder=3)
+    if frame["floor"].notna().any():
+        axes.plot(share, frame["floor"], color=CHANCE, linestyle=(0, (1, 1.2)), label="random orders", zorder=3)
+    axes.fill_between(share, frame["low"], frame["high"], color=OWN, alpha=0.18, linewidth=0, zorder=2)
+    axes.plot(share, frame["mean"], color=OWN, linewidth=1.5, label="the method", zorder=4)
+    axes.axhline(0, color=QUIET, linewidth=0.4, zorder=0)
+
+
+@in_house_style
+def worth_against_cost(
+    methods: Sequence[Priced], *, floor: float | None, metric: str, better: str, title: str, caption: str = ""
+) -> Figure:
+    """A dot a method: seconds of one explanation (logarithmic) against a metric, with its interval and its name."""
+    figure = new_figure(7.2, 4.6, title, caption)
+    axes = figure.add_subplot()
+    # A clock cannot tell less than this from nothing, and a logarithm has no zero.
+    seconds = np.maximum([one.seconds for one in methods], 1e-5)
+    means = np.array([one.mean for one in methods])
+    spread = np.array([[one.mean - one.low, one.high - one.mean] for one in methods]).T
+    axes.errorbar(seconds, means, yerr=np.maximum(spread, 0), fmt="o", color=OWN, ecolor=OWN, elinewidth=0.8, ms=4)
+    if floor is not None:
+        axes.axhline(floor, color=CHANCE, linestyle=(0, (1, 1.2)), linewidth=1.0)
+        axes.annotate(
+            "random orders",
+            (1.0, floor),
+            xycoords=("axes fraction", "data"),
+            xytext=(-2, 3),
+            textcoords="offset points",
+            ha="right",
+            fontsize=7,
+            color=QUIET,
+        )
+    axes.set_xscale("log")
+    axes.margins(x=0.12, y=0.12)
+    axes.set_xlabel("seconds to explain a document (logarithmic)")
+    axes.set_ylabel(shown(f"{metric} ({better} is better)"))
+    axes.grid(color=GRID, linewidth=0.5)
+    axes.set_axisbelow(True)
+    _name_dots(axes, [one.method for one in methods], seconds, means)
+    return figure
+
+
+def _name_dots(axes: Axes, names: Sequence[str], x: np.ndarray, y: np.ndarray) -> None:
+    """Write the names right of their dots, moved up or down where they would lie on each other."""
+    figure = axes.figure
+    figure.canvas.draw()  # the positions of the axes must be known
+    taken: list[tuple[float, float]] = []
+    line = 9.0 * figure.dpi / 72
+    width = 78.0 * figure.dpi / 72
+    for index in np.argsort(-y):
+        left, dot = axes.transData.transform((x[index], y[index]))
+        height = dot
+        while any(abs(left - other) < width and abs(height - used) < line for other, used in taken):
+            height -= line / 3
+        taken.append((left, height))
+        moved = (height - dot) * 72 / figure.dpi
+        axes.annotate(
+            shown(names[index]),
+            (x[index], y[index]),
+            xytext=(8, moved - 2.5),
+            textcoords="offset points",
+            fontsize=7,
+            color=INK,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.6},
+            arrowprops={"arrowstyle": "-", "color": GRID, "linewidth": 0.6} if abs(moved) > 4 else None,
+        )
+
+
+@in_house_style
+def cascade_lines(summary: pd.DataFrame, stages: Sequence[str], *, title: str, caption: str = "") -> Figure:
+    """One panel a method: similarity to the original explanation as more and more parts are random, beside chance.
+
+    The frame is `SanityResult.summary()`.
+    """
+    methods = list(dict.fromkeys(summary["method"]))
+    columns = min(COLUMNS, max(1, len(methods)))
+    rows = -(-max(1, len(methods)) // columns)
+    figure = new_figure(1.2 + 2.1 * columns, 2.0 + 1.55 * rows, title, caption)
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    places = np.arange(len(stages))
+    for axes, method in zip(panels.ravel(), methods, strict=False):
+        own = summary[summary["method"] == method].set_index("stage").reindex(stages)
+        axes.fill_between(places, own["chance_low"], own["chance_high"], color=CHANCE, alpha=0.25, lw=0, label="chance")
+        axes.fill_between(places, own["low"], own["high"], color=OWN, alpha=0.18, linewidth=0)
+        axes.plot(places, own["similarity"], "o-", color=OWN, ms=3, label="similarity")
+        axes.set_title(shown(method))
+        axes.set_ylim(-1.05, 1.05)
+        axes.axhline(0, color=QUIET, linewidth=0.4)
+    for axes in panels.ravel()[len(methods) :]:
+        axes.set_axis_off()
+    for place in range(columns):
+        lowest = max(row for row in range(rows) if row * columns + place < len(methods))
+        panels[lowest, place].set_xticks(places, [shown(stage) for stage in stages], rotation=90)
+        panels[lowest, place].tick_params(labelbottom=True)
+    for row in panels[:, 0]:
+        row.set_ylabel("Spearman's ρ")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=2)
+    return figure

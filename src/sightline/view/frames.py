@@ -1,0 +1,197 @@
+r"""Tables for files and pages: a DataFrame as CSV, LaTeX, Markdown or HTML, every string escaped, no further package.
+
+CSV keeps every digit and every row, and the columns' own names; the forms for readers round to significant digits and
+write column names in words. The index is never written: what matters is a column. Missing values are an en dash for
+readers and an empty field in CSV. LaTeX needs `\usepackage{booktabs}`.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.files import write_whole
+from sightline.view.terminal import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DIGITS = 3
+MISSING = "–"
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\{",
+        "}": r"\}",
+        "$": r"\$",
+        "&": r"\&",
+        "#": r"\#",
+        "%": r"\%",
+        "_": r"\_",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "[": "{[}",  # after a line break in a table, a bracket would be read as its option
+        "]": "{]}",
+        "`": r"\textasciigrave{}",
+        "−": r"\ensuremath{-}",
+    }
+)
+# Whatever Markdown or the HTML inside it could give a meaning; a backslash before punctuation makes it plain.
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&])")
+
+
+def to_csv(frame: pd.DataFrame) -> str:
+    """Return all rows with full precision; strings are always quoted, so that they come back as they were."""
+    text: str = frame.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    return text
+
+
+def to_latex(frame: pd.DataFrame, caption: str = "", *, digits: int = DIGITS) -> str:
+    """Return a table environment with booktabs rules, numbers to the right."""
+    columns = "".join("r" if numeric else "l" for numeric in _numeric(frame))
+    lines = [r"\begin{table}", r"\centering"]
+    if caption:
+        lines.append(rf"\caption{{{latex(caption)}}}")
+    lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+    lines.append(" & ".join(latex(name) for name in headings(frame)) + r" \\")
+    lines.append(r"\midrule")
+    lines += [" & ".join(row) + r" \\" for row in _cells(frame, digits, latex)]
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def to_markdown(frame: pd.DataFrame, caption: str = "", *, digits: int = DIGITS) -> str:
+    """Return a table of GitHub's Markdown, numbers to the right, the caption above it."""
+    rules = ["--:" if numeric else ":--" for numeric in _numeric(frame)]
+    rows = [[markdown(name) for name in headings(frame)], rules, *_cells(frame, digits, markdown)]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([*([markdown(caption), ""] if caption else []), *lines]) + "\n"
+
+
+def to_html(frame: pd.DataFrame, caption: str = "", *, digits: int = DIGITS) -> str:
+    """Return a <table>; cells with numbers have the class "number"."""
+    numeric = _numeric(frame)
+    classes = [' class="number"' if one else "" for one in numeric]
+    directions = ["" if one else ' dir="auto"' for one in numeric]
+    head = "".join(
+        f'<th scope="col"{kind}>{_html(name)}</th>' for name, kind in zip(headings(frame), classes, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{kind}{way}>{cell}</td>" for cell, kind, way in zip(row, classes, directions, strict=True))
+        + "</tr>\n"
+        for row in _cells(frame, digits, _html)
+    )
+    title = f"<caption>{_html(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>"
+
+
+def to_text(frame: pd.DataFrame, *, digits: int = DIGITS) -> str:
+    """Return aligned columns for a terminal or a plain file, two spaces between them."""
+    from rich.cells import cell_len
+
+    rows = [headings(frame), *_cells(frame, digits, _one_line)]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    numeric = _numeric(frame)
+    lines = []
+    for row in rows:
+        padding = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
+        cells = [gap + cell if right else cell + gap for cell, gap, right in zip(row, padding, numeric, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def first_rows(frame: pd.DataFrame, caption: str, most: int) -> tuple[pd.DataFrame, str]:
+    """Cut a frame for readers and say so in its caption."""
+    if len(frame) <= most:
+        return frame, caption
+    return frame.head(most), f"{caption} (first {most:,} of {len(frame):,} rows)".strip()
+
+
+def write_table(
+    frame: pd.DataFrame, folder: Path, name: str, caption: str = "", *, digits: int = DIGITS, most: int = 100
+) -> list[Path]:
+    """Write name.csv, name.tex and name.md into a folder, each wholly or not at all, and return their paths.
+
+    LaTeX and Markdown hold the first `most` rows and say so; CSV holds all of them.
+    """
+    cut, said = first_rows(frame, caption, most)
+    contents = {
+        ".csv": to_csv(frame),
+        ".tex": to_latex(cut, said, digits=digits),
+        ".md": to_markdown(cut, said, digits=digits),
+    }
+    paths = [folder / f"{name}{suffix}" for suffix in contents]
+    for path, content in zip(paths, contents.values(), strict=True):
+        write_whole(path, content)
+    return paths
+
+
+def headings(frame: pd.DataFrame) -> list[str]:
+    """Return the columns' names in words: "top_k" is "top k"."""
+    return [str(name).replace("_", " ") for name in frame.columns]
+
+
+def formatted(value: Any, digits: int = DIGITS) -> str:
+    """Return one value as a reader wants it: 1,234 · 0.0123 · −1.2e-05 · yes · –."""
+    if value is None or (isinstance(value, float | np.floating) and not math.isfinite(value)):
+        return MISSING
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, int | np.integer):
+        return f"{int(value):,}".replace("-", "−")
+    if isinstance(value, float | np.floating):
+        return _significant(float(value), digits)
+    return str(value)
+
+
+def latex(text: str) -> str:
+    """Return any text as LaTeX that prints it."""
+    return _one_line(text).translate(_LATEX)
+
+
+def markdown(text: str) -> str:
+    """Return any text as Markdown that shows it, in one line; entities keep older renderers from reading it as HTML."""
+    plain = _MARKDOWN.sub(r"\\\1", _one_line(text))
+    return plain.replace("\\&", "&amp;").replace("\\<", "&lt;").replace("\\>", "&gt;")
+
+
+def _html(text: str) -> str:
+    return html.escape(_one_line(text))
+
+
+def _one_line(text: str) -> str:
+    return printable(text).replace("\n", "␊").replace("\r", "␍")
+
+
+def _significant(value: float, digits: int) -> str:
+    if value == 0.0:
+        return "0"
+    if 1e-4 <= abs(value) < 1e6:
+        # Fixed point keeps trailing zeros, so that the numbers of a column have the same precision: 0.50, not 0.5.
+        places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+        text = f"{value:,.{places}f}"
+    else:
+        text = f"{value:.{digits - 1}e}"
+    return text.replace("-", "−", 1) if value < 0 else text
+
+
+def _numeric(frame: pd.DataFrame) -> list[bool]:
+    return [frame.iloc[:, place].dtype.kind in "iuf" for place in range(frame.shape[1])]
+
+
+def _cells(frame: pd.DataFrame, digits: int, escape: Callable[[str], str]) -> list[list[str]]:
+    columns = [frame.iloc[:, place].tolist() for place in range(frame.shape[1])]
+    return [[escape(formatted(value, digits)) for value in row] for row in zip(*columns, strict=True)]

@@ -1,0 +1,148 @@
+"""An inspection as a folder: every picture (SVG, PNG), every table (CSV, LaTeX, Markdown), and a page that shows them.
+
+    model = sl.load()
+    sl.view.inspection.write_inspection(model, "The text of a document …", "folder")
+
+Files are written one by one, each wholly or not at all, the page last: a page never names a picture that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sightline.errors import UsageError
+from sightline.files import check_writable, write_whole
+from sightline.view.frames import write_table
+from sightline.view.inspection_dataset import DataSetInspection, dataset_section, gather_dataset
+from sightline.view.inspection_numbers import Inspection, Settings, gather
+from sightline.view.inspection_page import document_title, render_index
+from sightline.view.inspection_parts import Picture, Section, Table
+from sightline.view.inspection_sections import sections
+from sightline.view.plots import save_figure
+
+if TYPE_CHECKING:
+    from sightline.model import Document, Model, Progress
+    from sightline.models import TargetLike
+    from sightline.text import Example
+
+__all__ = [
+    "DataSetInspection",
+    "Inspection",
+    "Settings",
+    "check_folder",
+    "gather",
+    "gather_dataset",
+    "write_gathered",
+    "write_inspection",
+    "write_sections",
+]
+
+PAGE = "index.html"
+CSS_PIXELS = 96
+"""An inch of a figure on the page."""
+
+
+def write_inspection(
+    model: Model,
+    document: Document | None,
+    folder: Path | str,
+    settings: Settings | None = None,
+    *,
+    target: TargetLike = None,
+    dataset: Sequence[Example] | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Path:
+    """Inspect a document, a data set or both, write everything into `folder`, and return the path of the page.
+
+    settings, or its fields as further options: methods, stop_words, top_k, layer, head, position, scaled …
+    """
+    if settings is not None and options:
+        raise UsageError("Give either settings= or its fields, not both.")
+    if document is None and dataset is None:
+        raise UsageError("There is nothing to inspect: give a document, a data set, or both.")
+    settings = settings or Settings(**options)
+    folder = check_folder(folder)
+    inspected = None
+    if document is not None:
+        inspected = gather(model, document, settings, target=target, progress=progress)
+    over_all = None if dataset is None else gather_dataset(model, dataset, settings, progress=progress)
+    return write_gathered(folder, model, inspected, over_all, progress=progress)
+
+
+def write_gathered(
+    folder: Path,
+    model: Model,
+    document: Inspection | None,
+    dataset: DataSetInspection | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Path:
+    """Write what was gathered about a document, a data set or both, and return the path of the page."""
+    gathered = document or dataset
+    if gathered is None:
+        raise UsageError("There is nothing to inspect: give a document, a data set, or both.")
+    title = "A data set" if document is None else document_title(document.encoding.text)
+    found = [
+        *(sections(document) if document is not None else []),
+        *([dataset_section(dataset)] if dataset is not None else []),
+    ]
+    return write_sections(folder, title, found, _facts(model, gathered.settings), progress=progress)
+
+
+def write_sections(
+    folder: Path, title: str, found: Sequence[Section], facts: dict[str, str], *, progress: Progress | None = None
+) -> Path:
+    """Write the pictures and tables of the sections, then the page that shows them."""
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    (folder / "tables").mkdir(exist_ok=True)
+    parts = [part for section in found for part in section.parts]
+    sizes: dict[str, tuple[int, int]] = {}
+    for number, part in enumerate(parts):
+        if progress is not None:
+            progress("writing pictures and tables", number, len(parts))
+        if isinstance(part, Table):
+            write_table(part.frame, folder / "tables", part.name, part.title, digits=part.digits)
+        else:
+            sizes[part.name] = _draw(part, folder / "figures")
+    page = folder / PAGE
+    write_whole(page, render_index(title, found, facts, sizes))
+    return page
+
+
+def check_folder(folder: Path | str) -> Path:
+    """Return the folder, made if need be; refuse a place that cannot be written, now rather than after the work."""
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UsageError(f"Cannot write into '{folder}': it is a file. Name a folder.") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"Cannot make the folder '{folder}': {reason}. Choose another place.") from None
+    check_writable(folder / PAGE)
+    return folder
+
+
+def _draw(picture: Picture, folder: Path) -> tuple[int, int]:
+    figure = picture.draw()
+    for form in ("svg", "png"):
+        save_figure(figure, folder / f"{picture.name}.{form}")
+    wide, high = figure.get_size_inches()
+    return round(wide * CSS_PIXELS), round(high * CSS_PIXELS)
+
+
+def _facts(model: Model, settings: Settings) -> dict[str, str]:
+    shown = {
+        "methods": ", ".join(settings.methods),
+        "stop words left out": settings.stop_words or "none",
+        "top k": str(settings.top_k),
+        "layer": "all" if settings.layer is None else str(settings.layer),
+        "head": "all" if settings.head is None else str(settings.head),
+        "heads weighted by importance": "yes" if settings.scaled else "no",
+        "permutations for chance levels": str(settings.permutations),
+        "seed": str(settings.seed),
+    }
+    return shown | {name.replace("_", " "): value for name, value in model.provenance().items()}

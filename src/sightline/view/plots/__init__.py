@@ -1,0 +1,35 @@
+"""Figures in matplotlib. Each function takes finished numbers and returns a Figure; none computes a result."""
+
+from sightline.view.plots.bars import Ranking, ranked_bars
+from sightline.view.plots.comparisons import Gap, Measured, rank_gaps, similarity_dots
+from sightline.view.plots.layers import attention_graph, layer_heat_map, relevance_matrices
+from sightline.view.plots.maps import attention_grid, attention_map, head_importance_map
+from sightline.view.plots.positions import (
+    instances_of_words,
+    layers_over_positions,
+    lines_over_positions,
+    position_profile,
+)
+from sightline.view.plots.style import save_figure
+from sightline.view.plots.text import text_overlay
+
+__all__ = [
+    "Gap",
+    "Measured",
+    "Ranking",
+    "attention_graph",
+    "attention_grid",
+    "attention_map",
+    "head_importance_map",
+    "instances_of_words",
+    "layer_heat_map",
+    "layers_over_positions",
+    "lines_over_positions",
+    "position_profile",
+    "rank_gaps",
+    "ranked_bars",
+    "relevance_matrices",
+    "save_figure",
+    "similarity_dots",
+    "text_overlay",
+]

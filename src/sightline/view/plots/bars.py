@@ -1,0 +1,75 @@
+"""Ranked lists as horizontal bars: which words are attended to or attend most, which speak for or against a class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sightline.view.plots.style import PLAIN, QUIET, in_house_style, new_figure, shown, token_label
+from sightline.view.sentences import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NOTHING = "nothing to rank"
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """One panel: bars from the first label down."""
+
+    title: str
+    labels: Sequence[str]
+    values: Sequence[float]
+    unit: str = ""
+    """What the numbers count, written below the axis."""
+    colour: str = PLAIN
+
+
+@in_house_style
+def ranked_bars(panels: Sequence[Ranking], *, title: str, caption: str = "") -> Figure:
+    """Side by side, one panel a ranking; an empty ranking says so instead of showing an empty axis."""
+    longest = max((len(panel.labels) for panel in panels), default=0)
+    figure = new_figure(max(5.5, 3.6 * len(panels)), max(2.2, 1.35 + 0.21 * longest), title, caption)
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        axes.set_title(shown(panel.title))
+        _draw(axes, panel, longest)
+    return figure
+
+
+def _draw(axes: Axes, panel: Ranking, rows: int) -> None:
+    if not panel.labels:
+        empty_panel(axes)
+        return
+    places = range(len(panel.labels))
+    axes.barh(places, panel.values, color=panel.colour, height=0.72)
+    axes.set_yticks(places, [token_label(label) for label in panel.labels])
+    axes.set_ylim(max(rows, 1) - 0.4, -0.6)
+    axes.axvline(0, color=QUIET, linewidth=0.6)
+    low, high = min(0.0, *panel.values), max(0.0, *panel.values)
+    room = 0.32 * ((high - low) or 1.0)  # for the number at the end of the longest bar
+    axes.set_xlim(low - (room if low < 0 else 0.0), high + (room if high > 0 or low == 0 else 0.0))
+    for place, value in zip(places, panel.values, strict=True):
+        written = f"{value:,}" if isinstance(value, int) else number(value).removeprefix("+")
+        axes.annotate(
+            written,
+            (value, place),
+            xytext=(3 if value >= 0 else -3, 0),
+            textcoords="offset points",
+            ha="left" if value >= 0 else "right",
+            va="center",
+            fontsize=7,
+            color=QUIET,
+        )
+    axes.set_xlabel(panel.unit)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.locator_params(axis="x", nbins=4)
+
+
+def empty_panel(axes: Axes, sentence: str = NOTHING) -> None:
+    """Say why a panel shows nothing."""
+    axes.set_axis_off()
+    axes.text(0.0, 0.9, sentence, transform=axes.transAxes, color=QUIET, va="top")

@@ -1,0 +1,186 @@
+"""A method layer by layer: tokens × layers, the relevance matrices R^l, and attention as a graph of a short input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import SizeError
+from sightline.view.plots.maps import NAMED_TOKENS, own_scale
+from sightline.view.plots.positions import WIDTH, pooled_columns
+from sightline.view.plots.style import (
+    CATEGORIES,
+    INK,
+    QUIET,
+    SEQUENTIAL,
+    in_house_style,
+    new_figure,
+    pooling_sentence,
+    position_ticks,
+    signed_colours,
+    token_label,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.floating[Any]]
+
+GRAPH_TOKENS = 40
+EDGES_PER_NODE = 5
+
+
+@in_house_style
+def layer_heat_map(
+    layers: FloatArray,
+    summed: FloatArray,
+    product: FloatArray,
+    labels: Sequence[str],
+    *,
+    signed: bool,
+    title: str,
+    caption: str = "",
+) -> Figure:
+    """Scores (L, n) by layer, layer 0 at the top, above their sum (n,) and product (n,) over layers.
+
+    The three parts have scales of their own: a product of L small numbers is far smaller than their sum. Up to 60
+    tokens are named; more are pooled into columns by their largest magnitude.
+    """
+    parts = [("layer", layers), ("sum", summed[None]), ("product", product[None])]
+    n = layers.shape[1]
+    wide = pooled_columns(layers).shape[1]
+    said = caption
+    if n > wide:
+        said = f"{caption} {n:,} tokens on {wide:,} columns: a column shows the strongest of its tokens."
+    named = n <= NAMED_TOKENS
+    width = max(4.5, 2.2 + 0.2 * n) if named else WIDTH
+    figure = new_figure(width, 2.6 + 0.24 * max(2, len(layers)) + (0.6 if named else 0.0), title, said)
+    panels = figure.subplots(3, 1, height_ratios=[max(2, len(layers)), 1.5, 1.5])
+    for axes, (name, values) in zip(panels, parts, strict=True):
+        _strip(axes, values, signed)
+        axes.set_yticks(range(len(values)) if name == "layer" else [0], None if name == "layer" else [name])
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    panels[0].set_ylabel("layer")
+    for axes in panels[:2]:
+        axes.set_xticks([])
+    if named:
+        position_ticks(panels[2], labels, "x", NAMED_TOKENS)
+    else:
+        panels[2].set_xlabel("position")
+    return figure
+
+
+def _strip(axes: Axes, values: FloatArray, signed: bool) -> None:
+    """Draw rows (·, n) with a colour bar of their own."""
+    from matplotlib.colors import Normalize
+
+    pooled = pooled_columns(values)
+    full = float(np.quantile(np.abs(pooled), 0.995) or np.abs(pooled).max() or 1.0)
+    image = axes.imshow(
+        pooled,
+        cmap=signed_colours() if signed else SEQUENTIAL,
+        norm=Normalize(-full if signed else 0.0, full, clip=True),
+        aspect="auto",
+        extent=(-0.5, values.shape[1] - 0.5, len(values) - 0.5, -0.5),
+        interpolation="nearest",
+    )
+    bar = axes.figure.colorbar(image, ax=axes, pad=0.01, fraction=0.03, ticks=[-full, 0, full] if signed else [0, full])
+    bar.ax.set_yticklabels([f"{value:.2g}" for value in bar.get_ticks()], fontsize=6)
+    bar.outline.set_visible(False)
+
+
+@in_house_style
+def relevance_matrices(matrices: FloatArray, labels: Sequence[str], *, title: str, caption: str = "") -> Figure:
+    """R^1 … R^L (L, s, s), one panel a layer: how much of token j is in token i after layer l."""
+    count, size = len(matrices), matrices.shape[1]
+    columns = min(count, 4 if count != 6 else 3)
+    rows = -(-count // columns)
+    named = len(labels) <= 24
+    said = " ".join(
+        filter(
+            None,
+            [
+                caption,
+                "Row: the token after the layer; column: the input token. Each panel has its own colour scale.",
+                pooling_sentence(len(labels), size),
+            ],
+        )
+    )
+    figure = new_figure(1.0 + 2.4 * columns + (0.7 if named else 0), 1.4 + 2.45 * rows, title, said)
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    n = len(labels)
+    for layer, (axes, matrix) in enumerate(zip(panels, matrices, strict=False)):
+        axes.imshow(
+            own_scale(matrix),
+            cmap=SEQUENTIAL,
+            vmin=0.0,
+            vmax=1.0,
+            extent=(-0.5, n - 0.5, n - 0.5, -0.5),
+            interpolation="nearest",
+        )
+        axes.set_title(f"after layer {layer}")
+        if named:
+            position_ticks(axes, labels, "x", n)
+            position_ticks(axes, labels, "y", n)
+    for axes in panels[count:]:
+        axes.set_axis_off()
+    return figure
+
+
+@in_house_style
+def attention_graph(
+    weights: FloatArray, labels: Sequence[str], *, readout: int | None = None, title: str, caption: str = ""
+) -> Figure:
+    """Attention (L, n, n) of a short input as a graph: tokens from left to right, layers from bottom to top.
+
+    An edge from token i above to token j below is the weight with which i attends to j; the five strongest of every
+    node are drawn, the wider the stronger. `readout` is the node that the prediction is read from.
+    """
+    from matplotlib.collections import LineCollection
+
+    layers, n = weights.shape[:2]
+    if n > GRAPH_TOKENS:
+        raise SizeError(
+            f"A graph of {n:,} tokens cannot be read: it is drawn for up to {GRAPH_TOKENS}. "
+            "Look at the attention maps, or give a shorter text."
+        )
+    figure = new_figure(max(5.0, 1.5 + 0.27 * n), 2.2 + 0.9 * layers, title, caption)
+    axes = figure.add_subplot()
+    segments, strengths = graph_edges(weights)
+    full = max((float(one) for one in strengths), default=1.0) or 1.0
+    edges = LineCollection(
+        segments,
+        linewidths=[0.2 + 3.0 * one / full for one in strengths],
+        colors=[(0.0, 0.447, 0.698, min(1.0, 0.08 + 0.9 * one / full)) for one in strengths],
+        capstyle="round",
+    )
+    edges.set_gid("edges")
+    axes.add_collection(edges)
+    nodes = np.array([(token, layer) for layer in range(layers + 1) for token in range(n)])
+    axes.plot(nodes[:, 0], nodes[:, 1], "o", color=QUIET, markersize=3, linestyle="")
+    if readout is not None:
+        axes.plot([readout], [layers], "o", color=CATEGORIES[1], markersize=7, linestyle="", zorder=3)
+    axes.set_xlim(-0.6, n - 0.4)
+    axes.set_ylim(-0.2, layers + 0.2)
+    axes.set_xticks(range(n), [token_label(label) for label in labels], rotation=90, fontsize=8, color=INK)
+    axes.set_yticks(range(layers + 1), ["input", *(f"layer {layer}" for layer in range(layers))])
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    return figure
+
+
+def graph_edges(weights: FloatArray) -> tuple[list[NDArray[np.float64]], list[float]]:
+    """Return the edges ((i, l + 1), (j, l)) of each node's strongest weights and the weights, weakest first."""
+    found = []
+    for layer, matrix in enumerate(weights):
+        for token, row in enumerate(matrix):
+            strongest = np.argsort(-row, kind="stable")[:EDGES_PER_NODE]
+            found += [(float(row[other]), layer, token, int(other)) for other in strongest if row[other] > 0]
+    found.sort()  # strong edges are drawn last, above the others
+    segments = [np.array([[token, layer + 1.0], [other, layer]]) for _, layer, token, other in found]
+    return segments, [weight for weight, *_ in found]

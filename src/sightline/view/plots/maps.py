@@ -1,0 +1,218 @@
+"""Attention as pictures: how much each head matters, thumbnails of all heads, one head in full.
+
+Rows are the tokens that attend, columns the tokens attended to. Weights of one map span orders of magnitude (a sink
+beside a thousand tokens that share the rest), so colours follow the square root of the weight and the strongest
+0.5 % of the pixels share the last colour; the colour bars show the weights themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.view.plots.style import (
+    CATEGORIES,
+    GRID,
+    INK,
+    SEQUENTIAL,
+    in_house_style,
+    new_figure,
+    pooling_sentence,
+    position_ticks,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FloatArray = NDArray[np.floating[Any]]
+
+GAMMA = 0.5
+CLIPPED_SHARE = 0.005
+ANNOTATED_HEADS = 200
+"""Values are written into a heat map of up to so many heads."""
+NAMED_TOKENS = 60
+"""Axes name the tokens of a document up to this length and count positions beyond it."""
+GAP = 0.16
+"""Room between thumbnails, as a share of their side."""
+FRAME = CATEGORIES[1]
+ROWS_AND_COLUMNS = "Row: the token that attends; column: the token attended to."
+
+
+@in_house_style
+def head_importance_map(importance: FloatArray, *, title: str = "Head importance", caption: str = "") -> Figure:
+    """Heat map (layers, heads) of how much each head matters, values written in."""
+    values = np.asarray(importance, dtype=np.float64)
+    layers, heads = values.shape
+    figure = new_figure(max(4.2, 1.6 + 0.52 * heads), max(2.4, 1.5 + 0.36 * layers), title, caption)
+    axes = figure.add_subplot()
+    image = axes.imshow(values, cmap=SEQUENTIAL, aspect="auto")
+    label_cells(axes, values, image)
+    _layer_and_head_axes(axes, layers, heads)
+    figure.colorbar(image, ax=axes, shrink=0.9, pad=0.02).outline.set_visible(False)
+    return figure
+
+
+@in_house_style
+def attention_grid(
+    maps: FloatArray,
+    *,
+    tokens: int,
+    importance: FloatArray | None = None,
+    title: str = "Attention of all heads",
+    caption: str = ROWS_AND_COLUMNS,
+) -> Figure:
+    """Thumbnails (layers, heads, s, s), each on its own scale, framed the more strongly the more a head matters."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    layers, heads, size = maps.shape[:3]
+    cell = float(np.clip(9.5 / heads, 0.62, 1.5))
+    said = [
+        caption,
+        "Each picture has its own colour scale.",
+        pooling_sentence(tokens, size) if caption == ROWS_AND_COLUMNS else "",
+    ]
+    if importance is not None:
+        said.append("The stronger the orange frame, the more important the head.")
+    text = " ".join(filter(None, said))
+    figure = new_figure(max(5.0, 1.0 + cell * heads), max(3.0, 1.25 + cell * layers), title, text)
+    axes = figure.add_subplot()
+    # One picture of all thumbnails: 144 pictures of their own take ten times as long to write.
+    mosaic, step = thumbnails(maps)
+    picture = axes.imshow(mosaic, cmap=SEQUENTIAL, vmin=0.0, vmax=1.0, interpolation="nearest")
+    picture.set_gid("maps")
+    strengths = np.zeros((layers, heads)) if importance is None else _unit(np.asarray(importance, dtype=np.float64))
+    frames = PatchCollection(
+        [
+            Rectangle((head * step - 0.5, layer * step - 0.5), size, size)
+            for layer in range(layers)
+            for head in range(heads)
+        ],
+        facecolor="none",
+        edgecolor=[_mixed(GRID, FRAME, float(strength)) for strength in strengths.ravel()],
+        linewidth=[0.4 + 2.4 * strength for strength in strengths.ravel()],
+        zorder=3,
+    )
+    frames.set_gid("frames")
+    axes.add_collection(frames)
+    gap = step - size
+    axes.set_xlim(-gap, heads * step)
+    axes.set_ylim(layers * step, -gap)
+    axes.set_xticks([head * step + size / 2 for head in range(heads)], [str(head) for head in range(heads)])
+    axes.set_yticks([layer * step + size / 2 for layer in range(layers)], [str(layer) for layer in range(layers)])
+    axes.set(xlabel="head", ylabel="layer")
+    _without_frame(axes)
+    return figure
+
+
+@in_house_style
+def attention_map(
+    image: FloatArray,
+    labels: Sequence[str],
+    *,
+    rows: tuple[int, int] | None = None,
+    columns: tuple[int, int] | None = None,
+    title: str = "Attention",
+    caption: str = "",
+) -> Figure:
+    """One picture (s, s) of the tokens [start, stop) of `rows` and `columns`, the whole document by default.
+
+    Documents of up to 60 tokens have their tokens named (`labels`, one a token); others count positions.
+    """
+    from matplotlib.colors import PowerNorm
+
+    (top, bottom), (left, right) = rows or (0, len(labels)), columns or (0, len(labels))
+    said = " ".join(filter(None, [caption, pooling_sentence(right - left, image.shape[1])]))
+    figure = new_figure(7.0, 6.3, title, said)
+    axes = figure.add_subplot()
+    picture = axes.imshow(
+        image,
+        cmap=SEQUENTIAL,
+        norm=PowerNorm(GAMMA, vmin=0.0, vmax=_full(image), clip=True),
+        extent=(left - 0.5, right - 0.5, bottom - 0.5, top - 0.5),
+        interpolation="nearest",
+    )
+    whole = (top, bottom) == (left, right) == (0, len(labels))
+    if whole:
+        position_ticks(axes, labels, "x", NAMED_TOKENS)
+        position_ticks(axes, labels, "y", NAMED_TOKENS)
+    axes.set(xlabel="attended to", ylabel="attending")
+    root_scale(figure, axes, picture, "weight")
+    return figure
+
+
+def root_scale(figure: Figure, axes: Axes, image: Any, label: str) -> None:
+    """Draw the colour bar of a picture whose colours follow the square root of its values, ticks evenly apart."""
+    low, high = image.norm.vmin, image.norm.vmax
+    ticks = [low + (high - low) * step**2 for step in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)]
+    bar = figure.colorbar(image, ax=axes, shrink=0.9, pad=0.015, label=label, extend="max", ticks=ticks)
+    bar.ax.set_yticklabels([f"{tick:.2g}" for tick in ticks])
+    bar.ax.minorticks_off()
+    bar.outline.set_visible(False)
+
+
+def label_cells(axes: Axes, values: FloatArray, image: Any, texts: Sequence[Sequence[str]] | None = None) -> None:
+    """Write each value (or text) into its cell, dark on light colours and light on dark ones."""
+    if values.size > ANNOTATED_HEADS:
+        return
+    colours = image.cmap(image.norm(values))
+    for (row, column), value in np.ndenumerate(values):
+        luminance = colours[row, column, :3] @ (0.299, 0.587, 0.114)
+        text = f"{value:.2f}" if texts is None else texts[row][column]
+        axes.text(column, row, text, ha="center", va="center", fontsize=7, color=INK if luminance > 0.55 else "white")
+
+
+def thumbnails(maps: FloatArray) -> tuple[FloatArray, int]:
+    """Return maps (layers, heads, s, s), each on its own scale, as one picture, and the pixels from one to the next.
+
+    Between the maps there is nothing (NaN), which is drawn in no colour.
+    """
+    layers, heads, size = maps.shape[:3]
+    step = size + max(1, round(GAP * size))
+    mosaic = np.full((layers * step, heads * step), np.nan)
+    for layer, head in np.ndindex(layers, heads):
+        top, left = layer * step, head * step
+        mosaic[top : top + size, left : left + size] = own_scale(maps[layer, head])
+    return mosaic, step
+
+
+def own_scale(picture: FloatArray) -> FloatArray:
+    """Return one picture on its own scale, 0 to 1: the root of each weight by the one that gets the full colour."""
+    full = _full(picture)
+    scaled: FloatArray = np.clip(np.asarray(picture, dtype=np.float64) / full, 0.0, 1.0) ** GAMMA
+    return scaled
+
+
+def _full(picture: FloatArray) -> float:
+    """Return the weight that gets the full colour; 1 for an empty picture, which then stays dark."""
+    values = np.asarray(picture, dtype=np.float64)
+    return float(np.quantile(values, 1.0 - CLIPPED_SHARE) or values.max() or 1.0)
+
+
+def _unit(values: FloatArray) -> FloatArray:
+    """Return values between 0 and 1 for drawing; all alike is 0."""
+    low, high = float(values.min()), float(values.max())
+    scaled: FloatArray = (values - low) / (high - low) if high > low else np.zeros_like(values)
+    return scaled
+
+
+def _mixed(first: str, second: str, share: float) -> tuple[float, ...]:
+    from matplotlib.colors import to_rgb
+
+    return tuple(a + (b - a) * share for a, b in zip(to_rgb(first), to_rgb(second), strict=True))
+
+
+def _layer_and_head_axes(axes: Axes, layers: int, heads: int) -> None:
+    axes.set_xticks(range(heads))
+    axes.set_yticks(range(layers))
+    axes.set(xlabel="head", ylabel="layer")
+    _without_frame(axes)
+
+
+def _without_frame(axes: Axes) -> None:
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)

@@ -1,0 +1,230 @@
+"""The common look of all figures: colours, fonts, captions, and files that come out the same every time.
+
+Figures are made with matplotlib's object API, never with pyplot, so that drawing one leaves no window and no current
+figure behind. matplotlib is imported when the first figure is drawn.
+
+Colours stay apart under the common colour blindnesses: viridis for amounts, orange (against) to blue (for) as on the
+page for signed scores, Okabe and Ito's eight for categories (Okabe & Ito 2008).
+"""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+from sightline.errors import UsageError
+from sightline.files import replacing
+from sightline.view.terminal import printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+
+SEQUENTIAL = "viridis"
+CATEGORIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000")
+FOR, AGAINST, PLAIN = "#2a6db0", "#c8691a", "#7a5cbf"
+"""Blue is for, orange against, violet is for scores without a sign."""
+INK, QUIET, GRID = "#1f2328", "#5f646b", "#dedbd3"
+CHANCE = "#8a8d91"
+"""What chance alone would give."""
+
+PNG_RESOLUTION = 144
+CHARACTERS_PER_INCH = 15.5
+"""Of the small type that captions are set in."""
+
+FONT = "DejaVu Sans"
+"""Comes with matplotlib."""
+
+# Used for what our font lacks, where they are installed.
+_FURTHER_FONTS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans SC",
+    "WenQuan Zen Hei",
+    "Noto Sans Devanagari",
+    "Noto Sans Bengali",
+    "Noto Sans Tamil",
+    "Noto Sans Thai",
+    "Noto Sans Ethiopic",
+    "Noto Sans Symbols",
+    "Noto Sans Symbols2",
+    "Noto Emoji",
+)
+_MISSING = "▯"
+_METADATA: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": "Sightline"},
+    "png": {"Software": "Sightline"},
+    "pdf": {"CreationDate": None, "Creator": "Sightline"},
+}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw with our settings whatever the user's matplotlibrc says, and put the user's settings back afterwards."""
+    import matplotlib
+
+    settings = {
+        **{name: value for name, value in matplotlib.rcParamsDefault.items() if not name.startswith("backend")},
+        "font.family": FONT,
+        "font.size": 9,
+        "text.color": INK,
+        "axes.edgecolor": QUIET,
+        "axes.labelcolor": INK,
+        "axes.linewidth": 0.6,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 9,
+        "axes.titlelocation": "left",
+        "axes.unicode_minus": True,
+        "xtick.color": QUIET,
+        "ytick.color": QUIET,
+        "xtick.labelcolor": INK,
+        "ytick.labelcolor": INK,
+        "xtick.labelsize": 8,
+        "ytick.labelsize": 8,
+        "legend.frameon": False,
+        "legend.fontsize": 8,
+        "lines.linewidth": 1.1,
+        "svg.hashsalt": "sightline",  # the names of clip paths and glyphs would be random otherwise
+        "svg.fonttype": "path",
+        "pdf.fonttype": 42,
+    }
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def in_house_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Make a function draw in the house style; its figure is laid out once and for all, so that all files agree."""
+
+    @functools.wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        from matplotlib.text import Text
+
+        with house_style():
+            figure = draw(*args, **kwargs)
+            for text in figure.findobj(Text):
+                assert isinstance(text, Text)
+                text.set_fontfamily(font_families(text.get_text()))
+            layout = figure.get_layout_engine()
+            assert layout is not None
+            layout.execute(figure)
+            figure.set_layout_engine("none")
+        return figure
+
+    return drawn
+
+
+def new_figure(width: float, height: float, title: str, caption: str = "") -> Figure:
+    """Return an empty figure, inches wide and high, with a title above and a caption in small type below."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)
+    figure = Figure(figsize=(width, height), dpi=PNG_RESOLUTION, layout=layout)
+    FigureCanvasAgg(figure)
+    figure.suptitle(
+        _wrapped(shown(title), width * CHARACTERS_PER_INCH * 0.66),
+        x=0.01,
+        ha="left",
+        fontsize=12,
+    )
+    if caption:
+        figure.supxlabel(
+            _wrapped(shown(caption), width * CHARACTERS_PER_INCH), x=0.01, ha="left", fontsize=8, color=QUIET
+        )
+    return figure
+
+
+def save_figure(figure: Figure, path: Path | str) -> None:
+    """Write a figure as .svg, .png or .pdf by its name, wholly or not at all; the same figure gives the same bytes."""
+    path = Path(path)
+    form = path.suffix.lower().lstrip(".")
+    if form not in _METADATA:
+        raise UsageError(f"Cannot draw '{path.name}': figures are written as {', '.join(_METADATA)}. Rename the file.")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    # Not figure.savefig, which draws everything twice to find out what it knows already.
+    figure.set_dpi(PNG_RESOLUTION)  # writing SVG leaves another one behind
+    with house_style(), replacing(path) as part:
+        printers: dict[str, Any] = {"svg": FigureCanvasSVG, "png": FigureCanvasAgg, "pdf": FigureCanvasPdf}
+        getattr(printers[form](figure), f"print_{form}")(part, metadata=_METADATA[form])
+
+
+def shown(text: str) -> str:
+    """Return any text as a label: never read as mathematics, no control characters, no glyph the fonts lack."""
+    known = _drawable()
+    visible = printable(text).replace("\n", "␊").replace("\r", "␍")
+    return "".join(sign if ord(sign) in known else _MISSING for sign in visible).replace("$", r"\$")
+
+
+def token_label(text: str, longest: int = 18) -> str:
+    """Return the label of a token or word, cut where it is longer than a label may be; white space is made visible."""
+    text = text if len(text) <= longest else text[: longest - 1] + "…"
+    return shown(text if text.strip() else text.replace(" ", "␣") or "∅")
+
+
+def signed_colours() -> Colormap:
+    """Orange (against) through white to blue (for)."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("for-against", ["#7a3b05", AGAINST, "#fbfaf7", FOR, "#0f3a66"])
+
+
+def position_ticks(axes: Axes, labels: Sequence[str], axis: str, most: int) -> None:
+    """Name every token beside an axis if there are no more than `most`, else let the axis count positions."""
+    if len(labels) > most:
+        return
+    place = axes.set_xticks if axis == "x" else axes.set_yticks
+    rotation: dict[str, Any] = {"rotation": 90} if axis == "x" else {}
+    place(range(len(labels)), [token_label(label) for label in labels], fontsize=7, **rotation)
+
+
+def pooling_sentence(cells: int, pixels: int) -> str:
+    """Say how many tokens share a pixel, or nothing when each has its own."""
+    if cells <= pixels:
+        return ""
+    return f"{cells:,} tokens on {pixels:,} pixels: one pixel pools about {cells / pixels:.3g} × {cells / pixels:.3g}."
+
+
+def font_families(text: str) -> list[str]:
+    """Return the fonts that draw a text: our own, and further ones only if it lacks something, for they cost time."""
+    if all(ord(sign) in _glyphs(FONT) for sign in text if sign != "\n"):
+        return [FONT]
+    return [FONT, *_further_fonts()]
+
+
+@cache
+def _further_fonts() -> tuple[str, ...]:
+    from matplotlib.font_manager import fontManager
+
+    installed = set(fontManager.get_font_names())
+    return tuple(name for name in _FURTHER_FONTS if name in installed)
+
+
+@cache
+def _glyphs(family: str) -> frozenset[int]:
+    """Code points that a font can draw."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    return frozenset(get_font(findfont(FontProperties(family=family))).get_charmap())
+
+
+@cache
+def _drawable() -> frozenset[int]:
+    """Code points that one of our fonts can draw."""
+    return _glyphs(FONT).union(*(_glyphs(name) for name in _further_fonts()))
+
+
+def _wrapped(text: str, width: float) -> str:
+    return "\n".join(textwrap.wrap(text, max(20, int(width))))

@@ -1,0 +1,135 @@
+"""The text itself as a figure: words on the colour of their scores, for papers and slides.
+
+A long document is not shrunk until nobody can read it: the lines with the largest total magnitude are shown, together,
+and the caption says which.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sightline.view import colours
+from sightline.view.plots.style import CHARACTERS_PER_INCH, INK, QUIET, font_families, in_house_style, new_figure, shown
+from sightline.view.units import display_units, segment_texts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from sightline.explanation import Explanation
+
+WIDTH = 7.5
+LINES = 34
+FONT_SIZE = 9.5
+LINE_HEIGHT = 0.205
+"""Inches from one line to the next."""
+ABOVE = 0.4
+"""Inches for the title."""
+FINENESS = 10
+"""Dots a point when widths are measured."""
+
+
+class Piece(NamedTuple):
+    """Characters on one line: where they start, in points from the left edge, and their level of colour."""
+
+    line: int
+    left: float
+    width: float
+    text: str
+    level: int
+    score: float
+
+
+@in_house_style
+def text_overlay(explanation: Explanation, *, lines: int = LINES, title: str = "", caption: str = "") -> Figure:
+    """Words coloured as on the page: blue for, orange against, violet where the method has no sign."""
+    from matplotlib.patches import Rectangle
+
+    pieces = laid_out(explanation, WIDTH * 72 - 24)
+    total = 1 + max((piece.line for piece in pieces), default=0)
+    first = strongest_lines(pieces, total, lines)
+    last = min(total, first + lines)
+    said = caption
+    if total > lines:
+        said = f"{caption} Lines {first + 1:,} to {last:,} of {total:,}, where the scores are strongest.".strip()
+    below = 0.12 + (0.15 * (1 + len(said) // int(WIDTH * CHARACTERS_PER_INCH)) if said else 0.0)
+    text_height = LINE_HEIGHT * (last - first)
+    height = below + text_height + ABOVE
+    figure = new_figure(WIDTH, height, title or f"{explanation.method} on the text", said)
+    # Placed by hand: one unit must be exactly one line, whatever else the figure holds.
+    figure.set_layout_engine("none")
+    axes = figure.add_axes((0.0, below / height, 1.0, text_height / height))
+    axes.set_axis_off()
+    axes.set_xlim(-0.01 * 72 * WIDTH, 0.99 * 72 * WIDTH)
+    axes.set_ylim(last - first, 0)
+    ramps = {hue: colours.steps(hue) for hue in ("for", "against", "plain")}
+    for piece in pieces:
+        if not first <= piece.line < last:
+            continue
+        top = piece.line - first
+        if piece.level:
+            hue = "plain" if not explanation.signed else "for" if piece.level > 0 else "against"
+            colour = ramps[hue][abs(piece.level) - 1]
+            axes.add_patch(Rectangle((piece.left, top), piece.width, 0.92, facecolor=colour, edgecolor="none"))
+        ink = INK if piece.score or piece.level else QUIET
+        axes.text(piece.left, top + 0.7, shown(piece.text), fontsize=FONT_SIZE, color=ink, va="baseline")
+    return figure
+
+
+def laid_out(explanation: Explanation, width: float) -> list[Piece]:
+    """Set the words of the document line by line within `width` points; line breaks of the text are kept."""
+    units = display_units(explanation, "word")
+    scores = [sum(float(explanation.scores[token]) for token in unit.tokens) for unit in units]
+    levels = colours.levels(scores)
+    texts = segment_texts(explanation)
+    pieces: list[Piece] = []
+    line, left, at, segment = 0, 0.0, 0, 0
+    space = _text_width(" ")
+    for unit, score, level in zip(units, scores, levels, strict=True):
+        if unit.segment != segment:
+            segment, at, line, left = unit.segment, 0, line + 2, 0.0
+        between = texts[segment][at : unit.start]
+        breaks = between.count("\n")
+        word = texts[segment][unit.start : unit.end]
+        length = _text_width(word)
+        if breaks and pieces:
+            line, left = line + min(breaks, 2), 0.0
+        elif between and left:
+            left += space
+        if left and left + length > width:
+            line, left = line + 1, 0.0
+        pieces.append(Piece(line, left, length, word, int(level), score))
+        left, at = left + length, unit.end
+    return pieces
+
+
+def strongest_lines(pieces: list[Piece], total: int, lines: int) -> int:
+    """Return the first of `lines` consecutive lines whose levels of colour add up to most."""
+    if total <= lines:
+        return 0
+    strength = np.zeros(total)
+    np.add.at(strength, [piece.line for piece in pieces], [abs(piece.level) for piece in pieces])
+    sums = np.convolve(strength, np.ones(lines), mode="valid")
+    return int(np.argmax(sums))
+
+
+@cache
+def _text_width(text: str) -> float:
+    """Width in points of a text in the figure's font, measured large because dots are whole."""
+    from matplotlib.font_manager import FontProperties
+
+    visible = shown(text).replace(r"\$", "$")
+    font = FontProperties(family=font_families(visible), size=FONT_SIZE)
+    width, _, _ = _renderer().get_text_width_height_descent(visible, font, ismath=False)
+    return float(width) / FINENESS
+
+
+@cache
+def _renderer() -> Any:
+    """Something that measures texts; matplotlib gives it no types."""
+    from matplotlib.backends import backend_agg
+
+    agg: Any = backend_agg
+    return agg.RendererAgg(8, 8, 72 * FINENESS)

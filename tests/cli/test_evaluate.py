@@ -1,0 +1,183 @@
+"""`sightline evaluate` and `sightline metrics`: real runs on the built-in model; bad requests get one sentence."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from sightline.evaluation import Evaluation
+from sightline.metrics import METRICS
+
+DATA = (
+    "id,text,label\n"
+    'ml,"Gradient descent trains the network on labelled examples of images.",1\n'
+    'pl,"The compiler checks the types of every function before it runs.",0\n'
+    "none,,1\n"
+)
+QUICK = ("--methods", "random,gradient", "--metrics", "aopc,entropy")
+
+
+@pytest.fixture
+def evaluate(sightline, tmp_path):
+    """Run `sightline evaluate` on three rows, one of them without text, with the built-in model."""
+    (tmp_path / "data.csv").write_text(DATA)
+
+    def run(*arguments, data="data.csv"):
+        return sightline("evaluate", data, *arguments)
+
+    return run
+
+
+def test_the_text_says_what_was_measured_and_what_is_best(evaluate):
+    result = evaluate(*QUICK)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("2 methods were measured by 2 metrics on 3 documents")
+    assert "2 explanations of 1 document failed; the rest is unaffected." in result.stdout
+    assert "Best by aopc: " in result.stdout
+    assert result.stderr == ""
+
+
+def test_the_folder_holds_everything_and_can_be_loaded(evaluate, tmp_path):
+    result = evaluate(*QUICK, "--limit", "2", "--seed", "5", "-o", "new/out")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "Wrote new/out/index.html\n"
+    out = tmp_path / "new" / "out"
+    tables = ("overview", "summary", "metric_aopc", "metric_entropy", "paired")
+    expected = {f"tables/{name}.{form}" for name in tables for form in ("csv", "md", "tex")}
+    expected |= {f"figures/{name}.{form}" for name in ("cost", "curves_aopc") for form in ("svg", "png")}
+    expected |= {"index.html", "records.csv", "records.parquet", "curves.parquet", "evaluation.json"}
+    assert {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()} == expected
+    loaded = Evaluation.load(out)
+    assert loaded.documents == ("ml", "pl")
+    assert loaded.seed == 5
+    rows = list(csv.DictReader(io.StringIO((out / "records.csv").read_text())))
+    assert len(rows) == len(loaded.records) == 2 * 2 * 2
+
+
+def test_the_same_seed_prints_the_same_numbers(evaluate):
+    def means():
+        rows = csv.DictReader(io.StringIO(evaluate(*QUICK, "--format", "csv").stdout))
+        return [(row["method"], row["metric"], row["mean"], row["low"], row["high"], row["floor"]) for row in rows]
+
+    assert means() == means()
+
+
+def test_a_pipe_gets_the_summary_in_the_form_asked_for(evaluate):
+    quickest = ("--methods", "random,gradient", "--metrics", "entropy,special_share")
+    rows = list(csv.DictReader(io.StringIO(evaluate(*quickest, "--format", "csv").stdout)))
+    assert [(row["method"], row["metric"]) for row in rows] == [
+        (method, metric) for metric in ("entropy", "special_share") for method in ("random", "gradient")
+    ]
+    assert {row["documents"] for row in rows} == {"2"}
+    content = json.loads(evaluate(*quickest, "--format", "json").stdout)
+    assert [row["mean"] for row in content["summary"]] == [float(row["mean"]) for row in rows]
+    assert content["summary"][0]["floor"] is None  # entropy has none, and JSON has no NaN
+    assert evaluate(*quickest, "--format", "markdown").stdout.startswith("| method | metric | mean |")
+    assert "\\toprule" in evaluate(*quickest, "--format", "latex").stdout
+
+
+def test_repeated_names_and_lists_are_the_same(evaluate):
+    listed = evaluate("--methods", "random,gradient", "--metrics", "entropy", "--format", "csv").stdout
+    repeated = evaluate(
+        "--methods", "random", "--methods", "gradient", "--metrics", "entropy", "--format", "csv"
+    ).stdout
+    assert [line.split(",")[:5] for line in listed.splitlines()] == [
+        line.split(",")[:5] for line in repeated.splitlines()
+    ]
+
+
+def test_options_reach_the_methods_and_the_evaluation(evaluate):
+    arguments = ("--option", "rollout.fusion=max", "--level", "token", "--target", "label", "--replacement", "mask")
+    result = evaluate("--methods", "rollout", "--metrics", "aopc", *arguments, "--format", "json")
+    settings = json.loads(result.stdout)["settings"]
+    assert settings["options"] == {"rollout": {"fusion": "max"}}
+    assert (settings["level"], settings["target"], settings["replacement"]) == ("token", "label", "mask")
+
+
+def test_agreement_is_measured_against_a_reference(evaluate):
+    arguments = ("--methods", "input_x_gradient,gradient", "--metrics", "spearman", "--reference", "gradient")
+    rows = {row["method"]: row for row in json.loads(evaluate(*arguments, "--format", "json").stdout)["summary"]}
+    assert -1 < rows["input_x_gradient"]["mean"] < 1
+    assert rows["gradient"]["documents"] == 0  # a method is not compared with itself
+
+
+BAD_REQUESTS = {
+    "missing file": (["absent.csv"], "There is no data set 'absent.csv'"),
+    "missing column": (["--text", "txt"], "no field 'txt'. Did you mean 'text'?"),
+    "missing label column": (["--label", "gold"], "no field 'gold', asked for as label"),
+    "missing split column": (["--split", "test"], "has no field 'split'"),
+    "unknown method": (["--methods", "atcat"], "Did you mean 'attcat'?"),
+    "unknown metric": (["--metrics", "aopcc"], "Did you mean 'aopc'?"),
+    "all and more": (["--methods", "all,attcat"], "'all' stands alone"),
+    "no names": (["--metrics", ","], "No metric was given"),
+    "metric the data cannot supply": (["--metrics", "token_f1"], "has no field 'rationale'"),
+    "option of no method": (
+        ["--methods", "random", "--option", "rollout.fusion=max"],
+        "the method 'rollout' is not asked",
+    ),
+    "unknown reference": (["--reference", "oclusion", "--metrics", "spearman"], "Did you mean 'occlusion'?"),
+    "output is a file": (["-o", "data.csv"], "it is a file. Name a folder"),
+    "missing model": (["--model", "./absent"], "There is no model folder"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_REQUESTS)
+def test_a_bad_request_gets_one_sentence(evaluate, tmp_path, name):
+    arguments, says = BAD_REQUESTS[name]
+    data = {"data": arguments[0], "arguments": []} if name == "missing file" else {"data": "data.csv"}
+    before = sorted(tmp_path.rglob("*"))
+    result = evaluate(*data.get("arguments", arguments), data=data["data"])
+    assert result.exit_code == 2, result.output
+    assert says in result.stderr
+    assert result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty: it has no rows"),
+        (b"text,label\n", "is empty: it has no rows"),
+        (b"text\ncaf\xe9 au lait\n", "Line 2 of 'bad.csv' is not UTF-8"),
+        (b"text,label\na, b, c\n", "line 2 has 3 cells"),
+    ],
+)
+def test_a_bad_data_set_gets_one_sentence(evaluate, tmp_path, content, says):
+    (tmp_path / "bad.csv").write_bytes(content)
+    result = evaluate(data="bad.csv")
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_labels_to_explain_must_be_there(evaluate, tmp_path):
+    (tmp_path / "bare.csv").write_text("text\nThe compiler checks the types.\n")
+    result = evaluate("--target", "label", data="bare.csv")
+    assert result.exit_code == 2
+    assert "no row of 'bare.csv' has one in the field 'label'" in result.stderr
+
+
+def test_metrics_lists_every_metric_once_with_its_line(sightline):
+    lines = sightline("metrics").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == METRICS.names()
+    assert all(metric.summary in line for metric, line in zip(METRICS, lines, strict=True))
+
+
+def test_metrics_long_and_json_say_everything(sightline):
+    long, records = sightline("metrics", "--long").stdout, json.loads(sightline("metrics", "--json").stdout)
+    assert [record["name"] for record in records] == METRICS.names()
+    for metric, record in zip(METRICS, records, strict=True):
+        assert record["higher_is_better"] == metric.higher_is_better
+        assert f"{metric.name}: {metric.summary}" in long
+        assert metric.citation in long
+
+
+@pytest.mark.parametrize("command", ["evaluate", "metrics"])
+def test_help_gives_examples(sightline, command):
+    result = sightline(command, "--help")
+    assert result.exit_code == 0
+    assert f"  sightline {command}" in result.stdout

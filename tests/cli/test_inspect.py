@@ -1,0 +1,109 @@
+"""`sightline inspect`: the summary, the folder, the tables of similarity, and sentences for whatever is wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sightline import builtin
+
+QUICK = ["--top-k", "5"]
+
+
+def test_the_summary_names_heads_words_relations_and_similarity_beside_chance(sightline, good_model):
+    result = sightline("inspect", "doc.txt", "--model", good_model, *QUICK)
+    assert result.exit_code == 0, result.stderr
+    for heading in (
+        "The model says",
+        "Most important heads",
+        "Words that receive most attention",
+        "Words most attended to",
+        "Words most attending",
+        "Strongest words by attcat",
+        "layout of the published Table 1, with chance",
+        "layout of the published Table 2, with chance",
+    ):
+        assert heading in result.stdout
+    assert "\x1b" not in result.stdout
+    assert "nan" not in result.stdout.lower()
+
+
+def test_the_same_request_prints_the_same(sightline, good_model):
+    runs = [sightline("inspect", "doc.txt", "--model", good_model, *QUICK).stdout for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_similarity_prints_the_published_layout_with_a_chance_column(sightline, good_model):
+    result = sightline("inspect", "doc.txt", "--model", good_model, "--similarity", "--method", "rollout")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "Attention against rollout, all words (layout of the published Table 1, with chance)"
+    assert lines[1].split("  ")[0] == "layers"
+    assert lines[1].count("chance") == 4
+    assert [line.split()[:2] for line in lines[2:6]] == [
+        ["last", "unscaled"],
+        ["last", "scaled"],
+        ["all", "unscaled"],
+        ["all", "scaled"],
+    ]
+
+
+def test_a_folder_is_written_with_the_built_in_model(sightline, tmp_path):
+    result = sightline("inspect", "doc.txt", "-o", "out", "--similarity", *QUICK)
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == "Wrote out/index.html\n"
+    assert "published Table 1" in result.stdout
+    names = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
+    assert {"attention-maps.svg", "attention-maps.png", "attcat-similarity.svg", "attention-graph.svg"} <= names
+    assert (tmp_path / "out" / "tables" / "attcat-by-type.tex").exists()
+    assert not list((tmp_path / "out").rglob("*.part"))
+
+
+def test_a_data_set_is_read_from_a_file(sightline, tmp_path, good_model):
+    rows = [{"text": "The old mill.", "label": "AI"}, {"text": "Hello, Miller!", "label": "PL"}, {"text": ""}]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    result = sightline("inspect", "--data", "data.jsonl", "--model", good_model, *QUICK)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("2 documents.")
+    assert "Document 2 was left out" in result.stdout
+    limited = sightline("inspect", "--data", "data.jsonl", "--limit", "1", "--model", good_model, *QUICK)
+    assert limited.stdout.startswith("1 document")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "There is nothing to look into"),
+        (["absent.txt"], "There is no file 'absent.txt'"),
+        (["doc.txt", "--stop-words", "klingon"], "no list of stop words for 'klingon'"),
+        (["doc.txt", "--layer", "14"], "Layer 14 asked for, there are 3 (0-2)"),
+        (["doc.txt", "--head", "9"], "Head 9 asked for, there are 4 (0-3)"),
+        (["doc.txt", "--position", "999"], "Position 999 asked for"),
+        (["doc.txt", "--method", "magic"], "magic"),
+        (["doc.txt", "--scaled", "--no-head-importance"], "--scaled needs the importance of the heads"),
+        (["--data", "absent.csv"], "There is no data set 'absent.csv'"),
+        (["doc.txt", "-o", "doc.txt"], "it is a file"),
+        (["--data", "d.csv", "--pair", "doc.txt"], "--pair goes with a text file"),
+        (["-", "--pair", "-"], "Only one of the two texts"),
+    ],
+)
+def test_a_wrong_request_ends_with_one_sentence_and_code_2(sightline, good_model, arguments, sentence):
+    result = sightline("inspect", *arguments, "--model", good_model)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_help_shows_examples(sightline):
+    result = sightline("inspect", "--help")
+    assert "Examples:" in result.stdout
+    assert "sightline inspect letter.txt -o folder" in result.stdout
+
+
+def test_a_built_in_document_is_inspected_layer_by_layer(sightline):
+    document = builtin.documents()["machine_learning"]
+    result = sightline("inspect", document, "--layer", "1", "--head", "0", "--no-head-importance", "--top-k", "3")
+    assert result.exit_code == 0, result.stderr
+    assert "Most important heads" not in result.stdout
+    assert "model" in result.stdout

@@ -1,0 +1,99 @@
+"""`sightline serve`: what it says, what it refuses before anything runs, and that nothing outlives it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import httpx
+import psutil
+import pytest
+
+COMMAND = [sys.executable, "-c", "from sightline.cli import main; main()", "serve", "--port", "0"]
+
+
+def test_help_gives_examples_and_says_that_only_this_machine_is_served(sightline):
+    result = sightline("serve", "--help")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: sightline serve")
+    assert "sightline serve --model my-model --model another-model" in result.stdout
+    for option in ("--host", "--port", "--max-tokens", "--max-characters", "--queue", "--timeout", "--open"):
+        assert option in result.stdout
+    assert "127.0.0.1" in result.stdout
+
+
+def test_without_its_libraries_it_says_what_to_install(sightline, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "sightline.serve.running", raising=False)
+    result = sightline("serve")
+    assert result.exit_code == 2
+    assert result.stderr == "Error: The server needs FastAPI and uvicorn: pip install 'sightline[serve]'.\n"
+
+
+def test_a_port_in_use_is_said_before_a_model_is_loaded(sightline):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = sightline("serve", "--port", str(taken.getsockname()[1]))
+    assert result.exit_code == 2
+    assert "address already in use. Choose another with --port." in result.stderr
+
+
+def test_an_address_of_another_machine_is_refused_and_an_open_one_is_noted(sightline):
+    result = sightline("serve", "--host", "no.such.host.invalid", "--port", "0")
+    assert result.exit_code == 2
+    assert "There is no address 'no.such.host.invalid' on this machine." in result.stderr
+    assert "Note: listening at no.such.host.invalid, so other machines" in result.stderr
+
+
+def test_a_model_that_cannot_be_loaded_ends_it_with_a_sentence(sightline, tmp_path):
+    result = sightline("serve", "--port", "0", "--model", tmp_path / "nothing")
+    assert result.exit_code == 1
+    assert "nothing" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.fixture
+def started(good_model, long_model):
+    """The command in a process of its own, with two models; yields the process and its address."""
+    command = [*COMMAND, "--model", str(good_model), "--model", str(long_model)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    found = re.fullmatch(r"Sightline answers at (http://127\.0\.0\.1:\d+)/ \(Ctrl-C stops it\)\n", line)
+    assert found, line + process.stderr.read()
+    yield process, found[1]
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def test_it_serves_the_models_given_and_a_killed_server_leaves_nothing_behind(started):
+    process, url = started
+    assert [one["name"] for one in httpx.get(f"{url}/api/models").json()] == ["good", "long"]
+    for model, labels in (("good", 3), ("long", 3)):
+        answer = httpx.post(f"{url}/api/explain", json={"text": "The old mill.", "model": model}, timeout=60)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["model"] == model
+        assert len(answer.json()["prediction"]["classes"]) == labels
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert family
+    process.send_signal(signal.SIGKILL)
+    end = time.monotonic() + 20
+    while any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family):
+        assert time.monotonic() < end, family
+        time.sleep(0.05)
+
+
+def test_ctrl_c_stops_it_and_its_worker(started):
+    process, url = started
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors == "Stopped.\n"
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url)

@@ -1,0 +1,102 @@
+"""Servers that really run: uvicorn on a free loopback port, a worker process with the built-in model."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from sightline.serve.process import WorkerProcess
+from sightline.serve.running import Server, address, bound_socket
+from sightline.serve.settings import Settings
+
+TEXT = "The compiler infers the types of all expressions.\nA neural network learns from data."
+LONG_TEXT = "The compiler infers the types of all expressions, and a neural network learns from data. " * 60
+PATIENT = {"text": LONG_TEXT, "methods": ["occlusion"]}
+"""Takes about a minute and reports several times a second."""
+STUBBORN = {"text": TEXT, "methods": ["lime"], "options": {"lime": {"samples": 20_000}}}
+"""Takes about a minute and is silent for seconds: all samples are drawn before the model runs."""
+
+
+async def _fails() -> None:
+    """What a mistake of ours in a handler would be."""
+    raise RuntimeError("secret")
+
+
+class Running:
+    """A server in a thread of this process, its worker in a process of its own."""
+
+    def __init__(self, **settings: Any) -> None:
+        self._socket = bound_socket("127.0.0.1", 0)
+        self.url = address("127.0.0.1", self._socket).rstrip("/")
+        self._worker = WorkerProcess(Settings(**settings)).start()
+        started = threading.Event()
+        self._server = Server(Settings(**settings), self._worker, "127.0.0.1", started.set)
+        self._server.config.app._app.add_api_route("/fails", _fails, include_in_schema=False)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread.start()
+        assert started.wait(30)
+        self.client = httpx.Client(base_url=self.url, timeout=120)
+
+    def explain(self, **request: Any) -> httpx.Response:
+        return self.client.post("/api/explain", json=request)
+
+    def submit(self, **request: Any) -> str:
+        """Queue a job and return its id."""
+        answer = self.explain(wait=False, **request)
+        assert answer.status_code == 202, answer.text
+        return answer.json()["id"]
+
+    def job(self, job: str) -> dict[str, Any]:
+        return self.client.get(f"/api/jobs/{job}").json()
+
+    def until(self, job: str, reached: Callable[[dict[str, Any]], bool], seconds: float = 60) -> dict[str, Any]:
+        """Wait until something is true of a job."""
+        end = time.monotonic() + seconds
+        while not reached(found := self.job(job)):
+            assert time.monotonic() < end, found
+            time.sleep(0.02)
+        return found
+
+    def health(self) -> dict[str, Any]:
+        return self.client.get("/api/health").json()
+
+    @property
+    def worker(self) -> psutil.Process:
+        """The process that computes."""
+        return psutil.Process(self._server.config.app._app.state.dispatcher._worker.pid)
+
+    def stop(self) -> None:
+        self.client.close()
+        self._server.should_exit = True
+        self._thread.join(20)
+        self._worker.stop()
+        self._socket.close()
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Running]:
+    """A server with ordinary limits, except that few jobs are kept."""
+    running = Running(kept_jobs=4, max_characters=20_000, max_tokens=2_000, queue=2)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def impatient() -> Iterator[Running]:
+    """A server that ends what takes longer than four seconds and lets nobody wait."""
+    running = Running(timeout=4.0, grace=0.0, queue=0)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def result(server: Running) -> dict[str, Any]:
+    """What `POST /api/explain` answers for a short text and two methods."""
+    return server.explain(text=TEXT, methods=["attcat", "rollout"]).json()

@@ -1,0 +1,155 @@
+"""The server's page as a person meets it: paste, wait, look, choose another method, come back later."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.serve.conftest import LONG_TEXT, TEXT, Running
+
+pytestmark = pytest.mark.browser
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+HOSTILE = "<script>window.hacked = 1</script> <img src=x onerror='window.hacked = 2'> compiler \u202e \"'>"
+
+PASTED = LONG_TEXT[:1000]
+PATIENCE = 60_000
+
+Scenario = Callable[[Any], None]
+
+
+@pytest.fixture
+def browse(server: Running) -> Callable[[Scenario], None]:
+    """Run a scenario on the server's page, in a thread of its own: Playwright allows one driver a thread.
+
+    Afterwards nothing may have been said on the console, asked by a dialog, or requested from elsewhere.
+    """
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on this system")
+    playwright = pytest.importorskip("playwright.sync_api")
+
+    def run(scenario: Scenario) -> None:
+        troubles: list[str] = []
+        with playwright.sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+            page = browser.new_page(viewport={"width": 1280, "height": 900})
+            page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+            page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))
+            page.on("request", lambda one: one.url.startswith(server.url) or troubles.append(f"request: {one.url}"))
+            page.on("console", lambda one: "404" in one.text or troubles.append(f"console: {one.text}"))
+            page.set_default_timeout(PATIENCE)
+            page.goto(server.url)
+            page.locator("#explain:enabled").wait_for()
+            scenario(page)
+            browser.close()
+        assert troubles == []
+
+    def in_thread(scenario: Scenario) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(run, scenario).result()
+
+    return in_thread
+
+
+def choose(page: Any, *methods: str) -> None:
+    for box in page.locator("#methods input[name=method]").all():
+        box.set_checked(box.get_attribute("value") in methods)
+
+
+def explained(page: Any, text: str, *methods: str) -> None:
+    page.locator("#asking").evaluate("details => details.open = true")
+    page.locator("#text").fill(text)
+    choose(page, *methods)
+    page.locator("#explain").click()
+    page.locator("#view .sightline[data-ready=true]").wait_for()
+
+
+def test_paste_look_click_change_the_method_and_come_back(browse, server):
+    def scenario(page):
+        page.locator("#text").fill(PASTED)
+        choose(page, "attcat", "rollout", "occlusion")
+        page.locator("#explain").click()
+        page.locator("#stage", has_text="occlusion: ").wait_for()
+        page.locator("#view .sightline[data-ready=true]").wait_for()
+        assert page.locator("#running").is_hidden()
+        assert page.locator("#view .text").first.text_content() == PASTED
+
+        page.locator("#view .text span", has_text="compiler").first.click()
+        card = page.locator("#view [data-section=card]")
+        assert card.locator("h2").first.inner_text() == "compiler"
+        assert all(method in card.inner_text() for method in ("attcat", "rollout", "occlusion"))
+
+        before = page.locator("#view .text span", has_text="compiler").first.get_attribute("class")
+        page.locator("#view [data-control=method] label", has_text="rollout").click()
+        page.wait_for_function("location.hash.includes('method=rollout')")
+        assert page.locator("#view .text span", has_text="compiler").first.get_attribute("class") != before
+
+        job = page.evaluate("new URLSearchParams(location.search).get('job')")
+        assert server.job(job)["status"] == "done"
+        page.reload()
+        page.locator("#view .sightline[data-ready=true]").wait_for()
+        assert page.evaluate("location.hash").find("method=rollout") > 0
+
+        explained(page, TEXT, "gradient")
+        assert page.evaluate("location.hash") == ""
+        assert page.locator("#view .text").first.text_content() == TEXT
+        page.locator("#asking > summary").click()
+        assert page.locator("#earlier a").count() == 2
+        page.locator("#earlier a").last.click()
+        page.locator("#view h1", has_text="The compiler").wait_for()
+        page.wait_for_function(f"document.querySelector('#view .text')?.textContent.length === {len(PASTED)}")
+
+    browse(scenario)
+
+
+def test_cancel_bad_files_and_a_result_the_server_has_forgotten(browse, server):
+    def scenario(page):
+        file = page.locator("#file")
+        file.set_input_files({"name": "cat.png", "mimeType": "image/png", "buffer": b"\x89PNG\r\n\x1a\n\xff"})
+        page.locator("#trouble", has_text="“cat.png” is not a text file").wait_for()
+        file.set_input_files({"name": "big.txt", "mimeType": "text/plain", "buffer": b"x" * 100_000})
+        page.locator("#trouble", has_text="at most 20,000 characters").wait_for()
+        file.set_input_files({"name": "good.txt", "mimeType": "text/plain", "buffer": LONG_TEXT.encode()})
+        page.wait_for_function("document.querySelector('#text').value.length > 1000")
+        assert page.locator("#trouble").is_hidden()
+
+        choose(page)
+        page.locator("#explain").click()
+        assert page.locator("#trouble").inner_text() == "Choose at least one method."
+        choose(page, "occlusion")
+        page.locator("#explain").click()
+        page.locator("#stage", has_text="occlusion: ").wait_for()
+        page.locator("#cancel").click()
+        page.locator("#trouble", has_text="This job was cancelled.").wait_for()
+        assert page.locator("#running").is_hidden()
+
+        explained(page, TEXT, "random")
+        for _ in range(5):
+            assert server.explain(text=TEXT, methods=["random"]).status_code == 200
+        page.reload()
+        page.locator("#trouble", has_text="send the text again").wait_for()
+        page.get_by_role("button", name="Run it again").click()
+        page.locator("#view .sightline[data-ready=true]").wait_for()
+        assert page.locator("#view .text").first.text_content() == TEXT
+
+    browse(scenario)
+
+
+def test_a_hostile_text_is_only_ever_text(browse):
+    def scenario(page):
+        explained(page, HOSTILE, "attcat")
+        assert page.locator("#view .text").first.text_content() == HOSTILE
+        page.locator("#asking > summary").click()
+        assert page.locator("#earlier a").first.inner_text().startswith("<script>window.hacked")
+        assert page.evaluate("window.hacked ?? null") is None
+        assert page.evaluate("document.querySelectorAll('#view img, #earlier img, body script').length") == 0
+        page.locator("#forget").click()
+        assert page.locator("#history").is_hidden()
+        assert page.evaluate("localStorage.length + sessionStorage.length") == 0
+
+    browse(scenario)

@@ -1,0 +1,324 @@
+"""An inspection: the tables hold what the analysis says, the page shows all of it and runs nothing."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import sightline as sl
+from sightline import analysis
+from sightline.analysis import TokenFilter
+from sightline.errors import InputError, OptionError, UsageError
+from sightline.view.inspection import Settings, gather, gather_dataset, write_inspection, write_sections
+from sightline.view.inspection_attention import relations_section
+from sightline.view.inspection_numbers import window_maps
+from sightline.view.inspection_parts import Section, Table
+from sightline.view.inspection_sections import importance_section, sections
+from sightline.view.inspection_summary import dataset_summary, document_summary, similarity_text
+from tests.tiny_models import tiny_ids, tiny_model, tiny_module
+from tests.tiny_tokenizers import byte_level, wordpiece
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</style><svg onload=alert(1)>",
+    "javascript:alert(1)",
+    "$\\frac{1}{0}$",
+    "\x1b[31m",
+    "=HYPERLINK(1)",
+    "\u202eevil",
+    "--><b>",
+]
+TEXT = "The mill " + " ".join(HOSTILE) + " old mill."
+DRAWN_FOR_SHORT_TEXTS = ("relations", "attcat-words", "attcat-text", "received", "attention-graph")
+LABELS = {0: "<i>AI</i>", 1: "<i>PL</i>", 2: "<script>alert(2)</script>"}
+
+
+@pytest.fixture(scope="module")
+def model():
+    module = tiny_module("longformer", dtype=torch.float32, vocab_size=400, id2label=LABELS)
+    return sl.load(module, tokenizer=byte_level())
+
+
+@pytest.fixture(scope="module")
+def small():
+    return sl.load(tiny_module("bert", dtype=torch.float32), tokenizer=wordpiece())
+
+
+@pytest.fixture(scope="module")
+def found(model):
+    return gather(model, TEXT, Settings(top_k=4, permutations=20))
+
+
+@pytest.fixture(scope="module")
+def folder(model, found, tmp_path_factory):
+    from sightline.view.inspection import write_gathered
+
+    place = tmp_path_factory.mktemp("inspection")
+    write_gathered(place, model, found)
+    return place
+
+
+class Elements(HTMLParser):
+    def __init__(self, page: str):
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def page_of(folder: Path) -> Elements:
+    return Elements((folder / "index.html").read_text(encoding="utf-8"))
+
+
+def table(folder: Path, name: str) -> pd.DataFrame:
+    return pd.read_csv(folder / "tables" / f"{name}.csv", keep_default_na=False, float_precision="round_trip")
+
+
+def test_everything_the_page_names_is_there_and_everything_there_is_named(folder):
+    named = {
+        address
+        for tag, attributes in page_of(folder).found
+        for address in (attributes.get("src"), attributes.get("href"))
+        if address and not address.startswith("#")
+    }
+    written = {str(path.relative_to(folder)) for path in folder.rglob("*.*")} - {"index.html"}
+    assert named == written
+    assert sum(name.endswith(".svg") for name in named) == sum(name.endswith(".png") for name in named) >= 15
+
+
+def test_no_text_of_the_document_or_the_model_becomes_part_of_the_page(folder):
+    page = page_of(folder)
+    known = {"html", "head", "meta", "title", "style", "body", "nav", "p", "ol", "li", "a", "main", "h1", "h2", "h3"}
+    known |= {"section", "figure", "figcaption", "img", "div", "table", "thead", "tbody", "tr", "th", "td", "dl"}
+    known |= {"dt", "dd", "caption"}
+    assert {tag for tag, _ in page.found} <= known
+    for tag, attributes in page.found:
+        assert not any(name.startswith("on") or name == "style" for name in attributes)
+        if tag in ("a", "img"):
+            address = attributes.get("href") or attributes["src"]
+            assert re.fullmatch(r"#[\w-]+|(figures|tables)/[\w.-]+", address)
+    assert "alert(1)" in " ".join(page.text)
+    assert "\x1b" not in " ".join(page.text)
+
+
+def test_the_policy_allows_pictures_and_our_style_only(folder):
+    policy = next(a["content"] for t, a in page_of(folder).found if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; img-src 'self' file:; style-src 'sha256-")
+    assert "unsafe" not in policy
+    assert "script" not in policy
+
+
+def test_no_table_holds_nan(folder):
+    for path in (folder / "tables").iterdir():
+        assert not re.search(r"\b(nan|inf)\b", path.read_text(), flags=re.IGNORECASE), path.name
+
+
+def test_tables_hold_what_the_analysis_says(model, folder):
+    encoding = model.encode(TEXT)
+    trace = model.trace(encoding)
+    kept = TokenFilter()
+    importance = analysis.head_importance(model, encoding)
+    heads = table(folder, "head-importance")
+    np.testing.assert_allclose(
+        heads["importance"], importance[heads["layer"].to_numpy(), heads["head"].to_numpy()], rtol=1e-12
+    )
+    assert (heads["importance"].diff().dropna() <= 0).all()
+    counts = analysis.relation_counts(trace, 4, kept)
+    attended = counts.by_type("attended", top=20)
+    assert table(folder, "attended-by-type")["count"].tolist() == attended["count"].tolist()
+    received = analysis.totals(trace)
+    np.testing.assert_array_equal(table(folder, "received-by-token")["all"], received.over("all"))
+    explained = model.explain(encoding, method="attcat")
+    words = analysis.attributions_by_type(explained, 4, filter=kept).to_frame()
+    np.testing.assert_array_equal(table(folder, "attcat-by-type")["score"], words["score"])
+    compared = analysis.document_similarity(
+        trace, explained, head_weights=importance, filter=kept, permutations=20, seed=0
+    )
+    for masked, name in ((False, "unmasked"), (True, "masked")):
+        expected = analysis.similarity_layout(compared, masked=masked)
+        shown = table(folder, f"attcat-similarity-{name}")
+        np.testing.assert_array_equal(shown["kendall"], expected["kendall"])
+        np.testing.assert_array_equal(shown["kendall_chance"], expected["kendall_chance"])
+
+
+def test_the_same_inspection_gives_the_same_bytes(model, found, tmp_path):
+    again = gather(model, TEXT, found.settings)
+    for number, one in enumerate((found, again)):
+        tables = tuple(part for section in sections(one) for part in section.parts if isinstance(part, Table))
+        some = [importance_section(one), Section("tables", "Tables", (), tables)]
+        write_sections(tmp_path / str(number), "title", some, {"fact": "value"})
+    first, second = (
+        {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")}
+        for name in ("0", "1")
+    )
+    assert len(first) > 40
+    assert first == second
+
+
+def test_the_head_shown_in_full_is_the_one_asked_for_or_the_most_important(model, found):
+    assert found.importance is not None
+    best = np.unravel_index(np.argmax(found.importance), found.importance.shape)
+    assert (found.one_head.layer, found.one_head.head) == best
+    asked = gather(model, TEXT, Settings(layer=1, head=2, permutations=5))
+    assert (asked.one_head.layer, asked.one_head.head) == (1, 2)
+    within = gather(model, TEXT, Settings(layer=1, permutations=5))
+    assert within.one_head.layer == 1
+    assert within.one_head.head == int(np.argmax(within.importance[1]))
+    weights = np.asarray(model.trace(TEXT).attentions[1])[2]
+    np.testing.assert_allclose(asked.one_head.image, weights, rtol=1e-6)
+
+
+def test_one_layer_and_head_count_alone(model):
+    one = gather(model, TEXT, Settings(layer=1, head=2, top_k=4, permutations=5))
+    frame = next(part.frame for part in relations_section(one).parts if part.name == "attended-by-type")
+    expected = one.relations.by_type("attended", 1, 2, top=20)
+    assert frame["count"].tolist() == expected["count"].tolist()
+
+
+def test_scaled_heads_count_by_their_importance(model):
+    one = gather(model, TEXT, Settings(scaled=True, permutations=5))
+    expected = analysis.totals(model.trace(TEXT), one.importance)
+    np.testing.assert_allclose(one.totals.over("all"), expected.over("all"))
+
+
+def test_without_head_importance_nothing_is_scaled(small):
+    one = gather(small, "The old mill.", Settings(head_importance=False, permutations=5))
+    assert one.importance is None
+    assert not any(setting.scaled for setting in one.similarity["attcat"])
+    assert "Which heads matter" not in [section.title for section in sections(one)]
+
+
+@pytest.mark.parametrize("text", ["mill", "the", "the of and the", "!", "the old mill"])
+def test_short_texts_and_texts_of_stop_words_say_so_in_sentences(small, text):
+    one = gather(small, text, Settings(methods=("attcat", "rollout"), top_k=10, permutations=5))
+    summary = document_summary(one)
+    assert "nan" not in summary.lower()
+    for section in sections(one):
+        for part in section.parts:
+            if hasattr(part, "frame"):
+                assert not part.frame.isna().to_numpy().any()
+            elif part.name in DRAWN_FOR_SHORT_TEXTS:
+                part.draw()
+    if text == "the of and the":
+        assert "Nothing is left to rank: the filter drops every word." in summary
+        assert "Nothing is left to compare: the filter drops every word." in summary
+
+
+def test_keeping_stop_words_keeps_one_list_of_relations(small):
+    one = gather(small, "the old mill", Settings(stop_words=None, permutations=5))
+    assert one.all_relations is one.relations
+    assert "the" in one.relations.by_type("attended")["type"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"stop_words": "klingon"}, "no list of stop words for 'klingon'"),
+        ({"layer": 14}, "Layer 14 asked for, there are 3"),
+        ({"head": 9}, "Head 9 asked for, there are 4"),
+        ({"position": 500}, "Position 500 asked for"),
+        ({"top_k": 0}, "top_k"),
+        ({"methods": ("magic",)}, "magic"),
+    ],
+)
+def test_a_wrong_request_is_refused_with_a_sentence(small, tmp_path, options, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        write_inspection(small, "the old mill", tmp_path, **options)
+
+
+def test_nothing_to_inspect_and_a_file_in_the_way_are_refused(small, tmp_path):
+    with pytest.raises(UsageError, match="nothing to inspect"):
+        write_inspection(small, None, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="it is a file"):
+        write_inspection(small, "the old mill", tmp_path / "file")
+
+
+ROWS = [
+    {"id": "a", "text": "The old mill runs past the river.", "label": 0},
+    {"id": "empty", "text": "  ", "label": 1},
+    {"id": "b", "text": "Hello, Miller! The mill is old.", "label": None},
+]
+
+
+def test_a_data_set_is_inspected_with_intervals_beside_chance(small, tmp_path):
+    over_all = gather_dataset(small, ROWS, Settings(permutations=5))
+    assert over_all.documents == 2
+    assert any("Document empty was left out" in note for note in over_all.notes)
+    np.testing.assert_allclose(
+        over_all.importance,
+        analysis.head_importance(small, [ROWS[0]["text"], ROWS[2]["text"]], [0, None]),
+        rtol=1e-6,
+    )
+    cell = next(one for one in over_all.similarity["attcat"].cells if one.statistic == "kendall")
+    single = [
+        analysis.document_similarity(
+            small.trace(text), small.explain(text), head_weights=over_all.importance, permutations=5
+        )[0].values["kendall"]
+        for text in (ROWS[0]["text"], ROWS[2]["text"])
+    ]
+    assert cell.mean.mean == pytest.approx(np.mean(single))
+    said = dataset_summary(over_all)
+    assert "2 documents." in said
+    assert "chance" in said
+    assert "[" in similarity_text(over_all)
+
+
+def test_a_data_set_without_a_readable_text_is_refused(small):
+    with pytest.raises(InputError, match="No document of the data set can be read"):
+        gather_dataset(small, [{"text": ""}], Settings())
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+def test_the_page_shows_all_pictures_and_fits_the_window(browser, folder, width, scheme):
+    troubles = []
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("console", lambda message: troubles.append(message.text))
+    page.on("dialog", lambda dialog: troubles.append(dialog.message))
+    page.on("request", lambda request: request.url.startswith(folder.as_uri()) or troubles.append(request.url))
+    page.goto((folder / "index.html").as_uri())
+    # Lazy pictures are loaded, and the promise fails for one that cannot be shown.
+    page.evaluate("Promise.all([...document.images].map(one => { one.loading = 'eager'; return one.decode() }))")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.close()
+    assert troubles == []
+
+
+def test_windows_are_the_mean_weights_by_position_and_distance():
+    model = tiny_model("longformer")
+    trace = model.trace(model.encode(ids=tiny_ids("longformer", 90)))
+    size, window = 6, trace.attentions[0].window
+    found = window_maps(trace, size)
+    assert found.shape == (3, 4, size, size)
+    for layer, head in np.ndindex(3, 4):
+        weights = np.asarray(trace.attentions[layer])[head]
+        cells = [[[] for _ in range(size)] for _ in range(size)]
+        distances = range(-window, window + 1)
+        for i in range(90):
+            row = max(r for r in range(size) if r * 90 // size <= i)
+            for place, distance in enumerate(distances):
+                column = max(c for c in range(size) if c * len(distances) // size <= place)
+                inside = 0 <= i + distance < 90 and i != 0 and i + distance != 0  # the first token is global
+                cells[row][column].append(weights[i, i + distance] if inside else 0.0)
+        np.testing.assert_allclose(found[layer, head], [[np.mean(c) for c in row] for row in cells], rtol=1e-10)
+
+
+def test_models_without_a_window_and_short_documents_have_no_windows():
+    for family, n in (("bert", 90), ("longformer", 20)):
+        model = tiny_model(family)
+        assert window_maps(model.trace(model.encode(ids=tiny_ids(family, n)))) is None

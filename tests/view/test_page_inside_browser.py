@@ -1,0 +1,226 @@
+"""The inside of the model on the page: relations as lines and lists, heads, layers, two readings, tables, curves."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from sightline.view.page import render_page
+from sightline.view.payload import Curve, CurveSeries, Table
+from tests.sample_explanations import encoding, explanation
+from tests.view.conftest import settle
+from tests.view.sample_inside import known_attention, sample_inside
+
+pytestmark = pytest.mark.browser
+
+TEXT = "The river, the old mill. Hello world!"  # every word is one token
+
+
+@pytest.fixture
+def encoded():
+    return encoding(TEXT)
+
+
+def choose(page, control: str, text: str) -> None:
+    page.locator(f"[data-control={control}]").get_by_text(text, exact=True).click()
+    settle(page)
+
+
+def partners(page, direction: str) -> list[tuple[int, float]]:
+    """Position and weight of every partner listed."""
+    page.wait_for_selector(f".partners[data-direction={direction}] li")
+    found = []
+    for item in page.locator(f".partners[data-direction={direction}] li").all():
+        place = item.locator("small").inner_text()
+        found.append((int(place) if place else -1, float(item.locator("span").last.inner_text())))
+    return found
+
+
+def expected(row: np.ndarray, k: int) -> list[tuple[int, float]]:
+    """The k strongest tokens of a row by the number of their word; specials have none. Every token is a word here."""
+    order = np.argsort(-row, kind="stable")[:k]
+    last = len(row) - 1
+    return [(int(i) if 0 < i < last else -1, float(f"{row[i]:.3g}")) for i in order]
+
+
+def close(found: list[tuple[int, float]], wanted: list[tuple[int, float]]) -> bool:
+    return [place for place, _ in found] == [place for place, _ in wanted] and np.allclose(
+        [weight for _, weight in found], [weight for _, weight in wanted], rtol=0.01
+    )
+
+
+def test_a_clicked_token_shows_what_it_attends_to_and_what_attends_to_it(open_page, encoded):
+    weights = known_attention(encoded).weights
+    page = open_page(render_page([explanation(encoded)], inside=sample_inside(encoded)))
+    choose(page, "level", "tokens")
+    token = 3
+    page.locator(".text span:not([data-special])").nth(token - 1).click()
+    mean = weights.mean(axis=(0, 1))
+    assert close(partners(page, "attended"), expected(mean[token], 3))
+    assert close(partners(page, "attending"), expected(mean[:, token], 3))
+
+    page.get_by_role("button", name="Layer 1", exact=True).click()
+    page.wait_for_function("document.querySelector('.relations').textContent.includes('layer 1')")
+    assert close(partners(page, "attended"), expected(weights[1].mean(axis=0)[token], 3))
+
+    page.get_by_role("button", name="Head 2", exact=True).click()
+    page.wait_for_function("document.querySelector('.relations').textContent.includes('head 2')")
+    assert close(partners(page, "attended"), expected(weights[1, 2, token], 3))
+
+
+def test_relations_are_drawn_as_lines_and_the_list_jumps(open_page, encoded):
+    page = open_page(render_page([explanation(encoded)], inside=sample_inside(encoded)), "#unit=3&hide=")
+    page.wait_for_selector(".links path.attended")
+    shown = {direction: page.locator(f".links path.{direction}").count() for direction in ("attended", "attending")}
+    assert 2 <= shown["attended"] <= 3
+    choose(page, "links", "to")
+    assert page.locator(".links path.attending").count() == 0
+    assert page.locator(".links path.attended").count() == shown["attended"]
+    choose(page, "links", "none")
+    assert page.locator(".links path").count() == 0
+    before = page.locator(".card h2").inner_text()
+    name = page.locator(".partners[data-direction=attended] bdi").all_inner_texts()
+    place = next(i for i, text in enumerate(name) if text != before)
+    page.locator(".partners[data-direction=attended] button").nth(place).click()
+    assert page.locator(".card h2").inner_text() == name[place]
+
+
+def test_a_choice_that_the_file_does_not_hold_is_said(open_page, encoded):
+    page = open_page(
+        render_page([explanation(encoded)], inside=sample_inside(encoded, budget=1000)), "#unit=3&layers=0&heads=1"
+    )
+    page.wait_for_function(
+        "document.querySelector('[data-section=relations]')?.textContent.includes('not in this file')"
+    )
+    without = open_page(render_page([explanation(encoded)]), "#unit=3")
+    assert "Attention was not kept" in without.locator("[data-section=relations]").inner_text()
+    assert without.get_by_role("button", name="Heads", exact=True).count() == 0
+
+
+def test_the_heads_are_a_grid_and_one_opens_with_zoom_and_names(open_page, encoded):
+    page = open_page(render_page([explanation(encoded)], inside=sample_inside(encoded)))
+    page.get_by_role("button", name="Heads", exact=True).click()
+    settle(page)
+    assert page.locator(".thumbnail").count() == 6
+    assert page.locator(".thumbnail").nth(5).get_attribute("aria-label") == "Layer 1, head 2, importance 6"
+    painted = page.locator(".thumbnail canvas").first.evaluate(
+        "canvas => new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"
+    )
+    assert painted > 20
+    page.locator(".thumbnail").nth(4).click()
+    settle(page)
+    canvas = page.locator(".head canvas")
+    canvas.scroll_into_view_if_needed()
+    canvas.hover(position={"x": 2, "y": 2})
+    assert "[CLS]" in page.locator("[data-section=named]").inner_text()
+    assert "attends to" in page.locator("[data-section=named]").inner_text()
+    whole = canvas.evaluate("canvas => canvas.toDataURL()")
+    page.get_by_role("button", name="Zoom in").click()
+    settle(page)
+    zoomed = canvas.evaluate("canvas => canvas.toDataURL()")
+    assert zoomed != whole
+    canvas.press("ArrowRight")
+    settle(page)
+    assert canvas.evaluate("canvas => canvas.toDataURL()") != zoomed
+    assert page.locator(".head .partners li").count() == 12
+    assert "head=1%2C1" in page.evaluate("location.hash")
+    page.get_by_role("button", name="use in the text").click()
+    settle(page)
+    assert page.evaluate("location.hash").count("layers=1&heads=1") == 1
+    assert page.locator(".text").is_visible()
+
+
+def test_layers_are_a_heat_map_that_leads_into_the_text(open_page, encoded):
+    layers = np.zeros((3, len(encoded)))
+    layers[2, 5] = 5.0
+    page = open_page(render_page([explanation(encoded, layers=layers), explanation(encoded, method="rollout")]))
+    page.get_by_role("button", name="Layers", exact=True).click()
+    canvas = page.locator(".heat canvas")
+    box = canvas.bounding_box()
+    place = {"x": box["width"] * 5.5 / len(encoded), "y": 10}
+    canvas.hover(position=place)
+    assert page.locator(".named").inner_text().startswith("Layer 2: “old” +5")
+    canvas.click(position=place)
+    assert page.locator(".card h2").inner_text() == "old"
+    page.get_by_role("button", name="Layer 2", exact=True).click()
+    assert page.locator(".text [class^=for]").all_inner_texts() == ["old"]
+    page.get_by_role("button", name="Layers", exact=True).click()
+    choose(page, "method", "rollout")
+    assert "rollout has no scores by layer" in page.locator("main").inner_text()
+
+
+def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
+    page = open_page(
+        render_page(
+            [explanation(encoded), explanation(encoded, method="rollout", signed=False)], inside=sample_inside(encoded)
+        )
+    )
+    page.locator("[data-control=compare]").select_option("attention")
+    assert page.locator("article h2").all_inner_texts() == ["attcat", "attention"]
+    assert page.locator(".text").count() == 2
+    assert page.locator("article").nth(1).locator("[class^=plain]").count() > 0
+    assert "ρ = " in page.locator(".agreement").inner_text()
+    choose(page, "method", "attention")
+    received = known_attention(encoded).received.mean(axis=(0, 1))[1:-1]
+    first = page.locator("[data-side=plain] bdi").first.inner_text().lower()
+    names = [token.lower() for token in encoded.tokens[1:-1]]
+    sums = {name: sum(value for other, value in zip(names, received, strict=True) if other == name) for name in names}
+    assert first == max(sums, key=sums.get)
+
+
+def test_tables_sort_filter_and_download(open_page, encoded):
+    scores = np.linspace(-1, 1, len(encoded))
+    table = Table("Data set", ["word", "documents"], [["=evil()", 3], ["mill", 12]])
+    page = open_page(
+        render_page(
+            [explanation(encoded, scores), explanation(encoded, np.abs(scores), method="rollout")], tables=[table]
+        )
+    )
+    page.get_by_role("button", name="Words", exact=True).click()
+    choose(page, "by", "by position")
+    rows = page.locator(".sortable tbody tr")
+    assert rows.count() == len(encoded) - 2
+    assert rows.first.locator("td").first.inner_text() == "!"
+    page.get_by_role("button", name="attcat").click()
+    assert rows.first.locator("td").first.inner_text() == "The"
+    assert page.locator("th[aria-sort=ascending]").inner_text().startswith("attcat")
+    page.locator("[data-control=filter]").fill("ol")
+    assert rows.count() == 1
+    page.locator("[data-control=filter]").fill("")
+    choose(page, "side", "for")
+    with page.expect_download() as download:
+        page.locator("[data-control=csv]").click()
+    content = download.value.path().read_text(encoding="utf-8-sig")
+    read = list(csv.DictReader(io.StringIO(content)))
+    assert download.value.suggested_filename == "words-attcat.csv"
+    assert [row["word"] for row in read] == list(encoded.tokens[len(encoded) // 2 : -1])
+    np.testing.assert_allclose([float(row["attcat"]) for row in read], scores[len(encoded) // 2 : -1], rtol=1e-6)
+    choose(page, "by", "Data set")
+    assert rows.first.inner_text().split() == ["mill", "12"] or rows.count() == 2
+    with page.expect_download() as download:
+        page.locator("[data-control=csv]").click()
+    assert "'=evil()" in download.value.path().read_text(encoding="utf-8-sig")
+    choose(page, "by", "by word")
+    rows.first.locator("button").click()
+    assert page.locator(".card").is_visible()
+
+
+def test_perturbation_curves_are_drawn_with_their_numbers(open_page, encoded):
+    curve = Curve(
+        "Deletion <b>",
+        "share deleted",
+        "probability",
+        [
+            CurveSeries("attcat", [0, 0.5, 1], [0.9, 0.4, 0.1], low=[0.8, 0.3, 0], high=[1, 0.5, 0.2]),
+            CurveSeries("random", [0, 1], [0.9, 0.6]),
+        ],
+    )
+    page = open_page(render_page([explanation(encoded)], curves=[curve]), "#view=curves")
+    assert page.locator("figcaption").inner_text() == "Deletion <b>"
+    assert page.locator(".curves .band").count() == 1
+    assert page.locator(".curves svg").get_attribute("aria-label") == "Deletion <b>: attcat, random"
+    page.get_by_text("The numbers").click()
+    assert page.locator(".curves tbody tr").count() == 5

@@ -1,0 +1,243 @@
+"""Every figure shows the numbers it was given, labelled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline.errors import SizeError
+from sightline.view import colours, plots
+from sightline.view.plots.layers import EDGES_PER_NODE, graph_edges
+from sightline.view.plots.maps import own_scale, thumbnails
+from sightline.view.plots.positions import pooled_columns
+from sightline.view.plots.text import laid_out, strongest_lines
+from tests.sample_explanations import encoding, explanation
+
+GENERATOR = np.random.default_rng(0)
+
+
+def texts(figure):
+    from matplotlib.text import Text
+
+    return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
+
+
+def image(axes):
+    return np.asarray(axes.images[0].get_array())
+
+
+def labels(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def test_head_importance_has_a_cell_and_a_number_a_head():
+    values = GENERATOR.random((3, 4))
+    figure = plots.head_importance_map(values)
+    axes = figure.axes[0]
+    np.testing.assert_array_equal(image(axes), values)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("head", "layer")
+    assert {f"{value:.2f}" for value in values.ravel()} <= set(texts(figure))
+
+
+def test_the_grid_shows_every_head_on_its_own_scale_and_frames_it_by_importance():
+    maps = GENERATOR.random((2, 3, 8, 8)) * np.array([1.0, 10.0, 0.01])[None, :, None, None]
+    importance = np.array([[0.0, 0.5, 1.0], [0.2, 0.1, 0.3]])
+    axes = plots.attention_grid(maps, tokens=80, importance=importance).axes[0]
+    mosaic, step = image(axes), thumbnails(maps)[1]
+    for layer, head in np.ndindex(2, 3):
+        cut = mosaic[layer * step : layer * step + 8, head * step : head * step + 8]
+        np.testing.assert_array_equal(cut, own_scale(maps[layer, head]))
+        assert cut.max() == 1.0
+    frames = next(one for one in axes.collections if one.get_gid() == "frames")
+    assert np.argsort(frames.get_linewidths()).tolist() == np.argsort(importance.ravel()).tolist()
+
+
+def test_the_grid_says_how_many_tokens_share_a_pixel():
+    said = " ".join(texts(plots.attention_grid(np.ones((1, 1, 64, 64)), tokens=4096)))
+    assert "4,096 tokens on 64 pixels" in said.replace("\n", " ")
+    assert "pools" not in " ".join(texts(plots.attention_grid(np.ones((1, 1, 64, 64)), tokens=64)))
+
+
+def test_an_empty_map_is_drawn_dark_and_finite():
+    np.testing.assert_array_equal(own_scale(np.zeros((4, 4))), np.zeros((4, 4)))
+
+
+def test_one_head_shows_its_weights_and_names_the_tokens_of_a_short_text():
+    weights = GENERATOR.random((3, 3))
+    axes = plots.attention_map(weights, ["The", "$5", "mill"]).axes[0]
+    np.testing.assert_array_equal(image(axes), weights)
+    assert labels(axes.xaxis) == labels(axes.yaxis) == ["The", r"\$5", "mill"]
+    assert axes.get_ylabel() == "attending"
+
+
+def test_a_tile_stands_at_its_positions():
+    axes = plots.attention_map(np.ones((4, 6)), ["x"] * 100, rows=(10, 14), columns=(50, 56)).axes[0]
+    assert axes.images[0].get_extent() == [49.5, 55.5, 13.5, 9.5]
+
+
+def test_bars_are_as_long_as_the_numbers_from_the_first_rank_down():
+    ranking = plots.Ranking("for", ["old", "mill"], [3, 1], "count")
+    axes = plots.ranked_bars([ranking], title="t").axes[0]
+    assert [bar.get_width() for bar in axes.patches] == [3, 1]
+    assert labels(axes.yaxis) == ["old", "mill"]
+    assert axes.get_ylim()[0] > axes.get_ylim()[1]
+
+
+def test_an_empty_ranking_says_so():
+    assert "nothing to rank" in texts(plots.ranked_bars([plots.Ranking("for", [], [])], title="t"))
+
+
+def test_all_zero_bars_have_room():
+    axes = plots.ranked_bars([plots.Ranking("for", ["a"], [0.0])], title="t").axes[0]
+    assert axes.get_xlim()[1] > axes.get_xlim()[0]
+
+
+def test_lines_keep_every_value_and_point_at_sinks():
+    values = GENERATOR.random(200) + 0.5
+    figure = plots.lines_over_positions({"all": values}, ["w"] * 200, sinks=[0, 128], unit="received", title="t")
+    axes = figure.axes[0]
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), values)
+    np.testing.assert_array_equal(axes.lines[1].get_xdata(), [0, 128])
+    assert "w @128" in texts(figure)
+    assert axes.get_ylabel() == "received"
+    assert axes.get_yscale() == "linear"
+
+
+def test_a_line_with_one_sink_is_logarithmic_so_that_the_rest_is_seen():
+    values = np.ones(100)
+    values[0] = 1000.0
+    assert plots.lines_over_positions({"a": values}, ["w"] * 100, title="t").axes[0].get_yscale() == "log"
+    values[1] = 0.0
+    assert plots.lines_over_positions({"a": values}, ["w"] * 100, title="t").axes[0].get_yscale() == "linear"
+
+
+def test_layers_over_positions_shows_all_of_a_short_document():
+    values = GENERATOR.random((3, 50))
+    axes = plots.layers_over_positions(values, sinks=[7], title="t").axes[0]
+    np.testing.assert_array_equal(image(axes), values)
+    np.testing.assert_array_equal(axes.lines[0].get_xdata(), [7])
+
+
+def test_a_long_document_is_pooled_and_the_caption_says_so():
+    figure = plots.layers_over_positions(GENERATOR.random((2, 4096)), title="t")
+    assert image(figure.axes[0]).shape == (2, 1024)
+    assert "4,096 positions on 1,024 columns" in " ".join(texts(figure)).replace("\n", " ")
+
+
+@given(st.integers(1, 300), st.integers(1, 40), st.integers(0, 5))
+def test_pooled_columns_are_the_strongest_of_their_neighbours(n, widest, seed):
+    values = np.random.default_rng(seed).standard_normal((2, n))
+    pooled = pooled_columns(values, widest)
+    assert pooled.shape[1] == min(n, widest)
+    for row, kept in zip(values, pooled, strict=True):
+        groups = [[] for _ in kept]
+        for place, value in enumerate(row):
+            group = max(g for g in range(len(kept)) if g * n // len(kept) <= place)
+            groups[group].append(value)
+        assert kept.tolist() == [max(group, key=abs) for group in groups]
+
+
+def test_a_position_shows_its_rank_in_every_head():
+    values, ranks = GENERATOR.random((2, 2)), np.array([[1, 20], [3000, 4]])
+    figure = plots.position_profile(values, ranks, title="t")
+    np.testing.assert_array_equal(image(figure.axes[0]), values)
+    assert {"#1", "#20", "#3,000", "#4"} <= set(texts(figure))
+
+
+def test_instances_are_ticks_at_their_positions():
+    axes = plots.instances_of_words({"mill": [3, 90], "old": [5]}, 100, title="t").axes[0]
+    assert [line.get_xdata().tolist() for line in axes.lines] == [[3, 90], [5]]
+    assert labels(axes.yaxis) == ["mill  × 2", "old  × 1"]
+
+
+def test_similarity_stands_beside_chance():
+    dots = [plots.Measured("last layer", 0.4, 0.3, 0.5, 0.1, 0.05, 0.15)]
+    figure = plots.similarity_dots({"cosine": dots, "rbo": dots}, title="t")
+    axes = figure.axes[0]
+    drawn = [line.get_xdata().tolist() for line in axes.lines if len(line.get_xdata()) and line.get_xdata()[0] != 0]
+    assert drawn == [[0.05, 0.15], [0.1], [0.3, 0.5], [0.4]]
+    assert {"chance", "measured", "cosine", "rbo", "last layer"} <= set(texts(figure))
+
+
+def test_rank_gaps_show_both_scores_of_a_word():
+    figure = plots.rank_gaps({"high, low": [plots.Gap("mill", 0.9, 0.2)], "reverse": []}, title="t")
+    axes = figure.axes[0]
+    assert [line.get_xdata().tolist() for line in axes.lines] == [[0.9], [0.2]]
+    assert {"attention", "attribution", "mill", "nothing to rank"} <= set(texts(figure))
+
+
+def test_layers_stand_above_their_sum_and_product():
+    layers = GENERATOR.standard_normal((3, 4))
+    figure = plots.layer_heat_map(layers, layers.sum(axis=0), layers.prod(axis=0), list("abcd"), signed=True, title="t")
+    for axes, values in zip(
+        figure.axes[:3], (layers, layers.sum(axis=0)[None], layers.prod(axis=0)[None]), strict=True
+    ):
+        np.testing.assert_array_equal(image(axes), values)
+        assert axes.images[0].norm.vmin == -axes.images[0].norm.vmax
+    assert labels(figure.axes[2].xaxis) == list("abcd")
+    assert {"sum", "product"} <= set(texts(figure))
+
+
+def test_scores_that_are_all_zero_are_drawn():
+    zeros = np.zeros((2, 3))
+    plots.layer_heat_map(zeros, zeros[0], zeros[0], list("abc"), signed=False, title="t")
+
+
+def test_relevance_matrices_have_a_panel_a_layer():
+    matrices = GENERATOR.random((6, 3, 3))
+    figure = plots.relevance_matrices(matrices, list("abc"), title="t")
+    shown = [axes for axes in figure.axes if axes.images]
+    assert [axes.get_title(loc="left") for axes in shown] == [f"after layer {layer}" for layer in range(6)]
+    np.testing.assert_array_equal(image(shown[4]), own_scale(matrices[4]))
+
+
+def test_the_graph_s_edges_are_the_strongest_weights_of_every_node():
+    weights = GENERATOR.random((2, 8, 8))
+    segments, strengths = graph_edges(weights)
+    assert strengths == sorted(strengths)
+    for (start, end), strength in zip(segments, strengths, strict=True):
+        (token, above), (other, below) = start.astype(int), end.astype(int)
+        assert above == below + 1
+        row = weights[below, token]
+        assert row[other] == strength
+        assert (row > strength).sum() < EDGES_PER_NODE
+    assert len(segments) == 2 * 8 * EDGES_PER_NODE
+    axes = plots.attention_graph(weights, list("abcdefgh"), readout=0, title="t").axes[0]
+    edges = next(one for one in axes.collections if one.get_gid() == "edges")
+    assert len(edges.get_segments()) == len(segments)
+    assert labels(axes.xaxis) == list("abcdefgh")
+
+
+def test_a_graph_of_a_long_text_is_refused_with_a_sentence():
+    with pytest.raises(SizeError, match=r"41 tokens cannot be read.*up to 40"):
+        plots.attention_graph(np.zeros((1, 41, 41)), ["x"] * 41, title="t")
+
+
+def test_the_overlay_colours_words_as_the_page_does():
+    one = explanation()
+    figure = plots.text_overlay(one, title="t")
+    pieces = laid_out(one, 500.0)
+    scores = [piece.score for piece in pieces]
+    assert [piece.level for piece in pieces] == colours.levels(scores).tolist()
+    assert len(figure.axes[0].patches) == sum(piece.level != 0 for piece in pieces)
+    assert [piece.text for piece in pieces] == [text for text in texts(figure) if text != "t"]
+
+
+def test_the_overlay_keeps_line_breaks_and_stays_within_its_width():
+    one = explanation(encoding("the old mill " * 30 + "\n\nHello, Miller!"))
+    pieces = laid_out(one, 300.0)
+    assert max(piece.left + piece.width for piece in pieces) <= 300.0
+    assert pieces[-1].line - next(p.line for p in reversed(pieces) if p.text == "mill") == 2
+
+
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=60), st.integers(1, 10))
+@settings(deadline=None)
+def test_the_passage_shown_is_the_strongest(levels, lines):
+    from sightline.view.plots.text import Piece
+
+    pieces = [Piece(line, 0.0, 1.0, "x", level, 1.0) for line, level in enumerate(levels)]
+    first = strongest_lines(pieces, len(levels), lines)
+    windows = [sum(levels[start : start + lines]) for start in range(max(1, len(levels) - lines + 1))]
+    assert sum(levels[first : first + lines]) == max(windows)

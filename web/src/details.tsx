@@ -1,0 +1,287 @@
+// The panel of details: the clicked word with its scores, instances and relations, and the strongest words.
+
+import { useMemo, useState } from "preact/hooks";
+import { Check, Choice, Section } from "./choices";
+import { count, NumberFormat, percent, plainNumber, plural, ranges, shortened } from "./format";
+import type { Page, Relations } from "./hooks";
+import { explanationOf, shownUnits, type Picture } from "./reading";
+import { order, rows, type Row } from "./ranking";
+import type { Direction } from "./relations";
+import { reference } from "./scale";
+import type { Partner } from "./source";
+import type { Links } from "./state";
+
+const LISTED = 10;
+const LISTED_INSTANCES = 30;
+
+interface DetailsProperties {
+  page: Page;
+  picture: Picture;
+  /** The chosen unit, −1 for none. */
+  unit: number;
+  relations: Relations;
+  go(unit: number): void;
+  clear(): void;
+}
+
+export function Details(properties: DetailsProperties) {
+  return (
+    <aside class={properties.unit >= 0 ? "details open" : "details"} aria-label="Details">
+      {properties.unit >= 0 && <UnitCard {...properties} />}
+      <Strongest {...properties} />
+    </aside>
+  );
+}
+
+function UnitCard(properties: DetailsProperties) {
+  const { page, picture, unit, relations, go, clear } = properties;
+  const { units } = picture;
+  const tokens = units.tokens(unit);
+  return (
+    <section class="card" aria-label={`The ${units.level} “${shortened(units.text(unit))}”`} data-section="card">
+      <header>
+        <h2 dir="auto">{shortened(units.text(unit), 120)}</h2>
+        <button type="button" class="close" aria-label="Close" title="Close (Esc)" onClick={clear}>
+          ×
+        </button>
+      </header>
+      <p class="quiet">
+        {units.name(unit)} of {count(units.ordinary)}, token position{tokens.length > 1 ? "s" : ""} {ranges(tokens)}
+      </p>
+      <Scores page={page} picture={picture} unit={unit} />
+      <Instances picture={picture} unit={unit} go={go} />
+      <RelationLists page={page} picture={picture} relations={relations} go={go} />
+    </section>
+  );
+}
+
+interface MethodScore {
+  method: string;
+  target: string;
+  score: number;
+  rank: number;
+  shown: number;
+  format: NumberFormat;
+}
+
+/** The unit's score and rank under every explanation, with the filters that are set. */
+function useScores(page: Page, picture: Picture, unit: number): MethodScore[] {
+  const { source, model, state } = page;
+  const all = useMemo(() => {
+    const shown = shownUnits(picture.units, state.hide);
+    return source.payload.explanations.map((one, number) => {
+      const scores = picture.units.sums(model.scores[number]);
+      const ordered = order(scores, shown);
+      const format = new NumberFormat(reference(scores, source.payload.colours.clipped), one.signed);
+      return { one, scores, ordered, format };
+    });
+  }, [source, model, picture.units, state.hide]);
+  return all.map(({ one, scores, ordered, format }) => ({
+    method: one.method,
+    target: one.target.name,
+    score: scores[unit],
+    rank: ordered.indexOf(unit) + 1,
+    shown: ordered.length,
+    format,
+  }));
+}
+
+function Scores({ page, picture, unit }: { page: Page; picture: Picture; unit: number }) {
+  const scores = useScores(page, picture, unit);
+  const { name: target } = explanationOf(page.source.payload, picture.reading).target;
+  return (
+    <table class="scores" data-section="scores">
+      <caption>Score by method</caption>
+      <thead>
+        <tr>
+          <th scope="col">method</th>
+          <th scope="col">score</th>
+          <th scope="col">rank</th>
+        </tr>
+      </thead>
+      <tbody>
+        {scores.map((one) => (
+          <tr key={one.method + one.target} class={one.method === picture.reading.name && one.target === target ? "current" : ""}>
+            <th scope="row">
+              {one.method}
+              {one.target !== target && <small> {one.target}</small>}
+            </th>
+            <td>{one.format.full(one.score)}</td>
+            <td>{one.rank ? `${count(one.rank)} of ${count(one.shown)}` : "left out"}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Instances({ picture, unit, go }: { picture: Picture; unit: number; go(unit: number): void }) {
+  const { units, scores, format } = picture;
+  const instances = useMemo(() => units.instances(unit), [units, unit]);
+  if (instances.length < 2 || units.level === "paragraph") return null;
+  const sum = instances.reduce((total, one) => total + scores[one], 0);
+  const here = instances.indexOf(unit);
+  const step = (by: number) => go(instances[(here + by + instances.length) % instances.length]);
+  return (
+    <div class="instances" data-section="instances">
+      <p>
+        Instance {here + 1} of {count(instances.length)}, together {format.full(sum)}{" "}
+        <button type="button" aria-label="Previous instance" title="Previous instance (,)" onClick={() => step(-1)}>
+          ↑
+        </button>
+        <button type="button" aria-label="Next instance" title="Next instance (.)" onClick={() => step(1)}>
+          ↓
+        </button>
+      </p>
+      <details>
+        <summary>All instances</summary>
+        <ol>
+          {instances.slice(0, LISTED_INSTANCES).map((one) => (
+            <li key={one} class={one === unit ? "current" : ""}>
+              <button type="button" onClick={() => go(one)}>
+                {units.name(one)}
+              </button>
+              <span>{format.value(scores[one])}</span>
+            </li>
+          ))}
+        </ol>
+        {instances.length > LISTED_INSTANCES && <p class="quiet">and {count(instances.length - LISTED_INSTANCES)} more</p>}
+      </details>
+    </div>
+  );
+}
+
+const LINK_NAMES: Record<Links, string> = { both: "both", attended: "to", attending: "from", none: "none" };
+
+function RelationLists(properties: { page: Page; picture: Picture; relations: Relations; go(unit: number): void }) {
+  const { page, picture, relations, go } = properties;
+  const { state, set } = page;
+  if (relations.missing) return <p class="quiet" data-section="relations">{relations.missing}</p>;
+  const where = [
+    state.layers.length ? `layer ${state.layers.join(", ")}` : "all layers",
+    state.heads.length ? `head ${state.heads.join(", ")}` : "mean of the heads",
+  ].join(", ");
+  return (
+    <div class="relations" data-section="relations">
+      <p class="quiet">
+        Attention, {where}.
+      </p>
+      <div class="row">
+        <span class="quiet">lines</span>
+        <Choice
+          id="links"
+          label="Lines drawn into the text"
+          options={(Object.keys(LINK_NAMES) as Links[]).map((value) => ({ value, text: LINK_NAMES[value] }))}
+          value={state.links}
+          choose={(links) => set({ links })}
+        />
+      </div>
+      {relations.lists && (
+        <>
+          <PartnerList title="Attends to" direction="attended" partners={relations.lists.attended} picture={picture} go={go} />
+          <PartnerList title="Is attended to by" direction="attending" partners={relations.lists.attending} picture={picture} go={go} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function PartnerList(properties: {
+  title: string;
+  direction: Direction;
+  partners: Partner[];
+  picture: Picture;
+  go(unit: number): void;
+}) {
+  const { title, direction, partners, picture, go } = properties;
+  const most = partners[0]?.[1] ?? 0;
+  return (
+    <>
+      <h3 class={direction}>{title}</h3>
+      <ol class="partners" data-direction={direction}>
+        {partners.map(([unit, weight]) => (
+          <li key={unit}>
+            <button type="button" title={picture.units.name(unit)} onClick={() => go(unit)}>
+              <bdi>{shortened(picture.units.text(unit), 40)}</bdi> <small>{picture.units.name(unit).replace(/\D+/, "")}</small>
+            </button>
+            <span class={`bar ${direction}`}>
+              <i style={{ width: `${most ? (100 * weight) / most : 0}%` }} />
+            </span>
+            <span>{plainNumber(weight)}</span>
+          </li>
+        ))}
+        {partners.length === 0 && <li class="quiet">none</li>}
+      </ol>
+    </>
+  );
+}
+
+function Strongest({ page, picture, go }: DetailsProperties) {
+  const [merge, setMerge] = useState(true);
+  const { units, scores, shown, reading, format, scale } = picture;
+  const all = useMemo(
+    () => rows(scores, shown, (unit) => units.key(unit), (unit) => units.text(unit), merge),
+    [picture, merge],
+  );
+  const { label } = explanationOf(page.source.payload, reading).target;
+  const hue = `-${scale.starts.length}`;
+  const sides = !reading.signed
+    ? [{ name: "plain", title: reading.explanation === null ? "Receive most attention" : `Matter most for ${label}`, sign: 1 }]
+    : [
+        { name: "for", title: `For ${label}`, sign: 1 },
+        { name: "against", title: `Against ${label}`, sign: -1 },
+      ];
+  const largest = all.reduce((most, row) => Math.max(most, Math.abs(row.score)), 0);
+  return (
+    <Section title={`Strongest ${units.level}s${format.times}`} name="strongest">
+      <Check id="merge" label="add up repeats" checked={merge} change={setMerge} />
+      <div class="sides">
+        {sides.map(({ name, title, sign }) => {
+          const best = all.filter((row) => row.score * sign > 0).sort((a, b) => Math.abs(b.score) - Math.abs(a.score) || a.unit - b.unit);
+          return (
+            <table key={name} data-side={name}>
+              <caption>
+                <i class={name + hue} />
+                {title}
+              </caption>
+              <tbody>
+                {best.slice(0, LISTED).map((row) => (
+                  <StrongestRow key={row.unit} row={row} bar={Math.abs(row.score) / largest} hue={name + hue} value={format.value(row.score)} go={go} />
+                ))}
+                {best.length === 0 && (
+                  <tr>
+                    <td class="quiet">none</td>
+                  </tr>
+                )}
+              </tbody>
+            </table>
+          );
+        })}
+      </div>
+      <p class="quiet">
+        {plural(picture.order.length, units.level)}, {percent(shareOfPeaks(picture))} of the total on the{" "}
+        {count(picture.peaks.length)} strongest
+      </p>
+    </Section>
+  );
+}
+
+function shareOfPeaks({ peaks, scores, total }: Picture): number {
+  return total ? peaks.reduce((sum, unit) => sum + Math.abs(scores[unit]), 0) / total : 0;
+}
+
+function StrongestRow(properties: { row: Row; bar: number; hue: string; value: string; go(unit: number): void }) {
+  const { row, bar, hue, value, go } = properties;
+  return (
+    <tr>
+      <td>
+        <button type="button" title={shortened(row.text, 200)} onClick={() => go(row.unit)}>
+          <bdi>{shortened(row.text, 60)}</bdi>
+          {row.count > 1 && <small> × {count(row.count)}</small>}
+        </button>
+        <i class={hue} style={{ width: `${100 * bar}%` }} />
+      </td>
+      <td>{value}</td>
+    </tr>
+  );
+}

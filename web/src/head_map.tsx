@@ -1,0 +1,239 @@
+// One head, large: wheel or buttons zoom, dragging or arrow keys move, the two tokens under the pointer are named.
+//
+// A report holds one picture of the whole map. A server sends the part in view in as much detail as there is.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Numbers } from "./arrays";
+import { mapImage, Palette } from "./colours";
+import { plainNumber, shortened } from "./format";
+import { useArray, type Page } from "./hooks";
+import { clampedWindow, movedWindow, tokensAt, zoomedWindow, type MapWindow } from "./map_window";
+import { loadMap } from "./relations";
+
+const TILE = 256;
+const STRONGEST = 12;
+
+/** A picture of a part of the map: q = 255·√(weight / peak). */
+interface Part {
+  window: MapWindow;
+  rows: number;
+  columns: number;
+  values: ArrayLike<number>;
+  peak: number;
+}
+
+export function HeadMap({ page, layer, head }: { page: Page; layer: number; head: number }) {
+  const { model, set } = page;
+  const n = model.data.tokens;
+  const whole = useMemo<MapWindow>(() => ({ row: 0, column: 0, size: n }), [n]);
+  const [view, setView] = useState(whole);
+  const [hover, setHover] = useState<{ row: number; column: number } | null>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const overview = useOverview(page, layer, head);
+  const tile = useTile(page, layer, head, view);
+  const part = tile ?? overview;
+
+  useEffect(() => {
+    if (canvas.current && part) draw(canvas.current, part, view);
+  }, [part, view]);
+
+  const place = (event: MouseEvent) => {
+    const box = event.currentTarget instanceof Element ? event.currentTarget.getBoundingClientRect() : new DOMRect();
+    return { x: (event.clientX - box.left) / box.width, y: (event.clientY - box.top) / box.height };
+  };
+  const zoom = (factor: number, x = 0.5, y = 0.5) => setView((now) => zoomedWindow(now, factor, x, y, n));
+  const move = (dx: number, dy: number) => setView((now) => movedWindow(now, dx, dy, n));
+  const keys = (event: KeyboardEvent) => {
+    const act = KEYS[event.key];
+    if (!act) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act(zoom, move);
+  };
+  return (
+    <section class="head" aria-label={`Layer ${layer}, head ${head}`} data-section="head">
+      <header>
+        <h2>
+          Layer {layer}, head {head}
+        </h2>
+        <div class="tools">
+          <button type="button" aria-label="Zoom in" onClick={() => zoom(0.5)}>+</button>
+          <button type="button" aria-label="Zoom out" onClick={() => zoom(2)}>−</button>
+          <button type="button" onClick={() => setView(whole)}>whole</button>
+          <button type="button" onClick={() => set({ view: "read", layers: [layer], heads: [head] })}>
+            use in the text
+          </button>
+          <button type="button" class="close" aria-label="Close" onClick={() => set({ head: null })}>×</button>
+        </div>
+      </header>
+      <div class="two-columns">
+        <canvas
+          ref={canvas}
+          tabIndex={0}
+          role="img"
+          aria-label={`Attention map, tokens ${view.row} to ${view.row + view.size - 1} attending. Plus and minus zoom, arrow keys move.`}
+          onKeyDown={keys}
+          onWheel={(event) => {
+            event.preventDefault();
+            const { x, y } = place(event);
+            zoom(event.deltaY < 0 ? 0.8 : 1.25, x, y);
+          }}
+          onPointerDown={(event) => event.currentTarget.setPointerCapture(event.pointerId)}
+          onPointerMove={(event) => {
+            const box = event.currentTarget.getBoundingClientRect();
+            if (event.buttons) move(-event.movementX / box.width, -event.movementY / box.height);
+            const { x, y } = place(event);
+            setHover({ row: view.row + y * view.size, column: view.column + x * view.size });
+          }}
+          onPointerLeave={() => setHover(null)}
+        />
+        <div>
+          <p class="named" role="status" aria-live="polite" data-section="named">
+            {hover && part ? named(page, part, hover.row, hover.column) : <span class="quiet">Rows attend, columns are attended to.</span>}
+          </p>
+          <StrongestLinks page={page} layer={layer} head={head} />
+        </div>
+      </div>
+    </section>
+  );
+}
+
+type Zoom = (factor: number) => void;
+type Move = (dx: number, dy: number) => void;
+const KEYS: Record<string, (zoom: Zoom, move: Move) => void> = {
+  "+": (zoom) => zoom(0.5),
+  "=": (zoom) => zoom(0.5),
+  "-": (zoom) => zoom(2),
+  ArrowLeft: (_, move) => move(-0.2, 0),
+  ArrowRight: (_, move) => move(0.2, 0),
+  ArrowUp: (_, move) => move(0, -0.2),
+  ArrowDown: (_, move) => move(0, 0.2),
+};
+
+/** The picture of the whole map: the large one if it is there, else the thumbnail. */
+function useOverview({ source, model }: Page, layer: number, head: number): Part | null {
+  const { inside } = source.payload;
+  const name = `image.${layer}.${head}`;
+  const large = useArray(source, name);
+  const peaks = useArray(source, "images.peak");
+  const small = useArray(source, source.has(name) ? null : "thumbnails");
+  const smallPeaks = useArray(source, source.has(name) ? null : "thumbnails.peak");
+  return useMemo(() => {
+    const window = { row: 0, column: 0, size: model.data.tokens };
+    const at = layer * inside!.heads + head;
+    if (large && peaks) {
+      const edge = Math.sqrt(large.length);
+      return { window, rows: edge, columns: edge, values: large, peak: peaks[at] };
+    }
+    if (!small || !smallPeaks) return null;
+    const edge = inside!.thumbnail;
+    const values = (small as Numbers).subarray(at * edge * edge, (at + 1) * edge * edge);
+    return { window, rows: edge, columns: edge, values, peak: smallPeaks[at] };
+  }, [large, peaks, small, smallPeaks, layer, head]);
+}
+
+/** The part in view from a server, where there is one. */
+function useTile({ source, model }: Page, layer: number, head: number, view: MapWindow): Part | null {
+  const [tile, keep] = useState<Part | null>(null);
+  useEffect(() => {
+    if (!source.tile) return;
+    let wanted = true;
+    const window = clampedWindow({ row: Math.floor(view.row), column: Math.floor(view.column), size: Math.ceil(view.size) }, model.data.tokens);
+    // Wait until the hand rests: a drag passes through many windows.
+    const timer = setTimeout(async () => {
+      const found = await source.tile!({
+        layer,
+        head,
+        rows: [window.row, window.row + window.size],
+        columns: [window.column, window.column + window.size],
+        size: TILE,
+      }).catch(() => null);
+      if (!found || !wanted) return;
+      const peak = found.values.reduce((most, value) => Math.max(most, value), 0);
+      const values = Uint8Array.from(found.values, (value) => (peak ? Math.round(255 * Math.sqrt(Math.max(0, value) / peak)) : 0));
+      keep({ window, rows: found.rows, columns: found.columns, values, peak });
+    }, 80);
+    return () => {
+      wanted = false;
+      clearTimeout(timer);
+    };
+  }, [source, layer, head, view]);
+  return tile;
+}
+
+function draw(canvas: HTMLCanvasElement, part: Part, view: MapWindow): void {
+  const picture = document.createElement("canvas");
+  picture.width = part.columns;
+  picture.height = part.rows;
+  const ramp = new Palette(canvas).ramp();
+  picture.getContext("2d")!.putImageData(mapImage(part.values, part.columns, part.rows, ramp), 0, 0);
+  const edge = Math.round(canvas.clientWidth * devicePixelRatio) || 1;
+  canvas.width = canvas.height = edge;
+  const pen = canvas.getContext("2d")!;
+  pen.imageSmoothingEnabled = false;
+  const { window } = part;
+  const across = part.columns / window.size;
+  const down = part.rows / window.size;
+  pen.drawImage(
+    picture,
+    (view.column - window.column) * across,
+    (view.row - window.row) * down,
+    view.size * across,
+    view.size * down,
+    0,
+    0,
+    edge,
+    edge,
+  );
+}
+
+/** Which tokens a place on the map stands for, and how strong they are joined. */
+function named({ model }: Page, part: Part, row: number, column: number) {
+  const rows = tokensAt(row, part.window.row, part.window.size, part.rows, model.data.tokens);
+  const columns = tokensAt(column, part.window.column, part.window.size, part.columns, model.data.tokens);
+  const text = ([first, last]: [number, number]) => {
+    const words = model.tokenText(first) + (last > first ? ` … ${model.tokenText(last)}` : "");
+    return { words: shortened(words, 40), places: last > first ? `tokens ${first}–${last}` : `token ${first}` };
+  };
+  const [from, to] = [text(rows), text(columns)];
+  const pixel = Math.floor(((row - part.window.row) * part.rows) / part.window.size) * part.columns +
+    Math.floor(((column - part.window.column) * part.columns) / part.window.size);
+  const weight = part.peak * ((part.values[pixel] ?? 0) / 255) ** 2;
+  return (
+    <>
+      <b><bdi>{from.words}</bdi></b> <small>({from.places})</small> attends to <b><bdi>{to.words}</bdi></b> <small>({to.places})</small> with {plainNumber(weight)}
+    </>
+  );
+}
+
+/** The strongest single links of this head, where its relations are known. */
+function StrongestLinks({ page, layer, head }: { page: Page; layer: number; head: number }) {
+  const { source, model, set } = page;
+  const name = `head-${layer}-${head}`;
+  const [links, keep] = useState<[from: number, to: number, weight: number][]>([]);
+  useEffect(() => {
+    if (!source.has(`relations.${name}.attended.partners`)) return keep([]);
+    let wanted = true;
+    loadMap(source, name, "attended").then(({ partners, weights, k }) => {
+      const order = Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a]).slice(0, STRONGEST);
+      if (wanted) keep(order.map((at) => [Math.floor(at / k), partners[at], weights[at]]));
+    }, () => undefined);
+    return () => void (wanted = false);
+  }, [source, name]);
+  if (!links.length) return null;
+  return (
+    <>
+      <h3>Strongest links</h3>
+      <ol class="partners">
+        {links.map(([from, to, weight]) => (
+          <li key={`${from}.${to}`}>
+            <button type="button" onClick={() => set({ view: "read", unit: from, layers: [layer], heads: [head] })}>
+              <bdi>{shortened(model.tokenText(from), 20)}</bdi> → <bdi>{shortened(model.tokenText(to), 20)}</bdi> <small>{from} → {to}</small>
+            </button>
+            <span>{plainNumber(weight)}</span>
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}

@@ -1,0 +1,89 @@
+// What the view is given, as JSON. The contract is docs/guides/page-data.md; sightline/view/payload.py writes it.
+
+export const LEVELS = ["token", "word", "sentence", "paragraph"] as const;
+export type Level = (typeof LEVELS)[number];
+
+export interface Payload {
+  format: "sightline-page";
+  version: 1;
+  title: string;
+  document: DocumentData;
+  explanations: ExplanationData[];
+  inside: InsideData | null;
+  curves: Curve[];
+  tables: Table[];
+  colours: { levels: number; gamma: number; clipped: number };
+  arrays: Record<string, ArrayInfo>;
+  live?: { relations: boolean; tiles: boolean };
+}
+
+export interface DocumentData {
+  tokens: number;
+  dropped: number;
+  segments: { name: string; text: string; read: number }[];
+  specials: [position: number, name: string][];
+}
+
+export interface ExplanationData {
+  method: string;
+  summary: string;
+  signed: boolean;
+  target: { name: string; label: string; description: string };
+  prediction: { label: string; probability: number; classes: [label: string, probability: number][] };
+  notices: string[];
+  checks: string[];
+  facts: [name: string, value: string][];
+}
+
+export interface InsideData {
+  layers: number;
+  heads: number;
+  k: number;
+  thumbnail: number;
+  image: number;
+}
+
+export interface Curve {
+  name: string;
+  x: string;
+  y: string;
+  series: CurveSeries[];
+}
+
+export interface CurveSeries {
+  name: string;
+  x: number[];
+  y: number[];
+  low?: number[];
+  high?: number[];
+}
+
+export interface Table {
+  name: string;
+  columns: string[];
+  rows: (string | number | null)[][];
+}
+
+export type Dtype = "uint8" | "uint16" | "int32" | "float16" | "float32";
+
+export interface ArrayInfo {
+  dtype: Dtype;
+  shape: number[];
+  scale?: number;
+  data?: string;
+}
+
+/** Bits of `tokens.flags`. */
+export const FLAG = { special: 1, stopWord: 2, punctuation: 4 } as const;
+
+/** Refuse what this view cannot draw, with a sentence. */
+export function checked(value: unknown): Payload {
+  const payload = value as Payload;
+  if (typeof value !== "object" || value === null || payload.format !== "sightline-page") {
+    throw new Error("This is not the data of a Sightline page.");
+  }
+  if (payload.version !== 1) {
+    throw new Error(`The data is of version ${String(payload.version)}; this page reads version 1.`);
+  }
+  return payload;
+}

@@ -1,0 +1,321 @@
+// The reading view: the document in colour, alone or beside another method, with strip, lines, search and keys.
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { find } from "./document";
+import { count, percent, plural, ranges, shortened } from "./format";
+import type { Page, Relations } from "./hooks";
+import { Legend } from "./legend";
+import { drawLinks } from "./links";
+import { drawMinimap, scrollPlace } from "./minimap";
+import { rankCorrelation } from "./ranking";
+import { explanationOf, type Picture } from "./reading";
+import { TextView, type Marks } from "./text_view";
+
+/** Pixels from the edge of the text within which a chosen word is brought to the middle. */
+const MARGIN = 40;
+
+interface ReadProperties {
+  page: Page;
+  pictures: Picture[];
+  unit: number;
+  relations: Relations;
+  go(unit: number): void;
+  step(by: number): void;
+}
+
+export function ReadView({ page, pictures, unit, relations, go, step }: ReadProperties) {
+  const { source, model, state } = page;
+  const [first] = pictures;
+  const { units } = first;
+  const matches = useMemo(() => find(model.data, units, state.find), [model, units, state.find]);
+  const marks = useMemo<Marks>(
+    () => ({
+      chosen: unit,
+      same: new Set(unit >= 0 && units.level !== "paragraph" ? units.instances(unit) : []),
+      found: new Set(matches.flat()),
+    }),
+    [units, unit, matches],
+  );
+  const { notices } = explanationOf(source.payload, first.reading);
+  return (
+    <div class="read">
+      <Toolbar page={page} picture={first} unit={unit} matches={matches} go={go} step={step} />
+      {notices.length > 0 && (
+        <div class="notices" role="note" aria-label="Notices">
+          {notices.map((sentence) => (
+            <p key={sentence}>{sentence}</p>
+          ))}
+        </div>
+      )}
+      {pictures.length > 1 && <Agreement pictures={pictures} />}
+      <Columns page={page} pictures={pictures} marks={marks} relations={relations} go={go} />
+    </div>
+  );
+}
+
+function Toolbar(properties: {
+  page: Page;
+  picture: Picture;
+  unit: number;
+  matches: number[][];
+  go(unit: number): void;
+  step(by: number): void;
+}) {
+  const { page, picture, unit, matches, go, step } = properties;
+  const { state, set } = page;
+  const [match, setMatch] = useState(-1);
+  useEffect(() => setMatch(-1), [state.find, picture.units]);
+  const stepMatch = (by: number) => {
+    if (!matches.length) return;
+    const next = (Math.max(match, by > 0 ? -1 : 0) + by + matches.length) % matches.length;
+    setMatch(next);
+    go(matches[next][0]);
+  };
+  return (
+    <div class="toolbar" role="toolbar" aria-label="Move through the document">
+      <button type="button" data-control="previous" title="Previous strong word (p)" onClick={() => step(-1)}>
+        <span aria-hidden="true">↑</span> <kbd>p</kbd><span class="unseen">revious strong word</span>
+      </button>
+      <button type="button" data-control="next" title="Next strong word (n)" onClick={() => step(1)}>
+        <span aria-hidden="true">↓</span> <kbd>n</kbd><span class="unseen">ext strong word</span>
+      </button>
+      <form
+        role="search"
+        onSubmit={(event) => {
+          event.preventDefault();
+          stepMatch(1);
+        }}
+      >
+        <input
+          type="search"
+          data-control="find"
+          aria-label="Find in the document"
+          placeholder="Find  /"
+          value={state.find}
+          onInput={(event) => set({ find: event.currentTarget.value })}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && event.shiftKey) {
+              event.preventDefault();
+              stepMatch(-1);
+            }
+          }}
+        />
+        {state.find && (
+          <>
+            <button type="button" aria-label="Previous match" onClick={() => stepMatch(-1)}>↑</button>
+            <button type="submit" aria-label="Next match">↓</button>
+            <span class="matches">{matches.length ? `${match >= 0 ? `${match + 1} of ` : ""}${count(matches.length)}` : "none"}</span>
+          </>
+        )}
+      </form>
+      <span class="status" role="status" aria-live="polite">
+        {sentence(picture, unit)}
+      </span>
+    </div>
+  );
+}
+
+/** What is chosen, said in one line. */
+function sentence(picture: Picture, unit: number): string {
+  const { units, scores, ranks, format, order, peaks } = picture;
+  if (unit < 0) return `${plural(peaks.length, `strong ${units.level}`)} in ${plural(order.length, units.level)}. Click one.`;
+  const rank = ranks[unit] ? `rank ${count(ranks[unit])} of ${count(order.length)}` : "left out";
+  const peak = peaks.indexOf(unit);
+  const which = peak >= 0 ? `, strong ${units.level} ${peak + 1} of ${peaks.length}` : "";
+  return `“${shortened(units.text(unit), 40)}” ${format.full(scores[unit])}, ${rank}${which}`;
+}
+
+function Agreement({ pictures: [a, b] }: { pictures: Picture[] }) {
+  const rho = useMemo(() => rankCorrelation(a.scores.map(Math.abs), b.scores.map(Math.abs), a.shown), [a, b]);
+  const shared = useMemo(() => {
+    const best = new Set(a.order.slice(0, 20));
+    return b.order.slice(0, 20).filter((unit) => best.has(unit)).length;
+  }, [a, b]);
+  return (
+    <p class="agreement quiet">
+      Of the 20 strongest {a.units.level}s they share {shared}; the orders by strength correlate with{" "}
+      {rho === null ? "nothing, one is flat" : `ρ = ${rho.toFixed(2)}`}.
+    </p>
+  );
+}
+
+interface ColumnsProperties {
+  page: Page;
+  pictures: Picture[];
+  marks: Marks;
+  relations: Relations;
+  go(unit: number): void;
+}
+
+function Columns({ page, pictures, marks, relations, go }: ColumnsProperties) {
+  const { model, state } = page;
+  const [{ units }] = pictures;
+  const scroller = useRef<HTMLDivElement>(null);
+  const strip = useRef<HTMLCanvasElement>(null);
+  const overlay = useRef<SVGSVGElement>(null);
+  const hosts = useRef<(HTMLDivElement | null)[]>([]);
+  const [tip, setTip] = useState<{ unit: number; box: DOMRect; picture: number } | null>(null);
+  const [layout, relayout] = useState(0);
+  const drawn = useRef(new Map<string, TextView>());
+  // The spans of a level are made once; coming back to it only paints them.
+  const views = useMemo(
+    () =>
+      pictures.map((_, i) => {
+        const key = `${i}/${units.level}`;
+        const view = drawn.current.get(key) ?? new TextView(model.data, units);
+        drawn.current.set(key, view);
+        return view;
+      }),
+    [model, units, pictures.length],
+  );
+
+  useLayoutEffect(() => {
+    views.forEach((view, i) => hosts.current[i]?.replaceChildren(view.element));
+    relayout((count) => count + 1);
+  }, [views]);
+  useLayoutEffect(() => views.forEach((view, i) => view.paint(pictures[i], marks)), [views, pictures, marks]);
+
+  // The strip needs the place of every unit, which is known only after the text has been laid out: it is drawn a moment
+  // later, so that nobody waits for it.
+  const tops = useRef<Float32Array | null>(null);
+  useEffect(() => void (tops.current = null), [views, layout, state.hide]);
+  const redrawStrip = () => {
+    if (!strip.current || !scroller.current) return;
+    tops.current ??= views[0].tops();
+    drawMinimap(strip.current, scroller.current, tops.current, pictures[0], marks);
+  };
+  useEffect(() => {
+    const timer = setTimeout(redrawStrip, 20);
+    return () => clearTimeout(timer);
+  }, [views, layout, state.hide, pictures, marks]);
+  useEffect(() => {
+    if (!overlay.current) return;
+    const { links } = state;
+    const lists = relations.lists;
+    if (marks.chosen < 0 || links === "none" || !lists) return overlay.current.replaceChildren();
+    drawLinks(overlay.current, views[0], marks.chosen, {
+      attended: links === "attending" ? [] : lists.attended,
+      attending: links === "attended" ? [] : lists.attending,
+    });
+  }, [relations, state.links, views, layout, marks.chosen, state.hide]);
+  useEffect(() => {
+    const watched = scroller.current!;
+    let width = 0;
+    const observer = new ResizeObserver(() => {
+      if (watched.clientWidth !== width) relayout((count) => count + 1);
+      width = watched.clientWidth;
+    });
+    observer.observe(watched);
+    return () => observer.disconnect();
+  }, []);
+  // Bring the chosen unit into view, also when the page opens with one.
+  useEffect(() => {
+    const box = scroller.current!;
+    // Only the text is scrolled: in a notebook the page around it must stay where it is.
+    const span = marks.chosen >= 0 ? views[0].spans[marks.chosen][0] : undefined;
+    if (span && !inView(box, span)) box.scrollTop = span.offsetTop - visibleHeight(box) / 2;
+  }, [views, marks.chosen]);
+
+  const hover = (i: number) => (event: MouseEvent) => {
+    const unit = views[i].unitAt(event.target);
+    setTip(unit < 0 ? null : { unit, box: (event.target as HTMLElement).getClientRects()[0], picture: i });
+  };
+  const click = (i: number) => (event: MouseEvent) => {
+    const unit = views[i].unitAt(event.target);
+    if (unit >= 0 && String(getSelection()) === "") go(unit);
+  };
+  const drag = (event: PointerEvent) => {
+    if (event.buttons && scroller.current && strip.current) {
+      scroller.current.scrollTop = scrollPlace(strip.current, scroller.current, event.clientY);
+    }
+  };
+  return (
+    <div class="columns">
+      <div
+        class={`scroller${pictures.length > 1 ? " two" : ""}${state.hide.includes("specials") ? " no-specials" : ""}`}
+        ref={scroller}
+        onScroll={() => {
+          setTip(null);
+          redrawStrip();
+        }}
+      >
+        <div class="sheet">
+          {pictures.map((picture, i) => (
+            <article key={i} aria-label={`The document, coloured by ${picture.reading.name}`}>
+              {pictures.length > 1 && (
+                <header>
+                  <h2>{picture.reading.name}</h2>
+                  <Legend picture={picture} />
+                </header>
+              )}
+              <div
+                class="host"
+                id={i === 0 ? "sightline-document" : undefined}
+                tabIndex={0}
+                role="document"
+                aria-label="Text. Arrow keys go from word to word."
+                ref={(element) => void (hosts.current[i] = element)}
+                onMouseOver={hover(i)}
+                onMouseLeave={() => setTip(null)}
+                onClick={click(i)}
+              />
+            </article>
+          ))}
+          <svg class="links" aria-hidden="true" ref={overlay} />
+        </div>
+      </div>
+      <canvas
+        class="strip"
+        aria-hidden="true"
+        ref={strip}
+        onPointerDown={(event) => {
+          event.currentTarget.setPointerCapture(event.pointerId);
+          drag(event);
+        }}
+        onPointerMove={drag}
+      />
+      {tip && <Tip picture={pictures[tip.picture]} unit={tip.unit} box={tip.box} />}
+    </div>
+  );
+}
+
+function inView(scroller: HTMLElement, span: HTMLElement): boolean {
+  const [box, place] = [scroller.getBoundingClientRect(), span.getBoundingClientRect()];
+  return place.top > box.top + MARGIN && place.bottom < box.top + visibleHeight(scroller) - MARGIN;
+}
+
+/** Height of the text above the details, which lie over its lower part where the view is narrow. */
+function visibleHeight(scroller: HTMLElement): number {
+  const details = scroller.closest(".sightline")!.querySelector(".details.open");
+  const covered = details && getComputedStyle(details).position === "absolute";
+  const { top, height } = scroller.getBoundingClientRect();
+  return covered ? Math.min(height, details.getBoundingClientRect().top - top) : height;
+}
+
+function Tip({ picture, unit, box }: { picture: Picture; unit: number; box: DOMRect }) {
+  const { units, scores, ranks, format, reading, total, order, shown } = picture;
+  const element = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    const tip = element.current!;
+    const { offsetWidth: width, offsetHeight: height } = tip;
+    // The view is a containing block of its own, so that it can stand anywhere in a notebook.
+    const view = tip.closest(".sightline")!.getBoundingClientRect();
+    const left = box.left + box.width / 2 - width / 2 - view.left;
+    const above = box.top - view.top - height - 8;
+    tip.style.left = `${Math.max(8, Math.min(left, view.width - width - 8))}px`;
+    tip.style.top = `${above > 8 ? above : box.bottom - view.top + 8}px`;
+  });
+  const score = scores[unit];
+  const direction = reading.signed && score !== 0 ? ` ${score > 0 ? "for" : "against"} ${reading.label}` : "";
+  const share = total > 0 ? `, ${percent(Math.abs(score) / total)} of the total` : "";
+  return (
+    <div class="tip" role="tooltip" ref={element}>
+      <b dir="auto">{shortened(units.text(unit), 80)}</b>
+      <div>{format.full(score) + direction}</div>
+      <div>{shown[unit] ? `rank ${count(ranks[unit])} of ${count(order.length)}${share}` : "left out"}</div>
+      <div>
+        {units.name(unit)}, token position {ranges(units.tokens(unit))}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,155 @@
+// A reading: one list of token scores that can be shown in colour. A method for a target, or the attention received.
+
+import type { Numbers } from "./arrays";
+import type { DocumentModel, Units } from "./document";
+import { NumberFormat } from "./format";
+import { FLAG, type ExplanationData, type Payload } from "./payload";
+import { order, peaks, ranks } from "./ranking";
+import { makeScale, reference, type Scale } from "./scale";
+import { ATTENTION, type Hidable, type State } from "./state";
+
+export interface Reading {
+  name: string;
+  /** What blue (or violet) words speak for. */
+  label: string;
+  signed: boolean;
+  /** Number of the explanation; null for attention. */
+  explanation: number | null;
+}
+
+/** The reading of a name: for the target asked for where the method has it, else for the method's first. */
+export function readingOf(payload: Payload, name: string, target: string): Reading {
+  if (name === ATTENTION) return { name, label: "attention received", signed: false, explanation: null };
+  const own = payload.explanations.flatMap((one, number) => (one.method === name ? [number] : []));
+  const number = own.find((each) => payload.explanations[each].target.name === target) ?? own[0] ?? 0;
+  const { signed, target: explained } = payload.explanations[number];
+  return { name, label: explained.label, signed, explanation: number };
+}
+
+export function explanationOf(payload: Payload, reading: Reading): ExplanationData {
+  return payload.explanations[reading.explanation ?? 0];
+}
+
+/** The array (L, n) with the reading by layers, if it has one. */
+export function layersArray(payload: Payload, reading: Reading): string | null {
+  const name = reading.explanation === null ? "received" : `layers.${reading.explanation}`;
+  return Object.hasOwn(payload.arrays, name) ? name : null;
+}
+
+/** The optional array that the choice of layers and heads needs, or null. */
+export function neededArray(payload: Payload, reading: Reading, state: State): string | null {
+  if (reading.explanation === null) {
+    const byHead = state.heads.length > 0 && Object.hasOwn(payload.arrays, "received.heads");
+    return byHead ? "received.heads" : "received";
+  }
+  return state.layers.length ? layersArray(payload, reading) : null;
+}
+
+/** Scores of the tokens (n,) for the layers and heads chosen; `needed` is what `neededArray` named. */
+export function tokenScores(
+  payload: Payload,
+  model: DocumentModel,
+  reading: Reading,
+  state: State,
+  needed: Numbers | null,
+): ArrayLike<number> {
+  const n = model.data.tokens;
+  if (!needed) return reading.explanation === null ? new Float32Array(n) : model.scores[reading.explanation];
+  const layers = state.layers.length ? state.layers : every(payload.inside?.layers ?? needed.length / n);
+  const byHead = reading.explanation === null && payload.inside !== null && needed.length > n * payload.inside.layers;
+  // (L, n) for methods and attention by layer; (L, H, n) where single heads are asked for.
+  const rows = byHead ? layers.flatMap((layer) => state.heads.map((head) => layer * payload.inside!.heads + head)) : layers;
+  return meanOfRows(needed, n, rows);
+}
+
+/** One list of token scores a layer. */
+export function rowsOf(values: Numbers, n: number): Numbers[] {
+  return every(values.length / n).map((row) => values.subarray(row * n, (row + 1) * n));
+}
+
+function every(length: number): number[] {
+  return Array.from({ length }, (_, i) => i);
+}
+
+function meanOfRows(values: Numbers, n: number, rows: number[]): Float32Array {
+  const found = new Float32Array(n);
+  for (const row of rows) for (let i = 0; i < n; i++) found[i] += values[row * n + i] / rows.length;
+  return found;
+}
+
+/** Everything that is drawn of a reading: scores, ranks and steps of colour of every unit. */
+export interface Picture {
+  reading: Reading;
+  units: Units;
+  scores: Float64Array;
+  /** 1 where a unit counts, 0 where a filter hides it. */
+  shown: Uint8Array;
+  scale: Scale;
+  /** Step of colour with the sign of the score. */
+  steps: Int8Array;
+  order: number[];
+  ranks: Int32Array;
+  peaks: number[];
+  /** Σ|score| of the shown units. */
+  total: number;
+  format: NumberFormat;
+}
+
+export function shownUnits(units: Units, hide: Hidable[]): Uint8Array {
+  let hidden = 0;
+  if (hide.includes("specials")) hidden |= FLAG.special;
+  if (hide.includes("stopwords")) hidden |= FLAG.stopWord;
+  if (hide.includes("punctuation")) hidden |= FLAG.punctuation;
+  const shown = new Uint8Array(units.count);
+  for (let unit = 0; unit < units.count; unit++) shown[unit] = units.flags(unit) & hidden ? 0 : 1;
+  return shown;
+}
+
+export function makePicture(
+  payload: Payload,
+  units: Units,
+  reading: Reading,
+  values: ArrayLike<number>,
+  state: State,
+  /** Further lists of token scores that share the colours when the range is absolute. */
+  others: ArrayLike<number>[],
+): Picture {
+  const scores = units.sums(values);
+  const shown = shownUnits(units, state.hide);
+  const counted = scores.filter((_, unit) => shown[unit]);
+  const { levels: steps, clipped } = payload.colours;
+  const full =
+    state.range === "absolute"
+      ? Math.max(...[values, ...others].map((each) => reference(units.sums(each).filter((_, i) => shown[i]), clipped)))
+      : undefined;
+  const scale = makeScale(counted, { kind: state.scale, steps, gamma: state.gamma, clipped, full });
+  const least = state.threshold * scale.full;
+  const drawn = new Int8Array(units.count);
+  let total = 0;
+  for (let unit = 0; unit < units.count; unit++) {
+    if (!shown[unit]) continue;
+    const score = scores[unit];
+    total += Math.abs(score);
+    if (Math.abs(score) >= least) drawn[unit] = score < 0 ? -scale.step(score) : scale.step(score);
+  }
+  const ordered = order(scores, shown);
+  return {
+    reading,
+    units,
+    scores,
+    shown,
+    scale,
+    steps: drawn,
+    order: ordered,
+    ranks: ranks(ordered, units.count),
+    peaks: peaks(ordered, scores),
+    total,
+    format: new NumberFormat(scale.full, reading.signed),
+  };
+}
+
+/** The class that colours a unit, or nothing. */
+export function colourClass(step: number, signed: boolean): string {
+  if (step === 0) return "";
+  return (signed ? (step > 0 ? "for-" : "against-") : "plain-") + Math.abs(step);
+}

@@ -1,0 +1,157 @@
+// The form: what can be chosen comes from the server, what was chosen becomes a request.
+
+import type { Class, ExplainRequest, Limits, Method, MethodOption, Model } from "./api";
+import { byId, element, option } from "./dom";
+import { textOf } from "./upload";
+
+/** Chosen to begin with, and listed first; the view opens with the first of those chosen. */
+const FIRST_METHODS = ["attcat", "rollout", "gradient"];
+const PREDICTED = "";
+
+export class Form {
+  private readonly text = byId<HTMLTextAreaElement>("text");
+  private readonly pair = byId<HTMLTextAreaElement>("pair");
+  private readonly file = byId<HTMLInputElement>("file");
+  private readonly model = byId<HTMLSelectElement>("model");
+  private readonly target = byId<HTMLSelectElement>("target");
+  private readonly against = byId<HTMLSelectElement>("against");
+  private readonly quantity = byId<HTMLSelectElement>("quantity");
+  private readonly seed = byId<HTMLInputElement>("seed");
+  private readonly boxes = new Map<string, HTMLInputElement>();
+
+  constructor(
+    private readonly models: Model[],
+    methods: Method[],
+    private readonly limits: Limits,
+    private readonly complain: (sentence: string) => void,
+  ) {
+    this.model.replaceChildren(...models.map((one) => option(`${one.name} (${one.task.replace(/_/g, " ")})`, one.name)));
+    this.model.addEventListener("change", () => this.showLabels());
+    this.showLabels();
+    const rank = ({ name }: Method) => (FIRST_METHODS.indexOf(name) + 1 || FIRST_METHODS.length + 1);
+    byId("methods").append(...[...methods].sort((a, b) => rank(a) - rank(b)).map((one) => this.methodRow(one)));
+    this.file.addEventListener("change", () => void this.readFile());
+  }
+
+  /** The request in the form, or a sentence that says what is missing. */
+  request(): ExplainRequest {
+    const chosen = [...this.boxes].filter(([, box]) => box.checked).map(([name]) => name);
+    if (!this.text.value.trim()) throw new Error("Paste a text or choose a file first.");
+    if (!chosen.length) throw new Error("Choose at least one method.");
+    return {
+      text: this.text.value,
+      pair: this.pair.value || null,
+      model: this.model.value,
+      methods: chosen,
+      target: this.chosenTarget(),
+      quantity: this.quantity.value || null,
+      seed: this.seed.value ? Number(this.seed.value) : null,
+      options: this.chosenOptions(chosen),
+    };
+  }
+
+  /** Put settings (and texts, if they are known) back into the form. */
+  fill(settings: Omit<ExplainRequest, "text" | "pair">, texts: { text: string; pair: string | null } | null): void {
+    if (texts) {
+      this.text.value = texts.text;
+      this.pair.value = texts.pair ?? "";
+    }
+    if (this.models.some((one) => one.name === settings.model)) this.model.value = settings.model;
+    this.showLabels();
+    const [first, second] = Array.isArray(settings.target) ? settings.target : [settings.target, null];
+    this.target.value = first === null ? PREDICTED : String(first);
+    this.against.value = second === null ? PREDICTED : String(second);
+    this.quantity.value = settings.quantity ?? "";
+    this.seed.value = settings.seed === null ? "" : String(settings.seed);
+    for (const [name, box] of this.boxes) {
+      box.checked = settings.methods.includes(name);
+      box.dispatchEvent(new Event("change"));
+      for (const field of this.fields(name)) field.value = shown(settings.options[name]?.[field.name]);
+    }
+  }
+
+  private showLabels(): void {
+    const labels = this.models.find((one) => one.name === this.model.value)?.labels ?? [];
+    const options = (): HTMLOptionElement[] => labels.map((label, index) => option(label, String(index)));
+    this.target.replaceChildren(option("what the model predicts", PREDICTED), ...options());
+    this.against.replaceChildren(option("nothing", PREDICTED), ...options());
+  }
+
+  private chosenTarget(): Class | [Class, Class] | null {
+    const [first, second] = [this.target.value, this.against.value];
+    if (second === PREDICTED) return first === PREDICTED ? null : Number(first);
+    if (first === PREDICTED) throw new Error("Choose a class to compare with the other one.");
+    return [Number(first), Number(second)];
+  }
+
+  private methodRow(method: Method): HTMLElement {
+    const box = element("input", { type: "checkbox", checked: FIRST_METHODS.includes(method.name), name: "method" });
+    box.value = method.name;
+    this.boxes.set(method.name, box);
+    const label = element("label", { title: `${method.use} Cost: ${method.cost}.` }, box, " ", element("b", {}, method.name));
+    const row = element("li", {}, label, " ", element("small", {}, method.summary));
+    const names = Object.keys(method.options);
+    if (names.length) {
+      const details = element("details", { hidden: !box.checked }, element("summary", {}, "options"));
+      details.append(...names.map((name) => optionField(method.name, name, method.options[name])));
+      row.append(details);
+      box.addEventListener("change", () => (details.hidden = !box.checked));
+    }
+    return row;
+  }
+
+  private fields(method: string): (HTMLInputElement | HTMLSelectElement)[] {
+    const row = this.boxes.get(method)?.closest("li");
+    return [...(row?.querySelectorAll<HTMLInputElement | HTMLSelectElement>("[data-option]") ?? [])];
+  }
+
+  private chosenOptions(methods: string[]): ExplainRequest["options"] {
+    const chosen: ExplainRequest["options"] = {};
+    for (const method of methods) {
+      const set = this.fields(method).filter((field) => field.value !== "");
+      if (set.length) chosen[method] = Object.fromEntries(set.map((field) => [field.name, meant(field.value)]));
+    }
+    return chosen;
+  }
+
+  private async readFile(): Promise<void> {
+    const file = this.file.files?.[0];
+    if (!file) return;
+    try {
+      this.text.value = await textOf(file, this.limits.max_characters);
+      this.complain("");
+    } catch (error) {
+      this.complain((error as Error).message);
+    }
+    this.file.value = ""; // the same file may be chosen again after it was changed
+  }
+}
+
+/** An empty field leaves the method's default; so does the first choice of a list. */
+function optionField(method: string, name: string, facts: MethodOption): HTMLElement {
+  const label = `${name.replace(/_/g, " ")}`;
+  const field = facts.choices
+    ? element("select", {}, option(`default (${shown(facts.default)})`, ""), ...facts.choices.map((one) => option(shown(one), shown(one))))
+    : element("input", { type: "text", placeholder: shown(facts.default), title: `Must be ${facts.values}.` });
+  field.name = name;
+  field.id = `option-${method}-${name}`;
+  field.dataset.option = method;
+  return element("label", { htmlFor: field.id }, `${label} `, field);
+}
+
+/** What a typed value means: JSON where it is JSON, "1, 2" a list of numbers, else the characters themselves. */
+export function meant(text: string): unknown {
+  for (const form of [text, `[${text}]`]) {
+    try {
+      return JSON.parse(form) as unknown;
+    } catch {
+      continue;
+    }
+  }
+  return text;
+}
+
+function shown(value: unknown): string {
+  if (value === undefined) return "";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

@@ -1,0 +1,95 @@
+// What was explained before, kept in this browser: titles and settings, never texts.
+//
+// Texts stay in this tab's session (sessionStorage, gone when the tab is closed), so that a result the server has
+// forgotten can be computed again with one click.
+
+import type { ExplainRequest } from "./api";
+
+const LIST = "sightline.history";
+const TEXT = "sightline.text.";
+const MOST = 30;
+const LONGEST_TITLE = 60;
+
+export interface Entry {
+  id: string;
+  title: string;
+  /** Tells texts apart without holding them. */
+  hash: string;
+  when: number;
+  settings: Omit<ExplainRequest, "text" | "pair">;
+}
+
+export function entries(storage: Storage = localStorage): Entry[] {
+  try {
+    const found: unknown = JSON.parse(storage.getItem(LIST) ?? "[]");
+    return Array.isArray(found) ? found.filter(isEntry) : [];
+  } catch {
+    return []; // damaged or written by something else: start anew
+  }
+}
+
+export function remember(id: string, request: ExplainRequest, now: number, storage: Storage = localStorage): void {
+  const { text, pair, ...settings } = request;
+  const entry: Entry = { id, title: titleOf(text), hash: hashOf(text, pair), when: now, settings };
+  write(storage, LIST, JSON.stringify([entry, ...entries(storage).filter((one) => one.id !== id)].slice(0, MOST)));
+}
+
+export function forget(id: string, storage: Storage = localStorage): void {
+  write(storage, LIST, JSON.stringify(entries(storage).filter((one) => one.id !== id)));
+}
+
+export function forgetAll(storage: Storage = localStorage, session: Storage = sessionStorage): void {
+  storage.removeItem(LIST);
+  for (const key of Object.keys(session)) if (key.startsWith(TEXT)) session.removeItem(key);
+}
+
+/** Keep the texts of a request for this tab. */
+export function keepTexts(request: ExplainRequest, session: Storage = sessionStorage): void {
+  const { text, pair } = request;
+  write(session, TEXT + hashOf(text, pair), JSON.stringify({ text, pair }));
+}
+
+export function textsOf(entry: Entry, session: Storage = sessionStorage): { text: string; pair: string | null } | null {
+  try {
+    return JSON.parse(session.getItem(TEXT + entry.hash) ?? "null") as { text: string; pair: string | null } | null;
+  } catch {
+    return null;
+  }
+}
+
+/** The first line with something in it, shortened. */
+export function titleOf(text: string): string {
+  const line = text.split(/\r?\n/).find((one) => one.trim())?.trim() ?? "";
+  const characters = [...line];
+  return characters.length > LONGEST_TITLE ? characters.slice(0, LONGEST_TITLE - 1).join("") + "…" : line;
+}
+
+/** A short fingerprint (FNV-1a, two lanes of 32 bits): equal texts are equal, different ones hardly ever. */
+export function hashOf(text: string, pair: string | null): string {
+  let [a, b] = [0x811c9dc5, 0x1000193];
+  const whole = pair === null ? text : `${text}\0${pair}`;
+  for (let i = 0; i < whole.length; i++) {
+    a = Math.imul(a ^ whole.charCodeAt(i), 0x01000193);
+    b = Math.imul(b ^ whole.charCodeAt(i), 0x85ebca6b) + i;
+  }
+  return [a, b].map((lane) => (lane >>> 0).toString(16).padStart(8, "0")).join("");
+}
+
+function write(storage: Storage, key: string, value: string): void {
+  try {
+    storage.setItem(key, value);
+  } catch {
+    // Full or forbidden: the page works without a memory.
+  }
+}
+
+function isEntry(value: unknown): value is Entry {
+  const entry = value as Partial<Entry> | null;
+  return (
+    typeof entry?.id === "string" &&
+    typeof entry.title === "string" &&
+    typeof entry.hash === "string" &&
+    typeof entry.when === "number" &&
+    Array.isArray(entry.settings?.methods)
+  );
+}

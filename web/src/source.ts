@@ -1,0 +1,143 @@
+// Where the view reads from: one interface for a report (arrays inside the file), a notebook (buffers) and a server.
+
+import { decode, fromBase64, inflate, type Numbers } from "./arrays";
+import { checked, type Payload } from "./payload";
+
+export interface RelationQuery {
+  tokens: number[];
+  /** Empty: all. */
+  layers: number[];
+  heads: number[];
+  k: number;
+}
+
+/** Partners with their weights, strongest first. */
+export type Partner = [position: number, weight: number];
+
+export interface RelationLists {
+  attended: Partner[];
+  attending: Partner[];
+}
+
+export interface TileQuery {
+  layer: number;
+  head: number;
+  rows: [start: number, stop: number];
+  columns: [start: number, stop: number];
+  size: number;
+}
+
+/** Mean weights of a part of a head's map, in C order. */
+export interface Tile {
+  rows: number;
+  columns: number;
+  values: Float32Array;
+}
+
+export interface Source {
+  readonly payload: Payload;
+  has(name: string): boolean;
+  array(name: string): Promise<Numbers>;
+  relations?(query: RelationQuery): Promise<RelationLists>;
+  tile?(query: TileQuery): Promise<Tile>;
+}
+
+/** Keeps every array after the first time; subclasses say where the bytes come from. */
+abstract class KeepingSource implements Source {
+  private readonly kept = new Map<string, Promise<Numbers>>();
+
+  constructor(readonly payload: Payload) {}
+
+  has(name: string): boolean {
+    return Object.hasOwn(this.payload.arrays, name);
+  }
+
+  array(name: string): Promise<Numbers> {
+    const known = this.kept.get(name);
+    if (known) return known;
+    if (!this.has(name)) return Promise.reject(new Error(`There is no array '${name}' here.`));
+    const made = this.bytes(name).then((bytes) => decode(bytes, this.payload.arrays[name]));
+    this.kept.set(name, made);
+    // A failed fetch may be tried again.
+    made.catch(() => this.kept.delete(name));
+    return made;
+  }
+
+  protected abstract bytes(name: string): Promise<ArrayBuffer>;
+}
+
+class InlineSource extends KeepingSource {
+  protected bytes(name: string): Promise<ArrayBuffer> {
+    return inflate(fromBase64(this.payload.arrays[name].data ?? ""));
+  }
+}
+
+class BufferSource extends KeepingSource {
+  constructor(
+    payload: Payload,
+    private readonly buffers: Record<string, DataView>,
+  ) {
+    super(payload);
+  }
+
+  protected async bytes(name: string): Promise<ArrayBuffer> {
+    const view = this.buffers[name];
+    // A copy, because a view into a larger message need not be aligned.
+    return new Uint8Array(view.buffer, view.byteOffset, view.byteLength).slice().buffer as ArrayBuffer;
+  }
+}
+
+class HttpSource extends KeepingSource {
+  relations?: Source["relations"];
+  tile?: Source["tile"];
+
+  constructor(
+    payload: Payload,
+    private readonly base: string,
+  ) {
+    super(payload);
+    if (payload.live?.relations) this.relations = (query) => this.fetchRelations(query);
+    if (payload.live?.tiles) this.tile = (query) => this.fetchTile(query);
+  }
+
+  protected async bytes(name: string): Promise<ArrayBuffer> {
+    return (await answered(`${this.base}/arrays/${encodeURIComponent(name)}`)).arrayBuffer();
+  }
+
+  private async fetchRelations({ tokens, layers, heads, k }: RelationQuery): Promise<RelationLists> {
+    const query = new URLSearchParams({ k: String(k) });
+    for (const token of tokens) query.append("token", String(token));
+    if (layers.length) query.set("layers", layers.join(","));
+    if (heads.length) query.set("heads", heads.join(","));
+    return (await answered(`${this.base}/relations?${query}`)).json() as Promise<RelationLists>;
+  }
+
+  private async fetchTile({ layer, head, rows, columns, size }: TileQuery): Promise<Tile> {
+    const query = new URLSearchParams({ rows: rows.join(":"), columns: columns.join(":"), size: String(size) });
+    const answer = await answered(`${this.base}/heads/${layer}/${head}?${query}`);
+    const shape = (answer.headers.get("X-Shape") ?? "").split(",").map(Number);
+    const values = decode(await answer.arrayBuffer(), { dtype: "float16", shape }) as Float32Array;
+    return { rows: shape[0], columns: shape[1], values };
+  }
+}
+
+async function answered(address: string): Promise<Response> {
+  const answer = await fetch(address);
+  if (answer.ok) return answer;
+  const body = (await answer.json().catch(() => null)) as { error?: unknown } | null;
+  throw new Error(typeof body?.error === "string" ? body.error : `The server answered ${answer.status}.`);
+}
+
+export function inlineSource(json: string): Source {
+  return new InlineSource(checked(JSON.parse(json)));
+}
+
+export function bufferSource(payload: unknown, buffers: Record<string, DataView>): Source {
+  return new BufferSource(checked(payload), buffers);
+}
+
+/** A source at a server: `base` is the address below which payload, arrays, relations and tiles are. */
+export async function httpSource(base: string): Promise<Source> {
+  const address = base.replace(/\/+$/, "");
+  return new HttpSource(checked(await (await answered(`${address}/payload`)).json()), address);
+}

@@ -1,0 +1,131 @@
+// Everything a person can set, and its form in the address: `#method=rollout&level=token`, defaults left out.
+
+import { LEVELS, type Level, type Payload } from "./payload";
+import type { ScaleKind } from "./scale";
+
+export const VIEWS = ["read", "heads", "words", "layers", "curves"] as const;
+export type View = (typeof VIEWS)[number];
+export const HIDABLE = ["specials", "stopwords", "punctuation"] as const;
+export type Hidable = (typeof HIDABLE)[number];
+export const LINKS = ["both", "attended", "attending", "none"] as const;
+export type Links = (typeof LINKS)[number];
+export type Range = "relative" | "absolute";
+
+/** Stands for a method in `method` and `compare`: the attention each token receives. */
+export const ATTENTION = "attention";
+
+export interface State {
+  view: View;
+  method: string;
+  target: string;
+  level: Level;
+  /** Empty: all. */
+  layers: number[];
+  heads: number[];
+  scale: ScaleKind;
+  gamma: number;
+  range: Range;
+  /** Words below this share of the full colour are not coloured, 0 … 1. */
+  threshold: number;
+  hide: Hidable[];
+  /** Method shown beside, or nothing. */
+  compare: string;
+  /** First token of the clicked unit. */
+  unit: number | null;
+  find: string;
+  /** The opened head. */
+  head: [layer: number, head: number] | null;
+  links: Links;
+}
+
+export function initialState(payload: Payload): State {
+  const first = payload.explanations[0];
+  return {
+    view: "read",
+    method: first.method,
+    target: first.target.name,
+    level: "word",
+    layers: [],
+    heads: [],
+    scale: "gamma",
+    gamma: payload.colours.gamma,
+    range: "relative",
+    threshold: 0,
+    hide: ["specials"],
+    compare: "",
+    unit: null,
+    find: "",
+    head: null,
+    links: "both",
+  };
+}
+
+/** The names of what can be shown in colour: the methods, and attention where it was seen. */
+export function readingNames(payload: Payload): string[] {
+  const methods = [...new Set(payload.explanations.map((one) => one.method))];
+  return Object.hasOwn(payload.arrays, "received") ? [...methods, ATTENTION] : methods;
+}
+
+export function toHash(state: State, payload: Payload): string {
+  const start = initialState(payload);
+  const written = new URLSearchParams();
+  for (const name of Object.keys(start) as (keyof State)[]) {
+    const value = text(state[name]);
+    if (value !== text(start[name])) written.set(name, value);
+  }
+  return written.toString();
+}
+
+function text(value: State[keyof State]): string {
+  if (value === null) return "";
+  if (Array.isArray(value)) return value.join(",");
+  return typeof value === "number" ? String(Number(value.toFixed(4))) : value;
+}
+
+/** Read a state from an address; what does not fit the document is ignored. */
+export function fromHash(hash: string, payload: Payload): State {
+  const state = initialState(payload);
+  const given = new URLSearchParams(hash.replace(/^#/, ""));
+  const one = <T extends string>(name: string, known: readonly T[], fallback: T): T => {
+    const value = given.get(name) as T | null;
+    return value !== null && known.includes(value) ? value : fallback;
+  };
+  const number = (name: string, low: number, high: number, fallback: number): number => {
+    const value = Number(given.get(name) ?? NaN);
+    return value >= low && value <= high ? value : fallback;
+  };
+  const numbers = (name: string, limit: number): number[] =>
+    (given.get(name) || "")
+      .split(",")
+      .filter((part) => /^\d+$/.test(part) && Number(part) < limit)
+      .map(Number);
+  const { inside } = payload;
+  const readings = readingNames(payload);
+  state.view = one("view", VIEWS, state.view);
+  state.method = one("method", readings, state.method);
+  state.target = one("target", payload.explanations.map((each) => each.target.name), state.target);
+  state.level = one("level", LEVELS, state.level);
+  state.layers = numbers("layers", layerCount(payload));
+  state.heads = numbers("heads", inside?.heads ?? 0);
+  state.scale = one("scale", ["gamma", "quantile"], state.scale);
+  state.gamma = number("gamma", 0.1, 4, state.gamma);
+  state.range = one("range", ["relative", "absolute"], state.range);
+  state.threshold = number("threshold", 0, 1, state.threshold);
+  if (given.has("hide")) state.hide = HIDABLE.filter((name) => given.get("hide")!.split(",").includes(name));
+  state.compare = one("compare", readings, "");
+  const unit = given.get("unit") ? number("unit", 0, payload.document.tokens - 1, -1) : -1;
+  state.unit = Number.isInteger(unit) && unit >= 0 ? unit : null;
+  state.find = given.get("find") ?? "";
+  const head = (given.get("head") ?? "").split(",").map(Number);
+  const known = inside && head.length === 2 && head[0] < inside.layers && head[1] < inside.heads;
+  if (known && head.every((part) => Number.isInteger(part) && part >= 0)) state.head = [head[0], head[1]];
+  state.links = one("links", LINKS, state.links);
+  return state;
+}
+
+/** Layers of the model, from what was seen inside or from scores by layer. */
+export function layerCount(payload: Payload): number {
+  if (payload.inside) return payload.inside.layers;
+  const layered = payload.explanations.map((_, number) => payload.arrays[`layers.${number}`]?.shape[0] ?? 0);
+  return Math.max(0, ...layered);
+}

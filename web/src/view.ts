@@ -1,0 +1,26 @@
+// The one module of the view. In a report it draws the data it finds in its page; a notebook uses the default export
+// (anywidget), a server `mount` and `httpSource`.
+
+import { mount } from "./mount";
+import { bufferSource, httpSource, inlineSource } from "./source";
+
+export { httpSource, mount };
+
+/** What anywidget hands over. */
+interface WidgetModel {
+  get(name: "payload"): unknown;
+  get(name: "arrays"): Record<string, DataView>;
+}
+
+export default {
+  render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => void {
+    return mount(el, bufferSource(model.get("payload"), model.get("arrays")));
+  },
+};
+
+const data = document.getElementById("sightline-data");
+if (data) {
+  const element = document.createElement("div");
+  document.body.append(element);
+  mount(element, inlineSource(data.textContent ?? ""), { url: true });
+}
