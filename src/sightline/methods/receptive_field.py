@@ -16,6 +16,7 @@ import warnings
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from sightline.attention import Attention, DenseAttention
 from sightline.errors import OptionError
@@ -47,7 +48,8 @@ def even_attention(trace: Trace) -> Attention:
     return DenseAttention((seen / seen.sum(dim=1, keepdim=True))[None])
 
 
-def rescaled(scores: Array, even: Array, name: str) -> Array:
+def rescaled(scores: Array, even: Array, name: str) -> NDArray[np.float64]:
     """s / s(U) scaled to sum 1, for scores (n,) or rows of them (L, n); 0 where even attention brings nothing."""
-    ratios = np.divide(scores, even, out=np.zeros_like(scores, dtype=float), where=even > 0)
-    return np.apply_along_axis(lambda row: sum_to_one(row, name), -1, ratios)
+    ratios = np.divide(scores, even, out=np.zeros(scores.shape), where=even > 0)
+    shares: NDArray[np.float64] = np.apply_along_axis(lambda row: sum_to_one(row, name), -1, ratios)
+    return shares
