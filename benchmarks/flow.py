@@ -112,7 +112,7 @@ def compare_peer(
 ) -> None:
     """Time a peer on `count` sinks, spread over the document, scaled to all; and compare its values."""
     n = stack.shape[1]
-    sinks = np.linspace(0, n - 1, count, dtype=int).tolist()
+    sinks = np.linspace(0, n, count + 2, dtype=int)[1:-1].tolist()
     found: list[list[float]] = []
     solve = peer(stack)
     report.compare(
@@ -135,7 +135,7 @@ def main() -> None:
     report.fact("layers", layers)
 
     if importlib.util.find_spec("networkx"):
-        compare_peer(report, "networkx", by_networkx, small, 1)
+        compare_peer(report, "networkx", by_networkx, small, 2)
     else:
         print("networkx is not installed: the comparison with it is left out.")
     compare_peer(report, "scipy", by_scipy, large, 2, target=100)

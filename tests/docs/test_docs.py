@@ -26,6 +26,6 @@ def test_links_to_files_lead_somewhere(path):
 def test_the_readme_s_python_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 4
     exec("\n".join(blocks), {})  # one block goes on where the other ends
     assert (tmp_path / "alti.json").exists()
