@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 from sightline.errors import OptionError
 from sightline.evaluation.randomised import cascade, fingerprint, parts_from_the_top, redraw
-from sightline.evaluation.sanity import label_permutation, weight_randomisation
+from sightline.evaluation.sanity import Comparison, SanityResult, label_permutation, weight_randomisation
 from sightline.methods.registry import METHODS as METHOD_REGISTRY
 from sightline.methods.registry import method
 from sightline.model import load
@@ -105,6 +105,25 @@ def test_an_explanation_that_does_not_change_is_reported_as_such(cascading):
 def test_explanations_that_depend_on_the_weights_are_told_from_those_that_do_not(cascading):
     assert cascading.verdicts()["gradient"] != "unchanged"
     assert cascading.verdicts()["input_x_gradient"] != "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("similarity", "chance_high", "verdict"),
+    [
+        (1.0, 0.1, "unchanged"),
+        (0.9, 0.1, "unchanged"),
+        (0.5, 0.1, "partly"),
+        (0.5, 0.6, "changed"),
+        (0.15, 0.05, "changed"),
+        (-0.8, 0.1, "changed"),
+        (None, 0.1, "unknown"),
+    ],
+)
+def test_the_verdict_needs_both_size_and_more_than_chance(similarity, chance_high, verdict):
+    comparison = Comparison("a", "gradient", "all weights", similarity, similarity, 9)
+    chance = {("gradient", "all weights"): (-chance_high, chance_high)}
+    result = SanityResult("weight randomisation, full", (comparison,), ("gradient",), ("all weights",), chance)
+    assert result.verdicts() == {"gradient": verdict}
 
 
 def test_full_is_the_last_stage_of_cascading(model, cascading):

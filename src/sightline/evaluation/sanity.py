@@ -45,6 +45,8 @@ FloatArray = npt.NDArray[np.float64]
 
 UNCHANGED = 0.9
 """A similarity of at least this much is called unchanged."""
+PARTLY = 0.2
+"""A smaller one is called changed: many long documents make any small number differ from chance."""
 SHUFFLES = 500
 FEWEST_WORDS = 3
 """ρ of two words is 1 or −1 whatever they are."""
@@ -119,8 +121,8 @@ class SanityResult:
     def verdicts(self) -> dict[str, str]:
         """Return by method "unchanged", "partly", "changed" or "unknown", from the last stage.
 
-        unchanged: a mean similarity of at least 0.9; partly: a mean above the range of chance; changed: within it or
-        below.
+        unchanged: a mean similarity of at least 0.9; partly: of at least 0.2 and above the range of chance; changed:
+        of less, or what chance would give.
         """
         last = self.summary().set_index(["method", "stage"])
         found = {}
@@ -131,7 +133,7 @@ class SanityResult:
             elif row["similarity"] >= UNCHANGED:
                 found[method] = "unchanged"
             else:
-                found[method] = "partly" if row["similarity"] > row["chance_high"] else "changed"
+                found[method] = "partly" if row["similarity"] > max(PARTLY, row["chance_high"]) else "changed"
         return found
 
     def sentences(self) -> list[str]:
