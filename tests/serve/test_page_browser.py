@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.browsing import wait_until
 from tests.serve.conftest import LONG_TEXT, TEXT, Running
 
 pytestmark = pytest.mark.browser
@@ -86,7 +87,7 @@ def test_paste_look_click_change_the_method_and_come_back(browse, server):
 
         before = page.locator("#view .text span", has_text="compiler").first.get_attribute("class")
         page.locator("#view [data-control=method] label", has_text="rollout").click()
-        page.wait_for_function("location.hash.includes('method=rollout')")
+        wait_until(page, "location.hash.includes('method=rollout')")
         assert page.locator("#view .text span", has_text="compiler").first.get_attribute("class") != before
 
         job = page.evaluate("new URLSearchParams(location.search).get('job')")
@@ -102,7 +103,7 @@ def test_paste_look_click_change_the_method_and_come_back(browse, server):
         assert page.locator("#earlier a").count() == 2
         page.locator("#earlier a").last.click()
         page.locator("#view h1", has_text="The compiler").wait_for()
-        page.wait_for_function(f"document.querySelector('#view .text')?.textContent.length === {len(PASTED)}")
+        wait_until(page, f"document.querySelector('#view .text')?.textContent.length === {len(PASTED)}")
 
     browse(scenario)
 
@@ -115,7 +116,7 @@ def test_cancel_bad_files_and_a_result_the_server_has_forgotten(browse, server):
         file.set_input_files({"name": "big.txt", "mimeType": "text/plain", "buffer": b"x" * 100_000})
         page.locator("#trouble", has_text="at most 20,000 characters").wait_for()
         file.set_input_files({"name": "good.txt", "mimeType": "text/plain", "buffer": LONG_TEXT.encode()})
-        page.wait_for_function("document.querySelector('#text').value.length > 1000")
+        wait_until(page, "document.querySelector('#text').value.length > 1000")
         assert page.locator("#trouble").is_hidden()
 
         choose(page)

@@ -10,6 +10,7 @@ import pytest
 from sightline.models.target import Prediction, Target
 from sightline.view import colours
 from sightline.view.page import render_page
+from tests.browsing import wait_until
 from tests.sample_explanations import encoding, explanation, prediction
 from tests.view.conftest import settle
 from tests.view.sample_inside import long_inside, sample_inside
@@ -382,7 +383,7 @@ def test_a_report_of_4096_tokens_opens_and_answers_quickly(open_page, record_pro
         for act in acts * 2:
             count = page.evaluate("performance.getEntriesByName('sightline:change').length")
             act()
-            page.wait_for_function(f"performance.getEntriesByName('sightline:change').length > {count}")
+            wait_until(page, f"performance.getEntriesByName('sightline:change').length > {count}")
             times.append(page.evaluate("performance.getEntriesByName('sightline:change').at(-1).duration"))
             settle(page)
         durations[name] = min(times)
@@ -403,8 +404,8 @@ def test_a_report_of_4096_tokens_opens_and_answers_quickly(open_page, record_pro
     record_property("change_ms", durations)
     logging.info("4,096 tokens: open %.0f ms; %s", opened, {name: round(took) for name, took in durations.items()})
     # 1 s and 100 ms on an idle machine; CI machines are shared.
-    assert opened < 5000
-    assert max(durations.values()) < 800
+    assert opened < 10_000
+    assert max(durations.values()) < 3000
 
 
 def test_a_document_of_sixteen_thousand_tokens_opens_and_recolours(open_page):

@@ -10,6 +10,7 @@ import pytest
 
 from sightline.view.page import render_page
 from sightline.view.payload import Curve, CurveSeries, Table
+from tests.browsing import wait_until
 from tests.sample_explanations import encoding, explanation
 from tests.view.conftest import settle
 from tests.view.sample_inside import known_attention, sample_inside
@@ -63,11 +64,11 @@ def test_a_clicked_token_shows_what_it_attends_to_and_what_attends_to_it(open_pa
     assert close(partners(page, "attending"), expected(mean[:, token], 3))
 
     page.get_by_role("button", name="Layer 1", exact=True).click()
-    page.wait_for_function("document.querySelector('.relations').textContent.includes('layer 1')")
+    wait_until(page, "document.querySelector('.relations').textContent.includes('layer 1')")
     assert close(partners(page, "attended"), expected(weights[1].mean(axis=0)[token], 3))
 
     page.get_by_role("button", name="Head 2", exact=True).click()
-    page.wait_for_function("document.querySelector('.relations').textContent.includes('head 2')")
+    wait_until(page, "document.querySelector('.relations').textContent.includes('head 2')")
     assert close(partners(page, "attended"), expected(weights[1, 2, token], 3))
 
 
@@ -92,9 +93,7 @@ def test_a_choice_that_the_file_does_not_hold_is_said(open_page, encoded):
     page = open_page(
         render_page([explanation(encoded)], inside=sample_inside(encoded, budget=1000)), "#unit=3&layers=0&heads=1"
     )
-    page.wait_for_function(
-        "document.querySelector('[data-section=relations]')?.textContent.includes('not in this file')"
-    )
+    wait_until(page, "document.querySelector('[data-section=relations]')?.textContent.includes('not in this file')")
     without = open_page(render_page([explanation(encoded)]), "#unit=3")
     assert "Attention was not kept" in without.locator("[data-section=relations]").inner_text()
     assert without.get_by_role("button", name="Heads", exact=True).count() == 0
