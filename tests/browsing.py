@@ -1,4 +1,4 @@
-"""Waiting in a browser test without `page.wait_for_function`: that evaluates text in the page, which its policy forbids."""
+"""Wait in browser tests without `page.wait_for_function`: it evaluates text in the page, which the policy forbids."""
 
 from __future__ import annotations
 
