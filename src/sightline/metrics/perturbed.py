@@ -105,6 +105,7 @@ class Probes:
         self.target = target
         self.mask_pads = mask_pads
         self.calls_requested = 0
+        self._asked: dict[tuple[str | int, ...], Key] = {}
         self._waiting: dict[Key, _Input] = {}
         self._found: dict[Key, float] = {}
 
@@ -116,11 +117,14 @@ class Probes:
     def ask(self, removed: Sequence[int], replacement: Replacement) -> Key:
         """Ask for the document without the tokens at `removed`; the answer is `probability` after `run`."""
         self.calls_requested += 1
-        changed = self._changed(removed, replacement)
-        key = changed.key(self.network)
-        if key not in self._found:
-            self._waiting.setdefault(key, changed)
-        return key
+        # Metrics remove the same positions again and again; only the first time is a document made of them.
+        asked = (replacement if len(removed) else "", *removed)
+        if asked not in self._asked:
+            changed = self._changed(removed, replacement)
+            self._asked[asked] = key = changed.key(self.network)
+            if key not in self._found:
+                self._waiting.setdefault(key, changed)
+        return self._asked[asked]
 
     def run(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Run what was asked for since the last time."""
