@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -66,7 +67,10 @@ def explained(page: Any, text: str, *methods: str) -> None:
     page.locator("#asking").evaluate("details => details.open = true")
     page.locator("#text").fill(text)
     choose(page, *methods)
+    before = page.locator("#view").get_attribute("data-job")
     page.locator("#explain").click()
+    # The view of the job before stays until the server has taken the new one.
+    wait_until(page, f"![undefined, {json.dumps(before or '')}].includes(document.querySelector('#view').dataset.job)")
     page.locator("#view .sightline[data-ready=true]").wait_for()
 
 
