@@ -22,7 +22,7 @@ from sightline.trace import Trace
     needs={"attentions"},
     signed=False,
     class_specific=False,
-    cost="one forward, then a max-flow a token: about a second at 512 tokens, minutes at 4,096",
+    cost="one forward, then a max-flow a token: about a second at 512 tokens, a minute at 4,096",
     use="When rollout's averaging hides narrow paths, and the document is not too long.",
     avoid="To tell classes apart; and on very long documents, where rollout is a thousand times cheaper.",
 )
