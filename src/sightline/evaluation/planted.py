@@ -1,9 +1,9 @@
 """Does a method find words that are known to decide?
 
 `planted_shortcuts` makes a task whose answer is known (`planted_task.py`), trains a tiny model on it
-(`planted_model.py`), makes sure on new documents that the model has learnt it and that taking the planted words away
-changes its mind, and measures for every method precision@k: of the k words it scores highest for the predicted
-class, k the number of planted words, how many were planted. Chance is k/n exactly, n the number of words.
+(`planted_model.py`), makes sure on new documents that the model answers as well as anybody can and that taking the
+planted words away changes its mind, and measures for every method precision@k: of the k words it scores highest for
+the predicted class, k the number of planted words, how many were planted. Chance is k/n exactly, n the number of words.
 
 This is the one test with a known truth. It is a test on short texts and a tiny model: a method that fails it is not to
 be believed, one that passes it has still to show itself on the model at hand.
@@ -20,7 +20,7 @@ import numpy as np
 
 from sightline.errors import OptionError
 from sightline.evaluation.explaining import Progress, seed_for, seeded, sentence
-from sightline.evaluation.planted_model import predicted, train
+from sightline.evaluation.planted_model import BATCH, predicted, train
 from sightline.evaluation.planted_task import PlantedDocument, PlantedTask
 from sightline.evaluation.statistics import mean_interval
 from sightline.methods import METHODS
@@ -30,8 +30,9 @@ from sightline.model import Model
 if TYPE_CHECKING:
     import pandas as pd
 
-WANTED_ACCURACY = 0.95
-TRAINING_DOCUMENTS = 3000
+MOST_REGRET = 0.05
+"""Up to so much below the best answers a model is said to have learnt the task."""
+STEPS = 300
 HELD_OUT = 300
 COLUMNS = ("document", "method", "precision", "chance", "error")
 SUMMARY_COLUMNS = ("method", "precision", "low", "high", "chance", "better_than_chance", "documents", "failed")
@@ -43,20 +44,27 @@ class Planted:
 
     model: Model
     documents: tuple[PlantedDocument, ...]
-    """New documents of the first two classes, which hold planted words."""
+    """New documents with planted words of one list."""
     task: PlantedTask
     seed: int
     steps: int
     accuracy: float
-    """Share of right answers on held-out documents of all classes."""
+    """Share of right answers to expect on held-out documents: mean of P(the model's answer | document)."""
     decisive: float
     """Share of `documents` whose prediction changes when their planted words are taken away."""
+    attainable: float = 1.0
+    """The same share for the best answers: mean of max P(label | document). Below 1, since labels are drawn."""
+
+    @property
+    def learnt(self) -> bool:
+        """Whether the model's answers are nearly as good as the best there are."""
+        return self.accuracy > self.attainable - MOST_REGRET
 
     @cached_property
     def permuted_model(self) -> Model:
         """The same model trained on the same documents with their labels in random order."""
         generator = np.random.default_rng(self.seed)
-        training = self.task.documents(TRAINING_DOCUMENTS, generator)
+        training = self.task.documents(self.steps * BATCH, generator)
         labels = generator.permutation([one.label for one in training]).tolist()
         return train(training, labels, steps=self.steps, seed=self.seed)
 
@@ -103,12 +111,13 @@ class PlantedResult:
     def sentences(self) -> list[str]:
         """Say how well the model knows the task, then what each method finds, best first."""
         planted = self.planted
-        learnt = "has learnt" if planted.accuracy > WANTED_ACCURACY else "has NOT learnt"
+        learnt = "has learnt" if planted.learnt else "has NOT learnt"
         found = [
-            f"The model {learnt} the task: {planted.accuracy:.1%} right on {HELD_OUT} new documents; without their "
-            f"planted words it changes its mind about {planted.decisive:.1%} of {len(planted.documents)}."
+            f"The model {learnt} the task: {planted.accuracy:.1%} right on {HELD_OUT} new documents, where the best "
+            f"answers are {planted.attainable:.1%} right; without their planted words it changes its mind about "
+            f"{planted.decisive:.1%} of {len(planted.documents)}."
         ]
-        if planted.accuracy <= WANTED_ACCURACY:
+        if not planted.learnt:
             found.append("So the planted words are no known truth here: train for more steps before reading on.")
         for row in self.summary().sort_values("precision", ascending=False, kind="stable").itertuples():
             verdict = "" if row.better_than_chance else ": no better than chance"
@@ -128,25 +137,27 @@ def plant(
     documents: int = 60,
     shortest: int = 12,
     longest: int = 24,
-    planted: int = 1,
-    steps: int = 200,
+    planted: int = 2,
+    steps: int = STEPS,
     progress: Progress | None = None,
 ) -> Planted:
     """Make the task, train the model, and check on new documents what it has learnt."""
     if documents < 1 or steps < 1:
         raise OptionError(f"documents={documents} and steps={steps} are not possible; both must be at least 1.")
     task = PlantedTask(shortest, longest, planted)
-    training = task.documents(TRAINING_DOCUMENTS, np.random.default_rng(seed))
+    training = task.documents(steps * BATCH, np.random.default_rng(seed))
     model = train(training, [one.label for one in training], steps=steps, seed=seed, progress=progress)
     # Another stream of numbers: no document is both learnt from and measured on, except by accident.
     generator = np.random.default_rng([seed, 1])
-    held_out = task.documents(HELD_OUT, generator)
-    right = np.equal(predicted(model, [one.text for one in held_out]), [one.label for one in held_out])
-    measured = task.documents(documents, generator, labels=2)
+    held_out = [one.text for one in task.documents(HELD_OUT, generator)]
+    truth = np.stack([task.probabilities(text) for text in held_out])
+    accuracy = truth[np.arange(HELD_OUT), predicted(model, held_out)].mean()
+    measured = task.clear_documents(documents, generator)
     with_them = predicted(model, [one.text for one in measured])
-    without = predicted(model, [_without_planted(one) for one in measured])
-    decisive = float(np.not_equal(with_them, without).mean())
-    return Planted(model, tuple(measured), task, seed, steps, float(right.mean()), decisive)
+    without = predicted(model, [without_planted(one) for one in measured])
+    decisive = np.not_equal(with_them, without).mean()
+    best = truth.max(axis=1).mean()
+    return Planted(model, tuple(measured), task, seed, steps, float(accuracy), float(decisive), float(best))
 
 
 def planted_shortcuts(
@@ -156,8 +167,8 @@ def planted_shortcuts(
     documents: int = 60,
     shortest: int = 12,
     longest: int = 24,
-    planted: int = 1,
-    steps: int = 200,
+    planted: int = 2,
+    steps: int = STEPS,
     setting: Planted | None = None,
     progress: Progress | None = None,
 ) -> PlantedResult:
@@ -199,5 +210,6 @@ def _found(model: Model, number: int, document: PlantedDocument, method: str, se
     return Found(number, method, precision_at_k(scores, spans, k=len(spans)), chance)
 
 
-def _without_planted(document: PlantedDocument) -> str:
+def without_planted(document: PlantedDocument) -> str:
+    """Return the text of a document without its planted words."""
     return " ".join(word for place, word in enumerate(document.text.split()) if place not in document.planted)

@@ -1,17 +1,33 @@
 """A task with a known answer: words planted into neutral text decide the label.
 
-A document is a row of neutral words. Documents of the first class hold `planted` words of one small list, those of the
-second class as many of another list, those of the third class ("neither") none. Beside them stand as many
-distractors: words just as rare and repeated just as often, in documents of every class alike. Positions and words are
-drawn at random. Whoever knows the planted words knows the label, and nothing else in the text says anything about it;
-without them, the right answer is "neither". So both lists have to be read: absence of one is no sign of the other.
+The truth is a model of its own, a logistic one over words: of the classes "first", "second" and "neither", with
+w(t) the weight of word t,
+
+    z(text) = (Σ w(t) over words t of the first list, Σ w(t) over those of the second list, NEITHER),
+    P(label | text) = softmax(z).
+
+All other words weigh 0. So what each word does is known exactly, and so is the best answer that anybody can give.
+What is imitated, and why:
+
+- *Labels are drawn* from these probabilities, as people disagree on real texts. The right log-odds are then finite (a
+  planted word makes its class 80 to 95 % likely): with certain labels, a model would become surer with every step of
+  training, and how sure would be a matter of when to stop.
+- *Words differ in weight*, as "dreadful" and "slow" do in reviews.
+- *Lists and numbers of words are independent*: a text for training holds 0 to `planted` words of each list. So a text
+  from which planted words were taken away is a text like others, absence of one list is no sign of the other, and
+  where there is one word more it counts more. With weights STRENGTHS / planted, a text with `planted` words of one
+  list is as clear whatever their number, and needs them all.
+- *Distractors* are just as rare, come in the same numbers, and weigh 0: being rare or repeated is no sign.
+- *Places and lengths* are drawn at random, so that nothing can be known from where a word stands.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.errors import OptionError
 
@@ -30,12 +46,15 @@ FIRST = ("copper", "velvet", "thunder", "almond")
 SECOND = ("silver", "linen", "drizzle", "walnut")
 DISTRACTORS = ("marble", "cotton", "breeze", "cherry")
 LABELS = ("first", "second", "neither")
-_CLASS_WORDS = (FIRST, SECOND, ())
+STRENGTHS = (3.5, 4.0, 4.5, 5.0)
+"""Of the words of each list, in their order: alone, they make their class 80, 87, 91 and 95 % likely."""
+NEITHER = 2.0
+"""z of the third class: 79 % likely where no word is planted."""
 
 
 @dataclass(frozen=True)
 class PlantedDocument:
-    """A text, its class (0 first, 1 second, 2 neither), and the places of its planted words among its words."""
+    """A text, its label (0 first, 1 second, 2 neither), and the places of its planted words among its words."""
 
     text: str
     label: int
@@ -44,11 +63,11 @@ class PlantedDocument:
 
 @dataclass(frozen=True)
 class PlantedTask:
-    """How documents are made: between `shortest` and `longest` words, `planted` of them deciding the label."""
+    """How documents are made: between `shortest` and `longest` words, up to `planted` of each list among them."""
 
     shortest: int = 12
     longest: int = 24
-    planted: int = 1
+    planted: int = 2
 
     def __post_init__(self) -> None:
         if not 1 <= self.planted <= 4:
@@ -59,22 +78,54 @@ class PlantedTask:
                 f"{3 * self.planted} words, the longest may have 120."
             )
 
-    def documents(self, count: int, generator: np.random.Generator, labels: int = len(LABELS)) -> list[PlantedDocument]:
-        """Return `count` documents, the first `labels` classes in turn."""
-        return [self._document(number % labels, generator) for number in range(count)]
+    def documents(self, count: int, generator: np.random.Generator) -> list[PlantedDocument]:
+        """Return `count` documents with 0 to `planted` words of each list, labels drawn from the truth."""
+        numbers = generator.integers(self.planted + 1, size=(count, 3))
+        return [self._document(first, second, third, generator) for first, second, third in numbers.tolist()]
 
-    def _document(self, label: int, generator: np.random.Generator) -> PlantedDocument:
+    def clear_documents(self, count: int, generator: np.random.Generator) -> list[PlantedDocument]:
+        """Return `count` documents with `planted` words of one list, the two lists in turn, and none of the other."""
+        number = self.planted
+        return [
+            self._document(number * (1 - turn % 2), number * (turn % 2), number, generator) for turn in range(count)
+        ]
+
+    def probabilities(self, text: str) -> NDArray[np.float64]:
+        """Return P(label | text), (3,): the truth, which nobody can better."""
+        words = text.split()
+        logits = np.array(
+            [
+                *(sum(_strength(own, word) for word in words) / self.planted for own in (FIRST, SECOND)),
+                NEITHER,
+            ]
+        )
+        odds = np.exp(logits - logits.max())
+        shares: NDArray[np.float64] = odds / odds.sum()
+        return shares
+
+    def _document(self, first: int, second: int, third: int, generator: np.random.Generator) -> PlantedDocument:
+        """Return a document with so many words of the first and second list and so many distractors."""
         length = int(generator.integers(self.shortest, self.longest + 1))
-        words = list(generator.choice(NEUTRAL, size=length))
-        places = generator.permutation(length)
-        planted = places[: self.planted] if _CLASS_WORDS[label] else places[:0]
-        for place in planted:
-            words[place] = generator.choice(_CLASS_WORDS[label])
-        for place in places[self.planted : 2 * self.planted]:
-            words[place] = generator.choice(DISTRACTORS)
-        return PlantedDocument(" ".join(words), label, tuple(sorted(int(place) for place in planted)))
+        words = _drawn(NEUTRAL, length, generator)
+        places = generator.permutation(length).tolist()
+        rare = [*_drawn(FIRST, first, generator), *_drawn(SECOND, second, generator)]
+        planted = places[: len(rare)]
+        rare += _drawn(DISTRACTORS, third, generator)
+        for place, word in zip(places, rare, strict=False):  # the places left over stay neutral
+            words[place] = word
+        text = " ".join(words)
+        label = int(generator.choice(len(LABELS), p=self.probabilities(text)))
+        return PlantedDocument(text, label, tuple(sorted(planted)))
 
 
 def vocabulary() -> list[str]:
     """Return every word a document can hold."""
     return [*NEUTRAL, *FIRST, *SECOND, *DISTRACTORS]
+
+
+def _drawn(words: tuple[str, ...], count: int, generator: np.random.Generator) -> list[Any]:
+    return [words[place] for place in generator.integers(len(words), size=count)]
+
+
+def _strength(own: tuple[str, ...], word: str) -> float:
+    return STRENGTHS[own.index(word)] if word in own else 0.0
