@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from sightline.errors import InputError, OptionError
-from sightline.metrics import SightlineWarning, average_overlap, bootstrap_interval, chance_level, kendall, rbo
+from sightline.metrics import METRICS, SightlineWarning, average_overlap, bootstrap_interval, chance_level, kendall, rbo
 from sightline.metrics import chance as chance_module
+from sightline.metrics.chance import TokenScores
 
 
 @pytest.fixture
@@ -134,3 +135,62 @@ def test_bootstrap_of_one_document_warns_and_of_none_is_refused():
 def test_statistics_that_are_not_registered_have_a_chance_level(pair):
     level = chance_level(lambda a, b: average_overlap(a, b, depth=6), *pair, permutations=500)
     assert level.mean == pytest.approx(7 / 120, abs=0.01)
+
+
+def words_of_many_tokens(seed=0, words=12):
+    """Scores of tokens, and the word of each: words of one to four tokens, and a special at either end."""
+    generator = np.random.default_rng(seed)
+    word = np.repeat(np.arange(words), generator.integers(1, 5, size=words))
+    word = np.concatenate([[-1], word, [-1]])
+    return TokenScores(generator.exponential(size=word.size), word, words)
+
+
+def test_tokens_are_shuffled_among_the_kept_words_and_summed_again():
+    tokens = words_of_many_tokens()
+    kept = np.arange(12) % 3 > 0
+    rows = tokens.shuffled(200, np.random.default_rng(0), kept)
+    assert rows.shape == (200, 12)
+    sums = np.array([tokens.scores[tokens.word == word].sum() for word in range(12)])
+    np.testing.assert_allclose(tokens.sums(), sums)
+    np.testing.assert_array_equal(rows[:, ~kept], np.tile(sums[~kept], (200, 1)))
+    np.testing.assert_allclose(rows.sum(axis=1), sums.sum())
+    # A word's expected sum is its number of tokens times the mean score of those that move.
+    moving = np.isin(tokens.word, np.flatnonzero(kept))
+    sizes = np.array([(tokens.word == word).sum() for word in range(12)])
+    many = tokens.shuffled(20_000, np.random.default_rng(1), kept).mean(axis=0)
+    np.testing.assert_allclose(many[kept], sizes[kept] * tokens.scores[moving].mean(), rtol=0.03)
+
+
+def test_words_chosen_from_tokens_keep_their_sums():
+    tokens = words_of_many_tokens()
+    np.testing.assert_allclose(tokens.only([7, 2, 5]).sums(), tokens.sums()[[7, 2, 5]])
+    with pytest.raises(InputError, match="each token needs one of each"):
+        TokenScores(np.ones(3), np.zeros(2, dtype=np.int64), 1)
+
+
+@pytest.mark.parametrize("name", ["kendall", "spearman", "average_overlap", "cosine"])
+def test_unrelated_sums_over_tokens_agree_no_better_than_chance(name):
+    inside = {"tokens": 0, "words": 0}
+    for seed in range(40):
+        b = words_of_many_tokens(seed, words=150)
+        a = TokenScores(np.random.default_rng([seed, 1]).exponential(size=b.word.size), b.word, b.words).sums()
+        value = METRICS.get(name)(a, b.sums())
+        inside["tokens"] += value in chance_level(name, a, b.sums(), permutations=100, tokens=b)
+        inside["words"] += value in chance_level(name, a, b.sums(), permutations=100)
+    assert inside["tokens"] >= 33  # 38 are expected of 40
+    assert inside["words"] < 5
+
+
+def test_words_that_are_dropped_or_zeroed_do_not_lend_their_tokens():
+    b = words_of_many_tokens()
+    a, kept = np.arange(12.0), np.arange(12) % 3 > 0
+    dropped = chance_level("kendall", a, b.sums(), keep=kept, tokens=b, permutations=60)
+    assert dropped == chance_level(
+        "kendall", a[kept], b.sums()[kept], tokens=b.only(np.flatnonzero(kept)), permutations=60
+    )
+    zeroed = chance_level("kendall", a, b.sums(), keep=kept, mask_mode="zero", tokens=b, permutations=60)
+    by_hand = [
+        kendall(np.where(kept, a, 0.0), np.where(kept, row, 0.0))
+        for row in b.shuffled(60, np.random.default_rng(0), kept)
+    ]
+    assert zeroed.mean == pytest.approx(np.mean(by_hand))

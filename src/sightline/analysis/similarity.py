@@ -6,8 +6,9 @@ Both are folded onto words (or left at tokens), words that a filter drops leave 
     cosine · cosine_normalised · cosine_thresholded · kendall · spearman · rbo · average_overlap · jaccard
 
 are computed (`metrics.agreement`), each beside its *chance level*: the same statistic after the attribution is
-shuffled among the words compared. Rank statistics and the overlaps compare magnitudes (attention has no sign); the
-plain cosine compares signed values. Constant scores rank nothing: they give 0 and a note, never NaN.
+shuffled among the tokens of the words compared and folded again, so that a word of many tokens, whose sums are large
+whatever is summed, does not pass for agreement. Rank statistics and the overlaps compare magnitudes (attention has no
+sign); the plain cosine compares signed values. Constant scores rank nothing: they give 0 and a note, never NaN.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from sightline.metrics.agreement import (
     rbo,
     spearman,
 )
-from sightline.metrics.chance import Interval, chance_level
+from sightline.metrics.chance import Interval, TokenScores, central_interval, shuffled_blocks
 from sightline.metrics.inputs import is_constant, score_pair, token_mask
 
 if TYPE_CHECKING:
@@ -135,38 +136,42 @@ def compare_scores(
     share: float = 0.05,
     permutations: int = 200,
     seed: int = 0,
+    tokens: TokenScores | None = None,
 ) -> Similarity:
     """Compare two score vectors (n,) by all statistics on the entries in `keep` (n,), each with its chance level.
 
     mask_mode="zero" replicates published tables: the other entries are set to 0 in both vectors after these were
     mapped onto [0, 1], and stay in the ranking, ties in token order. Its values are high for unrelated scores: look at
-    the chance level. p: persistence of rbo. share: of the top list of jaccard. O(permutations · n log n).
+    the chance level. p: persistence of rbo. share: of the top list of jaccard. tokens: what the attribution is the sum
+    of, if it is one; then token scores are shuffled for the chance level. O(permutations · n log n).
     """
     first, second = score_pair(attention, attribution)
     kept = token_mask(keep, first.size)
     options = {"mask_mode": mask_mode, "p": p, "share": share, "permutations": permutations, "seed": seed}
     if not kept.any():
         return Similarity(0, {}, {}, note=NOTHING_LEFT, options=options)
-    zero = mask_mode == "zero"
     pair = masked_pair(first, second, kept, mask_mode)
-    magnitudes = masked_pair(minmax_magnitude(first), minmax_magnitude(second), kept, mask_mode)
-    values, chance = {}, {}
-    for name, (function, extra) in _statistics(p, share, "index" if zero else "tau_b").items():
-        # Zeros are set after the mapping onto [0, 1]; otherwise words leave before it.
-        a, b = magnitudes if zero and name != "cosine" else pair
-        if function is not cosine:
-            a, b = np.abs(a), np.abs(b)
-        values[name] = float(ROW_FORMS[function](a, b[None], **extra)[0])
-        chance[name] = chance_level(
-            function,
-            a,
-            b,
-            keep=kept if zero else None,
-            mask_mode=mask_mode,
-            permutations=permutations,
-            seed=seed,
-            **extra,
-        )
+    zero = mask_mode == "zero"
+    statistics = _statistics(p, share, "index" if zero else "tau_b")
+
+    def seen(scores: Values, name: str) -> Values:
+        """What a statistic sees of scores (..., n). Zeros are set after the mapping onto [0, 1]."""
+        if zero:
+            scores = np.where(kept, scores if name == "cosine" else minmax_magnitude(scores), 0.0)
+        else:
+            scores = scores[..., kept]
+        return scores if statistics[name][0] is cosine else np.abs(scores)
+
+    def measured(name: str, rows: Values) -> Values:
+        function, extra = statistics[name]
+        return np.asarray(ROW_FORMS[function](seen(first, name), seen(rows, name), **extra))
+
+    values = {name: float(measured(name, second[None])[0]) for name in statistics}
+    draws: dict[str, list[Values]] = {name: [] for name in statistics}
+    for rows in shuffled_blocks(second, kept, permutations, seed, tokens):
+        for name in statistics:
+            draws[name].append(measured(name, rows))
+    chance = {name: central_interval(np.concatenate(found)) for name, found in draws.items()}
     return Similarity(int(kept.sum()), values, chance, note=_note(*pair), options=options)
 
 
@@ -192,6 +197,7 @@ def document_similarity(
     _check_same_document(source, explanation)
     units = units_of(explanation.encoding, level)
     attribution = units.fold(explanation.scores)
+    tokens = TokenScores(np.asarray(explanation.scores, dtype=np.float64), units.of_token, len(units))
     scalings = [None] if head_weights is None else [None, head_weights]
     masks = [None] if filter is None else [None, filter]
     found = []
@@ -210,6 +216,7 @@ def document_similarity(
                 share=share,
                 permutations=permutations,
                 seed=seed,
+                tokens=tokens,
             )
         found.append(replace(one, layers=str(choice), scaled=weights is not None, masked=mask is not None))
     return tuple(found)

@@ -1,7 +1,7 @@
 """compare: do methods agree with each other, layers of one method, or models about the same words?
 
 Two explanations of the same units are compared by an agreement statistic, document by document; each value stands
-beside what the same scores would give in shuffled order (`chance_level`). Three questions:
+beside what the same scores of tokens would give in shuffled order (`chance_level`). Three questions:
 
 - *methods* (one model): every pair of methods, with occlusion or a gradient among them where a measured one is wanted;
 - *layers* (`layers=True`): every pair of layers of each method that scores layers;
@@ -39,8 +39,9 @@ from sightline.evaluation.explaining import (
 )
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, SightlineWarning, chance_level
-from sightline.metrics.inputs import FloatArray
-from sightline.metrics.perturbed import UnitLevel, unit_scores, units_of
+from sightline.metrics.chance import TokenScores
+from sightline.metrics.perturbed import UnitLevel, units_of
+from sightline.passes import Array
 from sightline.text import Encoding, Example
 
 if TYPE_CHECKING:
@@ -55,10 +56,18 @@ Place = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores (U,) of the units of one document and the places where they stand."""
+    """Scores of the tokens of one document, and the places of the U units whose scores are their sums."""
 
     places: tuple[Place, ...]
-    scores: FloatArray
+    tokens: TokenScores
+
+    @classmethod
+    def of(cls, places: tuple[Place, ...], scores: Array, units: Sequence[Sequence[int]]) -> Scored:
+        """Take scores (n,) and the token positions of every unit."""
+        unit = np.full(len(scores), -1, dtype=np.int64)
+        for number, positions in enumerate(units):
+            unit[list(positions)] = number
+        return cls(places, TokenScores(np.asarray(scores, dtype=np.float64), unit, len(units)))
 
 
 Group = dict[str, Scored]
@@ -225,7 +234,7 @@ class _Comparison:
             except Exception as error:  # whatever goes wrong in a method, the others go on
                 failures.append(Failure(example.id, model_name, name, sentence(error)))
                 continue
-            whole = Scored(places, unit_scores(attribution.scores, units))
+            whole = Scored.of(places, attribution.scores, units)
             if self.between == "methods":
                 groups.setdefault("", {})[name] = whole
             elif self.between == "models":
@@ -234,7 +243,7 @@ class _Comparison:
                 failures.append(Failure(example.id, model_name, name, "The method does not score layers."))
             else:
                 rows = enumerate(attribution.layers)
-                groups[name] = {f"layer {number}": Scored(places, unit_scores(row, units)) for number, row in rows}
+                groups[name] = {f"layer {number}": Scored.of(places, row, units) for number, row in rows}
 
     def _pair(
         self, document: str, heading: str, first: tuple[str, Scored], second: tuple[str, Scored], statistic: str
@@ -244,9 +253,11 @@ class _Comparison:
             a, b = _aligned(first[1], second[1])
             with warnings.catch_warnings():
                 warnings.simplefilter("error", SightlineWarning)
-                value = float(METRICS.get(statistic)(a, b))
+                value = float(METRICS.get(statistic)(a.sums(), b.sums()))
                 seed = seed_for(self.seed, *where)
-                chance = chance_level(statistic, a, b, permutations=self.permutations, seed=seed)
+                chance = chance_level(
+                    statistic, a.sums(), b.sums(), permutations=self.permutations, seed=seed, tokens=b
+                )
             return Pair(*where, value, chance.mean)
         except (Missing, SightlineWarning) as reason:
             return Pair(*where, None, None, str(reason))
@@ -257,15 +268,13 @@ def _place(encoding: Encoding, unit: Sequence[int]) -> Place:
     return encoding.words[word].segment, encoding.words[word].start, encoding.words[word].end
 
 
-def _aligned(first: Scored, second: Scored) -> tuple[FloatArray, FloatArray]:
+def _aligned(first: Scored, second: Scored) -> tuple[TokenScores, TokenScores]:
     """Return the scores of the units both have, in document order."""
-    if first.places == second.places:
-        a, b = first.scores, second.scores
+    if first.places == second.places:  # tokens of one word share its place
+        kept = [(index, index) for index in range(len(first.places))]
     else:
         where = {place: index for index, place in enumerate(second.places)}
         kept = [(index, where[place]) for index, place in enumerate(first.places) if place in where]
-        a = np.array([first.scores[index] for index, _ in kept])
-        b = np.array([second.scores[index] for _, index in kept])
-    if len(a) < 2:
+    if len(kept) < 2:
         raise Missing("The two explanations have fewer than two words in common.")
-    return a, b
+    return first.tokens.only([index for index, _ in kept]), second.tokens.only([index for _, index in kept])

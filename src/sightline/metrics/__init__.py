@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from sightline.metrics.check import faithfulness_check, faithfulness_checks
     from sightline.metrics.measurement import Faithfulness, Settings, measure_faithfulness, measure_scores
 
+entropy = normalised_entropy
+"""The name under which the metric is registered."""
+
 __all__ = [
     "METRICS",
     "Faithfulness",
@@ -60,6 +63,7 @@ __all__ = [
     "cosine",
     "count_at_k",
     "deletion",
+    "entropy",
     "faithfulness_check",
     "faithfulness_checks",
     "insertion",

@@ -1,6 +1,8 @@
 """What would an unrelated explanation have scored, and how sure is a mean over documents?
 
-- `chance_level`: the agreement statistic after the scores of one vector are shuffled among the compared tokens.
+- `chance_level`: the agreement statistic after the scores of one vector are shuffled among the compared tokens. Where
+  words are compared whose scores are sums over tokens, the tokens are shuffled and summed again (`TokenScores`): a word
+  of many tokens has a large sum in every explanation, so shuffled sums would make unrelated explanations look related.
 - `bootstrap_interval`: an interval for the mean over documents, by drawing documents with replacement (Efron 1979).
 
 Both are seeded: the same seed gives the same numbers. A chance level of m permutations costs m statistics, computed on
@@ -9,14 +11,14 @@ rows of shape (m, n) in blocks of bounded memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.errors import OptionError
+from sightline.errors import InputError, OptionError
 from sightline.metrics.agreement import ROW_FORMS, MaskMode, masked_pair
 from sightline.metrics.inputs import (
     FloatArray,
@@ -44,6 +46,70 @@ class Interval:
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, eq=False)
+class TokenScores:
+    """What the scores of U words are sums of: scores (n,) of tokens and the word (n,) of each, -1 for none."""
+
+    scores: FloatArray
+    word: npt.NDArray[np.int64]
+    words: int
+    """U; a word may be without tokens."""
+
+    def __post_init__(self) -> None:
+        if self.scores.shape != self.word.shape or self.word.max(initial=-1) >= self.words:
+            raise InputError(
+                f"{len(self.scores)} token scores and the words of {len(self.word)} tokens were given; each token "
+                f"needs one of each, and words are numbered from 0 to {self.words - 1}."
+            )
+
+    def sums(self) -> FloatArray:
+        """Return the scores of the words, (U,)."""
+        inside = self.word >= 0
+        return np.bincount(self.word[inside], weights=self.scores[inside], minlength=self.words).astype(np.float64)
+
+    def only(self, words: Sequence[int]) -> TokenScores:
+        """Return the tokens of some words, which are numbered anew in the order given."""
+        number = np.full(self.words + 1, -1)  # the last entry serves the tokens of no word
+        number[np.asarray(words, dtype=np.int64)] = np.arange(len(words))
+        return TokenScores(self.scores, number[self.word], len(words))
+
+    def shuffled(self, rows: int, generator: np.random.Generator, kept: npt.NDArray[np.bool_]) -> FloatArray:
+        """Return sums (rows, U) after scores changed places among the tokens of the words in `kept` (U,)."""
+        moving = np.flatnonzero((self.word >= 0) & np.append(kept, False)[self.word])
+        moving = moving[np.argsort(self.word[moving], kind="stable")]
+        values = generator.permuted(np.tile(self.scores[moving], (rows, 1)), axis=1)
+        owners, first = np.unique(self.word[moving], return_index=True)
+        found = np.tile(self.sums(), (rows, 1))
+        if len(moving):
+            found[:, owners] = np.add.reduceat(values, first, axis=1)
+        return found
+
+
+def shuffled_blocks(
+    scores: FloatArray, kept: npt.NDArray[np.bool_], permutations: int, seed: int, tokens: TokenScores | None = None
+) -> Iterator[FloatArray]:
+    """Yield blocks of rows (m, n), together `permutations`: `scores` (n,) shuffled among the entries in `kept` (n,).
+
+    Given the `tokens` whose sums the scores are, the tokens are shuffled instead.
+    """
+    generator = np.random.default_rng(seed)
+    for size in _blocks(
+        positive_count(permutations, "permutations"), scores.size if tokens is None else tokens.scores.size
+    ):
+        if tokens is not None:
+            yield tokens.shuffled(size, generator, kept)
+        else:
+            rows = np.tile(scores, (size, 1))
+            rows[:, kept] = generator.permuted(rows[:, kept], axis=1)
+            yield rows
+
+
+def central_interval(draws: FloatArray, level: float = 0.95) -> Interval:
+    """Return mean and central `level` of draws (m,)."""
+    low, high = _central(draws, level)
+    return Interval(float(draws.mean()), low, high, level, draws.size)
 
 
 def _central(draws: FloatArray, level: float) -> tuple[float, float]:
@@ -77,32 +143,32 @@ def chance_level(
     permutations: int = 200,
     seed: int = 0,
     level: float = 0.95,
+    tokens: TokenScores | None = None,
     **options: Any,
 ) -> Interval:
     """Return mean and central interval of statistic(a, shuffled b, **options) for a, b (n,).
 
     `statistic` is the name of an agreement metric (with its registered options) or a function of two vectors. The
-    scores of b change places among the tokens in `keep` only, and the masked tokens are then treated by `mask_mode`
-    as in `masked_pair`: so the level shows how much agreement the masking itself creates.
+    scores of b change places among the entries in `keep` only, and the masked ones are then treated by `mask_mode` as
+    in `masked_pair`: so the level shows how much agreement the masking itself creates. tokens: where b are sums over
+    tokens, what they are sums of; then the scores of tokens change places.
     """
     function, chosen = _statistic(statistic, options)
     first, second = score_pair(a, b)
     kept = token_mask(keep, first.size)
     first, second = masked_pair(first, second, kept, mask_mode)
-    movable = kept if mask_mode == "zero" else np.ones(first.size, dtype=np.bool_)
+    if mask_mode == "drop":
+        tokens = None if tokens is None else tokens.only(np.flatnonzero(kept).tolist())
+        kept = np.ones(first.size, dtype=np.bool_)
     rows_form = ROW_FORMS.get(function)
-    generator = np.random.default_rng(seed)
     draws = []
-    for size in _blocks(positive_count(permutations, "permutations"), first.size):
-        rows = np.tile(second, (size, 1))
-        rows[:, movable] = generator.permuted(rows[:, movable], axis=1)
+    for rows in shuffled_blocks(second, kept, permutations, seed, tokens):
+        rows[:, ~kept] = 0.0
         if rows_form is not None:
             draws.append(rows_form(first, rows, **chosen))
         else:
             draws.append(np.array([function(first, row, **chosen) for row in rows]))
-    values = np.concatenate(draws)
-    low, high = _central(values, level)
-    return Interval(float(values.mean()), low, high, level, permutations)
+    return central_interval(np.concatenate(draws), level)
 
 
 def bootstrap_interval(values: npt.ArrayLike, *, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> Interval:
@@ -120,4 +186,4 @@ def bootstrap_interval(values: npt.ArrayLike, *, resamples: int = 2000, seed: in
         drawn = generator.integers(documents.size, size=(size, documents.size))
         draws.append(documents[drawn].mean(axis=1))
     low, high = _central(np.concatenate(draws), level)
-    return Interval(float(documents.mean()), low, high, level, resamples)
+    return Interval(float(documents.mean()), low, high, level, resamples)  # the mean of the documents, not of the draws

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HOW_TO_READ = (
     "Each number stands beside what chance gives: the same statistic after the attribution scores were shuffled among "
-    "the words. A number inside the grey range says nothing."
+    "the tokens. A number inside the grey range says nothing."
 )
 _NAMES = {
     "cosine": "cosine",
