@@ -171,13 +171,15 @@ def test_rank_gaps_show_both_scores_of_a_word():
 def test_layers_stand_above_their_sum_and_product():
     layers = GENERATOR.standard_normal((3, 4))
     figure = plots.layer_heat_map(layers, layers.sum(axis=0), layers.prod(axis=0), list("abcd"), signed=True, title="t")
-    for axes, values in zip(
-        figure.axes[:3], (layers, layers.sum(axis=0)[None], layers.prod(axis=0)[None]), strict=True
-    ):
+    of_layers, of_sum, of_product = figure.axes[:3]
+    for axes, values in ((of_layers, layers), (of_sum, layers.sum(axis=0)[None])):
         np.testing.assert_array_equal(image(axes), values)
         assert axes.images[0].norm.vmin == -axes.images[0].norm.vmax
-    assert labels(figure.axes[2].xaxis) == list("abcd")
-    assert {"sum", "product"} <= set(texts(figure))
+    # The sign of a product counts layers; it must not be drawn as for or against.
+    np.testing.assert_array_equal(image(of_product), np.abs(layers.prod(axis=0))[None])
+    assert of_product.images[0].norm.vmin == 0
+    assert labels(of_product.xaxis) == list("abcd")
+    assert {"sum", "|product|"} <= set(texts(figure))
 
 
 def test_scores_that_are_all_zero_are_drawn():

@@ -214,7 +214,7 @@ def layers_section(found: Inspection, name: str) -> Section:
         Picture(
             f"{name}-layers",
             "The whole document",
-            "Sum and product over the layers below have scales of their own.",
+            "Sum and magnitude of the product over the layers below have scales of their own.",
             partial(draw, layers, summed, product, tokens, title=f"{name} by layer", caption=hues),
         )
     ]

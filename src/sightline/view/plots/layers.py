@@ -47,10 +47,11 @@ def layer_heat_map(
 ) -> Figure:
     """Scores (L, n) by layer, layer 0 at the top, above their sum (n,) and product (n,) over layers.
 
-    The three parts have scales of their own: a product of L small numbers is far smaller than their sum. Up to 60
-    tokens are named; more are pooled into columns by their largest magnitude.
+    The three parts have scales of their own: a product of L small numbers is far smaller than their sum. Of the product
+    the magnitude is drawn: its sign says whether an even number of layers is against, not what the token speaks for.
+    Up to 60 tokens are named; more are pooled into columns by their largest magnitude.
     """
-    parts = [("layer", layers), ("sum", summed[None]), ("product", product[None])]
+    parts = [("layer", layers, signed), ("sum", summed[None], signed), ("|product|", np.abs(product)[None], False)]
     n = layers.shape[1]
     wide = pooled_columns(layers).shape[1]
     said = caption
@@ -60,8 +61,8 @@ def layer_heat_map(
     width = max(4.5, 2.2 + 0.2 * n) if named else WIDTH
     figure = new_figure(width, 2.6 + 0.24 * max(2, len(layers)) + (0.6 if named else 0.0), title, said)
     panels = figure.subplots(3, 1, height_ratios=[max(2, len(layers)), 1.5, 1.5])
-    for axes, (name, values) in zip(panels, parts, strict=True):
-        _strip(axes, values, signed)
+    for axes, (name, values, with_sign) in zip(panels, parts, strict=True):
+        _strip(axes, values, with_sign)
         axes.set_yticks(range(len(values)) if name == "layer" else [0], None if name == "layer" else [name])
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
