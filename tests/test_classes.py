@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
-from sightline.errors import TargetError
+from sightline.errors import InputError, TargetError
 from sightline.methods import METHODS
 from sightline.passes import Pass, Request
 from tests.contract.test_contract import QUICK
@@ -151,3 +151,9 @@ def test_models_without_a_list_of_classes_say_so():
     answers = tiny_model(auto=AutoModelForQuestionAnswering, num_labels=2)
     with pytest.raises(TargetError, match="has no classes"):
         answers.explain(document(answers), target="all")
+
+
+@pytest.mark.parametrize("document", [None, 5, b"text"])
+def test_what_is_no_document_is_refused_with_a_sentence(document):
+    with pytest.raises(InputError, match=f"not {type(document).__name__}"):
+        tiny_model("bert").explain(document)

@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from sightline.errors import InputError, ModelError, OptionError, UsageError
 from sightline.explanation import Explanation
+from sightline.models.removal import RemovalCurve
 from sightline.models.target import Target
 from tests.sample_explanations import TEXT, encoding, explanation
 
@@ -180,6 +181,7 @@ def everything(dtype: type, scores: np.ndarray | None = None) -> Explanation:
             "places": np.array([2**62, -5]),
         },
         signed=False,
+        removal=RemovalCurve([0, 0.1, 0.5], [0.1 + 0.2, 1e-300, 0.0], generator.random((20, 3))),
     )
 
 
@@ -194,6 +196,9 @@ def test_a_saved_explanation_comes_back_bit_for_bit(tmp_path, suffix, dtype):
     assert same_bits(back.layers, exp.layers)
     assert back.extras.keys() == exp.extras.keys()
     assert all(same_bits(back.extras[name], exp.extras[name]) for name in exp.extras)
+    curves = vars(exp.removal)
+    assert all(same_bits(getattr(back.removal, name), array) for name, array in curves.items())
+    assert not any(array.flags.writeable for array in curves.values())
     assert back.encoding == exp.encoding
     assert back.target == exp.target
     assert same_bits(back.prediction.logits, exp.prediction.logits)
@@ -337,3 +342,9 @@ def test_a_link_is_followed_and_permissions_are_kept(tmp_path):
     assert link.is_symlink()
     assert Explanation.load(real).method == "attcat"
     assert real.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full is needed")
+def test_a_full_device_is_refused_with_a_sentence():
+    with pytest.raises(UsageError, match="Cannot write '/dev/full': no space left"):
+        explanation().to_html(Path("/dev/full"))

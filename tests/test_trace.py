@@ -10,6 +10,9 @@ import pytest
 import torch
 
 from benchmarks.methods import TEN_METHODS
+from sightline.analysis.inside import inside
+from sightline.cli.output import in_one_list
+from sightline.errors import OptionError
 from sightline.methods import METHODS
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model
 
@@ -71,6 +74,42 @@ def test_nothing_runs_until_something_is_asked():
     assert model.network.forward_passes == 0
     assert trace.logits.shape == (3,)
     assert model.network.forward_passes == 1
+
+
+@pytest.mark.parametrize("target", [None, 2, (0, 1), "all"])
+@pytest.mark.parametrize("family", ["bert", "longformer"])
+def test_a_trace_is_explained_as_its_document_is_and_its_pass_is_shared(family, target):
+    model = tiny_model(family)
+    encoding = model.encode(ids=tiny_ids(family, 12))
+    expected = in_one_list(model.explain(encoding, methods=["attcat", "rollout"], target=target, quantity="margin"))
+    trace = model.trace(encoding, target, quantity="margin")
+    trace.require("attentions")
+    before = model.network.forward_passes
+    found = in_one_list(model.explain(trace, methods=["attcat", "rollout"], quantity="margin"))
+    assert inside(trace).tokens == 12
+    assert model.network.forward_passes == before + 1
+    for one, other in zip(found, expected, strict=True):
+        assert one.target == other.target
+        np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def test_one_document_of_a_batch_is_explained_alone():
+    model = tiny_model()
+    encodings = [model.encode(ids=tiny_ids("bert", n)) for n in (12, 9)]
+    _, second = model.trace(encodings, target="all")
+    found, alone = model.explain(second, "attcat"), model.explain(encodings[1], "attcat", target="all")
+    for label, explanation in alone.items():
+        np.testing.assert_allclose(found[label].scores, explanation.scores, atol=1e-12)
+
+
+def test_a_trace_keeps_its_target_and_its_model():
+    model = tiny_model()
+    trace = model.trace(model.encode(ids=tiny_ids()))
+    for settled in ({"target": 1}, {"position": 2}, {"quantity": "probability"}, {"pair": "mill"}):
+        with pytest.raises(OptionError, match="leave them out, or give them to trace"):
+            model.explain(trace, "attcat", **settled)
+    with pytest.raises(OptionError, match="made by another model"):
+        tiny_model().explain(trace, "attcat")
 
 
 def test_another_target_shares_the_forward():

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sightline.cli.methods import method_facts
 from sightline.methods import Method, list_methods
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
@@ -34,7 +33,6 @@ def page() -> str:
 
 
 def _entry(method: Method) -> str:
-    facts = method_facts(method)
     lines = [
         f"## {method.name}",
         "",
@@ -47,9 +45,10 @@ def _entry(method: Method) -> str:
         f"- **Not:** {method.avoid}",
         f"- **Citation:** {method.citation}",
     ]
-    if facts["options"]:
+    options = method.facts()["options"]
+    if options:
         lines += ["", "| option | default | values |", "|---|---|---|"]
-        lines += [f"| `{name}` | `{o['default']}` | {o['values']} |" for name, o in facts["options"].items()]
+        lines += [f"| `{name}` | `{o['default']}` | {o['values']} |" for name, o in options.items()]
     return "\n".join(lines)
 
 

@@ -1,6 +1,7 @@
 """Take the pictures of the page that docs/images/ holds: `python -m tools.screenshots` (needs Chromium and Playwright).
 
-Everything is shown on a built-in document with the built-in model, so that anybody can make the pictures again.
+Everything is shown on a built-in document with the built-in model, so that anybody can make the pictures again. With
+names (`python -m tools.screenshots server-form page-dark`) only these pictures are taken.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ import io
 import shutil
 import sys
 import tempfile
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,9 @@ from PIL import Image
 from sightline import builtin
 from sightline.analysis.inside import inside
 from sightline.model import load
+from sightline.serve.process import WorkerProcess
+from sightline.serve.running import Server, address, bound_socket
+from sightline.serve.settings import Settings
 from sightline.view.page import render_page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
@@ -46,26 +53,58 @@ SHOTS = (
     Shot("page-heads", "view=heads&head=2,1"),
     Shot("page-words", "view=words"),
     Shot("page-layers", "view=layers"),
+    Shot("page-curves", "view=curves"),
     Shot("page-dark", "unit=112&links=attended", dark=True),
     Shot("page-phone", "unit=112&links=none", width=390, height=800),
 )
+SERVER_SHOTS = (
+    Shot("server-form", "form"),
+    Shot("server-result", "result"),
+    Shot("server-dark", "form", dark=True),
+    Shot("server-phone", "form", width=390, height=800),
+    Shot("server-progress", "progress"),
+)
+"""`address` names the step that is shown; the explanation whose progress is shown goes on, so it comes last."""
+
+
+def document() -> str:
+    """The built-in document that all pictures show."""
+    return builtin.documents()["learned_compilers"].read_text(encoding="utf-8")
 
 
 def report() -> str:
     """The page of one built-in document by a few methods, for both classes."""
     model = load()
-    encoding = model.encode(builtin.documents()["learned_compilers"].read_text(encoding="utf-8"))
-    explanations = list(model.explain(encoding, methods=METHODS).values())
-    explanations.append(model.explain(encoding, "attcat", target="programming languages"))
-    return render_page(explanations, inside=inside(model.trace(encoding)))
+    trace = model.trace(document())
+    trace.require("attentions")
+    explanations = list(model.explain(trace, methods=METHODS, check=True).values())
+    explanations.append(model.explain(trace.encoding, "attcat", target="programming languages"))
+    return render_page(explanations, inside=inside(trace))
 
 
-def take(browser: Any, page_file: Path, shot: Shot) -> Path:
-    """Open the page in one state and take its picture."""
+@contextmanager
+def server() -> Iterator[str]:
+    """The address of a server with the built-in model, while it is needed."""
+    settings, answering = Settings(), threading.Event()
+    with bound_socket("127.0.0.1", 0) as listening:
+        worker = WorkerProcess(settings).start()
+        running = Server(settings, worker, "127.0.0.1", answering.set)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        try:
+            answering.wait()
+            yield address("127.0.0.1", listening)
+        finally:
+            running.should_exit = True
+            thread.join()
+            worker.stop()
+
+
+def take(browser: Any, shot: Shot, prepare: Callable[[Any, Shot], None]) -> Path:
+    """Bring a page into one state and take its picture."""
     window = {"width": shot.width, "height": shot.height}
     page = browser.new_page(viewport=window, color_scheme="dark" if shot.dark else "light")
-    page.goto(f"{page_file.as_uri()}#{shot.address}")
-    page.wait_for_selector("[data-ready]")
+    prepare(page, shot)
     page.wait_for_timeout(500)  # the strip and the maps are drawn a moment after the text
     path = FOLDER / f"{shot.name}.png"
     picture = Image.open(io.BytesIO(page.screenshot()))
@@ -76,22 +115,59 @@ def take(browser: Any, page_file: Path, shot: Shot) -> Path:
     return path
 
 
+def report_shots(browser: Any, shots: Collection[Shot]) -> list[Path]:
+    """Take the pictures of the report."""
+    with tempfile.TemporaryDirectory() as folder:
+        page_file = Path(folder) / "page.html"
+        page_file.write_text(report(), encoding="utf-8")
+
+        def prepare(page: Any, shot: Shot) -> None:
+            page.goto(f"{page_file.as_uri()}#{shot.address}")
+            page.wait_for_selector("[data-ready]")
+
+        return [take(browser, shot, prepare) for shot in shots]
+
+
+def server_shots(browser: Any, shots: Collection[Shot]) -> list[Path]:
+    """Take the pictures of the server's page: the form, filled in; the progress; the result."""
+    with server() as base:
+
+        def prepare(page: Any, shot: Shot) -> None:
+            page.set_default_timeout(120_000)
+            page.goto(base)
+            page.locator("#explain:enabled").wait_for()
+            page.locator("#text").fill(document())
+            if shot.address == "progress":
+                page.locator("#methods input[value=occlusion]").check()
+            if shot.address != "form":
+                page.locator("#explain").click()
+            if shot.address == "progress":
+                page.locator("#stage", has_text="occlusion: ").wait_for()
+            if shot.address == "result":
+                page.locator("#view [data-ready=true]").wait_for()
+
+        return [take(browser, shot, prepare) for shot in shots]
+
+
 def main() -> int:
-    """Write all pictures; returns 1 if one of them is too large."""
+    """Write all pictures, or those named; returns 1 if one of them is too large."""
     from playwright.sync_api import sync_playwright
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
-        page_file = Path(folder) / "page.html"
-        page_file.write_text(report(), encoding="utf-8")
+    wanted = set(sys.argv[1:]) or {shot.name for shot in (*SHOTS, *SERVER_SHOTS)}
+    with sync_playwright() as driver:
         flags = ["--headless", "--no-sandbox", "--disable-gpu"]
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
-        paths = [take(browser, page_file, shot) for shot in SHOTS]
+        paths: list[Path] = []
+        for taken, shots in ((report_shots, SHOTS), (server_shots, SERVER_SHOTS)):
+            chosen = [shot for shot in shots if shot.name in wanted]
+            paths += taken(browser, chosen) if chosen else []
         browser.close()
     for path in paths:
         print(f"{path.relative_to(FOLDER.parents[1])}: {path.stat().st_size:,} bytes")
     return int(any(path.stat().st_size > LARGEST for path in paths))
 
 
+# The server starts its worker as a new process, which reads this file again.
 if __name__ == "__main__":
     sys.exit(main())

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sightline import storage
 from sightline.errors import InputError, ModelError, OptionError
+from sightline.models.removal import RemovalCurve
 from sightline.models.target import Prediction, Target
 from sightline.registry import suggestion
 from sightline.text import Encoding
@@ -77,6 +78,8 @@ class Explanation:
     """Further arrays of the method, by name."""
     signed: bool = True
     """False when the method only says how much, not in which direction."""
+    removal: RemovalCurve | None = None
+    """What the check against random orderings measured, if it was made (`check=True`)."""
 
     def __post_init__(self) -> None:
         n = len(self.encoding)

@@ -30,10 +30,16 @@ from sightline.trace import Trace
 
 DEFAULT_METHOD = "attcat"
 Document = str | Encoding
+Explainable = Document | Trace
 ByClass = dict[str, Explanation]
 """Label -> explanation, in the order of the classes."""
 Progress = Callable[[str, int, int], None]
 """Told (stage, done, total); total is 0 when it is not known beforehand."""
+
+
+def _check_kind(document: object) -> None:
+    if not isinstance(document, Iterable | Trace | Encoding) or isinstance(document, bytes):
+        raise InputError(f"A document is a text, an encoding or a trace, not {type(document).__name__}.")
 
 
 def load(
@@ -103,9 +109,9 @@ class Model:
         self,
         text: str | None = None,
         pair: str | None = None,
+        global_tokens: Iterable[int] | None = None,
         *,
         ids: Sequence[int] | None = None,
-        global_tokens: Iterable[int] | None = None,
     ) -> Encoding:
         """Turn a text (and its pair), or token ids, into what the model reads; truncation is reported in `.dropped`."""
         positions = None if global_tokens is None else self._global_positions(global_tokens)
@@ -170,7 +176,7 @@ class Model:
     @overload
     def explain(
         self,
-        document: Document,
+        document: Explainable,
         method: str | None = None,
         *,
         target: Literal["all"],
@@ -181,7 +187,7 @@ class Model:
     @overload
     def explain(
         self,
-        document: Document,
+        document: Explainable,
         method: None = None,
         *,
         target: Literal["all"],
@@ -192,7 +198,7 @@ class Model:
     @overload
     def explain(
         self,
-        document: Document,
+        document: Explainable,
         method: str | None = None,
         target: TargetLike = None,
         *,
@@ -203,7 +209,7 @@ class Model:
     @overload
     def explain(
         self,
-        document: Document,
+        document: Explainable,
         method: None = None,
         target: TargetLike = None,
         *,
@@ -218,7 +224,7 @@ class Model:
 
     def explain(
         self,
-        document: Document | Sequence[Document],
+        document: Explainable | Sequence[Document],
         method: str | None = None,
         target: TargetLike = None,
         *,
@@ -233,27 +239,34 @@ class Model:
     ) -> Explanation | ByClass | dict[str, ByClass] | list[Any]:
         """Explain a prediction by one method (attcat by default) or by several that share one pass.
 
-        document: a text, an encoding, or a list of them (then a list comes back, run in batches of similar length).
+        document: a text, an encoding, or a list of them (then a list comes back, run in batches of similar length); or
+        a trace of this model, whose pass is then shared and whose target is explained.
         target: the predicted class by default; a class number, a label, or a pair of them for a contrast. "all"
         explains every class on one shared forward and returns a dictionary label -> explanation (it always means
         that: name a class that is itself called "all" by its number).
         quantity: "logit", "probability", "log_probability" or "margin"; by default the logit, for methods that change
         the input the probability. Further options belong to the method; with `methods`, options of one of them are
         given as a dictionary under its name: `rollout={"fusion": "max"}`. check: compare with random orders of the
-        words on the model itself, for `checks` (`metrics.faithfulness_check`), in at most `check_budget` model calls.
+        words on the model itself, for `checks` (`metrics.faithfulness_check`) and `removal`, in at most `check_budget`
+        model calls.
         """
         chosen = self._chosen(method, methods, options, quantity)
         finish = partial(self._checked, budget=check_budget, progress=progress) if check else lambda found: found
-        request = Request(target, quantity or "logit", position)
-        if isinstance(document, str | Encoding):
-            found = finish(self._explain_batch([self._encoded(document, pair)], chosen, request, progress)[0])
+        asked: dict[str, Any] = {"target": target, "quantity": quantity or "logit", "position": position}
+        _check_kind(document)
+        if isinstance(document, Trace):
+            self._check_trace(document, target, quantity, position, pair)
+        elif isinstance(document, str | Encoding):
+            document = self.trace(self._encoded(document, pair), **asked)
+        if isinstance(document, Trace):
+            found = finish(self._explain_traces([document], chosen, progress)[0])
             return found if methods is not None else next(iter(found.values()))
         if pair is not None:
             raise OptionError("pair= goes with one text; for several documents pass encodings made with encode().")
         encodings = [self._encoded(one) for one in document]
         results: list[Any] = [None] * len(encodings)
         for batch in batches_by_length([len(one) for one in encodings], BATCH_TOKENS):
-            explained = self._explain_batch([encodings[i] for i in batch], chosen, request, progress)
+            explained = self._explain_traces(self.trace([encodings[i] for i in batch], **asked), chosen, progress)
             for index, found in zip(batch, map(finish, explained), strict=True):
                 results[index] = found if methods is not None else next(iter(found.values()))
         return results
@@ -281,27 +294,40 @@ class Model:
         return {entry: self._settled(entry, options.get(entry.name, {}), quantity) for entry in entries}
 
     def _settled(self, entry: Method, options: Mapping[str, Any], quantity: str | None) -> dict[str, Any]:
-        """Return a method's options, with the quantity asked for where the method has one of its own."""
+        """Return a method's options, with the quantity asked for where the method has one of its own.
+
+        The probability of a model with a single class (a regression) is 1 whatever it reads, so that taking words away
+        would seem to change nothing: there the logit stands in for the default.
+        """
+        if quantity is None and len(self.labels) == 1 and not self.network.task.facts.multi_label:
+            quantity = "logit"
         own = {"quantity": quantity} if quantity is not None and "quantity" in entry.options else {}
         return entry.settle({**own, **options})
 
-    def _explain_batch(
-        self,
-        encodings: Sequence[Encoding],
-        chosen: dict[Method, dict[str, Any]],
-        request: Request,
-        progress: Progress | None,
+    def _check_trace(
+        self, trace: Trace, target: TargetLike, quantity: str | None, position: int | None, pair: str | None
+    ) -> None:
+        """Refuse a trace that is not ours, and whatever it has settled already."""
+        if trace.network is not self.network:
+            raise OptionError("The trace was made by another model. Give one of model.trace().")
+        own = trace.shared.requests[trace.document].quantity
+        if (target, position, pair) != (None, None, None) or quantity not in (None, own):
+            raise OptionError(
+                "A trace has its own document, target, quantity and position: leave them out, or give them to trace()."
+            )
+
+    def _explain_traces(
+        self, traces: Sequence[Trace], chosen: dict[Method, dict[str, Any]], progress: Progress | None
     ) -> list[dict[str, Any]]:
-        """Return method -> explanation of every document; for all classes, method -> label -> explanation."""
-        shared = Pass(self.network, encodings, [request] * len(encodings))
+        """Return method -> explanation of every trace of one pass; for all classes, method -> label -> explanation."""
+        shared = traces[0].shared
         shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
-        traces = [self._traced(shared, index) for index in range(len(encodings))]
-        if request.target != ALL:
+        if shared.requests[traces[0].document].target != ALL:
             return [self._explained(trace, chosen, progress, {}) for trace in traces]
-        found: list[dict[str, Any]] = [{entry.name: {} for entry in chosen} for _ in encodings]
-        same: list[dict[str, Attribution]] = [{} for _ in encodings]
+        found: list[dict[str, Any]] = [{entry.name: {} for entry in chosen} for _ in traces]
+        same: list[dict[str, Attribution]] = [{} for _ in traces]
         for label, targets in shared.classes():
-            traces = [trace.sibling(target) for trace, target in zip(traces, targets, strict=True)]
+            traces = [trace.sibling(targets[trace.document]) for trace in traces]
             for trace, by_method, kept in zip(traces, found, same, strict=True):
                 for name, explanation in self._explained(trace, chosen, progress, kept).items():
                     by_method[name][label] = explanation
@@ -324,18 +350,22 @@ class Model:
             if not entry.class_specific:
                 kept[entry.name] = attribution
             found[entry.name] = self._explanation(trace, entry, options, attribution)
+        trace.progress = None
         return found
 
     def _checked(self, found: dict[str, Any], budget: int | None, progress: Progress | None) -> dict[str, Any]:
         """Add the comparison with random orders to explanations by method, or by method and label."""
-        if not all(isinstance(one, Explanation) for one in found.values()):
-            return {name: self._checked(one, budget, progress) for name, one in found.items()}
-        watch = None if progress is None else partial(progress, "check")
-        checks = faithfulness_checks(self.network, list(found.values()), budget=budget, progress=watch)
-        return {
-            name: replace(one, checks={**one.checks, **own})
-            for (name, one), own in zip(found.items(), checks, strict=True)
-        }
+        explanations = [one for own in found.values() for one in (own.values() if isinstance(own, dict) else [own])]
+        watch = None if progress is None else partial(progress, "comparing with random orderings")
+        measured = iter(faithfulness_checks(self.network, explanations, budget=budget, progress=watch))
+
+        def checked(one: Any) -> Any:
+            if isinstance(one, dict):
+                return {name: checked(own) for name, own in one.items()}
+            checks, curve = next(measured)
+            return replace(one, checks={**one.checks, **checks}, removal=curve)
+
+        return {name: checked(own) for name, own in found.items()}
 
     def _traced(self, shared: Pass, document: int) -> Trace:
         trace = Trace(shared, document)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.files import replacing, write_whole
+from sightline.models.removal import RemovalCurve
 from sightline.models.target import Prediction, Target
 from sightline.text import Encoding
 
@@ -71,6 +72,7 @@ def to_record(explanation: Explanation) -> dict[str, Any]:
             "logits": _array_record(prediction.logits),
         },
         "checks": explanation.checks,
+        **({} if explanation.removal is None else {"removal": explanation.removal.to_dict()}),
         "options": explanation.options,
         "provenance": explanation.provenance,
         "tokens": list(explanation.encoding.tokens),
@@ -105,6 +107,7 @@ def from_record(record: Mapping[str, Any]) -> dict[str, Any]:
         "layers": None if record["layers"] is None else _array(record["layers"]),
         "extras": {name: _array(one) for name, one in record["extras"].items()},
         "encoding": Encoding.from_dict({**record["encoding"], "tokens": record["tokens"]}),
+        "removal": RemovalCurve(**record["removal"]) if record.get("removal") is not None else None,
     }
 
 

@@ -94,6 +94,16 @@ class Trace:
         return f"Trace({len(self.encoding)} tokens, {self.layers} layers, {self.heads} heads, {self.network.name!r})"
 
     @property
+    def shared(self) -> Pass:
+        """The pass, which other traces may share."""
+        return self._pass
+
+    @property
+    def document(self) -> int:
+        """The number of the document among those of the pass."""
+        return self._document
+
+    @property
     def encoding(self) -> Encoding:
         """The document."""
         return self._pass.encodings[self._document]

@@ -14,9 +14,10 @@ import pytest
 from rich.console import Console
 
 from sightline import __version__
-from sightline.cli.options import parsed_target, typed
 from sightline.cli.progress import LateProgress
+from sightline.cli.values import parsed_target, typed
 from sightline.methods import METHODS
+from sightline.metrics import METRICS
 
 
 @pytest.mark.parametrize("command", [[], ["explain"], ["methods"], ["demo"]])
@@ -37,10 +38,12 @@ def test_version(sightline):
     assert sightline("--version").stdout == f"sightline {__version__}\n"
 
 
-def test_methods_lists_every_method_once_with_its_line(sightline):
-    lines = sightline("methods").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == METHODS.names()
-    assert all(method.summary in line for method, line in zip(METHODS, lines, strict=True))
+@pytest.mark.parametrize(("command", "registry"), [("methods", METHODS), ("metrics", METRICS)])
+def test_lists_name_every_entry_once_with_its_line_and_its_facts_as_json(sightline, command, registry):
+    lines = sightline(command).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == registry.names()
+    assert all(entry.summary in line for entry, line in zip(registry, lines, strict=True))
+    assert json.loads(sightline(command, "--json").stdout) == [entry.facts() for entry in registry]
 
 
 def test_methods_long_and_json_say_everything(sightline):

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from sightline.explanation import Explanation
-from sightline.model import load
+from sightline.model import Model, load
 from tests.cli.conftest import DOCUMENT
 
 
@@ -197,3 +197,39 @@ def test_check_says_how_many_random_orders_were_beaten(sightline, good_model):
     done = sightline("explain", "doc.txt", "--model", good_model, "--check", "--format", "json")
     checks = json.loads(done.stdout)["checks"]
     assert 0 <= checks["random_beaten"] <= checks["random_orderings"] == 20
+    assert len(json.loads(done.stdout)["removal"]["random"]) == 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "checked"),
+    [
+        (["-o", "page.html"], True),
+        (["-o", "page.html", "--no-check"], False),
+        (["-o", "page.html", "--target", "all"], False),
+        (["-o", "page.html", "--target", "all", "--check"], True),
+    ],
+)
+def test_a_page_of_one_class_shows_the_check_unless_it_is_declined(sightline, tmp_path, good_model, arguments, checked):
+    result = sightline("explain", "doc.txt", "--model", good_model, "--method", "attcat", *arguments)
+    assert result.exit_code == 0, result.stderr
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert ("of 20 random orderings" in page) == checked
+    assert ('"curves":[]' in page) != checked
+
+
+def test_a_page_takes_one_forward_for_scores_and_inside(sightline, good_model, monkeypatch):
+    networks = []
+    monkeypatch.setattr("sightline.model.Model.__init__", remembering(Model.__init__, networks))
+    result = sightline("explain", "doc.txt", "--model", good_model, "--no-check", "-o", "page.html")
+    assert result.exit_code == 0, result.stderr
+    assert [network.forward_passes for network in networks] == [1]
+
+
+def remembering(init, networks):
+    """The constructor of Model, noting the network of every model that is made."""
+
+    def made(self, network, tokenizer=None):
+        networks.append(network)
+        init(self, network, tokenizer)
+
+    return made

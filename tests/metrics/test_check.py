@@ -9,7 +9,7 @@ import pytest
 
 from sightline.errors import OptionError
 from sightline.metrics import faithfulness_check, faithfulness_checks, measure_faithfulness
-from sightline.metrics.check import GRIDS
+from sightline.metrics.check import GRIDS, _shares
 from sightline.metrics.perturbed import units_of
 from sightline.model import load
 from sightline.view.sentences import check_sentences
@@ -39,7 +39,8 @@ def test_the_numbers_are_those_of_one_changed_document_at_a_time(model):
         removed = [[position for unit in order[:k] for position in units[unit]] for k in counts]
         return sum(whole - runner.without(encoding, one, "delete") for one in removed) / len(removed)
 
-    own = fall(brute_force.descending([word.score for word in explanation.words()]))
+    ranked = brute_force.descending([word.score for word in explanation.words()])
+    own = fall(ranked)
     generator = np.random.default_rng(3)
     random = [fall(brute_force.random_order(units, generator.random(len(encoding)))) for _ in range(20)]
     assert found["faithfulness"] == pytest.approx(own, abs=1e-12)
@@ -47,6 +48,16 @@ def test_the_numbers_are_those_of_one_changed_document_at_a_time(model):
     assert found["random_beaten"] == sum(one < own - 1e-13 for one in random)
     assert found["random_orderings"] == 20
     assert found["check_calls"] <= 21 * 9 + 1
+    checks, curve = faithfulness_checks(model.network, [explanation], seed=3)[0]
+    assert checks == found
+    assert curve.ratios.tolist() == [0, *GRIDS[0]]
+    assert curve.random.shape == (20, 10)
+    tenth = [position for unit in ranked[: brute_force.count(0.1, len(units))] for position in units[unit]]
+    expected = [whole, runner.without(encoding, tenth, "delete")]
+    np.testing.assert_allclose(curve.probabilities[:2], expected, atol=1e-12)
+    np.testing.assert_allclose(whole - curve.probabilities[1:].mean(), own, atol=1e-12)
+    np.testing.assert_allclose(whole - curve.random[:, 1:].mean(axis=1), random, atol=1e-12)
+    assert (curve.random[:, 0] == curve.probabilities[0]).all()
 
 
 def test_the_best_of_many_random_explanations_beats_others_and_the_worst_does_not(model):
@@ -70,16 +81,21 @@ def test_a_budget_makes_the_shares_coarser_and_bounds_the_calls(model):
         faithfulness_check(model.network, explanation, budget=21)
 
 
+def test_without_a_budget_long_documents_are_read_at_fewer_shares_and_never_at_none():
+    lengths = (100, 1_200, 2_000, 2_500, 4_096, 6_500, 100_000)
+    assert [len(_shares(n, 20, None)) for n in lengths] == [9, 5, 3, 3, 2, 1, 1]
+
+
 def test_explanations_of_one_document_and_class_share_the_random_orders(model):
     explanations = list(model.explain(TEXT, methods=["attcat", "rollout", "gradient"]).values())
     network = model.network
     alone = [faithfulness_check(network, one) for one in explanations]
     together = faithfulness_checks(network, explanations)
     for one, other in zip(alone, together, strict=True):
-        assert one == {name: pytest.approx(value, abs=1e-12) for name, value in other.items()}
+        assert one == {name: pytest.approx(value, abs=1e-12) for name, value in other.checks.items()}
     other_class = model.explain(TEXT, "rollout", target=(explanations[0].target.index + 1) % 3)
     mixed = faithfulness_checks(network, [explanations[1], other_class])
-    assert mixed[0]["faithfulness"] != mixed[1]["faithfulness"]
+    assert mixed[0].checks["faithfulness"] != mixed[1].checks["faithfulness"]
 
 
 def test_ties_count_half_in_the_percentile_and_beat_nobody(model):
@@ -112,8 +128,10 @@ def test_explaining_with_check_adds_the_numbers_to_the_checks(model):
     plain, checked = (model.explain(TEXT, "attcat", check=check) for check in (False, True))
     assert "faithfulness" not in plain.checks
     assert plain.checks == {name: checked.checks[name] for name in plain.checks}
-    expected = faithfulness_check(model.network, plain)
+    expected, curve = faithfulness_checks(model.network, [plain])[0]
     assert {name: checked.checks[name] for name in expected} == expected
+    assert plain.removal is None
+    np.testing.assert_array_equal(checked.removal.random, curve.random)
     np.testing.assert_array_equal(plain.scores, checked.scores)
 
 

@@ -78,21 +78,28 @@ def test_paste_look_click_change_the_method_and_come_back(browse, server):
     def scenario(page):
         page.locator("#text").fill(PASTED)
         choose(page, "attcat", "rollout", "occlusion")
+        page.get_by_label("Check against random orderings").check()
         page.locator("#explain").click()
         page.locator("#stage", has_text="occlusion: ").wait_for()
         page.locator("#view .sightline[data-ready=true]").wait_for()
         assert page.locator("#running").is_hidden()
         assert page.locator("#view .text").first.text_content() == PASTED
 
-        page.locator("#view .text span", has_text="compiler").first.click()
+        page.locator("#view .text .unit", has_text="compiler").first.click()
         card = page.locator("#view [data-section=card]")
         assert card.locator("h2").first.inner_text() == "compiler"
         assert all(method in card.inner_text() for method in ("attcat", "rollout", "occlusion"))
 
-        before = page.locator("#view .text span", has_text="compiler").first.get_attribute("class")
+        page.locator("#view nav.tabs button", has_text="Curves").click()
+        notes = page.locator("#view .curves p").all_inner_texts()
+        assert [note.split()[0] for note in notes] == ["attcat", "rollout", "occlusion"]
+        assert all("of 20 random orderings" in note for note in notes)
+        page.locator("#view nav.tabs button", has_text="Read").click()
+
+        before = page.locator("#view .text .unit", has_text="compiler").first.get_attribute("class")
         page.locator("#view [data-control=method] label", has_text="rollout").click()
         wait_until(page, "location.hash.includes('method=rollout')")
-        assert page.locator("#view .text span", has_text="compiler").first.get_attribute("class") != before
+        assert page.locator("#view .text .unit", has_text="compiler").first.get_attribute("class") != before
 
         job = page.evaluate("new URLSearchParams(location.search).get('job')")
         assert server.job(job)["status"] == "done"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
+from sightline.serve import schemas
 from tests.serve.conftest import LONG_TEXT, TEXT
 
 
@@ -48,6 +49,17 @@ def test_the_scores_of_the_view_are_those_of_the_result(server, seen):
     for number, shown in enumerate(payload["explanations"]):
         expected = result["explanations"][shown["method"]]["scores"]
         np.testing.assert_array_equal(array(server, job, f"scores.{number}"), np.float32(expected))
+
+
+def test_a_check_is_answered_as_numbers_and_drawn_as_curves(server):
+    answer = server.explain(text=TEXT, methods=["attcat", "rollout"], target=1, check=True).json()
+    schemas.ResultAnswer.model_validate(answer, strict=True)
+    expected = sl.load().explain(TEXT, methods=["attcat", "rollout"], target=1, check=True)
+    for method, found in answer["explanations"].items():
+        assert found["checks"]["random_orderings"] == 20
+        np.testing.assert_allclose(found["removal"]["random"], expected[method].removal.random, atol=1e-6)
+    (curve,) = server.client.get(f"/api/jobs/{answer['id']}/payload").json()["curves"]
+    assert [one["name"] for one in curve["series"]] == ["attcat", "rollout", "20 random orderings"]
 
 
 def test_without_relations_no_inside_is_gathered_yet_it_can_be_asked_for(server, result):

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from sightline.errors import InputError, ModelError
+from sightline.model import load
 from sightline.text import encode_text, split_words
 from tests.tiny_tokenizers import ALL_KINDS, byte_level, wordpiece
 
@@ -299,6 +300,11 @@ def test_global_tokens_must_be_in_the_document():
     assert encode_text(tokenizer, "the mill", max_tokens=None, global_tokens=[2, 0]).global_tokens == (0, 2)
     with pytest.raises(InputError, match="Global token 4 asked for, the document has 4 tokens"):
         encode_text(tokenizer, "the mill", max_tokens=None, global_tokens=[4])
+
+
+def test_a_model_takes_text_pair_and_global_tokens_in_this_order():
+    model = load()
+    assert model.encode("the old mill", None, [2, 0]) == model.encode("the old mill", global_tokens=[2, 0])
 
 
 def test_a_tokenizer_without_offsets_is_refused():

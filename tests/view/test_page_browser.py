@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 
 import numpy as np
@@ -24,7 +25,7 @@ HOSTILE = (
     "\u2028 mill <svg/onload=alert(3)> \"quotes' ` \u202e\u2066 e\u0301\u0323\u0328 "
 )
 LONG = "\n\n".join(f"The old mill {i} runs, hello river world {i * 7}; the miller is old." for i in range(1200))
-PAINTED = "spans => spans.map(span => span.className)"
+PAINTED = "spans => spans.map(span => span.className.replace(/ ?unit/, ''))"
 
 
 def texts(page, selector: str) -> list[str]:
@@ -37,7 +38,7 @@ def choose(page, control: str, text: str) -> None:
 
 
 def word(page, text: str):
-    return page.locator(".text span").get_by_text(text, exact=True)
+    return page.locator(".text .unit").get_by_text(text, exact=True)
 
 
 def chosen(page) -> str:
@@ -60,8 +61,63 @@ def test_the_drawn_text_is_the_original_character_for_character(open_page, text,
     for level in ("words", "tokens", "sentences", "paragraphs"):
         choose(page, "level", level)
         assert page.evaluate(DRAWN_TEXT) == [text, "hello " + text]
-        coloured = "".join(page.locator(".text span").all_text_contents())
+        coloured = "".join(page.locator(".text .unit").all_text_contents())
         assert len(coloured) > 0.5 * len("".join((text * 2).split()))
+
+
+def test_one_layout_shows_all_levels_and_only_class_names_change(open_page):
+    page = open_page(
+        render_page([explanation(encoding("The river runs past the old miller. Hello!\n\nThe mill, old."))])
+    )
+    page.evaluate("window.kept = [...document.querySelectorAll('.text span')]")
+    drawn = {}
+    for level in ("tokens", "words", "sentences", "paragraphs"):
+        choose(page, "level", level)
+        drawn[level] = page.locator(".text .unit:not([data-special])").all_inner_texts()
+    assert drawn["words"] == [
+        "The",
+        "river",
+        "runs",
+        "past",
+        "the",
+        "old",
+        "miller",
+        ".",
+        "Hello",
+        "!",
+        "The",
+        "mill",
+        ",",
+        "old",
+        ".",
+    ]
+    assert drawn["sentences"] == ["The river runs past the old miller.", "Hello!", "The mill, old."]
+    assert drawn["paragraphs"] == ["The river runs past the old miller. Hello!", "The mill, old."]
+    assert len(drawn["tokens"]) > len(drawn["words"])
+    assert page.evaluate(
+        "(now => now.length === kept.length && now.every((one, i) => one === kept[i]))"
+        "([...document.querySelectorAll('.text span')])"
+    )
+
+
+def test_a_chosen_word_stays_chosen_as_its_sentence_and_the_text_does_not_move(open_page):
+    page = open_page(render_page([explanation(encoding(LONG[:8000]))]))
+    for _ in range(6):
+        page.keyboard.press("n")
+    settle(page)
+    place = page.locator(".scroller").evaluate("box => box.scrollTop")
+    word_chosen = chosen(page)
+    choose(page, "level", "sentences")
+    assert word_chosen in chosen(page)
+    assert len(chosen(page)) > len(word_chosen)
+    assert page.locator(".scroller").evaluate("box => box.scrollTop") == place
+    page.get_by_role("button", name="Words", exact=True).click()
+    settle(page)
+    assert page.evaluate("document.querySelector('.text').checkVisibility()") is False
+    page.get_by_role("button", name="Read", exact=True).click()
+    settle(page)
+    assert page.locator(".text").is_visible()
+    assert page.locator(".scroller").evaluate("box => box.scrollTop") == place
 
 
 def test_a_hostile_document_label_or_title_never_becomes_an_element(open_page):
@@ -94,7 +150,7 @@ def test_a_word_of_100000_characters_can_be_read_and_clicked(open_page):
     text = "old " + "x" * 100_000 + " mill"
     page = open_page(render_page([explanation(encoding(text, max_tokens=200))]))
     assert page.evaluate(DRAWN_TEXT) == [text]
-    page.locator(".text span").nth(2).click(position={"x": 5, "y": 5})
+    page.locator(".text .unit").nth(2).click(position={"x": 5, "y": 5})
     assert len(page.locator(".card h2").inner_text()) < 200
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -126,7 +182,7 @@ def test_words_are_coloured_as_the_python_scale_says(open_page):
     scores = (np.random.default_rng(3).standard_t(2, len(encoded)) ** 3).astype(np.float32)
     exp = explanation(encoded, scores)
     page = open_page(render_page([exp]))
-    drawn = page.locator(".text span:not([data-special])").evaluate_all(PAINTED)
+    drawn = page.locator(".text .unit:not([data-special])").evaluate_all(PAINTED)
     levels = colours.levels([word.score for word in exp.words()])
     assert drawn == [f"{'for' if level > 0 else 'against'}-{abs(level)}" if level else "" for level in levels]
     strongest = page.locator(f".text .for-{colours.LEVELS}").first
@@ -276,14 +332,14 @@ def test_the_state_is_in_the_address_and_comes_back_from_it(open_page):
     page = open_page(html)
     choose(page, "method", "rollout")
     choose(page, "level", "tokens")
-    page.locator(".text span").get_by_text("past", exact=True).or_(page.locator(".text span").nth(3)).first.click()
+    page.locator(".text .unit").get_by_text("past", exact=True).or_(page.locator(".text .unit").nth(3)).first.click()
     settle(page)
     address = page.evaluate("location.hash")
     assert "method=rollout" in address
     again = open_page(html, address)
     assert again.evaluate("document.querySelector('[data-control=method] :checked').value") == "rollout"
     assert again.locator(".card h2").inner_text() == page.locator(".card h2").inner_text()
-    assert again.locator(".text span").count() == page.locator(".text span").count()
+    assert again.locator(".text .unit").count() == page.locator(".text .unit").count()
     again.evaluate("location.hash = 'method=nothing&level=sentence&unit=9999'")
     again.wait_for_selector("[data-control=level] input[value=sentence]:checked")
     assert again.evaluate("document.querySelector('[data-control=method] :checked').value") == "attcat"
@@ -294,7 +350,7 @@ def test_words_stay_readable_in_both_themes(open_page, scheme):
     page = open_page(render_page([explanation()]), color_scheme=scheme)
 
     def grounds() -> list[list[str]]:
-        return page.locator(".text span").evaluate_all(
+        return page.locator(".text .unit").evaluate_all(
             "all => all.map(span => [getComputedStyle(span).color, getComputedStyle(span).backgroundColor])"
         )
 
@@ -377,10 +433,12 @@ def test_a_report_of_4096_tokens_opens_and_answers_quickly(open_page, record_pro
     opened = page.evaluate("performance.getEntriesByName('sightline:open').map(one => one.startTime + one.duration)[0]")
     durations: dict[str, float] = {}
 
-    def measured(name: str, *acts) -> None:
+    def measured(name: str, *acts, again: str | None = None) -> None:
         """Note the shortest time: the machine may be busy with something else, the page cannot be faster than it is."""
         times = []
         for act in acts * 2:
+            if times and again:
+                choose(page, "level", f"{again}s")
             count = page.evaluate("performance.getEntriesByName('sightline:change').length")
             act()
             wait_until(page, f"performance.getEntriesByName('sightline:change').length > {count}")
@@ -391,15 +449,23 @@ def test_a_report_of_4096_tokens_opens_and_answers_quickly(open_page, record_pro
     def press(name: str) -> None:
         page.get_by_role("button", name=name, exact=True).click()
 
-    words, gamma = page.locator(".text span"), page.locator("[data-control=gamma] input")
+    words, gamma = page.locator(".text .unit"), page.locator("[data-control=gamma] input")
     measured("method", lambda: choose(page, "method", "method 3"), lambda: choose(page, "method", "method 2"))
     measured("click", lambda: words.nth(30).click(), lambda: words.nth(45).click())
-    measured("level", lambda: choose(page, "level", "tokens"), lambda: choose(page, "level", "words"))
+    levels = ["word", "token", "sentence", "paragraph", "word", "sentence", "token", "word"]
+    for before, after in itertools.pairwise(levels):
+        # There and back in between, so that every time is of the same change.
+        measured(f"{before} to {after}", lambda to=after: choose(page, "level", f"{to}s"), again=before)
     measured("gamma", lambda: gamma.press("End"), lambda: gamma.press("Home"))
     measured("filter", page.get_by_label("punctuation").click)
     measured("peak", page.locator("[data-control=next]").click)
     measured("layer", lambda: press("Layer 2"), lambda: press("Layer 3"))
-    measured("views", lambda: press("Heads"), lambda: press("Words"), lambda: press("Read"))
+    measured("heads and back", lambda: press("Heads"), lambda: press("Read"))
+    measured("words and back", lambda: press("Words"), lambda: press("Read"))
+    page.locator("[data-control=compare]").select_option("method 4")
+    settle(page)
+    measured("two: word to token", lambda: choose(page, "level", "tokens"), again="word")
+    measured("two: token to word", lambda: choose(page, "level", "words"), again="token")
     record_property("open_ms", opened)
     record_property("change_ms", durations)
     logging.info("4,096 tokens: open %.0f ms; %s", opened, {name: round(took) for name, took in durations.items()})
@@ -413,7 +479,7 @@ def test_a_document_of_sixteen_thousand_tokens_opens_and_recolours(open_page):
     assert len(encoded) > 16_000
     exp = explanation(encoded)
     page = open_page(render_page([exp]))
-    assert page.locator(".text span:not([data-special])").count() == len(exp.words())
+    assert page.locator(".text .unit:not([data-special])").count() == len(exp.words())
     before = page.locator(".text [class^=for]").count()
     page.locator("[data-control=gamma] input").press("End")
     assert page.locator(".text [class^=for]").count() > before

@@ -8,8 +8,9 @@ import io
 import numpy as np
 import pytest
 
+from sightline.view.curves import Curve, CurveSeries
 from sightline.view.page import render_page
-from sightline.view.payload import Curve, CurveSeries, Table
+from sightline.view.payload import Table
 from tests.browsing import wait_until
 from tests.sample_explanations import encoding, explanation
 from tests.view.conftest import settle
@@ -58,7 +59,7 @@ def test_a_clicked_token_shows_what_it_attends_to_and_what_attends_to_it(open_pa
     page = open_page(render_page([explanation(encoded)], inside=sample_inside(encoded)))
     choose(page, "level", "tokens")
     token = 3
-    page.locator(".text span:not([data-special])").nth(token - 1).click()
+    page.locator(".text .unit:not([data-special])").nth(token - 1).click()
     mean = weights.mean(axis=(0, 1))
     assert close(partners(page, "attended"), expected(mean[token], 3))
     assert close(partners(page, "attending"), expected(mean[:, token], 3))
@@ -216,10 +217,15 @@ def test_perturbation_curves_are_drawn_with_their_numbers(open_page, encoded):
             CurveSeries("attcat", [0, 0.5, 1], [0.9, 0.4, 0.1], low=[0.8, 0.3, 0], high=[1, 0.5, 0.2]),
             CurveSeries("random", [0, 1], [0.9, 0.6]),
         ],
+        ["attcat <i>beats</i> all."],
     )
     page = open_page(render_page([explanation(encoded)], curves=[curve]), "#view=curves")
     assert page.locator("figcaption").inner_text() == "Deletion <b>"
-    assert page.locator(".curves .band").count() == 1
-    assert page.locator(".curves svg").get_attribute("aria-label") == "Deletion <b>: attcat, random"
+    plot = page.locator(".curves svg[role=img]")
+    assert plot.locator(".band").count() == 1
+    assert plot.get_attribute("aria-label") == "Deletion <b>: attcat, random"
+    assert page.locator(".curves figure p").inner_text() == "attcat <i>beats</i> all."
+    legend = page.locator(".curves .lines li").all_inner_texts()
+    assert legend == ["attcat (mean, and from lowest to highest)", "random"]
     page.get_by_text("The numbers").click()
     assert page.locator(".curves tbody tr").count() == 5

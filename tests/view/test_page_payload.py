@@ -8,12 +8,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from sightline.explanation import Explanation
+from sightline.models.removal import RemovalCurve
+from sightline.models.target import Target
+from sightline.view.curves import Curve, CurveSeries
 from sightline.view.payload import (
     PUNCTUATION,
     SPECIAL,
     STOP_WORD,
-    Curve,
-    CurveSeries,
     Table,
     build,
     coded_maps,
@@ -162,6 +164,49 @@ def test_curves_and_tables_are_handed_over():
         {"name": "Data set", "columns": ["word", "score"], "rows": [["mill", 1.5], ["old", None]]}
     ]
     json.dumps(found)
+
+
+def checked(method: str, curve: list[float], random: list[list[float]], **facts) -> Explanation:
+    """An explanation that was checked against random orderings at two shares of the words."""
+    falls = [0.9 - np.mean(one[1:]) for one in (curve, *random)]
+    beaten = sum(fall < falls[0] for fall in falls[1:])
+    return explanation(
+        method=method,
+        removal=RemovalCurve([0, 0.2, 0.5], curve, random),
+        checks={
+            "faithfulness": float(falls[0]),
+            "random_mean": float(np.mean(falls[1:])),
+            "random_beaten": beaten,
+            "random_orderings": len(random),
+        },
+        **facts,
+    )
+
+
+def test_checked_explanations_bring_a_plot_for_each_target_with_a_line_a_method_and_the_random_band():
+    random = [[0.9, 0.8, 0.7], [0.9, 0.6, 0.8]]
+    shown = [
+        checked("attcat", [0.9, 0.3, 0.1], random),
+        checked("rollout", [0.9, 0.7, 0.7], random),
+        explanation(method="gradient"),
+        checked("attcat", [0.4, 0.3, 0.2], [[0.4, 0.4, 0.4]], target=Target(0, "AI")),
+    ]
+    first, second = build(shown).json["curves"]
+    assert first["name"] == "What is left of “PL” when the highest-ranked words are deleted"
+    assert [one["name"] for one in first["series"]] == ["attcat", "rollout", "2 random orderings"]
+    assert [one["x"] for one in first["series"]] == [[0, 20, 50]] * 3
+    assert [one["y"] for one in first["series"][:2]] == [[0.9, 0.3, 0.1], [0.9, 0.7, 0.7]]
+    band = first["series"][2]
+    np.testing.assert_allclose(band["y"], [0.9, 0.7, 0.75])
+    assert (band["low"], band["high"]) == ([0.9, 0.6, 0.7], [0.9, 0.8, 0.8])
+    assert [note.split(":")[0] for note in first["notes"]] == [
+        "attcat beats 2 of 2 random orderings",
+        "rollout beats 1 of 2 random orderings",
+    ]
+    assert "“AI”" in second["name"]
+    assert [one["name"] for one in second["series"]] == ["attcat", "1 random ordering"]
+    further = Curve("Further", "x", "y", [])
+    assert [one["name"] for one in build(shown[:1], curves=[further]).json["curves"]] == [first["name"], "Further"]
 
 
 def test_what_the_model_did_not_read_is_marked():

@@ -65,7 +65,7 @@ def test_the_widget_draws_in_a_foreign_page_and_leaves_that_page_alone(browser):
     page.evaluate(HOST, [script(), style(), shown.payload, arrays])
     page.wait_for_selector("[data-ready]")
     assert page.evaluate("document.querySelector('.text').textContent") == HOSTILE
-    page.locator(".text span", has_text="mill").click()
+    page.locator(".text .unit", has_text="mill").click()
     page.wait_for_selector(".partners[data-direction=attended] li")
     assert page.locator(".partners[data-direction=attended] li").count() == 3
     assert page.evaluate("[location.hash, window.hacked ?? null]") == ["", None]

@@ -1,5 +1,6 @@
 // The whole view: its state, the address, the keys, and which part is shown.
 
+import { Fragment } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Controls } from "./controls";
 import { CurvesView } from "./curves_view";
@@ -43,6 +44,10 @@ export function App({ source, model, url, root }: AppProperties) {
   // In a narrow view the settings lie behind a button.
   const [settings, setSettings] = useState(false);
 
+  // Once the text has been laid out it stays, behind the other views.
+  const read = useRef(false);
+  read.current ||= state.view === "read";
+
   const page: Page = { source, model, state, set };
   const units = model.units(state.level);
   const first = usePicture(source, model, state.method, state)!;
@@ -83,15 +88,17 @@ export function App({ source, model, url, root }: AppProperties) {
       </header>
       <div class={settings ? "body settings" : "body"}>
         <Controls page={page} picture={first} />
-        {/* Canvases take their colours from the style sheet: another theme draws them anew. */}
-        <main key={String(dark)} aria-label={VIEW_NAMES[state.view]} data-view={state.view}>
-          {state.view === "read" && (
-            <ReadView page={page} pictures={pictures} unit={unit} relations={relations} go={go} step={step} />
+        <main aria-label={VIEW_NAMES[state.view]} data-view={state.view}>
+          {read.current && (
+            <ReadView {...{ page, pictures, unit, relations, dark, go, step }} away={state.view !== "read"} />
           )}
-          {state.view === "heads" && <HeadsView page={page} />}
-          {state.view === "words" && <WordsView page={page} picture={first} go={go} />}
-          {state.view === "layers" && <LayersView page={page} picture={first} go={go} />}
-          {state.view === "curves" && <CurvesView curves={payload.curves} />}
+          {/* Canvases take their colours from the style sheet: another theme draws them anew. */}
+          <Fragment key={String(dark)}>
+            {state.view === "heads" && <HeadsView page={page} />}
+            {state.view === "words" && <WordsView page={page} picture={first} go={go} />}
+            {state.view === "layers" && <LayersView page={page} picture={first} go={go} />}
+            {state.view === "curves" && <CurvesView curves={payload.curves} />}
+          </Fragment>
         </main>
         {state.view === "read" && (
           <Details page={page} picture={first} unit={unit} relations={relations} go={go} clear={clear} />

@@ -16,7 +16,9 @@ export function CurvesView({ curves }: { curves: Curve[] }) {
       {curves.map((curve) => (
         <figure key={curve.name}>
           <figcaption>{curve.name}</figcaption>
+          {curve.notes?.map((note) => <p key={note}>{note}</p>)}
           <Plot curve={curve} />
+          <Legend curve={curve} />
           <details>
             <summary>The numbers</summary>
             <SortableTable
@@ -55,11 +57,27 @@ function Plot({ curve }: { curve: Curve }) {
         <g key={name} class={`series-${i % 6}`}>
           {low && high && <path class="band" d={`${line(x, high)}${line([...x].reverse(), [...low].reverse()).replace("M", "L")}Z`} />}
           <path class="line" d={line(x, y)} stroke-dasharray={DASHES[i % DASHES.length]} />
-          <text x={WIDTH - EDGE.right - 4} y={EDGE.top + 14 + 16 * i} text-anchor="end">{name}</text>
-          <path class="line" d={`M${WIDTH - 200} ${EDGE.top + 10 + 16 * i}h28`} stroke-dasharray={DASHES[i % DASHES.length]} />
         </g>
       ))}
     </svg>
+  );
+}
+
+/** Below the plot, where no line can run through it. */
+function Legend({ curve }: { curve: Curve }) {
+  return (
+    <ul class="lines">
+      {curve.series.map(({ name, low }, i) => (
+        <li key={name} class={`series-${i % 6}`}>
+          <svg viewBox="0 0 30 12" aria-hidden="true">
+            {low && <path class="band" d="M0 0h30v12h-30z" />}
+            <path class="line" d="M0 6h30" stroke-dasharray={DASHES[i % DASHES.length]} />
+          </svg>
+          {name}
+          {low && " (mean, and from lowest to highest)"}
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -68,6 +68,9 @@ export class NumberFormat {
   }
 
   full(score: number): string {
+    const size = Math.abs(score);
+    // What is tiny even in these units gets its own: −6.2 × 10⁻⁸, not −6.2e-4 × 10⁻⁴.
+    if (this.power && size > 0 && size < 10 ** (this.power - 3)) return new NumberFormat(size, this.signed).full(score);
     return this.value(score) + this.times;
   }
 }

@@ -48,6 +48,8 @@ export interface Curve {
   x: string;
   y: string;
   series: CurveSeries[];
+  /** What the plot shows, in sentences. */
+  notes?: string[];
 }
 
 export interface CurveSeries {

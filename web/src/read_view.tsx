@@ -19,11 +19,14 @@ interface ReadProperties {
   pictures: Picture[];
   unit: number;
   relations: Relations;
+  /** Whether another view is in front: this one stays as it is, and comes back without being laid out again. */
+  away: boolean;
+  dark: boolean;
   go(unit: number): void;
   step(by: number): void;
 }
 
-export function ReadView({ page, pictures, unit, relations, go, step }: ReadProperties) {
+export function ReadView({ page, pictures, unit, relations, away, dark, go, step }: ReadProperties) {
   const { source, model, state } = page;
   const [first] = pictures;
   const { units } = first;
@@ -38,17 +41,17 @@ export function ReadView({ page, pictures, unit, relations, go, step }: ReadProp
   );
   const { notices } = explanationOf(source.payload, first.reading);
   return (
-    <div class="read">
-      <Toolbar page={page} picture={first} unit={unit} matches={matches} go={go} step={step} />
-      {notices.length > 0 && (
+    <div class={away ? "read away" : "read"}>
+      {!away && <Toolbar page={page} picture={first} unit={unit} matches={matches} go={go} step={step} />}
+      {!away && notices.length > 0 && (
         <div class="notices" role="note" aria-label="Notices">
           {notices.map((sentence) => (
             <p key={sentence}>{sentence}</p>
           ))}
         </div>
       )}
-      {pictures.length > 1 && <Agreement pictures={pictures} />}
-      <Columns page={page} pictures={pictures} marks={marks} relations={relations} go={go} />
+      {!away && pictures.length > 1 && <Agreement pictures={pictures} />}
+      <Columns {...{ page, pictures, marks, relations, away, dark, go }} />
     </div>
   );
 }
@@ -144,10 +147,12 @@ interface ColumnsProperties {
   pictures: Picture[];
   marks: Marks;
   relations: Relations;
+  away: boolean;
+  dark: boolean;
   go(unit: number): void;
 }
 
-function Columns({ page, pictures, marks, relations, go }: ColumnsProperties) {
+function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsProperties) {
   const { model, state } = page;
   const [{ units }] = pictures;
   const scroller = useRef<HTMLDivElement>(null);
@@ -156,40 +161,38 @@ function Columns({ page, pictures, marks, relations, go }: ColumnsProperties) {
   const hosts = useRef<(HTMLDivElement | null)[]>([]);
   const [tip, setTip] = useState<{ unit: number; box: DOMRect; picture: number } | null>(null);
   const [layout, relayout] = useState(0);
-  const drawn = useRef(new Map<string, TextView>());
-  // The spans of a level are made once; coming back to it only paints them.
+  const made = useRef<TextView[]>([]);
   const views = useMemo(
-    () =>
-      pictures.map((_, i) => {
-        const key = `${i}/${units.level}`;
-        const view = drawn.current.get(key) ?? new TextView(model.data, units);
-        drawn.current.set(key, view);
-        return view;
-      }),
-    [model, units, pictures.length],
+    () => pictures.map((_, i) => (made.current[i] ??= new TextView(model))),
+    [model, pictures.length],
   );
 
   useLayoutEffect(() => {
-    views.forEach((view, i) => hosts.current[i]?.replaceChildren(view.element));
+    views.forEach((view, i) => {
+      if (view.element.parentElement !== hosts.current[i]) hosts.current[i]?.replaceChildren(view.element);
+    });
     relayout((count) => count + 1);
   }, [views]);
-  useLayoutEffect(() => views.forEach((view, i) => view.paint(pictures[i], marks)), [views, pictures, marks]);
+  useLayoutEffect(() => {
+    if (!away) views.forEach((view, i) => view.paint(pictures[i], marks));
+  }, [views, pictures, marks, away]);
 
   // The strip needs the place of every unit, which is known only after the text has been laid out: it is drawn a moment
   // later, so that nobody waits for it.
-  const tops = useRef<Float32Array | null>(null);
-  useEffect(() => void (tops.current = null), [views, layout, state.hide]);
+  useEffect(() => views.forEach((view) => view.forgetTops()), [views, layout, state.hide]);
+  const behind = useRef(away);
+  behind.current = away;
   const redrawStrip = () => {
-    if (!strip.current || !scroller.current) return;
-    tops.current ??= views[0].tops();
-    drawMinimap(strip.current, scroller.current, tops.current, pictures[0], marks);
+    // Asked now, not when the timer was set: measuring what is behind another view would lay it out.
+    if (behind.current || !strip.current || !scroller.current) return;
+    drawMinimap(strip.current, scroller.current, views[0].tops(units.level), pictures[0], marks);
   };
   useEffect(() => {
     const timer = setTimeout(redrawStrip, 20);
     return () => clearTimeout(timer);
-  }, [views, layout, state.hide, pictures, marks]);
+  }, [views, layout, state.hide, pictures, marks, away, dark]);
   useEffect(() => {
-    if (!overlay.current) return;
+    if (away || !overlay.current) return;
     const { links } = state;
     const lists = relations.lists;
     if (marks.chosen < 0 || links === "none" || !lists) return overlay.current.replaceChildren();
@@ -197,7 +200,7 @@ function Columns({ page, pictures, marks, relations, go }: ColumnsProperties) {
       attended: links === "attending" ? [] : lists.attended,
       attending: links === "attended" ? [] : lists.attending,
     });
-  }, [relations, state.links, views, layout, marks.chosen, state.hide]);
+  }, [relations, state.links, views, layout, marks.chosen, state.hide, away]);
   useEffect(() => {
     const watched = scroller.current!;
     let width = 0;
@@ -212,17 +215,18 @@ function Columns({ page, pictures, marks, relations, go }: ColumnsProperties) {
   useEffect(() => {
     const box = scroller.current!;
     // Only the text is scrolled: in a notebook the page around it must stay where it is.
-    const span = marks.chosen >= 0 ? views[0].spans[marks.chosen][0] : undefined;
-    if (span && !inView(box, span)) box.scrollTop = span.offsetTop - visibleHeight(box) / 2;
-  }, [views, marks.chosen]);
+    const [span] = away ? [] : views[0].parts(marks.chosen);
+    if (!span || inView(box, span)) return;
+    box.scrollTop = views[0].tops(units.level)[marks.chosen] - visibleHeight(box) / 2;
+  }, [views, marks.chosen, away]);
 
   const hover = (i: number) => (event: MouseEvent) => {
-    const unit = views[i].unitAt(event.target);
-    setTip(unit < 0 ? null : { unit, box: (event.target as HTMLElement).getClientRects()[0], picture: i });
+    const under = views[i].at(event.target);
+    setTip(under && { unit: under.unit, box: boxUnder(under.span, event), picture: i });
   };
   const click = (i: number) => (event: MouseEvent) => {
-    const unit = views[i].unitAt(event.target);
-    if (unit >= 0 && String(getSelection()) === "") go(unit);
+    const under = views[i].at(event.target);
+    if (under && String(getSelection()) === "") go(under.unit);
   };
   const drag = (event: PointerEvent) => {
     if (event.buttons && scroller.current && strip.current) {
@@ -277,6 +281,12 @@ function Columns({ page, pictures, marks, relations, go }: ColumnsProperties) {
       {tip && <Tip picture={pictures[tip.picture]} unit={tip.unit} box={tip.box} />}
     </div>
   );
+}
+
+/** The box of a span on the line where the pointer is. */
+function boxUnder(span: HTMLElement, { clientY }: MouseEvent): DOMRect {
+  const boxes = [...span.getClientRects()];
+  return boxes.find((box) => box.top <= clientY && clientY <= box.bottom) ?? boxes[0];
 }
 
 function inView(scroller: HTMLElement, span: HTMLElement): boolean {

@@ -4,7 +4,8 @@ import { useMemo, useState } from "preact/hooks";
 import { download, toCsv, type Cell } from "./csv";
 import { count, plainNumber, shortened } from "./format";
 
-const SHOWN = 200;
+/** Rows drawn at first: more than a window shows, few enough to be there at once. */
+const SHOWN = 100;
 
 export interface Column {
   name: string;
@@ -46,7 +47,7 @@ export function SortableTable(properties: {
         </button>
       </div>
       <div class="scroll">
-      <table>
+        <table>
         <caption>{caption}</caption>
         <thead>
           <tr>
@@ -54,6 +55,7 @@ export function SortableTable(properties: {
               <th
                 key={column.name}
                 scope="col"
+                class={typeof rows[0]?.[i] === "number" ? "number" : ""}
                 aria-sort={sort.column === i ? (sort.down ? "descending" : "ascending") : "none"}
               >
                 <button type="button" onClick={() => setSort({ column: i, down: sort.column === i ? !sort.down : true })}>
@@ -83,9 +85,14 @@ export function SortableTable(properties: {
       </table>
       </div>
       {order.length > shown && (
-        <button type="button" onClick={() => setShown(shown + 5 * SHOWN)}>
-          Show more of {count(order.length)}
-        </button>
+        <div class="row more">
+          <button type="button" onClick={() => setShown(shown + 5 * SHOWN)}>
+            Show {count(Math.min(5 * SHOWN, order.length - shown))} more
+          </button>
+          <button type="button" onClick={() => setShown(Infinity)}>
+            Show all {count(order.length)}
+          </button>
+        </div>
       )}
     </div>
   );

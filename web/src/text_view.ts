@@ -1,9 +1,12 @@
-// The document as plain spans: one paragraph a line, so that each finds its own direction, one span for every part of a
-// unit on a line. Built once a level, recoloured by changing class names; all text enters as text nodes.
+// The document as one tree of spans for all levels: a paragraph holds sentences, these words, these tokens, and a unit that
+// is the only part of another shares its span. Another level, method or mark changes class names and nothing else, so that
+// the browser need not lay the text out again. One <p> a line, so that each finds its own direction. All text enters as
+// text nodes.
 
-import type { Units } from "./document";
-import type { DocumentData } from "./payload";
+import type { DocumentModel } from "./document";
+import { LEVELS, type Level } from "./payload";
 import { colourClass, type Picture } from "./reading";
+import { stretches } from "./stretches";
 
 export interface Marks {
   /** The clicked unit, −1 for none. */
@@ -13,23 +16,32 @@ export interface Marks {
   found: Set<number>;
 }
 
-export const NO_MARKS: Marks = { chosen: -1, same: new Set(), found: new Set() };
+/** What stands in the text of one level. */
+interface Layer {
+  /** The spans of every unit: more than one where it goes over a line break or the border of a coarser unit. */
+  parts: HTMLElement[][];
+  unitOf: Map<Element, number>;
+}
+
+const COARSE_TO_FINE = [...LEVELS].reverse();
 
 export class TextView {
   readonly element = document.createElement("div");
-  /** The spans of every unit: more than one where it goes over a line break. */
-  readonly spans: HTMLElement[][];
-  private readonly unitOf = new WeakMap<Node, number>();
+  private readonly layers: Record<Level, Layer>;
+  private readonly places = new Map<Level, Float32Array>();
+  private level: Level | null = null;
 
-  constructor(
-    data: DocumentData,
-    readonly units: Units,
-  ) {
+  constructor(private readonly model: DocumentModel) {
+    const layer = (level: Level): [Level, Layer] => [
+      level,
+      { parts: Array.from({ length: model.units(level).count }, () => []), unitOf: new Map() },
+    ];
+    this.layers = Object.fromEntries(LEVELS.map(layer)) as Record<Level, Layer>;
     this.element.className = "text";
-    this.spans = Array.from({ length: units.count }, () => []);
-    data.segments.forEach((segment, number) => {
+    const { segments } = model.data;
+    segments.forEach((segment, number) => {
       const section = document.createElement("section");
-      if (data.segments.length > 1) {
+      if (segments.length > 1) {
         const title = document.createElement("h3");
         title.textContent = segment.name;
         section.append(title);
@@ -42,76 +54,98 @@ export class TextView {
   private block({ text, read }: { text: string; read: number }, number: number): HTMLElement {
     const body = document.createElement("div");
     body.className = "block";
-    let paragraph: HTMLElement | null = null;
-    const line = () => {
-      if (!paragraph) {
-        paragraph = document.createElement("p");
-        body.append(paragraph);
+    const levels = COARSE_TO_FINE.map((level) => this.model.units(level));
+    let line: HTMLElement | null = null;
+    // The unit that is open at each level, and the innermost element from there on outwards.
+    let open: number[] = [];
+    const inner: HTMLElement[] = [];
+    for (const { start, end, units } of stretches(text, number, levels, read)) {
+      if (!line) {
+        line = document.createElement("p");
+        body.append(line);
+        open = [];
       }
-      return paragraph;
-    };
-    const put = (from: number, to: number, unit: number) => {
-      while (from < to) {
-        const newline = text.indexOf("\n", from);
-        const stop = newline >= 0 && newline < to ? newline + 1 : to;
-        const part = text.slice(from, stop);
-        if (unit >= 0) line().append(this.span(unit, part));
-        else if (from >= read) line().append(unread(part));
-        else line().append(part);
-        if (stop === newline + 1) paragraph = null;
-        from = stop;
+      let same = 0;
+      while (same < levels.length && units[same] === open[same]) same++;
+      for (let i = same; i < levels.length; i++) {
+        const parent = i ? inner[i - 1] : line;
+        inner[i] = units[i] < 0 ? parent : this.part(parent, COARSE_TO_FINE[i], units[i]);
       }
-    };
-    const { start, end, segment } = this.units;
-    let at = 0;
-    for (let unit = 0; unit < this.units.count; unit++) {
-      if (segment[unit] !== number) continue;
-      put(at, start[unit], -1);
-      if (start[unit] === end[unit]) line().append(this.special(unit));
-      else put(start[unit], end[unit], unit);
-      at = end[unit];
+      open = units;
+      const innermost = inner[levels.length - 1];
+      if (start === end) innermost.dataset.special = levels[levels.length - 1].text(units[levels.length - 1]);
+      else innermost.append(start < read ? text.slice(start, end) : unread(text.slice(start, end)));
+      if (text[end - 1] === "\n" && end > start) line = null;
     }
-    put(at, read, -1);
-    put(Math.max(at, read), text.length, -1);
     // Last, because a browser looks for the direction again whenever a part is added.
     for (const each of body.children) (each as HTMLElement).dir = "auto";
     return body;
   }
 
-  private span(unit: number, text: string): HTMLElement {
-    const span = document.createElement("span");
-    span.textContent = text;
-    this.spans[unit].push(span);
-    this.unitOf.set(span, unit);
+  /** A span for a part of a unit: the parent itself where that shows the same characters. */
+  private part(parent: HTMLElement, level: Level, unit: number): HTMLElement {
+    const layer = this.layers[level];
+    let span = parent;
+    if (!this.shows(parent, level, unit)) {
+      span = document.createElement("span");
+      parent.append(span);
+    }
+    layer.parts[unit].push(span);
+    layer.unitOf.set(span, unit);
     return span;
   }
 
-  /** A special has no characters: its name is drawn by the style sheet, so that the text stays the original. */
-  private special(unit: number): HTMLElement {
-    const span = this.span(unit, "");
-    span.dataset.special = this.units.text(unit);
-    return span;
+  private shows(span: HTMLElement, level: Level, unit: number): boolean {
+    const units = this.model.units(level);
+    return COARSE_TO_FINE.some((other) => {
+      const known = this.layers[other].unitOf.get(span);
+      const { start, end } = this.model.units(other);
+      return known !== undefined && start[known] === units.start[unit] && end[known] === units.end[unit];
+    });
   }
 
-  /** The unit under an event's target, −1 for none. */
-  unitAt(target: EventTarget | null): number {
-    return (target instanceof Node ? this.unitOf.get(target) : undefined) ?? -1;
+  /** The spans of a unit of the level that is painted. */
+  parts(unit: number): HTMLElement[] {
+    return (this.level && this.layers[this.level].parts[unit]) ?? [];
+  }
+
+  /** The unit of the level that is painted and its span, under an event's target. */
+  at(target: EventTarget | null): { unit: number; span: HTMLElement } | null {
+    const span = target instanceof Element ? target.closest<HTMLElement>(".unit") : null;
+    const unit = span && this.level ? this.layers[this.level].unitOf.get(span) : undefined;
+    return span && unit !== undefined ? { unit, span } : null;
   }
 
   paint(picture: Picture, marks: Marks): void {
+    const { level } = picture.units;
+    if (this.level && this.level !== level) {
+      const { unitOf } = this.layers[level];
+      for (const span of this.layers[this.level].unitOf.keys()) if (!unitOf.has(span)) span.className = "";
+    }
+    this.level = level;
     const { signed } = picture.reading;
-    for (let unit = 0; unit < this.spans.length; unit++) {
-      let name = colourClass(picture.steps[unit], signed);
+    const { parts } = this.layers[level];
+    for (let unit = 0; unit < parts.length; unit++) {
+      let name = `${colourClass(picture.steps[unit], signed)} unit`.trimStart();
       if (marks.same.has(unit)) name += " same";
       if (marks.found.has(unit)) name += " found";
       if (unit === marks.chosen) name += " chosen";
-      for (const span of this.spans[unit]) if (span.className !== name) span.className = name;
+      for (const span of parts[unit]) if (span.className !== name) span.className = name;
     }
   }
 
-  /** Height in the text of every unit's first line, in pixels. */
-  tops(): Float32Array {
-    return Float32Array.from(this.spans, (parts) => parts[0]?.offsetTop ?? 0);
+  /** Height above every unit's first line in the sheet that scrolls, in pixels; kept until the text is laid out anew. */
+  tops(level: Level): Float32Array {
+    const known = this.places.get(level);
+    if (known) return known;
+    const above = this.element.parentElement?.offsetTop ?? 0;
+    const found = Float32Array.from(this.layers[level].parts, ([first]) => (first ? first.offsetTop + above : 0));
+    this.places.set(level, found);
+    return found;
+  }
+
+  forgetTops(): void {
+    this.places.clear();
   }
 }
 

@@ -14,9 +14,18 @@ interface WidgetModel {
 
 export default {
   render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => void {
+    keepKeys(el);
     return mount(el, bufferSource(model.get("payload"), model.get("arrays")));
   },
 };
+
+/** Let a notebook leave keys alone that are meant for the view; in JupyterLab a press on an output focuses its cell. */
+function keepKeys(el: HTMLElement): void {
+  el.dataset.lmSuppressShortcuts = "true";
+  el.addEventListener("click", () => {
+    if (!el.contains(document.activeElement)) el.querySelector<HTMLElement>(".host")?.focus({ preventScroll: true });
+  });
+}
 
 const data = document.getElementById("sightline-data");
 if (data) {

@@ -3,7 +3,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { Choice } from "./choices";
 import type { Cell } from "./csv";
-import { count, percent } from "./format";
+import { count, NumberFormat, percent } from "./format";
 import type { Page } from "./hooks";
 import { rows as mergedRows } from "./ranking";
 import { shownUnits, type Picture } from "./reading";
@@ -95,7 +95,11 @@ function wordRows({ source, model, state }: Page, picture: Picture, by: By, side
     { name: reading.name, write: (value) => format.full(value) },
     { name: "share", write: percent },
     ...(by === "type" ? [{ name: "count", write: count }] : [{ name: "position", write: String }]),
-    ...others.map(({ one }) => ({ name: one.target.name === target ? one.method : `${one.method}, ${one.target.name}` })),
+    ...others.map(({ one }, i) => {
+      const own = new NumberFormat([...sums[i].values()].reduce((most, score) => Math.max(most, Math.abs(score)), 0), one.signed);
+      const name = one.target.name === target ? one.method : `${one.method}, ${one.target.name}`;
+      return { name, write: (value: number) => own.full(value) };
+    }),
   ];
   const rows = chosen.map((row) => [
     row.text,

@@ -10,6 +10,9 @@ describe("numbers", () => {
   it("are shown in one power of ten when they are tiny", () => {
     const format = new NumberFormat(4.2e-4, true);
     expect(format.full(4.2e-4)).toBe("+4.2 × 10⁻⁴");
+    expect(format.full(-6.2e-8)).toBe("−6.2 × 10⁻⁸");
+    expect(format.value(4.2e-4)).toBe("+4.2");
+    expect(new NumberFormat(5e4, false).full(2)).toBe("2");
     expect(new NumberFormat(0.5, false).full(0.25)).toBe("0.25");
     expect(new NumberFormat(0, true).full(0)).toBe("0");
   });

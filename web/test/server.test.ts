@@ -36,6 +36,7 @@ const request = (text: string, pair: string | null = null): ExplainRequest => ({
   target: null,
   quantity: null,
   seed: null,
+  check: true,
   options: {},
 });
 

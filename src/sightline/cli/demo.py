@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from sightline import builtin
-from sightline.cli.errors import Debug, reports_errors
+from sightline.cli.errors import reports_errors
+from sightline.cli.options import Debug
 from sightline.cli.output import Format, emit
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_text
@@ -51,9 +52,10 @@ def demo(
     with LateProgress() as progress:
         progress("loading the model", 0, 0)
         model = load()
-        encoding = model.encode(text)
-        explanations = list(model.explain(encoding, methods=DEMO_METHODS, progress=progress).values())
-        seen = inside(model.trace(encoding), progress=progress)
+        trace = model.trace(text)
+        trace.require("attentions")
+        explanations = list(model.explain(trace, methods=DEMO_METHODS, check=True, progress=progress).values())
+        seen = inside(trace, progress=progress)
         write_whole(output, render_page(explanations, inside=seen))
     emit(explanations[:1], Format.text, None, top=10)
     typer.echo(f"\nThe whole document, by {len(explanations)} methods: open {output.resolve()} in a browser.")

@@ -8,16 +8,26 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.errors import Debug, reports_errors
-from sightline.cli.options import method_options, parsed_positions, parsed_target
+from sightline.cli.errors import reports_errors
+from sightline.cli.options import (
+    DEFAULT_METHOD,
+    AllowPickle,
+    AllowRandom,
+    Debug,
+    GlobalTokens,
+    MethodNames,
+    MethodOptions,
+    ModelSource,
+    Pair,
+)
 from sightline.cli.output import Format, check_terminal, chosen_format, emit, in_one_list
 from sightline.cli.progress import LateProgress
-from sightline.cli.reading import read_text
+from sightline.cli.reading import read_texts
 from sightline.cli.threads import use_free_cores
-from sightline.errors import UsageError
+from sightline.cli.values import method_options, parsed_positions, parsed_target
 from sightline.files import check_writable
 
-DEFAULT_METHOD = "attcat"
+EVERY_CLASS = "all"
 
 
 class QuantityChoice(StrEnum):
@@ -32,19 +42,10 @@ class QuantityChoice(StrEnum):
 @reports_errors
 def explain(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="The text to explain, UTF-8; - for standard input.")],
-    pair: Annotated[
-        str | None, typer.Option(metavar="FILE|-", help="The second text, for models that read pairs.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Model folder or hub id. [default: the built-in model]")
-    ] = None,
-    method: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Method; repeat it for several. [default: attcat]")
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Option of the method, or METHOD.KEY=VALUE; may be repeated."),
-    ] = None,
+    pair: Pair = None,
+    model: ModelSource = None,
+    method: MethodNames = None,
+    option: MethodOptions = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -63,18 +64,17 @@ def explain(
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here.")] = None,
     top: Annotated[int, typer.Option(min=1, help="How many words to list in text output.")] = 10,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare each explanation with 20 random ones on the model itself.")
-    ] = False,
-    seed: Annotated[int | None, typer.Option(help="Seed for methods that draw random numbers.")] = None,
-    global_tokens: Annotated[
-        str | None, typer.Option(metavar="0,17,…", help="Token positions with global attention (Longformer).")
+        bool | None,
+        typer.Option(
+            "--check/--no-check",
+            help="Compare each explanation with 20 random ones on the model itself. [default: for a page of one class]",
+            show_default=False,
+        ),
     ] = None,
-    allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Read pickle weights, which can run code: only if you trust them.")
-    ] = False,
-    allow_random: Annotated[
-        bool, typer.Option("--allow-random", help="Accept missing weights; every result is marked as untrained.")
-    ] = False,
+    seed: Annotated[int | None, typer.Option(help="Seed for methods that draw random numbers.")] = None,
+    global_tokens: GlobalTokens = None,
+    allow_pickle: AllowPickle = False,
+    allow_random: AllowRandom = False,
     debug: Debug = False,
 ) -> None:
     """Explain what a model decides about a text.
@@ -82,7 +82,8 @@ def explain(
     \b
     Examples:
       sightline explain letter.txt
-      sightline explain letter.txt -o page.html --method attcat --method rollout --check
+      sightline explain letter.txt -o page.html --method attcat --method rollout
+      sightline explain letter.txt --check
       cat letter.txt | sightline explain - --format json > letter.json
       sightline explain premise.txt --pair hypothesis.txt --model my-nli-model --target entailment:contradiction
       sightline explain letter.txt --method integrated_gradients --option baseline=mask
@@ -93,15 +94,9 @@ def explain(
     if output is not None:
         check_writable(output)
     check_terminal(chosen, output)
-    if file == "-" and pair == "-":
-        raise UsageError("Only one of the two texts can come from standard input.")
-    texts = [read_text(source) for source in (file, pair) if source is not None]
+    texts = read_texts(file, pair)
     positions = parsed_positions(global_tokens)
 
-    from sightline.text import check_text
-
-    for text, name in zip(texts, ("text", "second text"), strict=False):
-        check_text(text, name)
     methods = list(dict.fromkeys(method or [DEFAULT_METHOD]))
     options = method_options(option or [], methods, seed)
 
@@ -112,19 +107,22 @@ def explain(
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
         encoding = loaded.encode(*texts, global_tokens=positions)
+        asked = parsed_target(target, loaded.labels)
+        measure = None if quantity is None else quantity.value
+        trace = loaded.trace(encoding, asked, quantity=measure or "logit", position=position)
+        seen, for_page = None, chosen is Format.html
+        if for_page:
+            trace.require("attentions")
         by_method = loaded.explain(
-            encoding,
+            trace,
             methods=methods,
-            target=parsed_target(target, loaded.labels),
-            quantity=None if quantity is None else quantity.value,
-            position=position,
+            quantity=measure,
             progress=progress,
-            check=check,
+            check=for_page and asked != EVERY_CLASS if check is None else check,
             **options,
         )
-        seen = None
-        if chosen is Format.html:
+        if for_page:
             from sightline.analysis.inside import inside
 
-            seen = inside(loaded.trace(encoding, position=position), progress=progress)
+            seen = inside(trace, progress=progress)
     emit(in_one_list(by_method), chosen, output, top, inside=seen)

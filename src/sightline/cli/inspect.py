@@ -7,17 +7,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli.errors import Debug, reports_errors
-from sightline.cli.options import method_options, parsed_positions, parsed_target
+from sightline.cli.errors import reports_errors
+from sightline.cli.options import (
+    DEFAULT_METHOD,
+    AllowPickle,
+    AllowRandom,
+    Debug,
+    GlobalTokens,
+    MethodNames,
+    MethodOptions,
+    ModelSource,
+    Pair,
+    Seed,
+)
 from sightline.cli.progress import LateProgress
-from sightline.cli.reading import read_text
+from sightline.cli.reading import read_texts
 from sightline.cli.threads import use_free_cores
+from sightline.cli.values import method_options, parsed_positions, parsed_target
 from sightline.errors import UsageError
 
 if TYPE_CHECKING:
     from sightline.view.inspection import DataSetInspection, Inspection
 
-DEFAULT_METHOD = "attcat"
 KEEP_STOP_WORDS = "none"
 
 
@@ -29,20 +40,10 @@ def inspect(
             metavar="FILE|-", help="The text to look into, UTF-8; - for standard input.", show_default=False
         ),
     ] = None,
-    pair: Annotated[
-        str | None, typer.Option(metavar="FILE|-", help="The second text, for models that read pairs.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Model folder or hub id. [default: the built-in model]")
-    ] = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Attribution method; repeat it for several. [default: attcat]"),
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Option of the method, or METHOD.KEY=VALUE; may be repeated."),
-    ] = None,
+    pair: Pair = None,
+    model: ModelSource = None,
+    method: MethodNames = None,
+    option: MethodOptions = None,
     target: Annotated[
         str | None,
         typer.Option(metavar="LABEL|INDEX|A:B", help="What to explain: a class, or A against B. [default: predicted]"),
@@ -78,16 +79,10 @@ def inspect(
             "--output", "-o", metavar="FOLDER", help="Write all pictures and tables here, with an index page."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")] = 0,
-    global_tokens: Annotated[
-        str | None, typer.Option(metavar="0,17,…", help="Token positions with global attention (Longformer).")
-    ] = None,
-    allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Read pickle weights, which can run code: only if you trust them.")
-    ] = False,
-    allow_random: Annotated[
-        bool, typer.Option("--allow-random", help="Accept missing weights; every result is marked as untrained.")
-    ] = False,
+    seed: Seed = 0,
+    global_tokens: GlobalTokens = None,
+    allow_pickle: AllowPickle = False,
+    allow_random: AllowRandom = False,
     debug: Debug = False,
 ) -> None:
     """Look inside a model: heads, attention, relations, and attention against attribution.
@@ -103,20 +98,15 @@ def inspect(
     # Cheap checks first: whatever can be wrong with the request is said before a model is loaded.
     if file is None and data is None:
         raise UsageError("There is nothing to look into: name a text file, or a data set with --data.")
-    if file == "-" and pair == "-":
-        raise UsageError("Only one of the two texts can come from standard input.")
     if pair is not None and file is None:
         raise UsageError("--pair goes with a text file; a data set holds its own pairs.")
     if scaled and not head_importance:
         raise UsageError("--scaled needs the importance of the heads; leave out --no-head-importance.")
-    texts = [read_text(source) for source in (file, pair) if source is not None]
+    texts = None if file is None else read_texts(file, pair)
     positions = parsed_positions(global_tokens)
 
-    from sightline.text import check_text
     from sightline.view.inspection import Settings, check_folder, gather, gather_dataset, write_gathered
 
-    for text, name in zip(texts, ("text", "second text"), strict=False):
-        check_text(text, name)
     methods = tuple(dict.fromkeys(method or [DEFAULT_METHOD]))
     settings = Settings(
         methods=methods,
@@ -145,7 +135,7 @@ def inspect(
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
         inspected = over_all = page = None
-        if texts:
+        if texts is not None:
             encoding = loaded.encode(*texts, global_tokens=positions)
             asked = parsed_target(target, loaded.labels)
             inspected = gather(loaded, encoding, settings, target=asked, progress=progress)

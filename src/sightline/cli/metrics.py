@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli.errors import Debug, reports_errors
+from sightline.cli.errors import reports_errors
+from sightline.cli.listing import print_entries
+from sightline.cli.options import AsJson, Debug
 
 if TYPE_CHECKING:
     from sightline.metrics import MetricEntry
@@ -26,7 +27,7 @@ _NEEDS = {
 @reports_errors
 def metrics(
     long: Annotated[bool, typer.Option("--long", help="Kind, needs, options, direction, citation.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """List the metrics of explanations.
@@ -38,28 +39,7 @@ def metrics(
     """
     from sightline.metrics import list_metrics
 
-    found = list_metrics()
-    if as_json:
-        text = json.dumps([metric_facts(metric) for metric in found], indent=2, ensure_ascii=False)
-    elif long:
-        text = "\n\n".join(_entry(metric) for metric in found)
-    else:
-        width = max(len(metric.name) for metric in found)
-        text = "\n".join(f"{metric.name:<{width}}  {metric.summary}" for metric in found)
-    typer.echo(f"{text}\n".encode(), nl=False)
-
-
-def metric_facts(metric: MetricEntry) -> dict[str, Any]:
-    """Return everything a registered metric says about itself as plain values."""
-    return {
-        "name": metric.name,
-        "summary": metric.summary,
-        "kind": metric.kind,
-        "higher_is_better": metric.higher_is_better,
-        "needs": sorted(metric.needs),
-        "options": dict(metric.options),
-        "citation": metric.citation,
-    }
+    print_entries(list_metrics(), _entry if long else None, as_json=as_json)
 
 
 def _entry(metric: MetricEntry) -> str:

@@ -7,10 +7,24 @@ from pathlib import Path
 
 import typer
 
-from sightline.errors import InputError
+from sightline.errors import InputError, UsageError
 
 MOST_BYTES = 40_000_000
 """More is not even read: no text of this size is explained, and it might be an endless stream."""
+
+
+def read_texts(file: str, pair: str | None) -> tuple[str, str | None]:
+    """Return the text and its pair, if there is one, checked as far as that needs no model."""
+    if file == pair == "-":
+        raise UsageError("Only one of the two texts can come from standard input.")
+    text, second = read_text(file), None if pair is None else read_text(pair)
+
+    from sightline.text import check_text
+
+    check_text(text)
+    if second is not None:
+        check_text(second, "second text")
+    return text, second
 
 
 def read_text(source: str) -> str:

@@ -6,17 +6,15 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.errors import Debug, reports_errors
+from sightline.cli.errors import reports_errors
+from sightline.cli.options import AllowPickle, Debug, ModelSources
 from sightline.cli.progress import LateProgress
 from sightline.errors import UsageError
 
 
 @reports_errors
 def serve(
-    model: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH", help="Model folder or hub id; repeat it for several. [default: built-in]"),
-    ] = None,
+    model: ModelSources = None,
     host: Annotated[str, typer.Option(help="Address to listen at; only this machine can reach the default.")] = (
         "127.0.0.1"
     ),
@@ -30,9 +28,7 @@ def serve(
         typer.Option(metavar="NAME", help="A further name by which browsers may call this server; may be repeated."),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Read pickle weights, which can run code: only if you trust them.")
-    ] = False,
+    allow_pickle: AllowPickle = False,
     debug: Debug = False,
 ) -> None:
     """Explain texts in a browser, or from other programs by HTTP.
@@ -61,16 +57,16 @@ def serve(
         timeout=timeout,
         hosts=tuple(allow_host or ()),
     )
-    if not is_loopback(host):
-        typer.echo(
-            f"Note: listening at {host}, so other machines may be able to reach this server. There is no password.",
-            err=True,
-        )
     with LateProgress() as progress:
         progress("loading the models", 0, 0)
 
         def announce(address: str) -> None:
             progress.__exit__(None, None, None)
+            if not is_loopback(host):
+                typer.echo(
+                    f"Note: listening at {host}: other machines may reach this server. There is no password.",
+                    err=True,
+                )
             typer.echo(f"Sightline answers at {address} (Ctrl-C stops it)")
             if open_browser:
                 _open(address)

@@ -27,7 +27,10 @@ def activations(trace: Trace, hidden: Hidden) -> Array:
 
 
 def combine(layers: Array, aggregate: Aggregate) -> Array:
-    """Sum or product of layer-by-layer scores, (L, n) -> (n,)."""
+    """Sum or product of layer-by-layer scores, (L, n) -> (n,).
+
+    A product is positive where an even number of layers is against: read its magnitude.
+    """
     combined: Array = layers.sum(axis=0) if aggregate == "sum" else layers.prod(axis=0)
     return combined
 
@@ -47,7 +50,7 @@ def _needs(options: dict[str, Any], *further: Need) -> set[Need]:
     class_specific=True,
     cost="one forward, one backward",
     use="As a cheap signed explanation that looks at all layers.",
-    avoid="To compare sizes between models of different depth.",
+    avoid="Where one word decides alone (its sign is unreliable); to compare sizes between models of different depth.",
 )
 def cat(trace: Trace, *, hidden: Hidden = "input", aggregate: Aggregate = "sum") -> Attribution:
     """Σ_l c^l. With hidden="output" the last term vanishes for every token but the readout."""
@@ -65,7 +68,7 @@ def cat(trace: Trace, *, hidden: Hidden = "input", aggregate: Aggregate = "sum")
     class_specific=True,
     cost="one forward, one backward",
     use="As the default: signed, class-specific, cheap, layer by layer.",
-    avoid="Where attention sinks dominate: compare with cat.",
+    avoid="Where one word decides alone (its sign is unreliable), or attention sinks dominate: compare with cat.",
 )
 def attcat(
     trace: Trace,

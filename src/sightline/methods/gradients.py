@@ -41,7 +41,7 @@ def gradient(trace: Trace) -> Array:
     class_specific=True,
     cost="one forward, one backward",
     use="As a cheap signed explanation.",
-    avoid="Where the model is saturated: integrated_gradients looks along the whole path.",
+    avoid="Where one word decides alone: LayerNorm makes the sign unreliable, integrated_gradients keeps it.",
 )
 def input_x_gradient(trace: Trace, *, form: Literal["signed", "abs", "clip", "mean"] = "signed") -> Array:
     """Σ_d g⊙e; `abs` its magnitude, `clip` its positive part, `mean` the mean over d instead of the sum."""

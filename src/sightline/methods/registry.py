@@ -66,6 +66,28 @@ class Method:
         hints = get_type_hints(self.function)
         return {name: hints[name] for name in self.options}
 
+    def facts(self) -> dict[str, Any]:
+        """Everything it says about itself as plain values; an option has `choices` where its values can be listed."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "formula": self.formula,
+            "signed": self.signed,
+            "class_specific": self.class_specific,
+            "cost": self.cost,
+            "use": self.use,
+            "avoid": self.avoid,
+            "citation": self.citation,
+            "options": {
+                name: {
+                    "default": default,
+                    "values": describe_type(self.option_types[name]),
+                    "choices": _choices(self.option_types[name]),
+                }
+                for name, default in self.options.items()
+            },
+        }
+
     def settle(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return all options with defaults filled in, or say which one is wrong."""
         for name, value in options.items():
@@ -161,6 +183,20 @@ def describe_type(kind: Any) -> str:
         return "a list of numbers"
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "nothing"}
     return names.get(kind, str(kind))
+
+
+def _choices(kind: Any) -> list[Any] | None:
+    """Return all values a type allows where they can be listed, else None."""
+    if kind is bool:
+        return [True, False]
+    if kind is type(None):
+        return [None]
+    if get_origin(kind) is Literal:
+        return list(get_args(kind))
+    if get_origin(kind) in (Union, types.UnionType):
+        parts = [_choices(part) for part in get_args(kind)]
+        return None if any(part is None for part in parts) else [one for part in parts for one in part or ()]
+    return None
 
 
 def _fits(value: Any, kind: Any) -> bool:

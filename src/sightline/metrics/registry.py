@@ -54,6 +54,18 @@ class MetricEntry:
         """Compute the metric with its registered options, overridden by `options`."""
         return self.function(*arrays, **{**self.options, **options})
 
+    def facts(self) -> dict[str, Any]:
+        """Everything it says about itself as plain values."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "kind": self.kind,
+            "higher_is_better": self.higher_is_better,
+            "needs": sorted(self.needs),
+            "options": dict(self.options),
+            "citation": self.citation,
+        }
+
 
 METRICS: Registry[MetricEntry] = Registry("metric")
 

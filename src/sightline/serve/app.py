@@ -32,8 +32,13 @@ _OWN_FILES = ("server.css", "server.js", "icon.svg")
 _VIEW_FILES: dict[str, Callable[[], str]] = {"view.css": assets.style, "view.js": assets.script}
 
 
-def create_app(settings: Settings, worker: WorkerProcess, host: str = "127.0.0.1") -> ASGIApp:
-    """Return the application; `worker` must have been started, and is ended with the application."""
+def create_app(
+    settings: Settings, worker: WorkerProcess, host: str = "127.0.0.1"
+) -> tuple[ASGIApp, Callable[[], None]]:
+    """Return the application, and what ends its jobs before it is stopped.
+
+    `worker` must have been started, and is ended with the application.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -59,7 +64,7 @@ def create_app(settings: Settings, worker: WorkerProcess, host: str = "127.0.0.1
     app.add_exception_handler(Exception, _failed)
     app.add_api_route("/", _page, include_in_schema=False)
     app.add_api_route("/static/{name}", _file, include_in_schema=False)
-    return Guard(app, HostNames(host, settings.hosts))
+    return Guard(app, HostNames(host, settings.hosts)), lambda: app.state.dispatcher.end_jobs()
 
 
 async def _page() -> Response:

@@ -16,7 +16,7 @@ from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.methods import METHODS, list_methods
 from sightline.metrics import list_metrics
 from sightline.model import Model, load
-from sightline.serve import catalogue, look
+from sightline.serve import look
 from sightline.serve.results import result_record
 from sightline.serve.settings import BUILT_IN, Settings
 from sightline.text import Encoding
@@ -25,6 +25,8 @@ from sightline.view import payload
 if TYPE_CHECKING:
     from sightline.trace import Trace
 
+MOST_LABELS = 1_000
+"""More labels than this are a vocabulary (masked language models), which nobody chooses from a list."""
 KEPT_DOCUMENTS = 2
 """Documents whose pass is kept for closer looks; another is run again when asked about."""
 
@@ -47,9 +49,9 @@ class Desk:
     def catalogue(self) -> dict[str, bytes]:
         """Return what there is, as JSON: models, methods and metrics."""
         return {
-            "models": _json([catalogue.model_facts(name, model) for name, model in self._models.items()]),
-            "methods": _json([catalogue.method_facts(method) for method in list_methods()]),
-            "metrics": _json([catalogue.metric_facts(metric) for metric in list_metrics()]),
+            "models": _json([_model_facts(name, model) for name, model in self._models.items()]),
+            "methods": _json([method.facts() for method in list_methods()]),
+            "metrics": _json([metric.facts() for metric in list_metrics()]),
         }
 
     def explain(self, job: str, request: Mapping[str, Any], report: Report) -> Answer:
@@ -58,17 +60,21 @@ class Desk:
         report("reading the text", 0, 0)
         model, relations = self._models[request["model"]], request["relations"]
         with _noted() as notes:
-            encoding = self._encoded(model, request)
+            trace = self._run(request)
+            if relations:
+                trace.require("attentions")
             explanations = model.explain(
-                encoding,
+                trace,
                 methods=request["methods"],
-                target=_target(request["target"]),
                 quantity=request["quantity"],
-                position=request["position"],
+                check=request["check"],
                 progress=report,
                 **_options(request),
             )
-            seen = self._inside(model, self._trace(job, request, report, encoding), report) if relations else None
+            seen = None
+            if relations:
+                self._keep(job, trace)
+                seen = self._inside(model, trace, report)
         shown = payload.build(list(explanations.values()), inside=seen)
         live = {**shown.json, "live": {"relations": True, "tiles": True}}
         record = result_record(job, request["model"], explanations, notes, time.monotonic() - started)
@@ -112,19 +118,45 @@ class Desk:
             importance = None
         return inside(trace, importance=importance, progress=report)
 
-    def _trace(self, job: str, request: Mapping[str, Any], report: Report, encoding: Encoding | None = None) -> Trace:
+    def _trace(self, job: str, request: Mapping[str, Any], report: Report) -> Trace:
         """Return the pass over a job's document, run again if it is no longer held."""
         if job not in self._traces:
             report("running the model", 0, 0)
-            model = self._models[request["model"]]
-            encoding = encoding or self._encoded(model, request)
-            trace = model.trace(encoding, _target(request["target"]), position=request["position"])
+            trace = self._run(request)
             trace.require("attentions")
-            self._traces[job] = trace
-            while len(self._traces) > KEPT_DOCUMENTS:
-                self._traces.popitem(last=False)
+            self._keep(job, trace)
         self._traces.move_to_end(job)
         return self._traces[job]
+
+    def _run(self, request: Mapping[str, Any]) -> Trace:
+        """Return a pass over what a request asks about; nothing runs until something is asked of it."""
+        model = self._models[request["model"]]
+        return model.trace(
+            self._encoded(model, request),
+            _target(request["target"]),
+            quantity=request["quantity"] or "logit",
+            position=request["position"],
+        )
+
+    def _keep(self, job: str, trace: Trace) -> None:
+        self._traces[job] = trace
+        while len(self._traces) > KEPT_DOCUMENTS:
+            self._traces.popitem(last=False)
+
+
+def _model_facts(name: str, model: Model) -> dict[str, Any]:
+    """Return what a client must know to use a model."""
+    labels = model.labels
+    return {
+        "name": name,
+        "type": str(model.network.config.model_type),
+        "task": model.task,
+        "labels": list(labels) if len(labels) <= MOST_LABELS else [],
+        "max_tokens": model.max_tokens,
+        "layers": len(model.network.layers),
+        "heads": model.network.heads,
+        "untrained": bool(model.network.untrained),
+    }
 
 
 def _json(value: Any) -> bytes:

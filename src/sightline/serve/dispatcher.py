@@ -84,15 +84,19 @@ class Dispatcher:
         self._listen(self._worker)
         self._task = asyncio.create_task(self._run())
 
+    def end_jobs(self) -> None:
+        """Tell everyone who waits for a job or follows one that it will not be done."""
+        for job in (self._current, *self._jobs):
+            if job is not None and not job.over:
+                job.fail(503, "The server is being stopped.")
+
     async def stop(self) -> None:
         """Stop working and end the worker."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        for job in (self._current, *self._jobs):
-            if job is not None and not job.over:
-                job.fail(503, "The server is being stopped.")
+        self.end_jobs()
         if self._worker is not None:
             await asyncio.to_thread(self._worker.stop)
 

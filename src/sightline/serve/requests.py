@@ -16,6 +16,8 @@ from sightline.serve.schemas import MOST_METHODS, ExplainRequest
 from sightline.serve.settings import Settings
 from sightline.text import check_text
 
+EVERY_CLASS = "all"
+
 _MUST_BE = {
     "text": "a string",
     "pair": "a string or null",
@@ -27,6 +29,7 @@ _MUST_BE = {
     "options": 'an object of objects, such as {"rollout": {"fusion": "max"}}',
     "seed": "a whole number",
     "global_tokens": "a list of whole numbers",
+    "check": "true or false",
     "relations": "true or false",
     "wait": "true or false",
 }
@@ -49,6 +52,9 @@ def parsed(body: bytes) -> ExplainRequest:
     """Return the request in `body`, or say what is wrong with it."""
     try:
         found = json.loads(body, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        place = f"byte 0x{body[error.start]:02x} at position {error.start:,} is wrong"
+        raise Refused(422, f"The body is not JSON in UTF-8: {place}.") from None
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).rstrip(".")
         raise Refused(422, f"The body is not JSON: {reason}.") from None
@@ -79,6 +85,8 @@ def checked(request: ExplainRequest, settings: Settings, models: Sequence[str], 
         _check_known(request.model, models, "model", 404)
     for name in request.methods:
         _check_known(name, methods, "method", 422)
+    if request.target == EVERY_CLASS:
+        raise Refused(422, "This server explains one class at a time: send a request for each label of /api/models.")
     for name in request.options:
         if name not in request.methods:
             raise Refused(422, f"There are options for '{_shown(name)}', which is not among the methods asked for.")

@@ -62,5 +62,6 @@ def _explanation(explanation: Explanation) -> dict[str, Any]:
         "word_scores": [word.score for word in explanation.words()],
         "checks": explanation.checks,
         "sentences": [*notices(explanation), *check_sentences(explanation.checks)],
+        "removal": None if explanation.removal is None else explanation.removal.to_dict(),
         "options": explanation.options,
     }

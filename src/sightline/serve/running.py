@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import signal
 import socket
 from collections.abc import Callable
+from types import FrameType
 
 import uvicorn
 
@@ -25,6 +28,8 @@ def serve(settings: Settings, host: str, port: int, announce: Callable[[str], No
             worker.start()
             server = Server(settings, worker, host, lambda: announce(address(host, listening)))
             server.run(sockets=[listening])
+            if server.interrupted:  # the library raises it again as well, but not from every place it may reach
+                raise KeyboardInterrupt
         finally:
             worker.stop()
 
@@ -33,15 +38,28 @@ class Server(uvicorn.Server):
     """A uvicorn server that says when it answers."""
 
     def __init__(self, settings: Settings, worker: WorkerProcess, host: str, started: Callable[[], None]) -> None:
+        app, self._end_jobs = create_app(settings, worker, host)
         super().__init__(
             uvicorn.Config(
-                create_app(settings, worker, host),
+                app,
                 log_level="warning",
                 server_header=False,
                 timeout_graceful_shutdown=_GOODBYE,
             )
         )
         self._tell = started
+        self.interrupted = False
+        """Whether Ctrl-C ended it."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Remember Ctrl-C, then shut down."""
+        self.interrupted |= sig == signal.SIGINT
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the jobs first: a page that follows one would otherwise hold its connection until it is cut off."""
+        self._end_jobs()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then tell."""
@@ -65,6 +83,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
         found.bind(place)
     except OSError as error:
         found.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise UsageError(f"This machine has no address {host} to listen at. Use --host 127.0.0.1.") from None
         reason = (error.strerror or str(error)).lower()
         raise UsageError(f"Cannot listen at {host}, port {port}: {reason}. Choose another with --port.") from None
     return found

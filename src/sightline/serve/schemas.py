@@ -50,9 +50,11 @@ class ExplainRequest(BaseModel):
     global_tokens: list[StrictInt] | None = Field(
         None, description="Token positions with global attention (Longformer)."
     )
-    relations: StrictBool = Field(
-        False, description="Also gather what attends to what, for the view; takes another pass of the model."
+    check: StrictBool = Field(
+        False,
+        description="Compare each explanation with 20 random orderings of the words; runs the model many times.",
     )
+    relations: StrictBool = Field(False, description="Also gather what attends to what, for the view.")
     wait: StrictBool = Field(
         True,
         description="Answer with the result; else answer 202 with a job to ask about. A client that goes away "
@@ -106,6 +108,17 @@ class TargetAnswer(BaseModel):
     span: list[int] | None
 
 
+class RemovalAnswer(BaseModel):
+    """Probabilities of the explained class while the share `ratios` of the words is deleted, highest-ranked first.
+
+    `random` holds the same for random orderings of the words, a list for each.
+    """
+
+    ratios: list[float]
+    probabilities: list[float]
+    random: list[list[float]]
+
+
 class ExplanationAnswer(BaseModel):
     """Scores by one method: one for every token and one for every word, and how far to trust them."""
 
@@ -115,6 +128,7 @@ class ExplanationAnswer(BaseModel):
     word_scores: list[float]
     checks: dict[str, Any]
     sentences: list[str] = Field(description="The checks in plain words, the most important first.")
+    removal: RemovalAnswer | None = Field(description='What `"check": true` measured.')
     options: dict[str, Any]
 
 
@@ -194,14 +208,15 @@ class MethodAnswer(BaseModel):
 
 
 class MetricAnswer(BaseModel):
-    """A metric; `needs` says what it compares."""
+    """A metric; `needs` says what it compares, `options` what it is computed with."""
 
     name: str
-    kind: str
     summary: str
-    citation: str
+    kind: str
     higher_is_better: bool | None
     needs: list[str]
+    options: dict[str, Any]
+    citation: str
 
 
 class LimitsAnswer(BaseModel):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.view import payload
 from sightline.view.assets import script, static, style
+from sightline.view.curves import Curve
 from sightline.view.fragment import render_fragment
 from sightline.view.widget import show
 
@@ -41,7 +42,7 @@ def render_page(
     *,
     inside: Inside | None = None,
     title: str | None = None,
-    curves: Sequence[payload.Curve] = (),
+    curves: Sequence[Curve] = (),
     tables: Sequence[payload.Table] = (),
 ) -> str:
     """Return the page as one string of HTML; several explanations must be of the same document and get a switch."""

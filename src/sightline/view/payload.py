@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sightline.analysis.filters import TokenFilter
 from sightline.errors import InputError, UsageError
 from sightline.view import colours
+from sightline.view.curves import Curve, removal_curves
 from sightline.view.sentences import check_sentences, notices
 from sightline.view.units import PAGE_LEVELS, DisplayUnit, PageLevel, display_units, segment_texts
 
@@ -33,27 +34,6 @@ LONGEST_TITLE = 70
 SPECIAL, STOP_WORD, PUNCTUATION = 1, 2, 4
 """Bits of `tokens.flags`."""
 DIRECTIONS = ("attended", "attending")
-
-
-@dataclass(frozen=True)
-class CurveSeries:
-    """One line of a curve: y at every x, and the interval around it if there is one."""
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A plot of lines, for example the probability while words are deleted in the order of each method."""
-
-    name: str
-    x: str
-    y: str
-    series: Sequence[CurveSeries]
 
 
 @dataclass(frozen=True)
@@ -107,17 +87,25 @@ def build(
     curves: Sequence[Curve] = (),
     tables: Sequence[Table] = (),
 ) -> Payload:
-    """Return what the page shows of explanations of one document and, if given, of the inside of the model."""
+    """Return what the page shows of explanations of one document and, if given, of the inside of the model.
+
+    Explanations that were checked against random orderings bring their curves with them, before further `curves`.
+    """
     first = _checked(explanations, inside)
+    methods, targets = _method_names(explanations), _target_names(explanations)
+    curves = [*removal_curves(explanations, methods, targets), *curves]
     payload = Payload(
         {
             "format": FORMAT,
             "version": VERSION,
             "title": title or _title(first),
             "document": _document(first),
-            "explanations": _explanations(explanations),
+            "explanations": [
+                _explanation(explanation, method, target)
+                for explanation, method, target in zip(explanations, methods, targets, strict=True)
+            ],
             "inside": None if inside is None else _inside_facts(inside),
-            "curves": [_curve(curve) for curve in curves],
+            "curves": [curve.to_json() for curve in curves],
             "tables": [
                 {"name": table.name, "columns": list(table.columns), "rows": [list(row) for row in table.rows]}
                 for table in tables
@@ -236,14 +224,6 @@ def _title(explanation: Explanation) -> str:
 # The explanations -----------------------------------------------------------------------------------------------------
 
 
-def _explanations(explanations: Sequence[Explanation]) -> list[dict[str, Any]]:
-    methods, targets = _method_names(explanations), _target_names(explanations)
-    return [
-        _explanation(explanation, method, target)
-        for explanation, method, target in zip(explanations, methods, targets, strict=True)
-    ]
-
-
 def _explanation(explanation: Explanation, method: str, target: str) -> dict[str, Any]:
     prediction = explanation.prediction
     ranked = sorted(zip(prediction.labels, prediction.probabilities.tolist(), strict=True), key=lambda one: -one[1])
@@ -311,18 +291,6 @@ def _facts(explanation: Explanation) -> list[tuple[str, str]]:
         for name, value in values.items():
             facts[name.replace("_", " ")] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return list(facts.items())
-
-
-def _curve(curve: Curve) -> dict[str, Any]:
-    series = [
-        {
-            name: value if isinstance(value, str) else list(value)
-            for name, value in vars(one).items()
-            if value is not None
-        }
-        for one in curve.series
-    ]
-    return {"name": curve.name, "x": curve.x, "y": curve.y, "series": series}
 
 
 # The inside of the model ----------------------------------------------------------------------------------------------

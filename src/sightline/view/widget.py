@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.errors import UnsupportedError
 from sightline.view import payload
 from sightline.view.assets import script, style
+from sightline.view.curves import Curve
 
 if TYPE_CHECKING:
     from sightline.analysis.inside import Inside
@@ -20,7 +21,7 @@ def show(
     *,
     inside: Inside | None = None,
     title: str | None = None,
-    curves: Sequence[payload.Curve] = (),
+    curves: Sequence[Curve] = (),
     tables: Sequence[payload.Table] = (),
 ) -> Any:
     """Return a widget that a notebook draws: the page of `render_page`, with all that `inside` holds."""

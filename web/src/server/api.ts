@@ -39,6 +39,7 @@ export interface ExplainRequest {
   target: Class | [Class, Class] | null;
   quantity: string | null;
   seed: number | null;
+  check: boolean;
   options: Record<string, Record<string, unknown>>;
 }
 

@@ -17,6 +17,7 @@ export class Form {
   private readonly against = byId<HTMLSelectElement>("against");
   private readonly quantity = byId<HTMLSelectElement>("quantity");
   private readonly seed = byId<HTMLInputElement>("seed");
+  private readonly check = byId<HTMLInputElement>("check");
   private readonly boxes = new Map<string, HTMLInputElement>();
 
   constructor(
@@ -46,6 +47,7 @@ export class Form {
       target: this.chosenTarget(),
       quantity: this.quantity.value || null,
       seed: this.seed.value ? Number(this.seed.value) : null,
+      check: this.check.checked,
       options: this.chosenOptions(chosen),
     };
   }
@@ -63,6 +65,7 @@ export class Form {
     this.against.value = second === null ? PREDICTED : String(second);
     this.quantity.value = settings.quantity ?? "";
     this.seed.value = settings.seed === null ? "" : String(settings.seed);
+    this.check.checked = settings.check ?? true; // the history may be older than this box
     for (const [name, box] of this.boxes) {
       box.checked = settings.methods.includes(name);
       box.dispatchEvent(new Event("change"));

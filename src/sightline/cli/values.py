@@ -1,0 +1,87 @@
+"""From words on the command line to typed values: method options, targets, token positions."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import Any, Literal, Union, get_args, get_origin
+
+from sightline.errors import OptionError, UsageError
+
+
+def method_options(given: Sequence[str], methods: Sequence[str], seed: int | None) -> dict[str, Any]:
+    """Return the options of each method from `key=value` (for every method that has it) or `method.key=value`.
+
+    Values are read by the option's type. `seed` goes to the methods that draw random numbers. Everything is checked
+    here, before a model is loaded.
+    """
+    from sightline.methods import METHODS
+
+    entries = {name: METHODS.get(name) for name in methods}
+    chosen: dict[str, dict[str, Any]] = {name: {} for name in entries}
+    for setting in given:
+        key, equals, text = setting.partition("=")
+        owner, dot, option = key.strip().rpartition(".")
+        if not equals or not option:
+            raise UsageError(f"--option {setting} is not of the form key=value.")
+        if dot and owner not in entries:
+            raise OptionError(f"--option {setting}: the method '{owner}' is not asked for; add --method {owner}.")
+        takers = [owner] if dot else [name for name, entry in entries.items() if option in entry.options]
+        for name in takers or methods[:1]:
+            kind = entries[name].option_types.get(option, str)
+            chosen[name][option] = typed(text.strip(), kind)
+    for name, entry in entries.items():
+        if seed is not None and "seed" in entry.options:
+            chosen[name].setdefault("seed", seed)
+        entry.settle(chosen[name])
+    return {name: options for name, options in chosen.items() if options}
+
+
+def typed(text: str, kind: Any) -> Any:
+    """Return `text` as a value of type `kind`, or as it is when it does not fit (the method then says what would)."""
+    for one in _alternatives(kind):
+        if one is type(None) and text.lower() in ("none", "null"):
+            return None
+        if one is bool and text.lower() in ("true", "yes", "false", "no"):
+            return text.lower() in ("true", "yes")
+        if get_origin(one) is Literal:
+            for choice in get_args(one):
+                if str(choice) == text:
+                    return choice
+        if one in (int, float):
+            try:
+                return one(text)
+            except ValueError:
+                continue
+        if isinstance(get_origin(one), type) and issubclass(get_origin(one), Sequence):
+            inner = (get_args(one) or (float,))[0]
+            return [typed(part.strip(), inner) for part in text.split(",")]
+    return text
+
+
+def _alternatives(kind: Any) -> list[Any]:
+    """Return the members of a union, whole numbers before others so that "3" stays 3."""
+    parts = list(get_args(kind)) if get_origin(kind) in (Union, types.UnionType) else [kind]
+    return sorted(parts, key=lambda part: part is float)
+
+
+def parsed_target(text: str | None, labels: Sequence[str]) -> str | tuple[str, str] | None:
+    """Return a label or class number as it is, and "A:B" as a contrast unless that is itself a label."""
+    if text is None or ":" not in text or text.casefold() in {label.casefold() for label in labels}:
+        return text
+    known = {label.casefold() for label in labels} | {str(index) for index in range(len(labels))}
+    splits = [(text[:place], text[place + 1 :]) for place, sign in enumerate(text) if sign == ":"]
+    for first, second in splits:
+        if first.strip().casefold() in known and second.strip().casefold() in known:
+            return first.strip(), second.strip()
+    return splits[0][0].strip(), splits[0][1].strip()
+
+
+def parsed_positions(text: str | None) -> list[int] | None:
+    """Return token positions from "0,17,42"."""
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--global-tokens {text} is not a list of token positions such as 0,17,42.") from None

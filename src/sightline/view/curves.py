@@ -1,0 +1,91 @@
+"""Curves for the page: what happens to the probability while words are deleted, method by method, beside chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sightline.explanation import Explanation
+    from sightline.models.removal import RemovalCurve
+
+
+@dataclass(frozen=True)
+class CurveSeries:
+    """One line of a curve: y at every x, and the interval around it if there is one."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A plot of lines, and what it shows in sentences."""
+
+    name: str
+    x: str
+    y: str
+    series: Sequence[CurveSeries]
+    notes: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as the page reads it; intervals that are not there are left out."""
+        series = [
+            {
+                name: value if isinstance(value, str) else list(value)
+                for name, value in vars(one).items()
+                if value is not None
+            }
+            for one in self.series
+        ]
+        return {"name": self.name, "x": self.x, "y": self.y, "series": series, "notes": list(self.notes)}
+
+
+def removal_curves(explanations: Sequence[Explanation], methods: Sequence[str], targets: Sequence[str]) -> list[Curve]:
+    """Return one plot for each target of the explanations that were checked, which page and switch call so.
+
+    A line is one method; the band are the random orderings, from the lowest to the highest. Explanations that were
+    compared with other orderings, or at other shares, get a plot of their own.
+    """
+    plots: dict[tuple[str, bytes, bytes], list[tuple[str, Explanation, RemovalCurve]]] = {}
+    for explanation, method, target in zip(explanations, methods, targets, strict=True):
+        removal = explanation.removal
+        if removal is not None:
+            key = target, removal.ratios.tobytes(), removal.random.tobytes()
+            plots.setdefault(key, []).append((method, explanation, removal))
+    return [_removal_plot(target, shown) for (target, _, _), shown in plots.items()]
+
+
+def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCurve]]) -> Curve:
+    first = shown[0][2]
+    percent = (100 * first.ratios).round(6).tolist()
+    lines = [CurveSeries(method, percent, removal.probabilities.tolist()) for method, _, removal in shown]
+    orderings = len(first.random)
+    chance = CurveSeries(
+        f"{orderings} random ordering{'s' if orderings > 1 else ''}",
+        percent,
+        first.random.mean(axis=0).tolist(),
+        first.random.min(axis=0).tolist(),
+        first.random.max(axis=0).tolist(),
+    )
+    return Curve(
+        name=f"What is left of {target} when the highest-ranked words are deleted",
+        x="% of the words deleted",
+        y="probability",
+        series=[*lines, chance],
+        notes=[_note(method, explanation) for method, explanation, _ in shown],
+    )
+
+
+def _note(method: str, explanation: Explanation) -> str:
+    """Return "attcat beats 20 of 20 random orderings: …"."""
+    checks = explanation.checks
+    own, random = (f"{float(checks[name]):.3g}".replace("-", "−") for name in ("faithfulness", "random_mean"))
+    return (
+        f"{method} beats {checks['random_beaten']} of {checks['random_orderings']} random orderings: deleting its "
+        f"highest-ranked words lowers the probability by {own} on average, theirs by {random}."
+    )
