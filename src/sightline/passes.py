@@ -245,5 +245,9 @@ def unique(labels: Sequence[str]) -> list[str]:
 
 
 def as_array(tensor: Tensor) -> Array:
-    """Return a tensor's values as a numpy array, off the autograd path."""
-    return tensor.detach().cpu().numpy()
+    """Return a tensor's values as a numpy array, off the autograd path; half precision becomes float32.
+
+    numpy has no bfloat16, and sums over float16 would lose what the model itself still told apart.
+    """
+    values = tensor.detach().cpu()
+    return (values.float() if values.dtype in (torch.float16, torch.bfloat16) else values).numpy()

@@ -16,7 +16,7 @@ from sightline.errors import SightlineError
 from sightline.methods import METHODS
 from sightline.model import load
 from tests.contract.test_contract import QUICK
-from tests.tiny_models import FIRST_AND_LAST, tiny_module
+from tests.tiny_models import FIRST_AND_LAST, tiny_ids, tiny_module
 
 DAMAGES = ("none", "all_zero", "zero_gains", "constant_embeddings", "silent_head", "zero_attention")
 # How the families call these parts.
@@ -72,3 +72,19 @@ def test_scores_are_finite_or_a_sentence_says_why(family, data, damage, exponent
         assert explanation.scores.shape == (len(encoding),), name
         assert np.isfinite(explanation.scores).all(), name
         assert all(np.isfinite(value) for value in explanation.checks.values() if isinstance(value, float)), name
+
+
+# Relevance that is divided again and again loses most of its digits in half precision.
+ROUGH_IN_HALF = {"lrp", "attnlrp"}
+
+
+@pytest.mark.parametrize("name", sorted(METHODS.names()))
+@pytest.mark.parametrize("family", ["bert", "longformer"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_in_half_precision_is_explained_in_single_precision_or_better(family, name):
+    ids = tiny_ids(family)
+    half, whole = (load(tiny_module(family, dtype=dtype)) for dtype in (torch.float16, torch.float64))
+    found, exact = (one.explain(one.encode(ids=ids), name, **QUICK.get(name, {})).scores for one in (half, whole))
+    assert found.dtype in (np.float32, np.float64)
+    if name not in ROUGH_IN_HALF:
+        np.testing.assert_allclose(found, exact, atol=0.02 * np.abs(exact).max())

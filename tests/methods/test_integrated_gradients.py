@@ -100,7 +100,6 @@ def test_an_input_equal_to_its_baseline_has_zero_scores():
         ({"steps": 0}, "at least one step"),
         ({"tolerance": 2.0}, "share between 0 and 1"),
         ({"baseline": "noise"}, "must be one of 'pad', 'mask', 'zero'"),
-        ({"baseline": "mask"}, "has no mask token"),
         ({"step": 5}, "no option 'step'. Did you mean 'steps'?"),
     ],
 )
@@ -108,6 +107,12 @@ def test_options_out_of_range_are_refused(options, message):
     model = tiny_model()
     with pytest.raises(OptionError, match=message):
         model.explain(model.encode(ids=IDS), "integrated_gradients", **options)
+
+
+def test_a_vocabulary_without_mask_token_has_no_baseline_of_them():
+    model = tiny_model("albert")
+    with pytest.raises(OptionError, match="has no mask token"):
+        model.explain(model.encode(ids=tiny_ids("albert", 9)), "integrated_gradients", baseline="mask")
 
 
 PAIR_TYPES = [0] * 6 + [1] * 4

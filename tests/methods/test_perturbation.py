@@ -149,3 +149,14 @@ def test_leave_one_out_wipes_one_row_of_one_layer_s_input(family, layer, replace
     # The library computes these families' softmax in single precision, we do not.
     np.testing.assert_allclose(found.scores, expected, atol=1e-6 if family in ("longformer", "modernbert") else 1e-12)
     assert np.abs(found.scores).max() > 1e-4
+
+
+@pytest.mark.parametrize("method", ["occlusion", "leave_one_out", "lime", "kernel_shap"])
+def test_a_model_with_one_output_is_explained_by_its_logit_for_its_probability_is_always_one(method):
+    regression = tiny_model(num_labels=1)
+    encoding = regression.encode(ids=tiny_ids())
+    found = regression.explain(encoding, method)
+    assert found.target.quantity == "logit"
+    assert np.abs(found.scores).max() > 1e-4
+    np.testing.assert_array_equal(found.scores, regression.explain(encoding, method, quantity="logit").scores)
+    np.testing.assert_array_equal(regression.explain(encoding, method, quantity="probability").scores, 0.0)

@@ -18,11 +18,13 @@ from tests.tiny_tokenizers import wordpiece
 
 IDS = tiny_ids("bert", 7)  # five words between two specials
 TARGET = 1
+MASK = 103  # of the vocabulary that is assumed where there is no tokenizer
 SAMPLED = ("lime", "kernel_shap", "gradient_shap")
 
 
 def probability(kept) -> float:
-    ids = torch.tensor([[IDS[0], *(i if keep else 0 for i, keep in zip(IDS[1:-1], kept, strict=True)), IDS[-1]]])
+    words = (i if keep else MASK for i, keep in zip(IDS[1:-1], kept, strict=True))
+    ids = torch.tensor([[IDS[0], *words, IDS[-1]]])
     return float(torch.softmax(tiny_module()(ids).logits[0].detach(), -1)[TARGET])
 
 

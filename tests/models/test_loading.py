@@ -114,6 +114,20 @@ def test_places_that_are_no_model(tmp_path):
         sl.load("nobody/no-such-model")
 
 
+def test_a_mistyped_folder_is_not_looked_for_on_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models" / "reviews").mkdir(parents=True)
+    (tmp_path / "models" / "reviews" / "config.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"no model folder 'models/revews'. Did you mean 'reviews'\?$"):
+        sl.load("models/revews")
+    monkeypatch.chdir(tmp_path / "models")
+    with pytest.raises(UsageError, match=r"no model folder 'revews'. Did you mean 'reviews'\? .* write hf://revews\.$"):
+        sl.load("revews")
+    for name in ("hf://", "hf://a/b/c", "hf://../reviews"):
+        with pytest.raises(UsageError, match="does not name a model on the hub"):
+            sl.load(name)
+
+
 def test_an_unsupported_family_or_head_is_named(folder):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
@@ -148,3 +162,34 @@ def test_number_types_and_implementations_are_checked(folder):
 def test_global_tokens_belong_to_longformer(folder):
     with pytest.raises(OptionError, match="Global tokens exist only in Longformer"):
         sl.load(folder).encode("the cat sat", global_tokens=[0])
+
+
+def test_without_tokenizer_mask_and_unknown_token_are_those_of_the_first_vocabulary():
+    model = sl.load(tiny_module("bert", vocab_size=200))
+    assert model.network.token_ids == {"pad": 0, "unk": 100, "mask": 103}
+    ids = [101, 110, 111, 112, 102]
+    found = model.explain(model.encode(ids=ids), method="occlusion", quantity="logit")
+    assert found.checks["replacement"] == "mask"
+
+    def logit(changed):
+        return model.trace(model.encode(ids=changed)).logits[found.target.index]
+
+    expected = [logit(ids) - logit([*ids[:i], 103, *ids[i + 1 :]]) for i in (1, 2, 3)]
+    np.testing.assert_allclose(found.scores[1:4], expected, atol=1e-12)
+    assert sl.load(tiny_module("bert", vocab_size=60)).network.token_ids == {"pad": 0}
+
+
+def test_windows_of_a_longformer_need_not_divide_each_other():
+    module = tiny_module("longformer", attention_window=[4, 4, 6])
+    ids = tiny_ids("longformer", 24)
+    expected = module(torch.tensor([ids])).logits[0].detach().numpy()
+    model = sl.load(module)
+    np.testing.assert_allclose(model.trace(model.encode(ids=ids)).logits, expected, atol=1e-6)
+
+
+def test_bfloat16_models_are_explained():
+    model = sl.load(tiny_module("bert", dtype=torch.bfloat16))
+    found = model.explain(model.encode(ids=tiny_ids("bert", 9)), methods=["attcat", "rollout", "occlusion"])
+    for one in found.values():
+        assert np.isfinite(one.scores).all()
+        assert one.prediction.logits.dtype == np.float32

@@ -148,3 +148,24 @@ def test_the_task_comes_from_the_architecture_or_is_asked_for():
         task_class(None, ["BertModel"])
     with pytest.raises(UnsupportedError, match="no task 'translation'"):
         task_class("translation", None)
+
+
+def test_predictions_are_equal_when_all_their_numbers_are():
+    model = tiny_model("bert")
+    first, again, other = (model.trace(model.encode(ids=tiny_ids("bert", n))).prediction for n in (9, 9, 8))
+    assert first == again
+    assert hash(first) == hash(again)
+    assert first != other
+    assert first != "first"
+
+
+def test_bare_ids_of_a_longformer_give_the_question_global_attention_as_the_library_does():
+    module = tiny_module("longformer", auto=AutoModelForQuestionAnswering, num_labels=2)
+    ids = [0, 10, 11, 2, 2, *range(20, 30), 2]
+    outputs = module(torch.tensor([ids]))
+    model = load(module)
+    encoding = model.encode(ids=ids)
+    assert model.network.global_tokens(encoding) == (0, 1, 2)
+    (logits,) = model.network.run([encoding])
+    expected = torch.stack([outputs.start_logits[0], outputs.end_logits[0]], dim=-1)
+    np.testing.assert_allclose(logits.reshape(expected.shape).numpy(), expected.detach().numpy(), atol=1e-6)

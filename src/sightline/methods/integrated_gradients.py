@@ -10,6 +10,7 @@ import numpy as np
 from sightline.methods.integration import gauss_legendre, nested
 from sightline.methods.paths import Baseline, Embeddings, build_path
 from sightline.methods.registry import Attribution, method
+from sightline.passes import as_array
 from sightline.trace import Trace
 
 
@@ -46,6 +47,6 @@ def integrated_gradients(
     path = build_path(trace, baseline, baseline_text, embeddings)
     integral = nested(trace, path, tolerance, max_evaluations) if steps is None else gauss_legendre(trace, path, steps)
     products = path.split(path.difference * integral.gradient)
-    parts = {str(place): product.sum(dim=-1).cpu().numpy() for place, product in products.items()}
+    parts = {str(place): as_array(product.sum(dim=-1)) for place, product in products.items()}
     extras = parts if embeddings == "separate" else {}
     return Attribution(np.sum(list(parts.values()), axis=0), checks=integral.checks, extras=extras)

@@ -155,7 +155,7 @@ def leave_one_out(
 
 def _logits_without_each(trace: Trace, layer: int, replacement: Literal["zero", "mean"]) -> list[Tensor]:
     """Logits with every token in turn replaced in x^l, n of them; then those with none replaced, measured alike."""
-    states = torch.from_numpy(trace.inputs[layer]).to(trace.network.device)
+    states = torch.from_numpy(trace.inputs[layer]).to(trace.network.device, trace.network.dtype)
     substitute = torch.zeros_like(states[0]) if replacement == "zero" else states.mean(dim=0)
     places = torch.arange(trace.tokens + 1)  # the last one is out of range
     logits: list[Tensor] = []

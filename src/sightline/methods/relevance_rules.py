@@ -50,7 +50,7 @@ def share(R: Tensor, total: Tensor) -> Tensor:
 
 def share_signed(R: Tensor, total: Tensor) -> Tensor:
     """R / (total + ε·sign(total)), and 0 where there is nothing to share: the ε-rule's quotient, at most R/total."""
-    return (R / (total + torch.where(total < 0, -EPSILON, EPSILON))).masked_fill(total == 0, 0)
+    return (R / torch.where(total < 0, total - EPSILON, total + EPSILON)).masked_fill(total == 0, 0)
 
 
 def positive_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -27,6 +27,7 @@ from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.segments import Level, groups_of
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
+from sightline.passes import as_array
 from sightline.trace import Trace
 
 Fit = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
@@ -301,7 +302,8 @@ def gradient_shap(
 
     def values(points: Tensor) -> Tensor:
         """Y (B,) for the embeddings (B, ·, d) of the ordinary tokens."""
-        return trace.values_at({0: path.end.expand(len(points), -1, -1).index_copy(1, ordinary, points)})
+        whole = path.end.expand(len(points), -1, -1)
+        return trace.values_at({0: whole.index_copy(1, ordinary, points.to(whole.dtype))})
 
     engine = GradientShap(values)
     end, start = path.end[None, ordinary], path.start[None, ordinary]
@@ -314,7 +316,7 @@ def gradient_shap(
             total += count * engine.attribute(end, start, n_samples=count, stdevs=deviation)[0].detach()
             if trace.progress is not None:
                 trace.progress(done + count, samples)
-    scores[ordinary.cpu().numpy()] = (total / samples).sum(dim=-1).cpu().numpy()
+    scores[ordinary.cpu().numpy()] = as_array((total / samples).sum(dim=-1))
     ends = torch.cat([values(start), values(end)]).detach().double().cpu().numpy()
     gap = completeness_gap(torch.from_numpy(scores), ends)
     return Attribution(scores, checks={"completeness_gap": gap, "evaluations": samples})

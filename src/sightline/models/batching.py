@@ -12,13 +12,19 @@ LARGEST_GAP = 32
 """Nor may it be shorter by more tokens than this: for long documents a batch of their own costs less than padding."""
 
 
-def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Yield lists of indices, longest documents first; each list pads to at most `tokens` (or holds one document)."""
+def batches_by_length(lengths: Sequence[int], tokens: int, enough: int | None = None) -> Iterator[list[int]]:
+    """Yield lists of indices, longest documents first; each list pads to at most `tokens` (or holds one document).
+
+    A batch that has `enough` tokens already takes no shorter document: to start another one costs less than padding.
+    """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         longest = lengths[batch[0]] if batch else 0
+        filled = len(batch) * longest
         shortest = max(SHORTEST_SHARE * longest, longest - LARGEST_GAP)
-        if batch and ((len(batch) + 1) * longest > tokens or lengths[index] < shortest):
+        if enough is not None and filled >= enough:
+            shortest = longest
+        if batch and (filled + longest > tokens or lengths[index] < shortest):
             yield batch
             batch = []
         batch.append(index)

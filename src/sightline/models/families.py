@@ -31,6 +31,9 @@ class Family:
     """Post-LN: the LayerNorm after attention and residual. Pre-LN: the one before attention."""
     output_norm: str
     """Post-LN: the LayerNorm after the feed-forward block. Pre-LN: the one before it."""
+    row_wise_block: str | None = None
+    """The module that takes (what attention mixed, its residual) and from which on every token is by itself, in layers
+    where classifiers read the first token of the last one; None where no module has these two inputs."""
     pre_norm: bool = False
     causal: bool = False
     """A token sees only itself and those before it; classifiers read the last one."""
@@ -43,6 +46,8 @@ class Family:
     """Paths from the base model to the tables that are added to the word embeddings; None where there is none."""
     special_ids: tuple[tuple[int, str], ...] = ()
     """Ids and names of the specials when no tokenizer says them (as in the vocabularies of the first releases)."""
+    token_ids: tuple[tuple[str, int], ...] = ()
+    """Ids of "pad", "unk" and "mask" in the same vocabularies."""
 
 
 def _at(*path: str) -> Callable[[nn.Module, Any], list[nn.Module]]:
@@ -64,7 +69,10 @@ def _albert_layers(base: nn.Module, config: Any) -> list[nn.Module]:
 
 
 _BERT_SPECIALS = ((0, "[PAD]"), (101, "[CLS]"), (102, "[SEP]"))
+_BERT_TOKENS = (("pad", 0), ("unk", 100), ("mask", 103))
 _ROBERTA_SPECIALS = ((0, "<s>"), (1, "<pad>"), (2, "</s>"))
+_ROBERTA_TOKENS = (("pad", 1), ("unk", 3), ("mask", 50264))
+_XLM_ROBERTA_TOKENS = (("pad", 1), ("unk", 3), ("mask", 250001))
 
 
 def _bert_like(model_type: str, **facts: Any) -> Family:
@@ -77,6 +85,7 @@ def _bert_like(model_type: str, **facts: Any) -> Family:
         attention_output="attention.output.dense",
         attention_norm="attention.output.LayerNorm",
         output_norm="output.LayerNorm",
+        row_wise_block="attention.output",
         **facts,
     )
 
@@ -84,13 +93,17 @@ def _bert_like(model_type: str, **facts: Any) -> Family:
 FAMILIES: dict[str, Family] = {
     family.model_type: family
     for family in (
-        _bert_like("bert", special_ids=_BERT_SPECIALS),
-        _bert_like("electra", special_ids=_BERT_SPECIALS),
-        _bert_like("roberta", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS),
-        _bert_like("xlm-roberta", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS),
+        _bert_like("bert", special_ids=_BERT_SPECIALS, token_ids=_BERT_TOKENS),
+        _bert_like("electra", special_ids=_BERT_SPECIALS, token_ids=_BERT_TOKENS),
+        _bert_like("roberta", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS, token_ids=_ROBERTA_TOKENS),
+        _bert_like(
+            "xlm-roberta", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS, token_ids=_XLM_ROBERTA_TOKENS
+        ),
         _bert_like("camembert", positions_after_padding=True, special_ids=((5, "<s>"), (1, "<pad>"), (6, "</s>"))),
         # Does not use the attention interface: models/longformer.py swaps its encoder for an observable one.
-        _bert_like("longformer", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS),
+        _bert_like(
+            "longformer", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS, token_ids=_ROBERTA_TOKENS
+        ),
         Family(
             model_type="distilbert",
             layers=_at("transformer", "layer"),
@@ -102,6 +115,7 @@ FAMILIES: dict[str, Family] = {
             output_norm="output_layer_norm",
             type_table=None,
             special_ids=_BERT_SPECIALS,
+            token_ids=_BERT_TOKENS,
         ),
         Family(
             model_type="albert",

@@ -1,6 +1,8 @@
 """Loading: a folder, a hub id or a model object becomes a Network with its tokenizer, or a sentence says why not.
 
-safetensors only unless pickle is allowed; no code from the folder is ever run; every weight must be there and fit.
+safetensors only unless pickle is allowed; no code from the folder is ever run; every weight must be there and fit. The
+network is asked only for owner/name and hf://name, so that a mistyped folder is answered at once; a name alone is
+looked up in the library's cache on this machine.
 """
 
 from __future__ import annotations
@@ -17,16 +19,19 @@ import transformers
 from transformers import AutoConfig, PreTrainedModel
 from transformers import logging as library_logging
 
-from sightline.errors import ModelError, OptionError, UnsupportedError, UsageError
+from sightline.errors import ModelError, OptionError, SightlineError, UnsupportedError, UsageError
 from sightline.models.families import Family, family_of
 from sightline.models.longformer import use_banded, use_library
 from sightline.models.network import Network
 from sightline.models.observe import OBSERVING, register
 from sightline.models.tasks import TASKS, MaskedLanguageModel, Task, TaskFacts, task_class
+from sightline.registry import suggestion
 from sightline.text import check_fit, load_tokenizer
 
 AttentionKind = Literal["banded", "library"]
 
+HUB = "hf://"
+"""Says that what follows is the name of a model on the hub, whatever folders there are."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.\-]*(/[\w.\-]+)?")
 HARMLESS_LEFTOVERS = re.compile(
     r"position_ids$"  # a constant that older releases stored
@@ -54,18 +59,18 @@ def load_network(
     register()
     chosen = _dtype(dtype)
     if isinstance(source, PreTrainedModel):
-        module, name, place, missing = source, _name_of(source), None, False
+        module, name, place, local, missing = source, _name_of(source), None, True, False
         if chosen is not None:
             module = module.to(chosen)
     else:
-        place = _locate(source)
+        place, local = _locate(source)
         name = place.name if isinstance(place, Path) else place
-        module, missing = _load_module(place, task, chosen or torch.float32, allow_pickle, allow_random)
+        module, missing = _load_module(place, local, task, chosen or torch.float32, allow_pickle, allow_random)
     family = family_of(module.config.model_type)
     if device is not None:
         module = module.to(device)
     _choose_attention(module, attention)
-    found = _tokenizer(tokenizer, place)
+    found = _tokenizer(tokenizer, place, local)
     if found is not None:
         check_fit(found, int(module.config.vocab_size))
     head = task_class(task, module.config.architectures or [type(module).__name__])
@@ -75,36 +80,46 @@ def load_network(
         family,
         _task(head, module, family, found),
         name=name,
-        token_ids=_token_ids(module, found),
+        token_ids=_token_ids(module, family, found),
         untrained=missing,
     )
     return network, found
 
 
-def _locate(source: str | Path) -> Path | str:
-    """Return a folder with a config, or the string as a hub id."""
+def _locate(source: str | Path) -> tuple[Path | str, bool]:
+    """Return a folder with a config, or the name of a model on the hub; and whether to keep to this machine's files."""
+    if isinstance(source, str) and source.startswith(HUB):
+        name = source.removeprefix(HUB)
+        if not HUB_ID.fullmatch(name):
+            raise UsageError(f"'{source}' does not name a model on the hub; write hf://owner/name.")
+        return name, False
     path = Path(source).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise ModelError(f"The folder '{source}' has no config.json, so it is not a model folder.")
-        return path
+        return path, True
     if path.is_file():
         raise ModelError(f"'{source}' is a file; give the folder that holds config.json and the weights.")
-    if isinstance(source, Path) or not HUB_ID.fullmatch(str(source)):
-        raise UsageError(f"There is no model folder '{source}'.")
-    return str(source)
+    # With the first half of owner/name a folder here, the second half is a mistake in a path.
+    if isinstance(source, Path) or not HUB_ID.fullmatch(source) or ("/" in source and path.parent.is_dir()):
+        raise UsageError(f"There is no model folder '{source}'.{_similar(path)}")
+    return source, "/" not in source
+
+
+def _similar(path: Path) -> str:
+    """Return a question about a model folder beside `path` that is called almost the same, if there is one."""
+    return suggestion(path.name, [config.parent.name for config in path.parent.glob("*/config.json")])
 
 
 def _load_module(
-    place: Path | str, task: str | None, dtype: torch.dtype, allow_pickle: bool, allow_random: bool
+    place: Path | str, local: bool, task: str | None, dtype: torch.dtype, allow_pickle: bool, allow_random: bool
 ) -> tuple[Any, bool]:
     """Return the module and whether some of its weights are random."""
-    local = isinstance(place, Path)
     with _quiet_library():
         try:
             config = AutoConfig.from_pretrained(place, local_files_only=local)
         except (OSError, ValueError, KeyError) as error:
-            raise ModelError(_config_problem(place, error)) from error
+            raise _config_problem(place, local, error) from error
         family_of(config.model_type)
         head = task_class(task, config.architectures)
         auto = getattr(transformers, head.auto_class)
@@ -178,14 +193,14 @@ def _implementation(model_type: str) -> str:
     return "eager" if model_type == "longformer" else OBSERVING
 
 
-def _tokenizer(given: Any, place: Path | str | None) -> Any:
+def _tokenizer(given: Any, place: Path | str | None, local: bool) -> Any:
     if given is not None and not isinstance(given, str | Path):
         return given
     where = given if given is not None else place
     if where is None:
         return None
     with _quiet_library():
-        return load_tokenizer(where, local_only=Path(where).is_dir())
+        return load_tokenizer(where, local_only=local if given is None else Path(where).is_dir())
 
 
 def _check_direction(config: Any, family: Family, head: type[Task]) -> None:
@@ -219,17 +234,19 @@ def _task(head: type[Task], module: Any, family: Family, tokenizer: Any) -> Task
             mean_pooling=getattr(config, "classifier_pooling", "cls") == "mean",
             reads_last=family.causal,
             pad_id=config.pad_token_id,
-            mask_id=getattr(tokenizer, "mask_token_id", None),
+            mask_id=_token_ids(module, family, tokenizer).get("mask"),
             outside_label=outside,
         )
     )
 
 
-def _token_ids(module: Any, tokenizer: Any) -> dict[str, int]:
+def _token_ids(module: Any, family: Family, tokenizer: Any) -> dict[str, int]:
     """Ids of pad, mask and unknown token, as far as tokenizer and config say them and the vocabulary holds them."""
     found = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("pad", "mask", "unk")}
     if found["pad"] is None:
         found["pad"] = module.config.pad_token_id
+    if tokenizer is None:
+        found = {name: dict(family.token_ids).get(name) if index is None else index for name, index in found.items()}
     return {name: int(i) for name, i in found.items() if i is not None and 0 <= i < module.config.vocab_size}
 
 
@@ -256,10 +273,15 @@ def _name_of(module: Any) -> str:
     return str(module.config.name_or_path or type(module).__name__)
 
 
-def _config_problem(place: Path | str, error: Exception) -> str:
+def _config_problem(place: Path | str, local: bool, error: Exception) -> SightlineError:
     if isinstance(place, Path):
-        return f"The config of '{place}' could not be read: {_first_sentence(error)}"
-    return (
+        return ModelError(f"The config of '{place}' could not be read: {_first_sentence(error)}")
+    if local:
+        return UsageError(
+            f"There is no model folder '{place}'.{_similar(Path(place))} To fetch a model of that name from the hub, "
+            f"write hf://{place}."
+        )
+    return ModelError(
         f"There is no model folder '{place}', and no model of that name could be fetched from the hub: "
         f"{_first_sentence(error)}"
     )

@@ -18,6 +18,7 @@ like all others. Trailing masked tokens are cut off; their rows of the encoder's
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -197,7 +198,8 @@ def difference_from_library(encoder: BandedEncoder) -> float:
     every way to treat a token. Two layers only, so that loading a large model stays quick.
     """
     parameter = next(encoder.parameters())
-    length = 2 * max(layer.attention.self.one_sided_attn_window_size for layer in list[Any](encoder.layer))
+    # The library reads lengths that every window divides.
+    length = math.lcm(*(2 * layer.attention.self.one_sided_attn_window_size for layer in list[Any](encoder.layer)))
     hidden = torch.randn(1, length, encoder.config.hidden_size, generator=torch.Generator().manual_seed(0))
     hidden, mask = hidden.to(parameter), parameter.new_zeros(1, length)
     mask[0, [length // 3, length - 1]] = torch.finfo(mask.dtype).min

@@ -6,6 +6,7 @@ N tokens of the longest, d width of the model.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,9 @@ from sightline.text import Encoding
 Table = Literal["word", "position", "type"]
 Place: TypeAlias = "Table | int"
 """Where a pass can be entered: the output of one of the embedding tables, or the input x^l of layer l."""
+WORTHWHILE_PRODUCTS = 2.5e9
+"""Multiplications (tokens × weights of the layers) after which a batch on a CPU gains nothing by more documents: the
+matrix products are as fast as they get, and starting a pass costs a few percent."""
 
 
 class _Reached(Exception):  # noqa: N818 (a signal, not an error)
@@ -108,6 +112,27 @@ class Network:
             digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
+    def twin(self) -> Network:
+        """Return a network with the same weights (not a copy of them) whose hooks are its own.
+
+        A module that two threads run at once would show each of them what the other computes.
+        """
+        shared = {id(tensor): tensor for tensor in (*self.module.parameters(), *self.module.buffers())}
+        return Network(
+            copy.deepcopy(self.module, shared),
+            self.family,
+            self.task,
+            name=self.name,
+            token_ids=self.token_ids,
+            untrained=self.untrained,
+        )
+
+    @cached_property
+    def worthwhile_tokens(self) -> int:
+        """Tokens that make a batch worth a pass of its own, see `WORTHWHILE_PRODUCTS`."""
+        weights = sum(weight.numel() for layer in self.layers for weight in layer.parameters())
+        return BATCH_TOKENS if self.device.type != "cpu" else min(BATCH_TOKENS, int(WORTHWHILE_PRODUCTS / weights) + 1)
+
     def token_id(self, name: str) -> int:
         """Return the id of the pad, mask or unknown token, or say that there is none."""
         if name not in self.token_ids:
@@ -121,10 +146,18 @@ class Network:
             return encoding.global_tokens
         if self.task.name == "sequence_classification":
             return (0,)
-        if self.task.name == "question_answering" and encoding.pair is not None:
+        if self.task.name == "question_answering":
+            return self._question(encoding)
+        return ()
+
+    def _question(self, encoding: Encoding) -> tuple[int, ...]:
+        """Return the positions of the question and what stands before it."""
+        if encoding.pair is not None:
             question = np.flatnonzero(encoding.segments == 0)
             return tuple(range(int(question[-1]) + 1)) if len(question) else (0,)
-        return ()
+        # Bare ids: question and text are told apart by separators, <s> question </s></s> text </s>.
+        separators = np.flatnonzero(encoding.ids == self.config.sep_token_id)
+        return tuple(range(int(separators[0]))) if len(separators) == 3 else ()
 
     def inputs(self, encodings: Sequence[Encoding], hidden: Sequence[Sequence[int]] | None = None) -> dict[str, Tensor]:
         """Return the padded tensors the model is fed: ids, mask, positions, token types, global attention.
@@ -195,6 +228,8 @@ class Network:
                 if recorder.blocks:
                     stack.enter_context(self._observed_blocks(recorder))
                 stack.enter_context(recording(recorder))
+            else:
+                stack.enter_context(self._last_layer_cut())
             if within is not None:
                 stack.enter_context(within)
             outputs = self.module(**inputs, **self._settings)
@@ -213,7 +248,7 @@ class Network:
         """Return the logits of any number of documents, in batches of similar length, in the order given."""
         logits: list[Tensor | None] = [None] * len(encodings)
         done = 0
-        for batch in batches_by_length([len(encoding) for encoding in encodings], BATCH_TOKENS):
+        for batch in batches_by_length([len(encoding) for encoding in encodings], BATCH_TOKENS, self.worthwhile_tokens):
             masked = None if hidden is None else [hidden[i] for i in batch]
             for index, found in zip(batch, self.run([encodings[i] for i in batch], hidden=masked), strict=True):
                 logits[index] = found
@@ -346,6 +381,27 @@ class Network:
             for module in {id(module): module for module in self.layers}.values():
                 stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
             yield
+
+    @contextmanager
+    def _last_layer_cut(self) -> Iterator[None]:
+        """Where a classifier reads the first token alone, let the last layer compute no other one behind its attention.
+
+        That spares three quarters of the layer's products: its output projection and its feed-forward block.
+        """
+        block = self.family.row_wise_block
+        if block is None or self.banded or self.task.name != "sequence_classification":
+            yield
+            return
+
+        def cut(_module: nn.Module, args: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+            mixed, residual = args
+            return mixed[:, :1], residual[:, :1]
+
+        handle = self.layers[-1].get_submodule(block).register_forward_pre_hook(cut)
+        try:
+            yield
+        finally:
+            handle.remove()
 
     @contextmanager
     def _observed_layers(self, recorder: Recorder) -> Iterator[None]:

@@ -64,7 +64,7 @@ class Target:
         return cls(**{**values, "span": tuple(span) if span is not None else None})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prediction:
     """What the model said.
 
@@ -78,6 +78,20 @@ class Prediction:
     labels: tuple[str, ...]
     logits: NDArray[np.floating[Any]]
     probabilities: NDArray[np.floating[Any]]
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when every number is."""
+        if not isinstance(other, Prediction):
+            return NotImplemented
+        plain = (self.index, self.label, self.probability, self.labels)
+        return (
+            plain == (other.index, other.label, other.probability, other.labels)
+            and np.array_equal(self.logits, other.logits)
+            and np.array_equal(self.probabilities, other.probabilities)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.index, self.label, self.probability, self.labels))
 
 
 def check_quantity(quantity: str) -> Quantity:

@@ -136,8 +136,8 @@ class Task(ABC):
             label=self.facts.labels[index],
             probability=float(probabilities[index]),
             labels=self.facts.labels,
-            logits=scores.cpu().numpy(),
-            probabilities=probabilities.cpu().numpy(),
+            logits=_numbers(scores),
+            probabilities=_numbers(probabilities),
         )
 
     def readout(self, target: Target, encoding: Encoding) -> NDArray[np.float64]:
@@ -387,3 +387,9 @@ def _span_text(encoding: Encoding, first: int, last: int) -> str:
         return encoding.tokens[first]
     source = encoding.text if segment == 0 else (encoding.pair or "")
     return source[int(encoding.offsets[first, 0]) : int(encoding.offsets[last, 1])]
+
+
+def _numbers(values: Tensor) -> NDArray[np.floating[Any]]:
+    """Hand numbers out; half precision becomes float32 (numpy has no bfloat16)."""
+    numbers = values.cpu()
+    return (numbers.float() if numbers.dtype in (torch.float16, torch.bfloat16) else numbers).numpy()

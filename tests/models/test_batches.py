@@ -1,0 +1,82 @@
+"""Many documents at once: batches waste little on padding, and no shortcut changes a logit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.models.batching import batches_by_length
+from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
+
+LENGTHS = (13, 5, 13, 9, 3, 12)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 300), max_size=60),
+    tokens=st.integers(1, 2000),
+    enough=st.none() | st.integers(1, 2000),
+)
+def test_every_document_is_in_one_batch_and_batches_are_bounded(lengths, tokens, enough):
+    batches = list(batches_by_length(lengths, tokens, enough))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[index] for index in batch)
+        assert len(batch) == 1 or len(batch) * longest <= tokens
+
+
+def test_a_batch_that_is_large_enough_takes_no_padding():
+    lengths = [10] * 5 + [9] * 5 + [8] * 5
+    assert [len(batch) for batch in batches_by_length(lengths, 4096)] == [15]
+    assert [len(batch) for batch in batches_by_length(lengths, 4096, enough=50)] == [5, 6, 4]
+    assert [len(batch) for batch in batches_by_length(lengths, 4096, enough=1)] == [5, 5, 5]
+
+
+def test_a_batch_is_large_enough_at_fewer_tokens_when_the_layers_are_larger():
+    small, large = tiny_model().network, tiny_model(intermediate_size=50_000).network
+    assert small.worthwhile_tokens == 4096
+    weights = sum(one.numel() for layer in large.layers for one in layer.parameters())
+    assert large.worthwhile_tokens == int(2.5e9 / weights) + 1 < 4096
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_of_many_documents_equal_the_library_s_on_each(family):
+    model, module = tiny_model(family), tiny_module(family)
+    documents = [tiny_ids(family, n=n, seed=n) for n in LENGTHS]
+    found = model.network.run_many([model.encode(ids=ids) for ids in documents])
+    tolerance = 1e-5 if family in ("longformer", "modernbert") else 1e-11
+    for logits, ids in zip(found, documents, strict=True):
+        mask = torch.ones(1, len(ids), dtype=torch.long)
+        expected = module(torch.tensor([ids]), attention_mask=mask).logits[0]
+        np.testing.assert_allclose(logits, expected.detach(), atol=tolerance)
+
+
+def test_the_last_layer_is_cut_only_where_the_first_token_is_all_that_is_read():
+    seen = []
+    model = tiny_model("roberta")
+    norm = model.network.layers[-1].get_submodule(model.network.family.output_norm)
+    norm.register_forward_hook(lambda _module, _inputs, output: seen.append(output.shape[1]))
+    encoding = model.encode(ids=tiny_ids("roberta", n=7))
+    model.network.run([encoding, encoding])
+    assert model.trace(encoding).hidden_states[-1].shape[0] == 7
+    assert seen == [1, 7]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_twin_gives_the_same_logits_from_the_same_weights_and_has_hooks_of_its_own(family):
+    network = tiny_model(family).network
+    twin = network.twin()
+    own, others = dict(network.module.named_parameters()), dict(twin.module.named_parameters())
+    assert own.keys() == others.keys()
+    assert all(own[name] is others[name] for name in own)
+    model = tiny_model(family)
+    encodings = [model.encode(ids=tiny_ids(family, n=n, seed=n)) for n in LENGTHS]
+    heard = []
+    network.module.get_input_embeddings().register_forward_hook(lambda *_: heard.append(1))
+    theirs = twin.run_many(encodings)
+    assert not heard
+    for one, other in zip(network.run_many(encodings), theirs, strict=True):
+        assert torch.equal(one, other)
+    assert heard
