@@ -28,7 +28,12 @@ def replacing(path: Path | str) -> Iterator[Path]:
     path = Path(path)
     part = _temporary_file(path)
     if part is None:
-        yield path
+        try:
+            yield path
+        except BrokenPipeError:  # the reader has seen enough
+            raise
+        except OSError as error:
+            raise _cannot_write(path, error) from error
         return
     try:
         yield part

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 # name: (bytes of the document or None for the good one, arguments, exit code, what the sentence says)
@@ -160,3 +164,12 @@ def test_interrupts_and_surprises_end_with_a_sentence_too(
     assert says in result.stderr
     assert "Traceback" not in result.stderr
     assert not (tmp_path / "out.html").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full is needed")
+def test_a_full_disk_behind_the_standard_output_is_said():
+    command = [sys.executable, "-c", "from sightline.cli import main; main()", "methods", "--json"]
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    assert result.returncode == 1
+    assert result.stderr == "Error: The disk is full. Make room, or write to another place.\n"

@@ -211,6 +211,7 @@ BAD_FILES = {
         "no field 'text'. Did you mean 'sentence'\\? Its fields: sentence, label",
     ),
     "near_column.csv": (b"txt,label\nx,1\n", "Did you mean 'txt'?"),
+    "unclosed.csv": (b'text,label\nold,1\n"never closed,1\nmill,0\n', "line 3: a quoted cell is never closed"),
     "unquoted.csv": (b"text,label\na, b,1\n", "line 2 has 3 cells, the header 2"),
     "second_row.csv": (b'text,label\n"a\nb",1\na, b,1\n', "line 4 has 3 cells"),
     "broken.jsonl": (b'{"text": "a"}\n\n{"text": \n', "Line 3 of .* is not JSON"),

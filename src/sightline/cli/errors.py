@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import logging
 import os
@@ -13,7 +14,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, ParamSpec
+from typing import Any, ParamSpec
 
 import typer
 
@@ -22,8 +23,6 @@ from sightline.errors import SightlineError
 P = ParamSpec("P")
 
 STOPPED = 130
-
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback when something fails.")]
 
 
 def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
@@ -43,15 +42,19 @@ def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(0) from None
         except KeyboardInterrupt:
             raise typer.Exit(stopped()) from None
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise typer.Exit(_internal(error, debug)) from None
+            # What is still buffered could not be written at exit, either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(_report("The disk is full. Make room, or write to another place.", 1, debug)) from None
         except MemoryError:
             sentence = "There is not enough memory for this. Try a shorter text or one method at a time."
             raise typer.Exit(_report(sentence, 1, debug)) from None
         except (typer.Exit, typer.Abort):
             raise
         except Exception as error:
-            kind, text = type(error).__name__, str(error).strip().split("\n")[0]
-            hint = "" if debug else " Run it again with --debug to see where."
-            raise typer.Exit(_report(f"Something failed inside Sightline ({kind}: {text}).{hint}", 1, debug)) from None
+            raise typer.Exit(_internal(error, debug)) from None
 
     return run
 
@@ -60,6 +63,12 @@ def stopped() -> int:
     """Say that the user stopped the command and return the exit code for it."""
     typer.echo("Stopped.", err=True)
     return STOPPED
+
+
+def _internal(error: Exception, debug: bool) -> int:
+    kind, text = type(error).__name__, str(error).strip().split("\n")[0]
+    hint = "" if debug else " Run it again with --debug to see where."
+    return _report(f"Something failed inside Sightline ({kind}: {text}).{hint}", 1, debug)
 
 
 def _report(sentence: str, code: int, debug: bool) -> int:

@@ -85,14 +85,16 @@ def _table_rows(path: Path, delimiter: str | None) -> Rows:
     delimiter = delimiter or max(",;\t", key=first.count)
     header = next(csv.reader([first], delimiter=delimiter))
     with _long_cells():
-        reader = csv.reader(lines, delimiter=delimiter)
+        # Strict: a quote that is never closed would else swallow all rows behind it.
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
         while True:
             # Counted from the header on; a quoted cell may go over many lines.
             place = f"line {reader.line_num + 2}"
             try:
                 cells = next(reader, None)
             except csv.Error as error:
-                raise InputError(f"'{path}', {place}: {str(error).rstrip('.')}.") from None
+                why = "a quoted cell is never closed" if "unexpected end" in str(error) else str(error).rstrip(".")
+                raise InputError(f"'{path}', {place}: {why}.") from None
             if cells is None:
                 return
             if len(cells) > len(header):

@@ -109,7 +109,7 @@ def _check_columns(path: str | Path, fields: list[str], columns: Columns) -> Non
         usual = next((name for name in _USUAL_TEXT_FIELDS if name in fields), None)
         hint = suggestion(columns.text, fields) or (f" Did you mean '{usual}'?" if usual else "")
         raise InputError(
-            f"'{path}' has no field '{columns.text}'.{hint} {_listed(fields)} Say which one is the text: text=NAME."
+            f"'{path}' has no field '{columns.text}'.{hint} {_listed(fields)} Say which one is the text (text, --text)."
         )
     for option, name, usual_name in (("pair", columns.pair, PAIR), ("label", columns.label, LABEL)):
         if name != usual_name and name not in fields:

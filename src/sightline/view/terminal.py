@@ -29,6 +29,8 @@ SHOWN_LINES = 12
 WHOLE_UP_TO = 24
 """Documents of no more lines are shown whole."""
 SHOWN_CLASSES = 5
+LONGEST_FIELD = 200
+"""Characters of a field of a table."""
 
 # C0 controls become their pictures (␛), other controls and the invisible marks that reorder text a replacement mark.
 _CONTROLS = (
@@ -94,6 +96,9 @@ def print_report(console: Console, explanations: Sequence[Explanation], top: int
 
 
 def _one_line(field: str) -> str:
+    """Return a field of a table: one line, and no longer than one where a "word" is a thousand letters."""
+    if len(field) > LONGEST_FIELD:
+        field = field[: LONGEST_FIELD - 1] + "…"
     return printable(field).replace("\n", "␊").replace("\r", "␍")
 
 
