@@ -228,7 +228,7 @@ def test_a_model_with_one_output_has_no_confidence_and_no_faithfulness_but_says_
         ({"metrics": ["aopk"]}, "Did you mean 'aopc'"),
         ({"methods": []}, "No method was given"),
         ({"metrics": []}, "No metric was given"),
-        ({"metrics": ["kendall"]}, "give reference="),
+        ({"metrics": ["kendall"]}, "give a reference"),
         ({"metrics": ["auprc"]}, "no field 'rationale'"),
         ({"metrics": ["sufficiency"], "compat": "attcat"}, "no such metric"),
         ({"reference": "nobody"}, "no method called 'nobody'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -134,7 +135,7 @@ def test_few_documents_make_nothing_clear():
 
 def test_what_failed_was_left_out_or_cut_short_is_said():
     said = " ".join(Reading(evaluation(complete=False)).state_sentences())
-    assert "1 explanations of 1 document failed" in said
+    assert "1 explanation of 1 document failed" in said
     assert "Left out: auprc, token_f1. No rationale" in said
     assert "stopped before its end" in said
     assert "The model read 7 changed documents for 12" in said
@@ -161,10 +162,40 @@ def test_a_report_without_any_value_can_be_written(tmp_path):
     records = tuple(Record("a", "gradient", "aopc", None, status="failed", error="No.") for _ in range(1))
     empty = Evaluation(records=records, documents=("a",), methods=("gradient",), metrics=("aopc",))
     page = write_evaluation(empty, tmp_path / "out")
-    assert "1 explanations of 1 document failed" in page.read_text()
+    assert "1 explanation of 1 document failed" in page.read_text()
 
 
 def test_a_place_that_is_no_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match="it is a file"):
         write_evaluation(evaluation(), tmp_path / "file")
+
+
+def test_a_folder_that_was_used_before_keeps_nothing_of_it_but_what_others_put_there(tmp_path):
+    write_evaluation(evaluation(), tmp_path, sanity=sanity())
+    (tmp_path / "figures" / "mine.svg").write_text("<svg/>")
+    (tmp_path / "notes.txt").write_text("mine")
+    assert (tmp_path / "figures" / "cascade.svg").exists()
+    write_evaluation(evaluation(), tmp_path)
+    left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert not left & {"cascade.svg", "cascade.png", "sanity.csv", "sanity.tex", "sanity.md"}
+    assert {"mine.svg", "notes.txt", "cost.svg", "cost.png", "overview.csv"} <= left
+
+
+def test_a_page_of_someone_else_names_nothing_that_is_removed(tmp_path):
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "own.svg").write_text("<svg/>")
+    (tmp_path / "index.html").write_text('<a href="figures/own.svg">my figure</a>')
+    write_evaluation(evaluation(), tmp_path)
+    assert (tmp_path / "figures" / "own.svg").exists()
+
+
+def test_every_row_of_a_long_table_is_on_the_page(tmp_path):
+    names = [f"document-{number}" for number in range(30)] + [NASTY]
+    found = evaluation(names)
+    broken = [Record(name, "other", "aopc", None, status="failed", error=f"Reason of {name}.") for name in names]
+    page = write_evaluation(replace(found, records=(*found.records, *broken)), tmp_path).read_text()
+    folded = page.split("<details>")[-1]
+    assert "<summary>All 33 rows</summary>" in folded
+    assert all(f"Reason of {name}." in folded for name in names[:30])
+    assert "<img src=x" not in page

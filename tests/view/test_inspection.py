@@ -103,7 +103,7 @@ def test_no_text_of_the_document_or_the_model_becomes_part_of_the_page(folder):
     page = page_of(folder)
     known = {"html", "head", "meta", "title", "style", "body", "nav", "p", "ol", "li", "a", "main", "h1", "h2", "h3"}
     known |= {"section", "figure", "figcaption", "img", "div", "table", "thead", "tbody", "tr", "th", "td", "dl"}
-    known |= {"dt", "dd", "caption"}
+    known |= {"dt", "dd", "caption", "details", "summary"}
     assert {tag for tag, _ in page.found} <= known
     for tag, attributes in page.found:
         assert not any(name.startswith("on") or name == "style" for name in attributes)

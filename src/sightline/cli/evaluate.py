@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli.errors import STOPPED, Debug, reports_errors
-from sightline.cli.options import method_options
+from sightline.cli.errors import STOPPED, reports_errors
+from sightline.cli.options import AllowPickle, AllowRandom, Debug, ModelSource, Seed
 from sightline.cli.progress import LateProgress
 from sightline.cli.threads import use_free_cores
+from sightline.cli.values import method_options
 from sightline.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -63,9 +64,7 @@ def evaluate(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="CSV, TSV, JSON lines (also .gz), Parquet, a folder, or hf://name.")
     ],
-    model: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Model folder or hub id. [default: the built-in model]")
-    ] = None,
+    model: ModelSource = None,
     methods: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME,…|all", help="Methods to compare; may be repeated. [default: ten of all families]"),
@@ -98,18 +97,14 @@ def evaluate(
             "--sanity", help="Also make the weights random and plant known words: do explanations see it? (slow)"
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")] = 0,
+    seed: Seed = 0,
     format: Annotated[SummaryFormat, typer.Option(help="Form of what is printed.")] = SummaryFormat.text,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FOLDER", help="Write records, tables and pictures here, with a page."),
     ] = None,
-    allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Read pickle weights, which can run code: only if you trust them.")
-    ] = False,
-    allow_random: Annotated[
-        bool, typer.Option("--allow-random", help="Accept missing weights; every result is marked as untrained.")
-    ] = False,
+    allow_pickle: AllowPickle = False,
+    allow_random: AllowRandom = False,
     debug: Debug = False,
 ) -> None:
     """Measure how far explanations can be believed, method by method, on a data set.
@@ -146,7 +141,6 @@ def evaluate(
 
         from sightline.model import load
 
-        use_free_cores()
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
         evaluation = run(
@@ -179,6 +173,9 @@ def evaluate(
     if not evaluation.complete:
         typer.echo(f"Stopped; the {len(evaluation.documents)} documents that were finished are above.", err=True)
         raise typer.Exit(STOPPED)
+    if not any(record.status == "ok" for record in evaluation.records):
+        typer.echo("Error: Nothing could be measured; the reasons are above.", err=True)
+        raise typer.Exit(1)
 
 
 def _listed(given: Sequence[str] | None) -> list[str] | str | None:
@@ -203,5 +200,6 @@ def _sanity(
     from sightline.evaluation.planted import planted_shortcuts
     from sightline.evaluation.sanity import weight_randomisation
 
+    use_free_cores()  # the evaluation before runs a document a core, which no other program slows down
     cascading = weight_randomisation(model, examples[:SANITY_DOCUMENTS], names, seed=seed, progress=progress)
     return cascading, planted_shortcuts(names, seed, progress=progress)

@@ -73,7 +73,7 @@ def _obstacle(
 ) -> str | None:
     """Say why no document at all can be measured, or None."""
     if "other_scores" in entry.needs and reference is None:
-        return "it compares two explanations: give reference= a method (for example 'occlusion'), or use compare()"
+        return "it compares two explanations: give a reference (for example occlusion), or use compare()"
     if "rationale" in entry.needs and all(one.rationale is None for one in examples):
         return "the data set has no field 'rationale'"
     if "answer" in entry.needs and all(one.answer is None for one in examples):

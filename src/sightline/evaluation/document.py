@@ -7,6 +7,7 @@ leaves rows that say so and the others go on; a metric that is not defined for t
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,8 @@ from sightline.text import Encoding, Example
 
 if TYPE_CHECKING:
     from sightline.model import Model
+
+WARNINGS = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -210,7 +213,8 @@ class _Document:
     def _record(self, method: str, metric: str, value: Callable[[], float]) -> Record:
         seconds = self.explained[method].seconds if method in self.explained else 0.0
         try:
-            with warnings.catch_warnings():
+            # One at a time: what counts as an error is a setting of the whole process.
+            with WARNINGS, warnings.catch_warnings():
                 warnings.simplefilter("error", SightlineWarning)
                 return Record(self.example.id, method, metric, value(), seconds=seconds)
         except (Missing, SightlineWarning, SightlineError) as reason:

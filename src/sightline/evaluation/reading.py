@@ -6,10 +6,13 @@ bootstrap 95 % interval of the mean difference to the floor, document by documen
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sightline.evaluation.result import MODEL, Evaluation
+from sightline.evaluation.result import MODEL, Evaluation, Record
 from sightline.evaluation.statistics import mean_interval
 from sightline.metrics import METRICS
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SURE = 0.05
+FEW = 10
+"""Fewer documents get a caveat."""
 
 
 class Reading:
@@ -93,37 +98,47 @@ class Reading:
     def state_sentences(self) -> list[str]:
         """Say what was measured, what failed and what was left out."""
         evaluation = self.evaluation
-        failed = {
-            (one.document, one.method) for one in evaluation.records if one.status == "failed" and one.method != MODEL
-        }
-        missing = sum(one.status == "missing" for one in evaluation.records)
+        failed = [one for one in evaluation.records if one.status == "failed" and one.method != MODEL]
+        missing = [one for one in evaluation.records if one.status == "missing"]
         documents = len(evaluation.documents)
         said = [
-            f"{len(evaluation.methods)} methods were measured by {len(evaluation.metrics)} metrics on {documents} "
-            f"{'document' if documents == 1 else 'documents'} in {evaluation.seconds:.0f} seconds."
+            f"Measured {counted(len(evaluation.methods), 'method')} by {counted(len(evaluation.metrics), 'metric')} on "
+            f"{counted(documents, 'document')} in {counted(math.ceil(evaluation.seconds), 'second')}."
         ]
         if not evaluation.complete:
             said.append("The run was stopped before its end: these are the documents that were finished.")
         if documents == 1:
             said.append("One document says nothing about others: intervals are the values themselves.")
+        elif documents < FEW:
+            said.append(f"{documents} documents are few: intervals are rough, and a difference not shown may exist.")
         if evaluation.calls_requested:
             said.append(
                 f"The model read {evaluation.calls_made:,} changed documents for {evaluation.calls_requested:,} that "
                 "the measurements asked for: what was asked twice ran once."
             )
         if failed:
-            where = len({document for document, _ in failed})
-            said.append(
-                f"{len(failed)} explanations of {where} {'document' if where == 1 else 'documents'} failed; "
-                "the rest is unaffected."
-            )
+            explanations = counted(len({(one.document, one.method) for one in failed}), "explanation")
+            where = counted(len({one.document for one in failed}), "document")
+            said.append(f"{explanations} of {where} failed; the rest is unaffected. {_commonest(failed)}")
         if missing:
-            said.append(f"{missing} values are not defined for their document and are left out of the means.")
+            said.append(f"Left out of the means: {counted(len(missing), 'value')}. {_commonest(missing)}")
         reasons: dict[str, list[str]] = {}
         for name, reason in evaluation.skipped.items():
             reasons.setdefault(reason, []).append(name)
         said += [f"Left out: {', '.join(names)}. {reason}" for reason, names in reasons.items()]
         return said
+
+
+def counted(number: int, noun: str) -> str:
+    """Say "1 document", "2 documents"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _commonest(records: Sequence[Record]) -> str:
+    """Give the reason that most records have, with the first document that has it."""
+    ((reason, times),) = Counter(one.error for one in records).most_common(1)
+    first = next(one.document for one in records if one.error == reason)
+    return f"{'All' if times == len(records) else 'Most'} because of this (first in document {first}): {reason}"
 
 
 def _not_clearly_worse(paired: pd.DataFrame, best: str) -> set[str]:

@@ -1,8 +1,8 @@
 """evaluate: which methods explain this model best on these documents, and are they better than chance?
 
-One document after the other; nothing about one document depends on the others or on their order, and the seed of
-whatever is random is made of the seed given, the document's id and the method. An interrupted run keeps what is
-finished.
+Nothing about one document depends on the others or on their order, and the seed of whatever is random is made of the
+seed given, the document's id and the method. So short documents run side by side, one a core (`workers`). An
+interrupted run keeps what is finished.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, get_args
 from sightline.errors import OptionError
 from sightline.evaluation.choice import chosen_methods, chosen_metrics
 from sightline.evaluation.document import Assignment, DocumentResult, evaluate_document
-from sightline.evaluation.explaining import Progress, TargetChoice, checked_options, examples_of, one_of, watcher
+from sightline.evaluation.explaining import Progress, TargetChoice, checked_options, examples_of, one_of
 from sightline.evaluation.result import Evaluation
+from sightline.evaluation.workers import each_document
 from sightline.methods import METHODS
 from sightline.metrics.faithfulness import Compat, Replacement, checked_ratios
 from sightline.metrics.measurement import RANDOM_ORDERINGS, Settings
 from sightline.metrics.perturbed import UnitLevel
+from sightline.text import Example
 
 if TYPE_CHECKING:
     from sightline.model import Model
@@ -91,16 +93,20 @@ def evaluate(
         settings=settings,
         seed=seed,
     )
-    measured: dict[str, DocumentResult] = {}
+    finished: dict[int, DocumentResult] = {}
     complete = True
+
+    def work(own: Model, example: Example, watch: Progress | None) -> DocumentResult:
+        return evaluate_document(own, example, assignment, watch)
+
     try:
-        for number, example in enumerate(examples):
-            watch = watcher(progress, number, len(examples))
-            measured[example.id] = evaluate_document(model, example, assignment, watch)
+        for number, result in each_document(model, examples, work, progress):
+            finished[number] = result  # noqa: PERF403 (an interruption must leave what came before it)
         if progress is not None:
             progress("documents", len(examples), len(examples))
     except KeyboardInterrupt:
         complete = False
+    measured = {examples[number].id: finished[number] for number in sorted(finished)}
     found = measured.values()
     return Evaluation(
         records=tuple(record for one in found for record in one.records),

@@ -4,10 +4,13 @@
     sl.view.inspection.write_inspection(model, "The text of a document …", "folder")
 
 Files are written one by one, each wholly or not at all, the page last: a page never names a picture that is not there.
+A folder that was written before is written anew: pictures and tables that the old page names and the new one does not
+are removed, and nothing else is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +20,7 @@ from sightline.files import check_writable, write_whole
 from sightline.view.frames import write_table
 from sightline.view.inspection_dataset import DataSetInspection, dataset_section, gather_dataset
 from sightline.view.inspection_numbers import Inspection, Settings, gather
-from sightline.view.inspection_page import document_title, render_index
+from sightline.view.inspection_page import GENERATOR, document_title, render_index
 from sightline.view.inspection_parts import Picture, Section, Table
 from sightline.view.inspection_sections import sections
 from sightline.view.plots import save_figure
@@ -40,6 +43,7 @@ __all__ = [
 ]
 
 PAGE = "index.html"
+_NAMED_FILE = re.compile(r'<a href="((?:figures|tables)/[\w-]+\.(?:svg|png|csv|tex|md))">')
 CSS_PIXELS = 96
 """An inch of a figure on the page."""
 
@@ -95,7 +99,9 @@ def write_gathered(
 def write_sections(
     folder: Path, title: str, found: Sequence[Section], facts: dict[str, str], *, progress: Progress | None = None
 ) -> Path:
-    """Write the pictures and tables of the sections, then the page that shows them."""
+    """Write the pictures and tables of the sections, then the page that shows them; remove those of the last time."""
+    page = folder / PAGE
+    old = _named_files(page)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     (folder / "tables").mkdir(exist_ok=True)
     parts = [part for section in found for part in section.parts]
@@ -107,9 +113,18 @@ def write_sections(
             write_table(part.frame, folder / "tables", part.name, part.title, digits=part.digits)
         else:
             sizes[part.name] = _draw(part, folder / "figures")
-    page = folder / PAGE
     write_whole(page, render_index(title, found, facts, sizes))
+    for name in old - _named_files(page):
+        (folder / name).unlink(missing_ok=True)
     return page
+
+
+def _named_files(page: Path) -> set[str]:
+    """Return the pictures and tables that a page of ours names: figures/name.svg, tables/name.csv …"""
+    if not page.is_file():
+        return set()
+    text = page.read_text(encoding="utf-8", errors="replace")
+    return set(_NAMED_FILE.findall(text)) if GENERATOR in text else set()
 
 
 def check_folder(folder: Path | str) -> Path:

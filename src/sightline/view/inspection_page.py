@@ -17,7 +17,12 @@ from sightline.view.inspection_parts import Picture, Section, Table
 from sightline.view.terminal import printable
 
 SHOWN_ROWS = 20
+"""Rows of a table that are seen at once; the others unfold."""
+MOST_ROWS = 2000
+"""Rows the page holds of one table: a browser stays quick. The CSV file has all of them."""
 LONGEST_TITLE = 90
+GENERATOR = '<meta name="generator" content="Sightline">'
+"""By this a page of ours is known."""
 
 # Firefox does not count files as the page's own place, so they are named.
 _POLICY = "default-src 'none'; img-src 'self' file:; style-src {style}; base-uri 'none'; form-action 'none'"
@@ -51,6 +56,10 @@ table{border-collapse:collapse;font-size:.9rem}
 th,td{padding:.22rem .8rem .22rem 0;text-align:start;border-bottom:1px solid var(--line);white-space:nowrap}
 td{max-width:22rem;overflow:hidden;text-overflow:ellipsis}
 th{color:var(--quiet);font-weight:600}
+details{margin-top:.5rem}
+summary{cursor:pointer;color:var(--accent);font-size:.9rem}
+details .scroll{max-height:34rem;overflow-y:auto}
+details th{position:sticky;top:0;background:var(--background)}
 .number{text-align:end;font-variant-numeric:tabular-nums}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;overflow-wrap:anywhere}
 dt{color:var(--quiet)}
@@ -78,7 +87,7 @@ def render_index(
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta name="generator" content="Sightline">
+{GENERATOR}
 <title>{_text(title)} · Sightline</title>
 <style>{style}</style>
 </head>
@@ -128,12 +137,24 @@ def _table(table: Table) -> str:
     name = _text(table.name)
     frame, title = first_rows(table.frame, table.title, SHOWN_ROWS)
     shown = to_html(frame, digits=table.digits) if len(frame) else '<p class="quiet">Nothing to list.</p>'
+    rest = _all_rows(table) if len(frame) < len(table.frame) else ""
     said = f"<p>{_text(table.sentence)}</p>" if table.sentence else ""
     files = " · ".join(f'<a href="tables/{name}.{end}">{label}</a>' for end, label in _TABLE_FILES.items())
     return (
         f"<figure><figcaption><h3>{_text(title)}</h3>{said}</figcaption>"
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(table.title)}">{shown}</div>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(table.title)}">{shown}</div>{rest}'
         f'<p class="quiet">{files}</p></figure>'
+    )
+
+
+def _all_rows(table: Table) -> str:
+    """Return the whole table, folded away, in a box that scrolls."""
+    frame, title = first_rows(table.frame, table.title, MOST_ROWS)
+    which = "All" if len(frame) == len(table.frame) else f"The first {len(frame):,} of"
+    return (
+        f"<details><summary>{which} {len(table.frame):,} rows</summary>"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(title)}">'
+        f"{to_html(frame, digits=table.digits)}</div></details>"
     )
 
 
