@@ -168,7 +168,7 @@ def _seconds(value: float) -> str:
 
 def _sanity(sanity: SanityResult) -> str:
     last = sanity.summary().set_index(["method", "stage"])
-    lines = ["| method | all weights random | verdict |", "|:--|--:|:--|"]
+    lines = ["| method | all weights random | by chance | verdict |", "|:--|--:|--:|:--|"]
     words = {
         "unchanged": "does not depend on the model",
         "partly": "depends on it in part",
@@ -178,7 +178,8 @@ def _sanity(sanity: SanityResult) -> str:
     for method, verdict in sanity.verdicts().items():
         row = last.loc[(method, sanity.stages[-1])]
         similarity = f"{row['similarity']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
-        lines.append(f"| `{method}` | {similarity} | {words[verdict]} |")
+        chance = f"{row['chance_low']:.2f} to {row['chance_high']:.2f}"
+        lines.append(f"| `{method}` | {similarity} | {chance} | {words[verdict]} |")
     return "\n".join(lines)
 
 

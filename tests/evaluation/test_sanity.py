@@ -9,9 +9,10 @@ from scipy.stats import spearmanr
 
 from sightline.errors import OptionError
 from sightline.evaluation.randomised import cascade, fingerprint, parts_from_the_top, redraw
-from sightline.evaluation.sanity import Comparison, SanityResult, label_permutation, weight_randomisation
+from sightline.evaluation.sanity import Comparison, SanityResult, _chance, label_permutation, weight_randomisation
 from sightline.methods.registry import METHODS as METHOD_REGISTRY
 from sightline.methods.registry import method
+from sightline.metrics.chance import TokenScores
 from sightline.model import load
 from tests.tiny_models import FAMILIES, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
@@ -139,13 +140,31 @@ def test_the_same_seed_gives_the_same_result(model, cascading):
     assert again.chance == cascading.chance
 
 
-def test_chance_is_what_shuffled_scores_give(cascading):
-    row = cascading.summary().set_index(["method", "stage"]).loc[("gradient", "head")]
-    words = cascading.to_frame().query("method == 'gradient' and stage == 'head'")["words"].to_numpy()
-    # ρ of shuffled scores has mean 0 and variance 1 / (n − 1) (Pitman 1937); so the mean over documents has
-    spread = np.sqrt((1.0 / (words - 1)).sum()) / len(words)
-    assert row["chance_low"] == pytest.approx(-1.96 * spread, abs=0.12)
-    assert row["chance_high"] == pytest.approx(1.96 * spread, abs=0.12)
+def unrelated(tokens_a_word, words=40, documents=8):
+    """Pairs of token scores that have nothing to do with each other."""
+    generator = np.random.default_rng(0)
+    word = np.repeat(np.arange(words), tokens_a_word)
+    return [
+        tuple(TokenScores(generator.exponential(size=word.size), word, words) for _ in range(2))
+        for _ in range(documents)
+    ]
+
+
+def mean_similarity(pairs):
+    return np.mean([spearmanr(first.sums(), second.sums())[0] for first, second in pairs])
+
+
+def test_chance_is_what_shuffled_scores_give():
+    # ρ of shuffled scores has mean 0 and variance 1 / (n − 1) (Pitman 1937); this is the mean over eight documents.
+    spread = (1 / 39 / 8) ** 0.5
+    assert _chance(unrelated(1), seed=1) == pytest.approx((-1.96 * spread, 1.96 * spread), abs=0.2 * spread)
+
+
+def test_words_of_many_tokens_are_no_similarity():
+    pairs = unrelated(np.arange(40) % 4 + 1)
+    low, high = _chance(pairs, seed=1)
+    assert low < mean_similarity(pairs) < high
+    assert low > 0.3
 
 
 def test_a_document_that_cannot_be_explained_is_counted_and_the_others_go_on(model):

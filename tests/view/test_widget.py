@@ -75,6 +75,10 @@ def test_the_widget_draws_in_a_foreign_page_and_leaves_that_page_alone(browser):
     assert page.locator(".chosen").count() == 0
     page.locator(".host").press("n")
     assert page.locator(".chosen").count() == 1
+    # A click takes the focus, and JupyterLab's own keys stand back from what carries this mark.
+    page.evaluate("document.activeElement.blur()")
+    page.locator(".text .unit", has_text="mill").click()
+    assert page.evaluate("document.activeElement.matches('.host[data-lm-suppress-shortcuts]')")
     assert page.evaluate("getComputedStyle(document.querySelector('h1')).fontFamily") != ""
     page.evaluate("window.close_view()")
     assert page.locator(".text").count() == 0

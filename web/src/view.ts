@@ -21,7 +21,8 @@ export default {
 
 /** Let a notebook leave keys alone that are meant for the view; in JupyterLab a press on an output focuses its cell. */
 function keepKeys(el: HTMLElement): void {
-  el.dataset.lmSuppressShortcuts = "true";
+  // JupyterLab looks for the mark on what has the focus before it looks further out.
+  el.addEventListener("focusin", (event) => ((event.target as HTMLElement).dataset.lmSuppressShortcuts = "true"));
   el.addEventListener("click", () => {
     if (!el.contains(document.activeElement)) el.querySelector<HTMLElement>(".host")?.focus({ preventScroll: true });
   });

@@ -10,9 +10,10 @@ target:
   holds for new documents.
 
 Similarity is Spearman's ρ of the word scores, of their magnitudes and with their signs, mean over documents with its
-bootstrap interval. Chance is the same ρ after one of the two is shuffled among the words, the mean over documents of
-many draws. An explanation whose ranking survives is reported as such: it shows the text or the architecture, not the
-model's reasons. Cost: one explanation a document, method and stage.
+bootstrap interval. Chance is the same ρ after one of the two is shuffled among the tokens and summed to words again,
+the mean over documents of many draws: words of many tokens rank high with any weights. An explanation whose ranking
+survives is reported as such: it shows the text or the architecture, not the model's reasons. Cost: one explanation a
+document, method and stage.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from sightline.analysis.units import units_of
 from sightline.errors import OptionError, SightlineError
 from sightline.evaluation.explaining import Progress, encoded, examples_of, seed_for, seeded, sentence
 from sightline.evaluation.randomised import cascade, fingerprint
@@ -33,6 +34,7 @@ from sightline.explanation import Explanation
 from sightline.methods import METHODS
 from sightline.metrics import SightlineWarning, spearman
 from sightline.metrics.agreement import spearman_rows
+from sightline.metrics.chance import TokenScores
 from sightline.model import Model
 from sightline.models import Target
 from sightline.text import Example
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Mode = Literal["cascading", "full"]
-FloatArray = npt.NDArray[np.float64]
 
 UNCHANGED = 0.9
 """A similarity of at least this much is called unchanged."""
@@ -235,7 +236,7 @@ def _compared(
     seen: list[str] = []
     for stage, other in stages:
         seen.append(stage)
-        pairs: dict[str, list[tuple[FloatArray, FloatArray]]] = {name: [] for name in names}
+        pairs: dict[str, list[tuple[TokenScores, TokenScores]]] = {name: [] for name in names}
         watched = _watched(examples, f"explaining with random {stage}", progress)
         for example, original in zip(watched, originals, strict=True):
             changed = _explained(other, example, names, original.target, seed)
@@ -252,9 +253,9 @@ def _compared(
 
 @dataclass(frozen=True)
 class _Explained:
-    """Word scores of one document by method, or the sentence that says why there are none."""
+    """Scores of one document by method, or the sentence that says why there are none."""
 
-    scores: dict[str, FloatArray | str]
+    scores: dict[str, TokenScores | str]
     target: Target | None = None
 
 
@@ -272,51 +273,53 @@ def _explained(model: Model, example: Example, names: Sequence[str], target: Tar
     own: dict[str, Any] = {name: seeded(METHODS.get(name), {}, seed_for(seed, example.id, name)) for name in names}
     try:
         together = model.explain(encoding, methods=names, target=target, **own)
-        return _Explained({name: _word_scores(found) for name, found in together.items()}, target)
+        return _Explained({name: _scores(found) for name, found in together.items()}, target)
     except Exception:  # whatever it is, it is said below of the method it belongs to
         pass
-    scores: dict[str, FloatArray | str] = {}
+    scores: dict[str, TokenScores | str] = {}
     for name in names:
         try:
-            scores[name] = _word_scores(model.explain(encoding, method=name, target=target, **own[name]))
+            scores[name] = _scores(model.explain(encoding, method=name, target=target, **own[name]))
         except Exception as error:
             scores[name] = sentence(error)
     return _Explained(scores, target)
 
 
-def _word_scores(explanation: Explanation) -> FloatArray:
-    return np.array([word.score for word in explanation.words()], dtype=np.float64)
+def _scores(explanation: Explanation) -> TokenScores:
+    units = units_of(explanation.encoding, "word")
+    return TokenScores(np.asarray(explanation.scores, dtype=np.float64), units.of_token, len(units))
 
 
 def _comparison(
-    document: str, method: str, stage: str, first: FloatArray | str, second: FloatArray | str
-) -> tuple[Comparison, tuple[FloatArray, FloatArray] | None]:
+    document: str, method: str, stage: str, first: TokenScores | str, second: TokenScores | str
+) -> tuple[Comparison, tuple[TokenScores, TokenScores] | None]:
     for scores in (first, second):
         if isinstance(scores, str):
             return Comparison(document, method, stage, None, None, 0, scores), None
     assert not isinstance(first, str)
     assert not isinstance(second, str)
-    words = len(first)
-    if words < FEWEST_WORDS or words != len(second):
+    words = first.words
+    if words < FEWEST_WORDS or words != second.words:
         reason = (
             f"The document has {words} words; a ranking needs at least {FEWEST_WORDS}."
-            if words == len(second)
-            else f"The models read {words} and {len(second)} words of the document: one of them reads a shorter part."
+            if words == second.words
+            else f"The models read {words} and {second.words} words of the document: one of them reads a shorter part."
         )
         return Comparison(document, method, stage, None, None, words, reason), None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SightlineWarning)  # constant scores rank nothing: 0 by convention
-        plain, signed = spearman(np.abs(first), np.abs(second)), spearman(first, second)
-    return Comparison(document, method, stage, plain, signed, words), (np.abs(first), np.abs(second))
+        a, b = first.sums(), second.sums()
+        plain, signed = spearman(np.abs(a), np.abs(b)), spearman(a, b)
+    return Comparison(document, method, stage, plain, signed, words), (first, second)
 
 
-def _chance(pairs: Sequence[tuple[FloatArray, FloatArray]], seed: int) -> tuple[float, float]:
-    """Return the central 95 % of the mean over documents of ρ(a, b shuffled)."""
+def _chance(pairs: Sequence[tuple[TokenScores, TokenScores]], seed: int) -> tuple[float, float]:
+    """Return the central 95 % of the mean over documents of ρ(|a|, |b shuffled|)."""
     generator = np.random.default_rng(seed)
     total = np.zeros(SHUFFLES)
     for first, second in pairs:
-        rows = generator.permuted(np.tile(second, (SHUFFLES, 1)), axis=1)
-        total += spearman_rows(first, rows)
+        rows = second.shuffled(SHUFFLES, generator, np.ones(second.words, dtype=np.bool_))
+        total += spearman_rows(np.abs(first.sums()), np.abs(rows))
     low, high = np.quantile(total / len(pairs), [0.025, 0.975])
     return float(low), float(high)
 
