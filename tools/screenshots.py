@@ -47,15 +47,15 @@ class Shot:
 
 SHOTS = (
     Shot("page-read", ""),
-    Shot("page-word", "unit=112&links=attended"),
+    Shot("page-word", "unit=145&links=attended"),
     Shot("page-compare", "compare=attention&scale=quantile"),
     Shot("page-sentences", "level=sentence&method=gradient"),
     Shot("page-heads", "view=heads&head=2,1"),
     Shot("page-words", "view=words"),
     Shot("page-layers", "view=layers"),
     Shot("page-curves", "view=curves"),
-    Shot("page-dark", "unit=112&links=attended", dark=True),
-    Shot("page-phone", "unit=112&links=none", width=390, height=800),
+    Shot("page-dark", "unit=145&links=attended", dark=True),
+    Shot("page-phone", "unit=145&links=none", width=390, height=800),
 )
 SERVER_SHOTS = (
     Shot("server-form", "form"),

@@ -23,9 +23,20 @@ def test_links_to_files_lead_somewhere(path):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
 
 
-def test_the_readme_s_python_runs(tmp_path, monkeypatch):
+def python_of(path: Path) -> str:
+    """Return the Python blocks of a page: one goes on where the other ends."""
+    return "\n".join(re.findall(r"```python\n(.*?)```", path.read_text(), flags=re.DOTALL))
+
+
+@pytest.mark.parametrize(
+    ("name", "writes"),
+    [
+        ("README.md", "alti.json"),
+        ("docs/guides/explain.md", None),
+        ("docs/guides/inspect.md", "heads.svg"),
+    ],
+)
+def test_the_python_of_a_page_runs(name, writes, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    assert len(blocks) == 4
-    exec("\n".join(blocks), {})  # one block goes on where the other ends
-    assert (tmp_path / "alti.json").exists()
+    exec(python_of(ROOT / name), {})
+    assert writes is None or (tmp_path / writes).exists()
