@@ -23,7 +23,17 @@ TEXTS = [
     "old mill the world",
     "hello hello",
 ]
-METHODS = ["attcat", "rollout", "transatt", "integrated_gradients", "occlusion", "alti", "random"]
+METHODS = [
+    "attcat",
+    "rollout",
+    "transatt",
+    "integrated_gradients",
+    "occlusion",
+    "alti",
+    "random",
+    "gradient_shap",
+    "lime",
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 """Chance levels and bootstrap intervals: exact expectations, enumeration, coverage, determinism."""
 
 import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from sightline.errors import InputError, OptionError
 from sightline.metrics import METRICS, SightlineWarning, average_overlap, bootstrap_interval, chance_level, kendall, rbo
 from sightline.metrics import chance as chance_module
 from sightline.metrics.chance import TokenScores
+from sightline.metrics.inputs import without_conventions
 
 
 @pytest.fixture
@@ -194,3 +197,22 @@ def test_words_that_are_dropped_or_zeroed_do_not_lend_their_tokens():
         for row in b.shuffled(60, np.random.default_rng(0), kept)
     ]
     assert zeroed.mean == pytest.approx(np.mean(by_hand))
+
+
+def test_conventions_are_refused_in_the_thread_that_asks_and_in_no_other():
+    inside, go_on = threading.Event(), threading.Event()
+
+    def refuse():
+        with without_conventions():
+            inside.set()
+            go_on.wait(30)
+            return kendall(np.ones(3), np.arange(3.0))
+
+    with ThreadPoolExecutor(1) as other:
+        refused = other.submit(refuse)
+        inside.wait(30)
+        with pytest.warns(SightlineWarning, match="ranks nothing"):
+            assert kendall(np.ones(3), np.arange(3.0)) == 0
+        go_on.set()
+        with pytest.raises(SightlineWarning, match="ranks nothing"):
+            refused.result()

@@ -11,7 +11,6 @@ beside what the same scores of tokens would give in shuffled order (`chance_leve
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -40,6 +39,7 @@ from sightline.evaluation.explaining import (
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, SightlineWarning, chance_level
 from sightline.metrics.chance import TokenScores
+from sightline.metrics.inputs import without_conventions
 from sightline.metrics.perturbed import UnitLevel, units_of
 from sightline.passes import Array
 from sightline.text import Encoding, Example
@@ -251,8 +251,7 @@ class _Comparison:
         where = (document, heading, first[0], second[0], statistic)
         try:
             a, b = _aligned(first[1], second[1])
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", SightlineWarning)
+            with without_conventions():
                 value = float(METRICS.get(statistic)(a.sums(), b.sums()))
                 seed = seed_for(self.seed, *where)
                 chance = chance_level(

@@ -7,9 +7,7 @@ leaves rows that say so and the others go on; a metric that is not defined for t
 
 from __future__ import annotations
 
-import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -31,7 +29,7 @@ from sightline.evaluation.explaining import (
 from sightline.evaluation.result import MODEL, Curve, Record
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry, SightlineWarning, spans_of, tokens_in_characters
-from sightline.metrics.inputs import FloatArray, IntArray
+from sightline.metrics.inputs import FloatArray, IntArray, without_conventions
 from sightline.metrics.measurement import Faithfulness, Measured, Settings, measure_scores
 from sightline.metrics.perturbed import unit_scores, units_of
 from sightline.models import Target
@@ -39,8 +37,6 @@ from sightline.text import Encoding, Example
 
 if TYPE_CHECKING:
     from sightline.model import Model
-
-WARNINGS = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -213,9 +209,7 @@ class _Document:
     def _record(self, method: str, metric: str, value: Callable[[], float]) -> Record:
         seconds = self.explained[method].seconds if method in self.explained else 0.0
         try:
-            # One at a time: what counts as an error is a setting of the whole process.
-            with WARNINGS, warnings.catch_warnings():
-                warnings.simplefilter("error", SightlineWarning)
+            with without_conventions():
                 return Record(self.example.id, method, metric, value(), seconds=seconds)
         except (Missing, SightlineWarning, SightlineError) as reason:
             return Record(self.example.id, method, metric, None, seconds=seconds, status="missing", error=str(reason))

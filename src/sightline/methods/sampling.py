@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from sightline.models.target import Quantity
 from sightline.passes import as_array
 from sightline.trace import Trace
 
+_GLOBAL_GENERATORS = threading.Lock()
 Fit = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 """(masks (S, F), values (S,), weights (S,)) -> coefficients (F,)."""
 
@@ -324,9 +326,9 @@ def gradient_shap(
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Seed the global generators, from which captum draws, and put their states back."""
-    state = np.random.get_state()  # noqa: NPY002
-    with torch.random.fork_rng():
+    """Seed the global generators, from which captum draws, and put their states back; one thread at a time."""
+    with _GLOBAL_GENERATORS, torch.random.fork_rng():
+        state = np.random.get_state()  # noqa: NPY002
         torch.manual_seed(seed)
         np.random.seed(seed)  # noqa: NPY002
         try:

@@ -7,6 +7,9 @@ a NaN, an infinite score or two vectors of different length is an error, never a
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +25,26 @@ class SightlineWarning(UserWarning):
     """A result that exists only by convention (constant scores, one token, nothing to find); the message says which."""
 
 
+_REFUSED: ContextVar[bool] = ContextVar("sightline_conventions_refused", default=False)
+
+
+@contextmanager
+def without_conventions() -> Iterator[None]:
+    """While open, raise `SightlineWarning` where a result exists only by convention, in this thread and no other.
+
+    A filter of the warnings module would be a setting of the whole process.
+    """
+    before = _REFUSED.set(True)
+    try:
+        yield
+    finally:
+        _REFUSED.reset(before)
+
+
 def warn_convention(sentence: str, *, frames: int = 2) -> None:
     """Warn that a result is a convention; `frames` up from here is the caller of the statistic, where it points."""
+    if _REFUSED.get():
+        raise SightlineWarning(sentence)
     warnings.warn(sentence, SightlineWarning, stacklevel=frames + 1)
 
 
