@@ -132,7 +132,7 @@ def tables(evaluation: Evaluation, sanity: SanityResult, randomised_on: int) -> 
                 " ".join(sentences) + "  " for metric in METRICS if (sentences := reading.metric_sentences(metric)[:2])
             ).strip(),
             "Sanity: similarity to the original explanation (Spearman's ρ) when every weight is random, on "
-            f"{randomised_on} of the paragraphs.",
+            f"{randomised_on} of the paragraphs; by chance: the same after the scores of the tokens were shuffled.",
             _sanity(sanity),
         ]
     )
