@@ -152,6 +152,49 @@ def test_cancel_bad_files_and_a_result_the_server_has_forgotten(browse, server):
     browse(scenario)
 
 
+def test_relations_heads_filters_search_tables_and_curves_work_as_in_a_report(browse):
+    def scenario(page):
+        explained(page, TEXT, "attcat", "rollout")
+        view = page.locator("#view")
+        view.locator(".text .unit", has_text="network").first.click()
+        view.locator(".partners[data-direction=attended] li").first.wait_for()
+        view.locator(".partners[data-direction=attending] li").first.wait_for()
+        wait_until(page, "document.querySelectorAll('#view .links path').length > 0")
+        # Relations of one head are not in the first answer: they are fetched.
+        view.get_by_role("button", name="Layer 1", exact=True).click()
+        view.get_by_role("button", name="Head 2", exact=True).click()
+        wait_until(page, "document.querySelector('#view .relations').textContent.includes('head 2')")
+        view.locator(".partners[data-direction=attended] li").first.wait_for()
+
+        ranked = int(view.locator(".status").inner_text().split(" of ")[1].split(",")[0])
+        view.get_by_label("stop words").check()
+        assert 3 < int(view.locator(".status").inner_text().split(" of ")[1].split(",")[0]) < ranked
+        view.locator("[data-control=find]").fill("learns from")
+        assert view.locator(".text .found").all_inner_texts() == ["learns", "from"]
+
+        view.get_by_role("button", name="Words", exact=True).click()
+        with page.expect_download() as download:
+            view.locator("[data-control=csv]").click()
+        header, *rows = download.value.path().read_text(encoding="utf-8-sig").splitlines()
+        assert header.startswith("word,attcat")
+        assert any(row.startswith("network,") for row in rows)
+
+        view.get_by_role("button", name="Curves", exact=True).click()
+        assert "random orderings" in view.inner_text()
+
+        view.get_by_role("button", name="Heads", exact=True).click()
+        view.locator(".thumbnail").nth(1).click()
+        canvas = view.locator(".head canvas")
+        canvas.scroll_into_view_if_needed()
+        canvas.hover(position={"x": 3, "y": 3})
+        view.locator("[data-section=named]", has_text="attends to").wait_for()
+        whole = canvas.evaluate("canvas => canvas.toDataURL()")
+        view.get_by_role("button", name="Zoom in").click()
+        wait_until(page, f"document.querySelector('#view .head canvas').toDataURL() !== {json.dumps(whole)}")
+
+    browse(scenario)
+
+
 def test_a_hostile_text_is_only_ever_text(browse):
     def scenario(page):
         explained(page, HOSTILE, "attcat")
