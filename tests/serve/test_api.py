@@ -9,7 +9,7 @@ import pytest
 
 import sightline as sl
 from sightline.serve import schemas
-from tests.serve.conftest import TEXT
+from tests.serve.conftest import LONG_TEXT, TEXT
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_health_says_what_the_server_accepts(server):
 
 
 def test_a_job_is_followed_by_polling_and_by_events(server):
-    job = server.submit(text=TEXT, methods=["attcat", "occlusion"])
+    job = server.submit(text=LONG_TEXT[:1000], methods=["attcat", "occlusion"])
     with server.client.stream("GET", f"/api/jobs/{job}/events") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = [line for line in stream.iter_lines() if line]
@@ -88,7 +88,8 @@ def test_a_job_is_followed_by_polling_and_by_events(server):
     states = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
     assert names == ["progress"] * (len(names) - 1) + ["end"]
     assert states[-1]["status"] == "done"
-    assert {"attcat", "occlusion"} <= {state["progress"]["stage"] for state in states}
+    # What is quicker than a report may be missing; a model call for every word is not.
+    assert "occlusion" in {state["progress"]["stage"] for state in states}
     status = schemas.JobAnswer.model_validate(server.job(job), strict=True)
     assert (status.status, status.error, status.place) == ("done", None, 0)
     result = server.client.get(f"/api/jobs/{job}/result").json()
