@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sightline.attention import Attention
+from sightline.attention.arrays import as_array
 from sightline.models import Network, Recorder, Target, TargetLike
 from sightline.text import Encoding
 
@@ -242,12 +243,3 @@ class Pass:
 def unique(labels: Sequence[str]) -> list[str]:
     """Return the labels; one that several classes have gets the number of the class behind it."""
     return [label if labels.count(label) == 1 else f"{label} ({index})" for index, label in enumerate(labels)]
-
-
-def as_array(tensor: Tensor) -> Array:
-    """Return a tensor's values as a numpy array, off the autograd path; half precision becomes float32.
-
-    numpy has no bfloat16, and sums over float16 would lose what the model itself still told apart.
-    """
-    values = tensor.detach().cpu()
-    return (values.float() if values.dtype in (torch.float16, torch.bfloat16) else values).numpy()

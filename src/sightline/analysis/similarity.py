@@ -196,8 +196,8 @@ def document_similarity(
     """
     _check_same_document(source, explanation)
     units = units_of(explanation.encoding, level)
-    attribution = units.fold(explanation.scores)
     tokens = TokenScores(np.asarray(explanation.scores, dtype=np.float64), units.of_token, len(units))
+    attribution = tokens.sums()
     scalings = [None] if head_weights is None else [None, head_weights]
     masks = [None] if filter is None else [None, filter]
     found = []

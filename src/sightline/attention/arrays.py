@@ -16,6 +16,7 @@ Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Integers: TypeAlias = npt.NDArray[np.int64]
 Booleans: TypeAlias = npt.NDArray[np.bool_]
 Vector: TypeAlias = npt.ArrayLike | Tensor
+HALF = (torch.float16, torch.bfloat16)
 
 
 def to_tensor(array: Vector, name: str, dtype: torch.dtype | None = None) -> Tensor:
@@ -34,9 +35,8 @@ def to_tensor(array: Vector, name: str, dtype: torch.dtype | None = None) -> Ten
         shareable = values.flags.writeable and all(stride >= 0 for stride in values.strides)
         tensor = torch.from_numpy(values if shareable else values.copy())
     if dtype is None:
-        half = (torch.float16, torch.bfloat16)
         kept = (torch.float32, torch.float64)
-        dtype = tensor.dtype if tensor.dtype in kept else torch.float32 if tensor.dtype in half else torch.float64
+        dtype = tensor.dtype if tensor.dtype in kept else torch.float32 if tensor.dtype in HALF else torch.float64
     tensor = tensor.to(dtype).contiguous()
     # NaN and infinity survive a sum, so one cheap pass clears nearly every input; a sum can also overflow on its own
     if not bool(tensor.sum().isfinite()) and not bool(tensor.isfinite().all()):
@@ -52,6 +52,15 @@ def numpy_dtype(tensor: Tensor) -> np.dtype[np.floating[Any]]:
 def to_array(tensor: Tensor) -> npt.NDArray[Any]:
     """Return a result as a numpy array that owns its memory."""
     return tensor.contiguous().numpy()
+
+
+def as_array(tensor: Tensor) -> Floats:
+    """Return a tensor's values as a numpy array, off the autograd path; half precision becomes float32.
+
+    numpy has no bfloat16, and sums over float16 would lose what the model itself still told apart.
+    """
+    values = tensor.detach().cpu()
+    return (values.float() if values.dtype in HALF else values).numpy()
 
 
 def check_position(index: int, tokens: int, name: str) -> int:

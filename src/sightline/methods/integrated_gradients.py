@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from sightline.attention.arrays import as_array
 from sightline.methods.integration import gauss_legendre, nested
 from sightline.methods.paths import Baseline, Embeddings, build_path
 from sightline.methods.registry import Attribution, method
-from sightline.passes import as_array
 from sightline.trace import Trace
 
 

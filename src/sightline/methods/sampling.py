@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sightline.attention.arrays import as_array
 from sightline.errors import OptionError
 from sightline.methods.integration import completeness_gap
 from sightline.methods.paths import Baseline, build_path
@@ -28,7 +29,6 @@ from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.segments import Level, groups_of
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
-from sightline.passes import as_array
 from sightline.trace import Trace
 
 _GLOBAL_GENERATORS = threading.Lock()

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sightline.attention.arrays import as_array
 from sightline.errors import InputError, TargetError, UnsupportedError
 from sightline.models.target import ALL, Prediction, Quantity, Target, TargetLike, check_quantity, class_index
 from sightline.text import Encoding
@@ -136,8 +137,8 @@ class Task(ABC):
             label=self.facts.labels[index],
             probability=float(probabilities[index]),
             labels=self.facts.labels,
-            logits=_numbers(scores),
-            probabilities=_numbers(probabilities),
+            logits=as_array(scores),
+            probabilities=as_array(probabilities),
         )
 
     def readout(self, target: Target, encoding: Encoding) -> NDArray[np.float64]:
@@ -387,9 +388,3 @@ def _span_text(encoding: Encoding, first: int, last: int) -> str:
         return encoding.tokens[first]
     source = encoding.text if segment == 0 else (encoding.pair or "")
     return source[int(encoding.offsets[first, 0]) : int(encoding.offsets[last, 1])]
-
-
-def _numbers(values: Tensor) -> NDArray[np.floating[Any]]:
-    """Hand numbers out; half precision becomes float32 (numpy has no bfloat16)."""
-    numbers = values.cpu()
-    return (numbers.float() if numbers.dtype in (torch.float16, torch.bfloat16) else numbers).numpy()
