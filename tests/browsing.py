@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds; the machine may be busy."""
 
 

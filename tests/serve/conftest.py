@@ -23,6 +23,14 @@ STUBBORN = {"text": TEXT, "methods": ["lime"], "options": {"lime": {"samples": 2
 """Takes about a minute and is silent for seconds: all samples are drawn before the model runs."""
 
 
+def wait_for(true: Callable[[], bool], otherwise: Callable[[], str] = lambda: "it never became true") -> None:
+    """Wait until something is true, for as long as a busy machine may need."""
+    end = time.monotonic() + 180
+    while not true():
+        assert time.monotonic() < end, otherwise()
+        time.sleep(0.02)
+
+
 async def _fails() -> None:
     """What a mistake of ours in a handler would be."""
     raise RuntimeError("secret")
@@ -40,8 +48,9 @@ class Running:
         self._server.config.app._app.add_api_route("/fails", _fails, include_in_schema=False)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()
-        assert started.wait(30)
-        self.client = httpx.Client(base_url=self.url, timeout=120)
+        assert started.wait(180)
+        self.client = httpx.Client(base_url=self.url, timeout=300)
+        self._submitted: list[str] = []
 
     def explain(self, **request: Any) -> httpx.Response:
         return self.client.post("/api/explain", json=request)
@@ -50,21 +59,36 @@ class Running:
         """Queue a job and return its id."""
         answer = self.explain(wait=False, **request)
         assert answer.status_code == 202, answer.text
-        return answer.json()["id"]
+        self._submitted.append(answer.json()["id"])
+        return self._submitted[-1]
 
     def job(self, job: str) -> dict[str, Any]:
         return self.client.get(f"/api/jobs/{job}").json()
 
-    def until(self, job: str, reached: Callable[[dict[str, Any]], bool], seconds: float = 60) -> dict[str, Any]:
+    def until(self, job: str, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Wait until something is true of a job."""
-        end = time.monotonic() + seconds
-        while not reached(found := self.job(job)):
-            assert time.monotonic() < end, found
-            time.sleep(0.02)
+        found: dict[str, Any] = {}
+
+        def is_so() -> bool:
+            found.update(self.job(job))
+            return reached(found)
+
+        wait_for(is_so, lambda: str(found))
         return found
 
     def health(self) -> dict[str, Any]:
         return self.client.get("/api/health").json()
+
+    def idle(self) -> bool:
+        """Whether nothing runs or waits and a worker is there."""
+        health = self.health()
+        return health["status"] == "ok" and not health["running"] and not health["waiting"]
+
+    def drop_jobs(self) -> None:
+        """Cancel whatever a test left, failed or not, so that the next one finds an empty queue."""
+        while self._submitted:
+            self.client.delete(f"/api/jobs/{self._submitted.pop()}")
+        wait_for(self.idle)
 
     @property
     def worker(self) -> psutil.Process:
@@ -74,7 +98,7 @@ class Running:
     def stop(self) -> None:
         self.client.close()
         self._server.should_exit = True
-        self._thread.join(20)
+        self._thread.join(120)
         self._worker.stop()
         self._socket.close()
         assert not self._thread.is_alive()
@@ -82,8 +106,8 @@ class Running:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Running]:
-    """A server with ordinary limits, except that few jobs are kept."""
-    running = Running(kept_jobs=4, max_characters=20_000, max_tokens=2_000, queue=2)
+    """A server with ordinary limits, except that few jobs are kept and a busy machine has time to report."""
+    running = Running(kept_jobs=4, max_characters=20_000, max_tokens=2_000, queue=2, grace=60.0)
     yield running
     running.stop()
 
@@ -94,6 +118,14 @@ def impatient() -> Iterator[Running]:
     running = Running(timeout=4.0, grace=0.0, queue=0)
     yield running
     running.stop()
+
+
+@pytest.fixture(autouse=True)
+def _leaves_no_jobs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let no test find the jobs of another."""
+    yield
+    for name in {"server", "impatient"} & set(request.fixturenames):
+        request.getfixturevalue(name).drop_jobs()
 
 
 @pytest.fixture

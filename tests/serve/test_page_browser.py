@@ -19,7 +19,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-ne
 HOSTILE = "<script>window.hacked = 1</script> <img src=x onerror='window.hacked = 2'> compiler \u202e \"'>"
 
 PASTED = LONG_TEXT[:1000]
-PATIENCE = 60_000
+PATIENCE = 180_000
 
 Scenario = Callable[[Any], None]
 
