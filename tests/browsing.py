@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-PATIENCE = 180.0
-"""Seconds; the machine may be busy."""
+from tests.patience import PATIENCE
 
 
 def wait_until(page: Any, expression: str) -> None:

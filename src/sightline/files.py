@@ -72,8 +72,9 @@ def _temporary_file(path: Path) -> Path | None:
             raise UsageError(f"Cannot write '{path.name[:40]}…': the name is longer than {LONGEST_NAME} bytes.")
         final = path.resolve()
         if not final.parent.is_dir():
-            wrong = "is not a folder" if final.parent.exists() else "does not exist. Create it first"
-            raise UsageError(f"Cannot write '{path}': the folder '{final.parent}' {wrong}.")
+            if final.parent.exists():
+                raise UsageError(f"Cannot write '{path}': '{final.parent}' is a file, not a folder.")
+            raise UsageError(f"Cannot write '{path}': the folder '{final.parent}' does not exist. Create it first.")
         if final.exists() and not final.is_file():
             return None
         if final.exists() and not os.access(final, os.W_OK):

@@ -49,6 +49,8 @@ class Registry(Generic[E]):
 
     def get(self, name: str) -> E:
         """Return the entry called `name` or say which names exist."""
+        if not isinstance(name, str):
+            raise OptionError(f"A {self.kind} is asked for by its name, a string, not {type(name).__name__}.")
         try:
             return self._entries[name]
         except KeyError:

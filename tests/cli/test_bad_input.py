@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 # name: (bytes of the document or None for the good one, arguments, exit code, what the sentence says)
 BAD_TEXTS = {
     "empty text": (b"", 2, "is empty"),
@@ -22,6 +24,7 @@ BAD_TEXTS = {
 }
 BAD_ARGUMENTS = {
     "unknown method": (["--method", "atcat"], 2, "Did you mean 'attcat'?"),
+    "methods without a name": (["--method", ","], 2, "holds no name"),
     "unknown option": (["--option", "hiden=input"], 2, "has no option 'hiden'. Did you mean 'hidden'?"),
     "option without value": (["--option", "hidden"], 2, "not of the form key=value"),
     "option of another method": (["--option", "rollout.fusion=max"], 2, "add --method rollout"),
@@ -42,8 +45,9 @@ BAD_ARGUMENTS = {
     "global tokens in BERT": (["--global-tokens", "0,3"], 2, "only in Longformer"),
     "global tokens that are no numbers": (["--global-tokens", "first"], 2, "not a list of token positions"),
     "output in a missing folder": (["-o", "absent/page.html"], 2, "does not exist"),
+    "output in an unknown form": (["-o", "page.pdf"], 2, "name the file .html, .json, .csv or .txt"),
     "output is a folder": (["-o", "."], 2, "is a folder"),
-    "output below a file": (["-o", "doc.txt/page.html"], 2, "is not a folder"),
+    "output below a file": (["-o", "doc.txt/page.html"], 2, "is a file, not a folder"),
     "output where nobody may write": (["-o", "/proc/page.html"], 2, "Cannot write '/proc/page.html'"),
     "missing pair": (["--pair", "absent.txt"], 2, "no file 'absent.txt'"),
     "empty pair": (["--pair", "/dev/null"], 2, "second text is empty"),
@@ -170,6 +174,6 @@ def test_interrupts_and_surprises_end_with_a_sentence_too(
 def test_a_full_disk_behind_the_standard_output_is_said():
     command = [sys.executable, "-c", "from sightline.cli import main; main()", "methods", "--json"]
     with Path("/dev/full").open("wb") as full:
-        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
     assert result.returncode == 1
     assert result.stderr == "Error: The disk is full. Make room, or write to another place.\n"

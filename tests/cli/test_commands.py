@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
+import os
+import re
+import shlex
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import pytest
+import typer
 from rich.console import Console
 
-from sightline import __version__
+from sightline import __version__, model
+from sightline.cli import options
+from sightline.cli.app import EXAMPLES, app
 from sightline.cli.progress import LateProgress
-from sightline.cli.values import parsed_target, typed
+from sightline.cli.starting import starting
+from sightline.cli.values import listed, parsed_target, typed
+from sightline.errors import OptionError, UsageError
 from sightline.methods import METHODS
 from sightline.metrics import METRICS
+from tests.patience import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = typer.main.get_command(app).commands
 
 
 @pytest.mark.parametrize("command", [[], ["explain"], ["methods"], ["demo"]])
@@ -30,8 +45,59 @@ def test_help_says_what_the_command_does_and_gives_examples(sightline, command):
 
 
 def test_help_needs_none_of_the_heavy_libraries():
-    check = "import sys, sightline.cli; print({'torch', 'transformers', 'pandas', 'numpy', 'rich'} & set(sys.modules))"
+    heavy = {"torch", "transformers", "pandas", "numpy", "rich"}
+    check = f"import sys, sightline.cli.app; print({heavy} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "set()\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="a terminal is needed")
+@pytest.mark.parametrize(
+    ("arguments", "example"),
+    [
+        ([], "    sightline methods --long                        what each method computes and when to use it"),
+        (["explain"], "    cat letter.txt | sightline explain - --format json > letter.json"),
+    ],
+)
+def test_help_in_a_terminal_keeps_every_example_on_a_line_of_its_own(arguments, example):
+    ours, theirs = os.openpty()
+    program = [sys.executable, "-c", "from sightline.cli import main; main()", *arguments, "--help"]
+    with subprocess.Popen(program, stdout=theirs, stderr=theirs, stdin=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # how Linux says that the other side has closed
+                break
+            if not part:
+                break
+            shown += part
+    os.close(ours)
+    assert process.returncode == 0
+    assert example in shown.decode().splitlines()
+
+
+def shown_commands() -> list[str]:
+    """Every command line in the documentation and in the examples of the help, without its remark."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+    blocks = [block for page in pages for block in re.findall(r"```(?:sh)?\n(.*?)```", page.read_text(), re.DOTALL)]
+    helps = [inspect.getdoc(command.callback) or "" for command in COMMANDS.values()]
+    lines = [line for text in (*blocks, EXAMPLES, *helps) for line in text.splitlines()]
+    # In the documentation a remark comes after "#", in the help after two spaces.
+    found = [re.search(r"^\s*(?:.*\| )?sightline (\w.*?)(?: +#.*|  .*| > .*)?$", line) for line in lines]
+    return sorted({match[1] for match in found if match})
+
+
+def test_every_command_that_is_shown_exists_with_all_its_options():
+    shown = shown_commands()
+    assert {line.split()[0] for line in shown} == set(COMMANDS)
+    for line in shown:
+        name, *arguments = shlex.split(line)
+        COMMANDS[name].make_context(name, arguments)  # an unknown option or value is an exception
+
+
+def test_the_method_named_in_the_help_is_the_one_the_library_takes():
+    assert options.DEFAULT_METHOD == model.DEFAULT_METHOD  # two constants, for help must not load the library
 
 
 def test_version(sightline):
@@ -53,6 +119,29 @@ def test_methods_long_and_json_say_everything(sightline):
         assert set(record["options"]) == set(method.options)
         for fact in (method.formula, method.citation, method.cost, method.use, method.avoid):
             assert fact in long
+
+
+@pytest.mark.parametrize(("command", "names"), [("methods", ["rollout", "attcat"]), ("metrics", ["aopc"])])
+def test_named_entries_are_described_in_full(sightline, command, names):
+    found = sightline(command, *names).stdout
+    assert [line.split(":")[0] for line in found.splitlines() if line and line[0] != " "] == names
+    assert found == "\n".join(sightline(command, name, "--long").stdout for name in names)
+    assert [one["name"] for one in json.loads(sightline(command, *names, "--json").stdout)] == names
+    unknown = sightline(command, "atcat")
+    assert (unknown.exit_code, unknown.stdout) == (2, "")
+    assert "There is no" in unknown.stderr
+
+
+@pytest.mark.parametrize("name", [3, None, ["attcat"]])
+def test_a_name_that_is_no_string_is_refused_with_a_sentence(name):
+    with pytest.raises(OptionError, match="asked for by its name, a string, not "):
+        METHODS.get(name)
+
+
+def test_names_come_repeated_or_with_commas_each_once():
+    assert listed(["attcat, rollout", "flow", "attcat,"]) == ["attcat", "rollout", "flow"]
+    with pytest.raises(UsageError, match="holds no name"):
+        listed([" ,"])
 
 
 @pytest.mark.parametrize(
@@ -89,16 +178,64 @@ def test_a_colon_is_a_contrast_only_when_no_label_has_it():
     assert parsed_target(None, labels) is None
 
 
-def progress_output(seconds: float, patience: float = 0.1, terminal: bool = True) -> str:
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=80)
+def progress_output(seconds: float, patience: float = 0.1, terminal: bool = True, total: int = 4_000) -> str:
+    console = Console(file=io.StringIO(), force_terminal=terminal, color_system=None, width=80)
     with LateProgress(console, patience=patience) as progress:
-        progress("reading", 1, 4)
+        progress("reading", 1, total)
         time.sleep(seconds)
-        progress("reading", 2, 4)
+        progress("reading", 2, total)
     return console.file.getvalue()
 
 
 def test_the_progress_bar_appears_only_late_and_only_for_a_person():
     assert progress_output(0.0, patience=60.0) == ""
-    assert progress_output(0.4, terminal=False) == ""
-    assert "reading" in progress_output(0.4)
+    assert progress_output(1.0, terminal=False) == ""
+    assert "reading" in progress_output(1.0)
+
+
+def test_the_progress_bar_counts_only_what_has_a_known_end():
+    assert "2/4,000" in progress_output(1.0)
+    unknown = progress_output(1.0, total=0)
+    assert "reading" in unknown
+    assert "/" not in unknown
+
+
+def test_an_interrupt_while_the_libraries_load_ends_the_process_at_once():
+    program = """
+import os, signal, sys, time
+from sightline.cli.starting import starting
+with starting(lambda stage, done, total: print(stage, flush=True)):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+    except BaseException:
+        print("a library swallowed it")
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, "starting\n", "Stopped.\n")
+
+
+def test_an_interrupt_after_the_libraries_have_loaded_is_an_exception_again():
+    before = signal.getsignal(signal.SIGINT)
+    with starting(lambda stage, done, total: None):
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_before_the_command_is_known_is_answered_too():
+    program = """
+import sys
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "sightline.cli.app":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from sightline.cli import main
+main()
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "Stopped.\n")

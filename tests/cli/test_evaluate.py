@@ -51,6 +51,7 @@ def test_the_folder_holds_everything_and_can_be_loaded(evaluate, tmp_path):
     expected |= {f"figures/{name}.{form}" for name in ("cost", "curves_aopc") for form in ("svg", "png")}
     expected |= {"index.html", "records.csv", "records.parquet", "curves.parquet", "evaluation.json"}
     assert {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()} == expected
+    assert "The built-in model on data.csv" in (out / "index.html").read_text(encoding="utf-8")
     loaded = Evaluation.load(out)
     assert loaded.documents == ("ml", "pl")
     assert loaded.seed == 5
@@ -82,9 +83,7 @@ def test_a_pipe_gets_the_summary_in_the_form_asked_for(evaluate):
 
 def test_repeated_names_and_lists_are_the_same(evaluate):
     listed = evaluate("--methods", "random,gradient", "--metrics", "entropy", "--format", "csv").stdout
-    repeated = evaluate(
-        "--methods", "random", "--methods", "gradient", "--metrics", "entropy", "--format", "csv"
-    ).stdout
+    repeated = evaluate("--method", "random", "--method", "gradient", "--metric", "entropy", "--format", "csv").stdout
     assert [line.split(",")[:5] for line in listed.splitlines()] == [
         line.split(",")[:5] for line in repeated.splitlines()
     ]
@@ -113,7 +112,7 @@ BAD_REQUESTS = {
     "unknown method": (["--methods", "atcat"], "Did you mean 'attcat'?"),
     "unknown metric": (["--metrics", "aopcc"], "Did you mean 'aopc'?"),
     "all and more": (["--methods", "all,attcat"], "'all' stands alone"),
-    "no names": (["--metrics", ","], "No metric was given"),
+    "no names": (["--metrics", ","], "holds no name"),
     "metric the data cannot supply": (["--metrics", "token_f1"], "has no field 'rationale'"),
     "option of no method": (
         ["--methods", "random", "--option", "rollout.fusion=max"],

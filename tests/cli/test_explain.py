@@ -14,6 +14,7 @@ import pytest
 from sightline.explanation import Explanation
 from sightline.model import Model, load
 from tests.cli.conftest import DOCUMENT
+from tests.patience import PATIENCE
 
 
 def test_json_is_one_document_that_loads_as_the_library_explains(sightline, tmp_path, good_model):
@@ -30,6 +31,19 @@ def test_several_methods_come_in_one_json_document(sightline, good_model):
         "explain", "doc.txt", "--model", good_model, "--method", "attcat", "--method", "rollout", "--format", "json"
     )
     assert [exp["method"] for exp in json.loads(result.stdout)["explanations"]] == ["attcat", "rollout"]
+
+
+def test_methods_may_be_repeated_or_listed(sightline, good_model):
+    repeated = sightline("explain", "doc.txt", "--model", good_model, "--method", "cat", "--method", "rollout")
+    listed = sightline("explain", "doc.txt", "--model", good_model, "--methods", "cat,rollout")
+    assert listed.stdout == repeated.stdout
+    assert listed.stdout.count("method\t") == 2
+
+
+def test_the_form_asked_for_may_have_any_name(sightline, tmp_path, good_model):
+    result = sightline("explain", "doc.txt", "--model", good_model, "-o", "letter.data", "--format", "json")
+    assert result.exit_code == 0
+    json.loads((tmp_path / "letter.data").read_text())
 
 
 def test_csv_has_a_row_a_token_and_method(sightline, good_model):
@@ -178,7 +192,7 @@ def run_for_real(*arguments: str, cwd, **options):
 
 def test_a_real_process_fails_with_a_sentence_and_its_exit_code(tmp_path):
     process = run_for_real("explain", "absent.txt", cwd=tmp_path)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (2, "")
     assert err == "Error: There is no file 'absent.txt'. Give a text file, or - for standard input.\n"
 
@@ -188,7 +202,7 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path, good_model):
     process = run_for_real("explain", "doc.txt", "--model", good_model, "--format", "html", cwd=tmp_path)
     process.stdout.close()
     assert process.stderr.read() == ""
-    assert process.wait(timeout=120) == 0
+    assert process.wait(timeout=PATIENCE) == 0
 
 
 def test_check_says_how_many_random_orders_were_beaten(sightline, good_model):

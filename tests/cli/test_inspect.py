@@ -70,6 +70,17 @@ def test_a_data_set_is_read_from_a_file(sightline, tmp_path, good_model):
     assert limited.stdout.startswith("1 document")
 
 
+def test_the_fields_and_the_split_of_a_data_set_can_be_named(sightline, tmp_path, good_model):
+    (tmp_path / "data.csv").write_text("review,kind,split\nThe old mill.,AI,test\nHello!,PL,train\n")
+    arguments = ["inspect", "--data", "data.csv", "--model", good_model, *QUICK]
+    refused = sightline(*arguments)
+    assert refused.exit_code == 2
+    assert "--text" in refused.stderr
+    result = sightline(*arguments, "--text", "review", "--label", "kind", "--split", "test")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("1 document")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -7,15 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import httpx
 import psutil
 import pytest
 
+from tests.patience import PATIENCE, wait_for
+
 COMMAND = [sys.executable, "-c", "from sightline.cli import main; main()", "serve", "--port", "0"]
-PATIENCE = 180
-"""Seconds; the machine may be busy."""
 
 
 def test_help_gives_examples_and_says_that_only_this_machine_is_served(sightline):
@@ -63,9 +62,18 @@ def test_an_address_that_others_can_reach_is_noted():
 
 def test_a_model_that_cannot_be_loaded_ends_it_with_a_sentence(sightline, tmp_path):
     result = sightline("serve", "--port", "0", "--model", tmp_path / "nothing")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "nothing" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_ctrl_c_while_the_models_load_stops_it_without_a_complaint():
+    process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # The forerunner of the worker imports the libraries, while this process waits for it.
+    wait_for(lambda: psutil.Process(process.pid).children())
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (130, "Stopped.\n")
 
 
 @pytest.fixture
@@ -93,10 +101,7 @@ def test_it_serves_the_models_given_and_a_killed_server_leaves_nothing_behind(st
     family = psutil.Process(process.pid).children(recursive=True)
     assert family
     process.send_signal(signal.SIGKILL)
-    end = time.monotonic() + PATIENCE
-    while any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family):
-        assert time.monotonic() < end, family
-        time.sleep(0.05)
+    wait_for(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family))
 
 
 def test_ctrl_c_stops_it_and_its_worker_even_while_somebody_follows_a_job(started):

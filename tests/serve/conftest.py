@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from sightline.serve.process import WorkerProcess
 from sightline.serve.running import Server, address, bound_socket
 from sightline.serve.settings import Settings
+from tests.patience import PATIENCE, wait_for
 
 TEXT = "The compiler infers the types of all expressions.\nA neural network learns from data."
 LONG_TEXT = "The compiler infers the types of all expressions, and a neural network learns from data. " * 60
@@ -21,14 +21,6 @@ PATIENT = {"text": LONG_TEXT, "methods": ["occlusion"]}
 """Takes about a minute and reports several times a second."""
 STUBBORN = {"text": TEXT, "methods": ["lime"], "options": {"lime": {"samples": 20_000}}}
 """Takes about a minute and is silent for seconds: all samples are drawn before the model runs."""
-
-
-def wait_for(true: Callable[[], bool], otherwise: Callable[[], str] = lambda: "it never became true") -> None:
-    """Wait until something is true, for as long as a busy machine may need."""
-    end = time.monotonic() + 180
-    while not true():
-        assert time.monotonic() < end, otherwise()
-        time.sleep(0.02)
 
 
 async def _fails() -> None:
@@ -48,8 +40,8 @@ class Running:
         self._server.config.app._app.add_api_route("/fails", _fails, include_in_schema=False)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()
-        assert started.wait(180)
-        self.client = httpx.Client(base_url=self.url, timeout=300)
+        assert started.wait(PATIENCE)
+        self.client = httpx.Client(base_url=self.url, timeout=PATIENCE)
         self._submitted: list[str] = []
 
     def explain(self, **request: Any) -> httpx.Response:
@@ -98,7 +90,7 @@ class Running:
     def stop(self) -> None:
         self.client.close()
         self._server.should_exit = True
-        self._thread.join(120)
+        self._thread.join(PATIENCE)
         self._worker.stop()
         self._socket.close()
         assert not self._thread.is_alive()

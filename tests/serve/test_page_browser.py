@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.browsing import wait_until
+from tests.patience import PATIENCE
 from tests.serve.conftest import LONG_TEXT, TEXT, Running
 
 pytestmark = pytest.mark.browser
@@ -19,7 +20,6 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-ne
 HOSTILE = "<script>window.hacked = 1</script> <img src=x onerror='window.hacked = 2'> compiler \u202e \"'>"
 
 PASTED = LONG_TEXT[:1000]
-PATIENCE = 180_000
 
 Scenario = Callable[[Any], None]
 
@@ -44,7 +44,7 @@ def browse(server: Running) -> Callable[[Scenario], None]:
             page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))
             page.on("request", lambda one: one.url.startswith(server.url) or troubles.append(f"request: {one.url}"))
             page.on("console", lambda one: "404" in one.text or troubles.append(f"console: {one.text}"))
-            page.set_default_timeout(PATIENCE)
+            page.set_default_timeout(1000 * PATIENCE)
             page.goto(server.url)
             page.locator("#explain:enabled").wait_for()
             scenario(page)

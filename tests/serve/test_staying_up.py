@@ -7,7 +7,8 @@ import socket
 import statistics
 import time
 
-from tests.serve.conftest import PATIENT, STUBBORN, TEXT, wait_for
+from tests.patience import wait_for
+from tests.serve.conftest import PATIENT, STUBBORN, TEXT
 
 
 def running(state):

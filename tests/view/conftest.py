@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
+
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -59,7 +61,7 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         path = tmp_path / "page.html"
         path.write_text(html, encoding="utf-8")
         page = browser.new_page(**{"viewport": {"width": 1280, "height": 800}, **options})
-        page.set_default_timeout(180_000)
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
         page.on("console", lambda message: troubles.append(f"console: {message.text}"))
         page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from sightline.cli.demo import demo
-from sightline.cli.errors import stopped
 from sightline.cli.evaluate import evaluate
 from sightline.cli.explain import explain
 from sightline.cli.inspect import inspect
@@ -27,9 +25,6 @@ Examples:
   sightline methods --long                        what each method computes and when to use it
 """
 
-# Boxes and colours are for people: help that goes into a file or another program is plain.
-_decorated = sys.stdout.isatty() and sys.stderr.isatty()
-
 app = typer.Typer(
     name="sightline",
     help="Why a Transformer decided what it decided about a document: which words, and how far to trust it.",
@@ -37,7 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown" if _decorated else None,
+    rich_markup_mode=None,  # markdown runs the lines of the examples together, rich takes "[default: …]" for markup
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -66,11 +61,3 @@ app.command()(methods)
 app.command()(metrics)
 app.command()(demo)
 app.command()(serve)
-
-
-def main() -> None:
-    """Run the command line; the entry point of the installed `sightline` program."""
-    try:
-        app(prog_name="sightline")
-    except KeyboardInterrupt:
-        sys.exit(stopped())

@@ -13,6 +13,7 @@ from sightline.cli.options import Debug
 from sightline.cli.output import Format, emit
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_text
+from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
 from sightline.errors import UsageError
 from sightline.files import check_writable, write_whole
@@ -44,12 +45,13 @@ def demo(
         raise UsageError(f"There is no built-in document '{document}'.{hint} Known: {', '.join(known)}.")
     text = read_text(str(known[document]))
 
-    from sightline.analysis.inside import inside
-    from sightline.model import load
-    from sightline.view.page import render_page
-
-    use_free_cores()
     with LateProgress() as progress:
+        with starting(progress):
+            from sightline.analysis.inside import inside
+            from sightline.model import load
+            from sightline.view.page import render_page
+
+        use_free_cores()
         progress("loading the model", 0, 0)
         model = load()
         trace = model.trace(text)

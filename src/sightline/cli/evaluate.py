@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli.errors import STOPPED, reports_errors
-from sightline.cli.options import AllowPickle, AllowRandom, Debug, ModelSource, Seed
+from sightline.cli.options import AllowPickle, AllowRandom, Debug, LabelField, ModelSource, Seed, Split, TextField
 from sightline.cli.progress import LateProgress
+from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
-from sightline.cli.values import method_options
+from sightline.cli.values import listed, method_options
 from sightline.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -67,20 +68,32 @@ def evaluate(
     model: ModelSource = None,
     methods: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME,…|all", help="Methods to compare; may be repeated. [default: ten of all families]"),
+        typer.Option(
+            "--methods",
+            "--method",
+            metavar="NAME,…|all",
+            help="Methods to compare; may be repeated. [default: ten of all families]",
+        ),
     ] = None,
     metrics: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME,…|all", help="What to measure; may be repeated. [default: all the data allow]"),
+        typer.Option(
+            "--metrics",
+            "--metric",
+            metavar="NAME,…|all",
+            help="What to measure; may be repeated. [default: all the data allow]",
+        ),
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="METHOD.KEY=VALUE", help="Option of a method; may be repeated.")
     ] = None,
-    text: Annotated[str, typer.Option(metavar="FIELD", help="Field that holds the text.")] = "text",
-    pair: Annotated[str, typer.Option(metavar="FIELD", help="Field that holds the second text.")] = "text_pair",
-    label: Annotated[str, typer.Option(metavar="FIELD", help="Field that holds the label.")] = "label",
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="Use the rows of this split.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Use the first so many rows.")] = None,
+    text: TextField = "text",
+    pair: Annotated[
+        str, typer.Option(metavar="FIELD", help="Field of the data set that holds the second text.")
+    ] = "text_pair",
+    label: LabelField = "label",
+    split: Split = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Use the first so many rows.")] = None,
     level: Annotated[LevelChoice, typer.Option(help="What is ranked and removed.")] = LevelChoice.word,
     target: Annotated[TargetChoice, typer.Option(help="Which class is explained.")] = TargetChoice.predicted,
     replacement: Annotated[
@@ -90,7 +103,7 @@ def evaluate(
     reference: Annotated[
         str | None, typer.Option(metavar="NAME", help="Method that the agreement metrics compare with.")
     ] = None,
-    budget: Annotated[int | None, typer.Option(min=1, help="Model calls allowed for a document.")] = None,
+    budget: Annotated[int | None, typer.Option(min=1, metavar="N", help="Model calls allowed for a document.")] = None,
     sanity: Annotated[
         bool,
         typer.Option(
@@ -107,7 +120,9 @@ def evaluate(
     allow_random: AllowRandom = False,
     debug: Debug = False,
 ) -> None:
-    """Measure how far explanations can be believed, method by method, on a data set.
+    """Compare methods on a data set: which to believe.
+
+    Takes away the words that each method ranks highest, and compares with random orders of the words.
 
     \b
     Examples:
@@ -117,29 +132,30 @@ def evaluate(
       sightline evaluate reviews.csv --metrics spearman --reference occlusion
       sightline evaluate reviews.csv --sanity -o out/
     """
-    # Cheap checks first: whatever can be wrong with the request is said before a model is loaded.
-    from sightline.evaluation.choice import chosen_methods
-    from sightline.evaluation.reading import Reading
-    from sightline.evaluation.runner import evaluate as run
-    from sightline.metrics import METRICS
-    from sightline.view.evaluation import check_folder, write_evaluation
-    from sightline.view.evaluation_text import evaluation_text
-
-    names = chosen_methods(_listed(methods))
-    measures = _listed(metrics)
-    for name in measures if isinstance(measures, list) else []:
-        METRICS.get(name)
-    asked = [*names, *([reference] if reference is not None and reference not in names else [])]
-    options = method_options(option or [], asked, None)
-    if output is not None:
-        check_folder(output)
     with LateProgress() as progress:
+        with starting(progress):
+            from sightline.corpus import read_examples
+            from sightline.evaluation.choice import chosen_methods
+            from sightline.evaluation.reading import Reading
+            from sightline.evaluation.runner import evaluate as run
+            from sightline.metrics import METRICS
+            from sightline.model import load
+            from sightline.view.evaluation import check_folder, write_evaluation
+            from sightline.view.evaluation_text import evaluation_text
+
+        # Cheap checks first: whatever can be wrong with the request is said before a model is loaded.
+        names = chosen_methods(_listed(methods))
+        measures = _listed(metrics)
+        for name in measures if isinstance(measures, list) else []:
+            METRICS.get(name)
+        asked = [*names, *([reference] if reference is not None and reference not in names else [])]
+        options = method_options(option or [], asked, None)
+        if output is not None:
+            check_folder(output)
         progress("reading the data set", 0, 0)
-        examples = _examples(data, text, pair, label, split, limit)
+        examples = read_examples(data, text=text, pair=pair, label=label, split=split, limit=limit)
         if target is TargetChoice.label and all(one.label is None for one in examples):
             raise InputError(f"The labels are to be explained, but no row of '{data}' has one in the field '{label}'.")
-
-        from sightline.model import load
 
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
@@ -164,7 +180,8 @@ def evaluate(
         printed = evaluation_text(reading, format.value, sanity=tests[0], planted=tests[1])
         page = None
         if output is not None:
-            title = f"{loaded.name} on {Path(data).name}: which explanation to believe"
+            name = "The built-in model" if model is None else loaded.name
+            title = f"{name} on {Path(data).name}: which explanation to believe"
             page = write_evaluation(reading, output, sanity=tests[0], planted=tests[1], title=title, progress=progress)
     # Bytes, so that a pipe gets UTF-8 whatever the locale.
     typer.echo(printed.encode(), nl=False)
@@ -182,16 +199,10 @@ def _listed(given: Sequence[str] | None) -> list[str] | str | None:
     """Return the names from "a,b" and repeated options; "all" alone means all."""
     if given is None:
         return None
-    names = [name.strip() for part in given for name in part.split(",") if name.strip()]
-    if "all" in names and len(set(names)) > 1:
+    names = listed(given)
+    if "all" in names and len(names) > 1:
         raise UsageError("'all' stands alone: leave out the other names.")
     return "all" if names == ["all"] else names
-
-
-def _examples(data: str, text: str, pair: str, label: str, split: str | None, limit: int | None) -> list[Example]:
-    from sightline.corpus import read_examples
-
-    return read_examples(data, text=text, pair=pair, label=label, split=split, limit=limit)
 
 
 def _sanity(

@@ -23,8 +23,9 @@ from sightline.cli.options import (
 from sightline.cli.output import Format, check_terminal, chosen_format, emit, in_one_list
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_texts
+from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
-from sightline.cli.values import method_options, parsed_positions, parsed_target
+from sightline.cli.values import listed, method_options, parsed_positions, parsed_target
 from sightline.files import check_writable
 
 EVERY_CLASS = "all"
@@ -57,12 +58,14 @@ def explain(
         QuantityChoice | None,
         typer.Option(help="Which number is explained. [default: logit; probability where words are removed]"),
     ] = None,
-    position: Annotated[int | None, typer.Option(help="Token to explain, for models that score single tokens.")] = None,
+    position: Annotated[
+        int | None, typer.Option(metavar="N", help="Token to explain, for models that score single tokens.")
+    ] = None,
     format: Annotated[
         Format | None, typer.Option(help="Form of the result. [default: by the name of the output file, else text]")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here.")] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many words to list in text output.")] = 10,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="How many words to list in text output.")] = 10,
     check: Annotated[
         bool | None,
         typer.Option(
@@ -71,7 +74,7 @@ def explain(
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed for methods that draw random numbers.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed for methods that draw random numbers.")] = None,
     global_tokens: GlobalTokens = None,
     allow_pickle: AllowPickle = False,
     allow_random: AllowRandom = False,
@@ -97,13 +100,13 @@ def explain(
     texts = read_texts(file, pair)
     positions = parsed_positions(global_tokens)
 
-    methods = list(dict.fromkeys(method or [DEFAULT_METHOD]))
-    options = method_options(option or [], methods, seed)
-
-    from sightline.model import load
-
-    use_free_cores()
     with LateProgress() as progress:
+        with starting(progress):
+            from sightline.model import load
+
+        methods = listed(method or [DEFAULT_METHOD])
+        options = method_options(option or [], methods, seed)
+        use_free_cores()
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
         encoding = loaded.encode(*texts, global_tokens=positions)

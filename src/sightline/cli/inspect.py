@@ -14,16 +14,20 @@ from sightline.cli.options import (
     AllowRandom,
     Debug,
     GlobalTokens,
+    LabelField,
     MethodNames,
     MethodOptions,
     ModelSource,
     Pair,
     Seed,
+    Split,
+    TextField,
 )
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_texts
+from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
-from sightline.cli.values import method_options, parsed_positions, parsed_target
+from sightline.cli.values import listed, method_options, parsed_positions, parsed_target
 from sightline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,11 +55,14 @@ def inspect(
     stop_words: Annotated[
         str, typer.Option(metavar="LANGUAGE", help="Leave out the stop words of this language; 'none' keeps all words.")
     ] = "en",
-    top_k: Annotated[int, typer.Option(min=1, help="Partners of a token that are counted, and rows of lists.")] = 10,
-    layer: Annotated[int | None, typer.Option(help="Look at one layer. [default: all]")] = None,
-    head: Annotated[int | None, typer.Option(help="Look at one head. [default: all]")] = None,
+    top_k: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Partners of a token that are counted, and rows of lists.")
+    ] = 10,
+    layer: Annotated[int | None, typer.Option(metavar="N", help="Look at one layer. [default: all]")] = None,
+    head: Annotated[int | None, typer.Option(metavar="N", help="Look at one head. [default: all]")] = None,
     position: Annotated[
-        int | None, typer.Option(help="Token to follow through all heads. [default: the one that receives most]")
+        int | None,
+        typer.Option(metavar="N", help="Token to follow through all heads. [default: the one that receives most]"),
     ] = None,
     head_importance: Annotated[
         bool, typer.Option("--head-importance/--no-head-importance", help="Compute how much each head matters.")
@@ -72,7 +79,12 @@ def inspect(
             metavar="DATA", help="Data set to look at as well: CSV, JSON lines, Parquet, a folder, hf://name."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Documents of the data set that are looked at, at most.")] = 20,
+    text: TextField = "text",
+    label: LabelField = "label",
+    split: Split = None,
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Documents of the data set that are looked at, at most.")
+    ] = 20,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -85,7 +97,7 @@ def inspect(
     allow_random: AllowRandom = False,
     debug: Debug = False,
 ) -> None:
-    """Look inside a model: heads, attention, relations, and attention against attribution.
+    """Look inside a model: heads, attention, relations.
 
     \b
     Examples:
@@ -105,33 +117,32 @@ def inspect(
     texts = None if file is None else read_texts(file, pair)
     positions = parsed_positions(global_tokens)
 
-    from sightline.view.inspection import Settings, check_folder, gather, gather_dataset, write_gathered
-
-    methods = tuple(dict.fromkeys(method or [DEFAULT_METHOD]))
-    settings = Settings(
-        methods=methods,
-        options=method_options(option or [], methods, seed),
-        stop_words=None if stop_words.casefold() == KEEP_STOP_WORDS else stop_words,
-        top_k=top_k,
-        layer=layer,
-        head=head,
-        position=position,
-        scaled=scaled,
-        head_importance=head_importance,
-        seed=seed,
-    )
-    if output is not None:
-        check_folder(output)
-    examples = None
-    if data is not None:
-        from sightline.corpus.readers import read_examples
-
-        examples = read_examples(data, limit=limit)
-
-    from sightline.model import load
-
-    use_free_cores()
     with LateProgress() as progress:
+        with starting(progress):
+            from sightline.corpus import read_examples
+            from sightline.model import load
+            from sightline.view.inspection import Settings, check_folder, gather, gather_dataset, write_gathered
+
+        methods = tuple(listed(method or [DEFAULT_METHOD]))
+        settings = Settings(
+            methods=methods,
+            options=method_options(option or [], methods, seed),
+            stop_words=None if stop_words.casefold() == KEEP_STOP_WORDS else stop_words,
+            top_k=top_k,
+            layer=layer,
+            head=head,
+            position=position,
+            scaled=scaled,
+            head_importance=head_importance,
+            seed=seed,
+        )
+        if output is not None:
+            check_folder(output)
+        examples = None
+        if data is not None:
+            progress("reading the data set", 0, 0)
+            examples = read_examples(data, text=text, label=label, split=split, limit=limit)
+        use_free_cores()
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
         inspected = over_all = page = None

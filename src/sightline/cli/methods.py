@@ -9,6 +9,8 @@ import typer
 from sightline.cli.errors import reports_errors
 from sightline.cli.listing import print_entries
 from sightline.cli.options import AsJson, Debug
+from sightline.cli.progress import LateProgress
+from sightline.cli.starting import starting
 
 if TYPE_CHECKING:
     from sightline.methods import Method
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 @reports_errors
 def methods(
+    name: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Only these, in full.", show_default=False)
+    ] = None,
     long: Annotated[bool, typer.Option("--long", help="Formula, cost, options, citation, when to use it.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -25,12 +30,15 @@ def methods(
     \b
     Examples:
       sightline methods
+      sightline methods attcat rollout
       sightline methods --long
       sightline methods --json
     """
-    from sightline.methods import list_methods
+    with LateProgress() as progress, starting(progress):
+        from sightline.methods import METHODS
 
-    print_entries(list_methods(), _entry if long else None, as_json=as_json)
+    found = [METHODS.get(one) for one in name] if name else list(METHODS)
+    print_entries(found, _entry if long or name else None, as_json=as_json)
 
 
 def _entry(method: Method) -> str:

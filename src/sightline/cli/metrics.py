@@ -9,6 +9,8 @@ import typer
 from sightline.cli.errors import reports_errors
 from sightline.cli.listing import print_entries
 from sightline.cli.options import AsJson, Debug
+from sightline.cli.progress import LateProgress
+from sightline.cli.starting import starting
 
 if TYPE_CHECKING:
     from sightline.metrics import MetricEntry
@@ -26,6 +28,9 @@ _NEEDS = {
 
 @reports_errors
 def metrics(
+    name: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Only these, in full.", show_default=False)
+    ] = None,
     long: Annotated[bool, typer.Option("--long", help="Kind, needs, options, direction, citation.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -35,11 +40,14 @@ def metrics(
     \b
     Examples:
       sightline metrics
+      sightline metrics aopc
       sightline metrics --long
     """
-    from sightline.metrics import list_metrics
+    with LateProgress() as progress, starting(progress):
+        from sightline.metrics import METRICS
 
-    print_entries(list_metrics(), _entry if long else None, as_json=as_json)
+    found = [METRICS.get(one) for one in name] if name else list(METRICS)
+    print_entries(found, _entry if long or name else None, as_json=as_json)
 
 
 def _entry(metric: MetricEntry) -> str:

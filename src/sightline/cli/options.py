@@ -16,7 +16,13 @@ ModelSources = Annotated[
     list[str] | None, typer.Option(metavar="PATH", help=f"{MODEL}; repeat it for several. {BUILT_IN}")
 ]
 MethodNames = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help=f"Method; repeat it for several. [default: {DEFAULT_METHOD}]")
+    list[str] | None,
+    typer.Option(
+        "--method",
+        "--methods",
+        metavar="NAME,…",
+        help=f"Method, or several with commas; may be repeated. [default: {DEFAULT_METHOD}]",
+    ),
 ]
 MethodOptions = Annotated[
     list[str] | None,
@@ -25,7 +31,10 @@ MethodOptions = Annotated[
 GlobalTokens = Annotated[
     str | None, typer.Option(metavar="0,17,…", help="Token positions with global attention (Longformer).")
 ]
-Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")]
+TextField = Annotated[str, typer.Option(metavar="FIELD", help="Field of the data set that holds the text.")]
+LabelField = Annotated[str, typer.Option(metavar="FIELD", help="Field of the data set that holds the label.")]
+Split = Annotated[str | None, typer.Option(metavar="NAME", help="Use the rows of this split of the data set.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of everything that is drawn at random.")]
 AllowPickle = Annotated[
     bool, typer.Option("--allow-pickle", help="Read pickle weights, which can run code: only if you trust them.")
 ]

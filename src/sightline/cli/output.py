@@ -27,13 +27,32 @@ class Format(StrEnum):
     csv = "csv"
 
 
+SUFFIXES = {
+    "": Format.text,
+    ".txt": Format.text,
+    ".text": Format.text,
+    ".json": Format.json,
+    ".html": Format.html,
+    ".htm": Format.html,
+    ".csv": Format.csv,
+}
+"""What the name of an output file stands for."""
+
+
 def chosen_format(asked: Format | None, output: Path | None) -> Format:
-    """Return the format asked for, else the one the file's name suggests, else text."""
+    """Return the format asked for, else the one the file's name stands for, else text.
+
+    A name that stands for none of them is refused: whoever writes `page.pdf` does not expect text in it.
+    """
     if asked is not None:
         return asked
-    suffix = output.suffix.lower().lstrip(".") if output is not None else ""
-    suffix = {"htm": "html"}.get(suffix, suffix)
-    return Format(suffix) if suffix in set(Format) else Format.text
+    suffix = "" if output is None else output.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise UsageError(
+            f"Nothing written here is called '{suffix}': name the file .html, .json, .csv or .txt, "
+            "or say with --format what to write."
+        )
+    return SUFFIXES[suffix]
 
 
 def check_terminal(chosen: Format, output: Path | None) -> None:

@@ -36,6 +36,10 @@ class LateProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the bar away for good; what comes next is not waited for."""
         self._timer.cancel()
         with self._lock:
             if self._bar is not None:
@@ -49,18 +53,20 @@ class LateProgress:
             self._update()
 
     def _appear(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         with self._lock:
             if self._timer.finished.is_set():
                 return
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            counted = TextColumn("{task.fields[counted]}", style="progress.download")
+            columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeElapsedColumn())
             self._bar = Progress(*columns, console=self._console, transient=True)
-            self._task = self._bar.add_task("", total=None)
+            self._task = self._bar.add_task("", total=None, counted="")
             self._bar.start()
             self._update()
 
     def _update(self) -> None:
         if self._bar is not None and self._task is not None:
             stage, done, total = self._now
-            self._bar.update(self._task, description=stage, completed=done, total=total or None)
+            counted = f"{done:,}/{total:,}" if total else ""
+            self._bar.update(self._task, description=stage, completed=done, total=total or None, counted=counted)

@@ -9,6 +9,14 @@ from typing import Any, Literal, Union, get_args, get_origin
 from sightline.errors import OptionError, UsageError
 
 
+def listed(given: Sequence[str]) -> list[str]:
+    """Return the names from repeated options and from lists such as "attcat,rollout", each once, in order."""
+    names = list(dict.fromkeys(name.strip() for part in given for name in part.split(",") if name.strip()))
+    if not names:
+        raise UsageError(f"'{' '.join(given)}' holds no name: give one, or several with commas.")
+    return names
+
+
 def method_options(given: Sequence[str], methods: Sequence[str], seed: int | None) -> dict[str, Any]:
     """Return the options of each method from `key=value` (for every method that has it) or `method.key=value`.
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sightline.errors import ModelError
+from sightline.errors import SightlineError
 from sightline.serve.frames import Frame
 from sightline.serve.jobs import Job, JobBook, Progress
 from sightline.serve.process import WorkerProcess
@@ -206,7 +206,7 @@ class Dispatcher:
         if self._worker is None:
             try:
                 worker = await asyncio.to_thread(WorkerProcess(self.settings).start)
-            except ModelError as error:
+            except SightlineError as error:
                 return _failed(503, str(error))
             except (OSError, EOFError) as error:
                 reason = (getattr(error, "strerror", None) or type(error).__name__).lower()

@@ -7,7 +7,7 @@ import multiprocessing.context
 import threading
 from collections.abc import Callable
 
-from sightline.errors import ModelError
+from sightline.errors import ModelError, UsageError
 from sightline.serve import worker
 from sightline.serve.frames import Frame
 from sightline.serve.settings import Settings
@@ -67,7 +67,8 @@ class WorkerProcess:
             ) from None
         if hello.kind != "ready":
             self._process.join(_PATIENCE)
-            raise ModelError(str(hello.facts["error"]))
+            kind = UsageError if hello.facts["refused"] else ModelError
+            raise kind(str(hello.facts["error"]))
         self.catalogue = dict(hello.parts)
         return self
 
@@ -93,7 +94,9 @@ class WorkerProcess:
             return
 
     def stop(self) -> None:
-        """End the process, by force if it must be."""
+        """End the process, by force if it must be. One that was interrupted before it had begun needs no end."""
+        if self._process.pid is None:
+            return
         self._process.terminate()
         self._process.join(_PATIENCE)
         if self._process.is_alive():

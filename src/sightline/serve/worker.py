@@ -20,7 +20,7 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
-from sightline.errors import SightlineError, SizeError
+from sightline.errors import SightlineError, SizeError, UsageError
 from sightline.serve.frames import Frame
 from sightline.serve.settings import Settings
 
@@ -63,12 +63,13 @@ def _open_desk(connection: Connection, settings: Settings) -> Desk | None:
         desk = Desk(settings)
         catalogue = desk.catalogue()
     except SightlineError as error:
-        connection.send_bytes(Frame("unable", {"error": str(error)}).pack())
+        refused = isinstance(error, UsageError)
+        connection.send_bytes(Frame("unable", {"error": str(error), "refused": refused}).pack())
         return None
     except Exception as error:
         _log.exception("The models could not be loaded.")
         sentence = f"The models could not be loaded ({type(error).__name__}: {error})."
-        connection.send_bytes(Frame("unable", {"error": sentence}).pack())
+        connection.send_bytes(Frame("unable", {"error": sentence, "refused": False}).pack())
         return None
     connection.send_bytes(Frame("ready", parts=catalogue).pack())
     return desk

@@ -1,0 +1,40 @@
+"""The seconds in which the libraries load: shown as work, and ended at once by Ctrl-C.
+
+An interrupt that reaches a library while it initialises may be swallowed (by importlib's locks, and the command then
+runs to its end) or abort the process from C++. Nothing has been written by then: the process may end on the spot.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from sightline.cli.errors import STOPPED
+
+_SHOW_CURSOR = "\x1b[?25h"
+"""The progress bar hides the cursor of a terminal, and has no time to bring it back."""
+
+
+@contextmanager
+def starting(progress: Callable[[str, int, int], None]) -> Iterator[None]:
+    """Import the heavy libraries inside this block, and do nothing else there."""
+    progress("starting", 0, 0)
+    if threading.current_thread() is not threading.main_thread():  # no other thread may handle signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    cursor = f"\r\x1b[2K{_SHOW_CURSOR}" if sys.stderr.isatty() else ""
+    os.write(2, f"{cursor}Stopped.\n".encode())
+    os._exit(STOPPED)
