@@ -50,7 +50,7 @@ def sample_inside(encoded: Encoding, **options) -> Inside:
     return inside(attention, **{"k": 3, "thumbnail": 8, "image": 16, "importance": importance, **options})
 
 
-def long_inside(n: int, layers: int = 6, heads: int = 12, seed: int = 0) -> Inside:
+def long_inside(n: int, layers: int = 6, heads: int = 12, image: int = 256, seed: int = 0) -> Inside:
     """Return an inside as large as that of a long document: partners in a window, weights of all sizes."""
     generator = np.random.default_rng(seed)
 
@@ -74,5 +74,5 @@ def long_inside(n: int, layers: int = 6, heads: int = 12, seed: int = 0) -> Insi
         relations=relations,
         received=generator.exponential(size=(layers, heads, n)).astype(np.float32),
         thumbnails=maps(48),
-        images=maps(256),
+        images=maps(image),
     )

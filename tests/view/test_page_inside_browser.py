@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import numpy as np
 import pytest
@@ -131,6 +132,27 @@ def test_the_heads_are_a_grid_and_one_opens_with_zoom_and_names(open_page, encod
     settle(page)
     assert page.evaluate("location.hash").count("layers=1&heads=1") == 1
     assert page.locator(".text").is_visible()
+
+
+def test_an_opened_head_says_how_fine_its_map_is(open_page):
+    long = encoding(" ".join(f"old mill {i}" for i in range(100)))
+    n = len(long)
+    assert 256 < n < 512
+    for image, sentence in (
+        (16, f"16 × 16 pixels, each the mean of about {n / 16:.3g} × {n / 16:.3g} pairs of tokens."),
+        (n, "Every pixel is one pair of tokens."),
+    ):
+        page = open_page(
+            render_page([explanation(long)], inside=sample_inside(long, image=image)), "#view=heads&head=1,2"
+        )
+        page.wait_for_selector("[data-section=resolution]")
+        assert page.locator("[data-section=resolution]").inner_text().startswith(sentence)
+    weights = known_attention(long).weights[1, 2]
+    page.locator(".head canvas").hover(position={"x": 40, "y": 90})
+    named = page.locator("[data-section=named]").inner_text()
+    row, column = (int(token) for token in re.findall(r"\(token (\d+)\)", named))
+    assert row > column
+    assert float(named.split(" with ")[1]) == pytest.approx(weights[row, column], abs=weights.max() / 200)
 
 
 def test_layers_are_a_heat_map_that_leads_into_the_text(open_page, encoded):

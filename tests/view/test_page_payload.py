@@ -18,7 +18,6 @@ from sightline.view.payload import (
     STOP_WORD,
     Table,
     build,
-    coded_maps,
     token_flags,
 )
 from sightline.view.units import PAGE_LEVELS
@@ -140,12 +139,6 @@ def test_a_token_with_fewer_partners_than_k_has_empty_places():
     partners = build([explanation(encoded)], inside=inside).arrays["relations.all.attended.partners"]
     assert partners.shape == (len(encoded), len(encoded))
     assert partners.max() < len(encoded)
-
-
-def test_flat_and_empty_maps_can_be_coded():
-    coded, peak = coded_maps(np.stack([np.zeros((2, 2)), np.ones((2, 2))]))
-    assert coded.tolist() == [[[0, 0], [0, 0]], [[255, 255], [255, 255]]]
-    assert peak.tolist() == [0, 1]
 
 
 def test_curves_and_tables_are_handed_over():

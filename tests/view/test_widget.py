@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import sys
 
 import numpy as np
@@ -38,6 +39,17 @@ def test_without_anywidget_a_sentence_says_what_to_install(monkeypatch):
     widget._widget_class.cache_clear()
     with pytest.raises(UnsupportedError, match=r"sightline\[notebook\]"):
         explanation().show()
+
+
+def test_a_notebook_keeps_an_escaped_form_without_script_for_those_who_cannot_run_the_widget():
+    encoded = encoding(HOSTILE)
+    signed, plain = explanation(encoded), explanation(encoded, method="<i>m</i>")
+    data, _ = show([signed, plain])._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert signed._repr_html_() in data["text/html"]
+    assert "The widget also shows: &lt;i&gt;m&lt;/i&gt; (" in data["text/html"]
+    assert not re.search(r"<(script|img|i)\b", data["text/html"])
+    assert show([signed])._repr_mimebundle_()[0]["text/html"] == signed._repr_html_()
 
 
 HOST = """async ([source, style, payload, arrays]) => {

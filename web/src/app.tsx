@@ -33,6 +33,7 @@ export function App({ source, model, url, root }: AppProperties) {
   const started = useRef<number | null>(null);
   const set = useCallback((change: Partial<State>) => {
     started.current ??= performance.now();
+    if (change.view && change.view !== "read") dropCaret(root);
     setState((now) => ({ ...now, ...change }));
   }, []);
   useLayoutEffect(() => {
@@ -151,6 +152,12 @@ function useTheme(root: HTMLElement): [dark: boolean, choose: (dark: boolean) =>
     setDark(wanted);
   };
   return [dark, choose];
+}
+
+/** Take away a caret that a click has left in the text: for its sake a browser would lay out the text behind a view. */
+function dropCaret(root: HTMLElement): void {
+  const selection = getSelection();
+  if (selection?.isCollapsed && root.contains(selection.anchorNode)) selection.removeAllRanges();
 }
 
 /** Keep the address and the state in step, in both directions. */

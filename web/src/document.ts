@@ -97,12 +97,17 @@ export class Units {
     return found;
   }
 
-  /** The units that a stretch of characters touches. */
+  /** The units that a stretch of characters touches: units stand in document order, so the first is found by halving. */
   touching(segment: number, from: number, to: number): number[] {
-    const found: number[] = [];
-    for (let unit = 0; unit < this.count; unit++) {
-      if (this.segment[unit] === segment && this.start[unit] < to && this.end[unit] > from) found.push(unit);
+    let [low, high] = [0, this.count];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const before = this.segment[middle] < segment || (this.segment[middle] === segment && this.end[middle] <= from);
+      if (before) low = middle + 1;
+      else high = middle;
     }
+    const found: number[] = [];
+    for (let unit = low; unit < this.count && this.segment[unit] === segment && this.start[unit] < to; unit++) found.push(unit);
     return found;
   }
 }

@@ -1,6 +1,7 @@
 // One head, large: wheel or buttons zoom, dragging or arrow keys move, the two tokens under the pointer are named.
 //
-// A report holds one picture of the whole map. A server sends the part in view in as much detail as there is.
+// A report holds one picture of the whole map, the finest that it had room for. A server sends the part in view in as much
+// detail as there is. How fine the picture is stands beside it.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Numbers } from "./arrays";
@@ -91,6 +92,7 @@ export function HeadMap({ page, layer, head }: { page: Page; layer: number; head
           <p class="named" role="status" aria-live="polite" data-section="named">
             {hover && part ? named(page, part, hover.row, hover.column) : <span class="quiet">Rows attend, columns are attended to.</span>}
           </p>
+          {part && <p class="quiet" data-section="resolution">{resolution(part, page.source.tile !== undefined)}</p>}
           <StrongestLinks page={page} layer={layer} head={head} />
         </div>
       </div>
@@ -110,26 +112,26 @@ const KEYS: Record<string, (zoom: Zoom, move: Move) => void> = {
   ArrowDown: (_, move) => move(0, 0.2),
 };
 
-/** The picture of the whole map: the large one if it is there, else the thumbnail. */
+/** The picture of the whole map: the finest that is there, at worst the thumbnail. */
 function useOverview({ source, model }: Page, layer: number, head: number): Part | null {
-  const { inside } = source.payload;
-  const name = `image.${layer}.${head}`;
-  const large = useArray(source, name);
-  const peaks = useArray(source, "images.peak");
-  const small = useArray(source, source.has(name) ? null : "thumbnails");
-  const smallPeaks = useArray(source, source.has(name) ? null : "thumbnails.peak");
+  const { heads } = source.payload.inside!;
+  const at = layer * heads + head;
+  const fine = `fine.${layer}.${head}`;
+  const image = `image.${layer}.${head}`;
+  // The array of the picture, the array of its peak, and which of their rows is this head.
+  const [name, peakName, row] =
+    source.has(fine) ? [fine, `${fine}.peak`, 0] as const
+    : source.has(image) ? [image, "images.peak", at] as const
+    : ["thumbnails", "thumbnails.peak", at] as const;
+  const pictures = useArray(source, name);
+  const peaks = useArray(source, peakName);
   return useMemo(() => {
-    const window = { row: 0, column: 0, size: model.data.tokens };
-    const at = layer * inside!.heads + head;
-    if (large && peaks) {
-      const edge = Math.sqrt(large.length);
-      return { window, rows: edge, columns: edge, values: large, peak: peaks[at] };
-    }
-    if (!small || !smallPeaks) return null;
-    const edge = inside!.thumbnail;
-    const values = (small as Numbers).subarray(at * edge * edge, (at + 1) * edge * edge);
-    return { window, rows: edge, columns: edge, values, peak: smallPeaks[at] };
-  }, [large, peaks, small, smallPeaks, layer, head]);
+    if (!pictures || !peaks) return null;
+    const edge = source.payload.arrays[name].shape.at(-1)!;
+    const start = name === "thumbnails" ? at * edge * edge : 0;
+    const values = (pictures as Numbers).subarray(start, start + edge * edge);
+    return { window: { row: 0, column: 0, size: model.data.tokens }, rows: edge, columns: edge, values, peak: peaks[row] };
+  }, [pictures, peaks, name, at]);
 }
 
 /** The part in view from a server, where there is one. */
@@ -185,6 +187,14 @@ function draw(canvas: HTMLCanvasElement, part: Part, view: MapWindow): void {
     edge,
     edge,
   );
+}
+
+/** How fine a picture is, in sentences. */
+function resolution({ rows, columns, window: { size } }: Part, live: boolean): string {
+  if (rows >= size && columns >= size) return "Every pixel is one pair of tokens.";
+  const [across, down] = [columns, rows].map((pixels) => plainNumber(size / pixels));
+  const rest = live ? "" : " Nothing finer is kept here; sightline serve shows every cell.";
+  return `${columns} × ${rows} pixels, each the mean of about ${down} × ${across} pairs of tokens.${rest}`;
 }
 
 /** Which tokens a place on the map stands for, and how strong they are joined. */

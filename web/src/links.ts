@@ -33,7 +33,7 @@ interface Point {
 }
 
 function middle(overlay: SVGSVGElement, view: TextView, unit: number): Point | null {
-  const box = view.parts(unit)[0]?.getClientRects()[0];
+  const box = view.box(unit);
   if (!box) return null;
   const origin = overlay.getBoundingClientRect();
   return { x: box.left + box.width / 2 - origin.left, y: box.top + box.height / 2 - origin.top };

@@ -13,6 +13,7 @@ import { TextView, type Marks } from "./text_view";
 
 /** Pixels from the edge of the text within which a chosen word is brought to the middle. */
 const MARGIN = 40;
+const MOST_TRIES = 4;
 
 interface ReadProperties {
   page: Page;
@@ -170,6 +171,7 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
   useLayoutEffect(() => {
     views.forEach((view, i) => {
       if (view.element.parentElement !== hosts.current[i]) hosts.current[i]?.replaceChildren(view.element);
+      view.resized();
     });
     relayout((count) => count + 1);
   }, [views]);
@@ -177,9 +179,8 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
     if (!away) views.forEach((view, i) => view.paint(pictures[i], marks));
   }, [views, pictures, marks, away]);
 
-  // The strip needs the place of every unit, which is known only after the text has been laid out: it is drawn a moment
+  // The strip needs the places of the pieces, which are known only after the text has been laid out: it is drawn a moment
   // later, so that nobody waits for it.
-  useEffect(() => views.forEach((view) => view.forgetTops()), [views, layout, state.hide]);
   const behind = useRef(away);
   behind.current = away;
   const redrawStrip = () => {
@@ -205,19 +206,35 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
     const watched = scroller.current!;
     let width = 0;
     const observer = new ResizeObserver(() => {
-      if (watched.clientWidth !== width) relayout((count) => count + 1);
+      if (watched.clientWidth !== width) {
+        made.current.forEach((view) => view.resized());
+        relayout((count) => count + 1);
+      }
       width = watched.clientWidth;
     });
     observer.observe(watched);
     return () => observer.disconnect();
   }, []);
+  // A piece of the text that comes near the view gets its true height, and what is below it moves.
+  useEffect(() => {
+    let frame = 0;
+    const moved = () => {
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        relayout((count) => count + 1);
+      });
+    };
+    const sheet = scroller.current!;
+    sheet.addEventListener("contentvisibilityautostatechange", moved);
+    return () => {
+      cancelAnimationFrame(frame);
+      sheet.removeEventListener("contentvisibilityautostatechange", moved);
+    };
+  }, []);
   // Bring the chosen unit into view, also when the page opens with one.
   useEffect(() => {
-    const box = scroller.current!;
-    // Only the text is scrolled: in a notebook the page around it must stay where it is.
     const [span] = away ? [] : views[0].parts(marks.chosen);
-    if (!span || inView(box, span)) return;
-    box.scrollTop = views[0].tops(units.level)[marks.chosen] - visibleHeight(box) / 2;
+    return span && bringIntoView(scroller.current!, span);
   }, [views, marks.chosen, away]);
 
   const hover = (i: number) => (event: MouseEvent) => {
@@ -287,6 +304,20 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
 function boxUnder(span: HTMLElement, { clientY }: MouseEvent): DOMRect {
   const boxes = [...span.getClientRects()];
   return boxes.find((box) => box.top <= clientY && clientY <= box.bottom) ?? boxes[0];
+}
+
+/** Scroll until a span is in view; the function returned stops that. */
+function bringIntoView(box: HTMLElement, span: HTMLElement): () => void {
+  let frame = 0;
+  const scroll = (tries: number) => {
+    if (inView(box, span)) return;
+    // Only the text is scrolled: in a notebook the page around it must stay where it is.
+    box.scrollTop += span.getBoundingClientRect().top - box.getBoundingClientRect().top - visibleHeight(box) / 2;
+    // The pieces that have come near may turn out to be higher than estimated.
+    if (tries > 1) frame = requestAnimationFrame(() => scroll(tries - 1));
+  };
+  scroll(MOST_TRIES);
+  return () => cancelAnimationFrame(frame);
 }
 
 function inView(scroller: HTMLElement, span: HTMLElement): boolean {

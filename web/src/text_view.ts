@@ -1,10 +1,11 @@
 // The document as one tree of spans for all levels: a paragraph holds sentences, these words, these tokens, and a unit that
 // is the only part of another shares its span. Another level, method or mark changes class names and nothing else, so that
-// the browser need not lay the text out again. One <p> a line, so that each finds its own direction. All text enters as
-// text nodes.
+// the browser need not lay the text out again. One <p> a line, so that each finds its own direction, and lines in pieces.
+// All text enters as text nodes.
 
 import type { DocumentModel } from "./document";
 import { LEVELS, type Level } from "./payload";
+import { Pieces, type Place } from "./pieces";
 import { colourClass, type Picture } from "./reading";
 import { stretches } from "./stretches";
 
@@ -20,21 +21,24 @@ export interface Marks {
 interface Layer {
   /** The spans of every unit: more than one where it goes over a line break or the border of a coarser unit. */
   parts: HTMLElement[][];
+  /** Where every unit starts; nothing for one that shows no characters. */
+  places: (Place | undefined)[];
   unitOf: Map<Element, number>;
 }
 
 const COARSE_TO_FINE = [...LEVELS].reverse();
+const NOTHING: [start: number, end: number] = [-1, -1];
 
 export class TextView {
   readonly element = document.createElement("div");
   private readonly layers: Record<Level, Layer>;
-  private readonly places = new Map<Level, Float32Array>();
+  private readonly pieces = new Pieces();
   private level: Level | null = null;
 
   constructor(private readonly model: DocumentModel) {
     const layer = (level: Level): [Level, Layer] => [
       level,
-      { parts: Array.from({ length: model.units(level).count }, () => []), unitOf: new Map() },
+      { parts: Array.from({ length: model.units(level).count }, () => []), places: [], unitOf: new Map() },
     ];
     this.layers = Object.fromEntries(LEVELS.map(layer)) as Record<Level, Layer>;
     this.element.className = "text";
@@ -49,6 +53,7 @@ export class TextView {
       section.append(this.block(segment, number));
       this.element.append(section);
     });
+    this.pieces.findDirections();
   }
 
   private block({ text, read }: { text: string; read: number }, number: number): HTMLElement {
@@ -56,52 +61,44 @@ export class TextView {
     body.className = "block";
     const levels = COARSE_TO_FINE.map((level) => this.model.units(level));
     let line: HTMLElement | null = null;
-    // The unit that is open at each level, and the innermost element from there on outwards.
+    // The unit that is open at each level, the innermost element from there on outwards, and the characters it shows.
     let open: number[] = [];
     const inner: HTMLElement[] = [];
+    const shown: [start: number, end: number][] = [];
     for (const { start, end, units } of stretches(text, number, levels, read)) {
       if (!line) {
-        line = document.createElement("p");
-        body.append(line);
+        line = this.pieces.addLine(body);
         open = [];
       }
       let same = 0;
       while (same < levels.length && units[same] === open[same]) same++;
       for (let i = same; i < levels.length; i++) {
-        const parent = i ? inner[i - 1] : line;
-        inner[i] = units[i] < 0 ? parent : this.part(parent, COARSE_TO_FINE[i], units[i]);
+        const unit = units[i];
+        inner[i] = i ? inner[i - 1] : line;
+        shown[i] = i ? shown[i - 1] : NOTHING;
+        if (unit < 0) continue;
+        const [from, to] = [levels[i].start[unit], levels[i].end[unit]];
+        if (shown[i][0] !== from || shown[i][1] !== to) {
+          inner[i] = inner[i].appendChild(document.createElement("span"));
+          shown[i] = [from, to];
+        }
+        this.addPart(COARSE_TO_FINE[i], unit, inner[i]);
       }
       open = units;
       const innermost = inner[levels.length - 1];
       if (start === end) innermost.dataset.special = levels[levels.length - 1].text(units[levels.length - 1]);
       else innermost.append(start < read ? text.slice(start, end) : unread(text.slice(start, end)));
+      this.pieces.grow(end - start);
       if (text[end - 1] === "\n" && end > start) line = null;
     }
-    // Last, because a browser looks for the direction again whenever a part is added.
-    for (const each of body.children) (each as HTMLElement).dir = "auto";
     return body;
   }
 
-  /** A span for a part of a unit: the parent itself where that shows the same characters. */
-  private part(parent: HTMLElement, level: Level, unit: number): HTMLElement {
+  private addPart(level: Level, unit: number, span: HTMLElement): void {
     const layer = this.layers[level];
-    let span = parent;
-    if (!this.shows(parent, level, unit)) {
-      span = document.createElement("span");
-      parent.append(span);
-    }
     layer.parts[unit].push(span);
+    layer.places[unit] ??= this.pieces.here();
     layer.unitOf.set(span, unit);
-    return span;
-  }
-
-  private shows(span: HTMLElement, level: Level, unit: number): boolean {
-    const units = this.model.units(level);
-    return COARSE_TO_FINE.some((other) => {
-      const known = this.layers[other].unitOf.get(span);
-      const { start, end } = this.model.units(other);
-      return known !== undefined && start[known] === units.start[unit] && end[known] === units.end[unit];
-    });
   }
 
   /** The spans of a unit of the level that is painted. */
@@ -134,18 +131,23 @@ export class TextView {
     }
   }
 
-  /** Height above every unit's first line in the sheet that scrolls, in pixels; kept until the text is laid out anew. */
-  tops(level: Level): Float32Array {
-    const known = this.places.get(level);
-    if (known) return known;
-    const above = this.element.parentElement?.offsetTop ?? 0;
-    const found = Float32Array.from(this.layers[level].parts, ([first]) => (first ? first.offsetTop + above : 0));
-    this.places.set(level, found);
-    return found;
+  /** Call when the text has got another width. */
+  resized(): void {
+    this.pieces.estimate();
   }
 
-  forgetTops(): void {
-    this.places.clear();
+  /** Height above every unit in the sheet that scrolls, in pixels; near the truth, without laying anything out. */
+  tops(level: Level): Float32Array {
+    const above = this.element.parentElement?.offsetTop ?? 0;
+    return this.pieces.tops(this.layers[level].places).map((top) => top + above);
+  }
+
+  /** The box of a unit's first line in the window; a point near it where the text is not laid out. */
+  box(unit: number): DOMRect | undefined {
+    const [first] = this.parts(unit);
+    const place = this.level && this.layers[this.level].places[unit];
+    if (!first || !place) return undefined;
+    return this.pieces.isLaidOut(place) ? first.getClientRects()[0] : this.pieces.about(place);
   }
 }
 

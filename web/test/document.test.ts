@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { DocumentModel, find } from "../src/document";
+import { LEVELS } from "../src/payload";
 import { makePicture, readingOf, shownUnits, tokenScores } from "../src/reading";
 import { initialState } from "../src/state";
 import { PayloadBuilder } from "./payloads";
@@ -33,6 +34,20 @@ describe("units", () => {
     expect(find(model.data, model.units("word"), "the MILL")).toEqual([[1, 2], [4, 5]]);
     expect(find(model.data, model.units("word"), "")).toEqual([]);
     expect(find(model.data, model.units("sentence"), "old")).toEqual([[0]]);
+  });
+
+  it("are the units that a stretch of characters touches, at every place and length", async () => {
+    const { model } = await loaded();
+    for (const level of LEVELS) {
+      const units = model.units(level);
+      const every = Array.from({ length: units.count }, (_, unit) => unit);
+      for (let from = 0; from < 25; from++) {
+        for (let to = from; to < 26; to++) {
+          expect(units.touching(0, from, to)).toEqual(every.filter((unit) => units.start[unit] < to && units.end[unit] > from));
+        }
+      }
+      expect(units.touching(1, 0, 25)).toEqual([]);
+    }
   });
 });
 

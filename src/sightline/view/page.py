@@ -68,6 +68,9 @@ def inlined(shown: payload.Payload, room: int) -> dict[str, Any]:
     data: dict[str, str] = {}
     optional = {name for group in shown.optional for name in group}
     for group in [tuple(name for name in shown.arrays if name not in optional), *shown.optional]:
+        if any(shown.better.get(name) in data for name in group):
+            left_out.update(group)
+            continue
         packed = {name: base64.b64encode(zlib.compress(shown.arrays[name].tobytes(), 9)).decode() for name in group}
         size = sum(map(len, packed.values()))
         if size > room and group in shown.optional:

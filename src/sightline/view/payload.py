@@ -20,6 +20,7 @@ from sightline.analysis.filters import TokenFilter
 from sightline.errors import InputError, UsageError
 from sightline.view import colours
 from sightline.view.curves import Curve, removal_curves
+from sightline.view.maps import EDGE, coded_maps, fine_maps, heads_by_importance, pooled
 from sightline.view.sentences import check_sentences, notices
 from sightline.view.units import PAGE_LEVELS, DisplayUnit, PageLevel, display_units, segment_texts
 
@@ -54,13 +55,15 @@ class Payload:
     """As they travel: little-endian, C order, in the type that `json["arrays"]` names."""
     optional: list[tuple[str, ...]] = field(default_factory=list)
     """Groups of arrays that make sense together only, the most useful group first."""
+    better: dict[str, str] = field(default_factory=dict)
+    """Arrays that nobody needs where another, more detailed one is there: its name."""
 
     def without(self, names: set[str]) -> Payload:
         """Return the same payload with some arrays left out."""
         kept = {name: array for name, array in self.arrays.items() if name not in names}
         listed = {name: info for name, info in self.json["arrays"].items() if name not in names}
         groups = [group for group in self.optional if not names.intersection(group)]
-        return Payload({**self.json, "arrays": listed}, kept, groups)
+        return Payload({**self.json, "arrays": listed}, kept, groups, self.better)
 
     def add(self, name: str, values: NDArray[Any], dtype: str, *, scaled: bool = False) -> None:
         """List an array; `scaled` ones are divided by their greatest magnitude, so that float16 can hold them."""
@@ -302,7 +305,7 @@ def _inside_facts(inside: Inside) -> dict[str, int]:
         "heads": inside.heads,
         "k": inside.k,
         "thumbnail": inside.thumbnails.shape[-1],
-        "image": inside.images.shape[-1],
+        "image": pooled(inside.images[0, 0], inside.tokens, EDGE).shape[-1],
     }
 
 
@@ -322,14 +325,25 @@ def _add_details(payload: Payload, inside: Inside) -> None:
     for name in names:
         if name.startswith("layer-"):
             _add_relations(payload, inside, name)
-    coded, peak = coded_maps(inside.images)
-    payload.add_optional({"images.peak": (peak, "float32")})
-    for layer in reversed(range(inside.layers)):
-        payload.add_optional({f"image.{layer}.{head}": (coded[layer, head], "uint8") for head in range(inside.heads)})
+    _add_maps(payload, inside)
     for name in names:
         if name.startswith("head-"):
             _add_relations(payload, inside, name)
     payload.add_optional({"received.heads": (inside.received, "float16")}, scaled=True)
+
+
+def _add_maps(payload: Payload, inside: Inside) -> None:
+    """Larger maps of the heads, the most important first; the finest for as many as `fine_maps` gives."""
+    maps = np.stack([pooled(layer, inside.tokens, EDGE) for layer in inside.images])
+    if maps.shape != inside.images.shape:
+        for layer, head, coded, peak in fine_maps(inside):
+            name = f"fine.{layer}.{head}"
+            payload.add_optional({name: (coded, "uint8"), f"{name}.peak": (peak, "float32")})
+            payload.better[f"image.{layer}.{head}"] = name
+    coded, peak = coded_maps(maps)
+    payload.add_optional({"images.peak": (peak, "float32")})
+    for layer, head in heads_by_importance(inside):
+        payload.add_optional({f"image.{layer}.{head}": (coded[layer, head], "uint8")})
 
 
 def _add_relations(payload: Payload, inside: Inside, name: str) -> None:
@@ -340,13 +354,3 @@ def _add_relations(payload: Payload, inside: Inside, name: str) -> None:
         arrays[f"relations.{name}.{direction}.partners"] = (partners, kind)
         arrays[f"relations.{name}.{direction}.weights"] = (lists.values, "float16")
     payload.add_optional(arrays)
-
-
-def coded_maps(maps: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Code maps (…, s, s) as q = 255·√(weight/peak) in one byte a pixel; returns q and the peaks (…).
-
-    The square root keeps the faint parts of a map, where most of it is.
-    """
-    peak = maps.max(axis=(-2, -1), keepdims=True)
-    share = np.divide(maps, peak, out=np.zeros_like(maps), where=peak > 0)
-    return np.rint(255 * np.sqrt(np.maximum(share, 0))).astype(np.uint8), peak[..., 0, 0].astype(np.float32)

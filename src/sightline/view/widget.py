@@ -1,7 +1,12 @@
-"""The notebook's interactive view: the same module as the report, shown by anywidget, arrays sent as binary buffers."""
+"""The notebook's interactive view: the same module as the report, shown by anywidget, arrays sent as binary buffers.
+
+Beside the widget a notebook keeps a form without script, for whoever cannot run one: a notebook made into HTML without
+the state of its widgets, a viewer on the web, a notebook that is opened without its kernel.
+"""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -10,6 +15,7 @@ from sightline.errors import UnsupportedError
 from sightline.view import payload
 from sightline.view.assets import script, style
 from sightline.view.curves import Curve
+from sightline.view.fragment import render_fragment
 
 if TYPE_CHECKING:
     from sightline.analysis.inside import Inside
@@ -26,7 +32,17 @@ def show(
 ) -> Any:
     """Return a widget that a notebook draws: the page of `render_page`, with all that `inside` holds."""
     shown = payload.build(explanations, inside=inside, title=title, curves=curves, tables=tables)
-    return _widget_class()(payload=shown.json, arrays={name: array.tobytes() for name, array in shown.arrays.items()})
+    arrays = {name: array.tobytes() for name, array in shown.arrays.items()}
+    return _widget_class()(static_form(explanations), payload=shown.json, arrays=arrays)
+
+
+def static_form(explanations: Sequence[Explanation]) -> str:
+    """Return the first explanation as HTML without script, and which others only the widget shows."""
+    first, *others = explanations
+    if not others:
+        return render_fragment(first)
+    named = ", ".join(f"{other.method} ({other.target.description()})" for other in others)
+    return f"{render_fragment(first)}<p>{html.escape(f'The widget also shows: {named}.')}</p>"
 
 
 @cache
@@ -48,5 +64,17 @@ def _widget_class() -> Any:
         _css = style()
         payload = traitlets.Dict().tag(sync=True)
         arrays = traitlets.Dict().tag(sync=True)
+
+        def __init__(self, static: str, **traits: Any) -> None:
+            super().__init__(**traits)
+            self._static = static
+
+        def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+            """The widget for whoever can run it, the form without script for all others."""
+            bundle = super()._repr_mimebundle_(**kwargs)
+            if bundle is None:
+                return None
+            data, metadata = bundle
+            return {**data, "text/html": self._static}, metadata
 
     return ExplanationWidget

@@ -1,0 +1,80 @@
+"""The text in pieces: what is far from the view is not laid out, and yet can be reached, measured and printed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sightline.view.page import render_page
+from tests.sample_explanations import encoding, explanation
+from tests.view.conftest import settle
+from tests.view.test_page_browser import LONG, choose, chosen
+
+pytestmark = pytest.mark.browser
+
+LAID_OUT = "all => all.map(line => line.checkVisibility({ contentVisibilityAuto: true }))"
+
+
+def test_only_the_text_near_the_view_is_laid_out_and_all_of_it_when_printed(open_page):
+    page = open_page(render_page([explanation(encoding(LONG[:60_000]))]))
+    settle(page)
+    lines = page.locator(".text p")
+    laid_out = lines.evaluate_all(LAID_OUT)
+    assert laid_out[0]
+    assert 0 < sum(laid_out) < len(laid_out) / 4
+    choose(page, "level", "tokens")
+    assert lines.evaluate_all(LAID_OUT) == laid_out
+    page.emulate_media(media="print")
+    settle(page)
+    assert all(lines.evaluate_all(LAID_OUT))
+
+
+def test_text_that_was_not_laid_out_is_reached_by_key_by_search_and_by_the_strip(open_page):
+    text = LONG[:60_000].replace("mill 700 ", "windmill 700 ")
+    encoded = encoding(text)
+    page = open_page(render_page([explanation(encoded, np.linspace(1, 2, len(encoded)))]))
+    in_view = """() => {
+        const box = document.querySelector('.scroller').getBoundingClientRect();
+        const word = document.querySelector('.text .chosen').getBoundingClientRect();
+        return box.top < word.top && word.bottom < box.bottom;
+    }"""
+    page.keyboard.press("p")  # the last of the strong words, at the end of the text
+    settle(page)
+    assert page.evaluate(in_view)
+    page.locator("[data-control=find]").fill("windmill 700")
+    page.keyboard.press("Enter")
+    settle(page)
+    assert page.evaluate(in_view)
+    assert chosen(page) in ("wind", "windmill")
+    # The same place on the strip leads back to it.
+    x, y = page.evaluate(
+        """() => {
+            const { scrollTop, scrollHeight, clientHeight } = document.querySelector('.scroller');
+            const { left, top, height } = document.querySelector('.strip').getBoundingClientRect();
+            return [left + 10, top + ((scrollTop + clientHeight / 2) / scrollHeight) * height];
+        }"""
+    )
+    page.locator(".scroller").evaluate("box => (box.scrollTop = 0)")
+    settle(page)
+    assert not page.evaluate(in_view)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.up()
+    settle(page)
+    assert page.evaluate(in_view)
+
+
+def test_the_height_of_text_that_is_not_laid_out_is_estimated_well(open_page):
+    generator = np.random.default_rng(0)
+    words = ["old", "mill", "the", "river", "runs", "hello", "miller"]
+    text = "\n".join(" ".join(generator.choice(words, generator.integers(0, 80))) for _ in range(120))
+    page = open_page(render_page([explanation(encoding(text))]))
+    settle(page)
+    heights = "all => all.map(piece => piece.offsetHeight)"
+    pieces = page.locator(".piece")
+    estimated = pieces.evaluate_all(heights)
+    pieces.evaluate_all("all => all.forEach(piece => (piece.style.contentVisibility = 'visible'))")
+    true = pieces.evaluate_all(heights)
+    assert estimated != true
+    np.testing.assert_allclose(estimated, true, rtol=0.2)
+    np.testing.assert_allclose(sum(estimated), sum(true), rtol=0.1)
