@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import operator
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -118,6 +119,8 @@ class Model:
         if (text is None) == (ids is None):
             raise InputError("Give either a text or ids=, not both and not neither.")
         if ids is not None:
+            if pair is not None:
+                raise InputError("pair= goes with a text; ids already hold both texts and the marks between them.")
             specials = self._special_names()
             encoding = encode_ids(
                 ids,
@@ -434,4 +437,12 @@ class Model:
                 "Global tokens exist only in Longformer models; "
                 f"this one is of type '{self.network.config.model_type}'."
             )
-        return tuple(sorted({int(position) for position in global_tokens}))
+        refusal = InputError(f"Global tokens are a list of positions such as [0, 5], not {global_tokens!r}.")
+        try:
+            listed = list(global_tokens)
+            positions = {operator.index(position) for position in listed}
+        except TypeError:
+            raise refusal from None
+        if any(isinstance(position, bool) for position in listed):
+            raise refusal
+        return tuple(sorted(positions))

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 
-from sightline.errors import ModelError, OptionError, UnsupportedError
+from sightline.errors import OptionError, UnsupportedError
 from sightline.methods.attention_weights import rollout_rows
 from sightline.methods.receptive_field import even_attention
 from sightline.model import load
@@ -139,6 +139,19 @@ def test_an_encoder_run_as_a_decoder_is_refused():
         tiny_model("bert", is_decoder=True)
 
 
-def test_a_classifier_without_a_pad_token_is_refused():
-    with pytest.raises(ModelError, match="its config names no pad token"):
-        tiny_model("gpt2", pad_token_id=None)
+@pytest.mark.parametrize("method", ["attcat", "alti", "occlusion", "integrated_gradients", "kernel_shap"])
+def test_a_classifier_without_a_pad_token_reads_the_last_token_of_every_document_of_a_batch(method):
+    module = tiny_module("gpt2", pad_token_id=None)
+    model = load(module)
+    options = {"integrated_gradients": {"steps": 4}}.get(method, {})
+    documents = [[5, 6, 7, 8, 0], [11, 0, 12], [0], [1, 2]]  # with ids that fill up a batch elsewhere
+    encodings = [model.encode(ids=ids) for ids in documents]
+    together = silent(model, encodings, method, target=1, **options)
+    for ids, encoding, found in zip(documents, encodings, together, strict=True):
+        logits = module(torch.tensor([ids])).logits[0].detach()
+        np.testing.assert_allclose(model.trace(encoding).logits, logits, atol=1e-12)
+        np.testing.assert_allclose(found.prediction.logits, logits, atol=1e-12)
+        alone = silent(model, encoding, method, target=1, **options)
+        np.testing.assert_allclose(found.scores, alone.scores, atol=1e-10)
+        assert model.trace(encoding).readout.tolist() == [0.0] * (len(ids) - 1) + [1.0]
+    assert module.config.pad_token_id is None

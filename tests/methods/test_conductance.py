@@ -84,3 +84,9 @@ def test_memory_does_not_decide_the_result(monkeypatch):
     expected = conductance(steps=8).layers
     monkeypatch.setattr("sightline.methods.conductance.BATCH_TOKENS", 8)
     np.testing.assert_allclose(conductance(steps=8).layers, expected, atol=1e-12)
+
+
+def test_a_walk_without_steps_is_refused():
+    model = tiny_model()
+    with pytest.raises(OptionError, match="at least one step, not 0"):
+        model.explain(model.encode(ids=tiny_ids()), "layer_conductance", steps=0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from transformers import AutoModelForQuestionAnswering
 
+from sightline.errors import OptionError
 from tests.tiny_models import tiny_ids, tiny_model
 
 TOKENS = 7
@@ -69,15 +71,63 @@ def test_layers_heads_and_fusion_can_be_chosen():
     np.testing.assert_allclose(lowest, A[0, 1, 0], atol=1e-12)
 
 
-def test_mean_pooling_starts_from_all_tokens():
+def test_mean_pooling_averages_the_flows_of_all_rows():
     model = tiny_model("modernbert", classifier_pooling="mean")
     encoding = model.encode(ids=tiny_ids("modernbert", TOKENS))
-    found = model.explain(encoding, "flow", values="raw").scores
+    found = model.explain(encoding, "flow")
     A = with_residual(weights_of(model, encoding).mean(1))
-    np.testing.assert_allclose(found, by_linear_programme(A, np.full(TOKENS, 1 / TOKENS)), atol=1e-9)
+    rows = np.stack([by_linear_programme(A, i) for i in range(TOKENS)])
+    np.testing.assert_allclose(found.extras["raw"], rows.mean(0), atol=1e-9)
+    np.testing.assert_allclose(found.scores, (rows / rows.sum(1, keepdims=True)).mean(0), atol=1e-9)
+    assert found.checks["certified"] is True
+    settled = [found.checks[f"settled_by_{how}"] for how in ("bounds", "flow", "cut")]
+    assert sum(settled) == TOKENS * TOKENS
+
+
+def test_an_answer_averages_the_flows_of_its_two_ends():
+    model = tiny_model(auto=AutoModelForQuestionAnswering, num_labels=2)
+    encoding = model.encode(ids=tiny_ids("bert", TOKENS))
+    A = weights_of(model, encoding)
+    mean = with_residual(A.mean(1))
+    found = model.explain(encoding, "flow", target=(2, 4), values="raw").scores
+    np.testing.assert_allclose(found, (by_linear_programme(mean, 2) + by_linear_programme(mean, 4)) / 2, atol=1e-9)
+    head = model.explain(encoding, "flow", target=(2, 4), head=1, values="raw").scores
+    ends = [by_linear_programme(mean[:2], A[2, 1, i]) for i in (2, 4)]
+    np.testing.assert_allclose(head, np.mean(ends, axis=0), atol=1e-9)
+
+
+def test_one_node_may_stand_for_all_tokens_that_are_pooled():
+    model = tiny_model("modernbert", classifier_pooling="mean")
+    encoding = model.encode(ids=tiny_ids("modernbert", TOKENS))
+    A = weights_of(model, encoding)
+    even = np.full(TOKENS, 1 / TOKENS)
+    found = model.explain(encoding, "flow", values="raw", source="pooled").scores
+    np.testing.assert_allclose(found, by_linear_programme(with_residual(A.mean(1)), even), atol=1e-9)
+    head = model.explain(encoding, "flow", values="raw", source="pooled", head=2).scores
+    np.testing.assert_allclose(head, by_linear_programme(with_residual(A.mean(1)[:2]), even @ A[2, 2]), atol=1e-9)
+
+
+def test_flow_may_start_from_any_token_of_any_layer():
+    model = tiny_model("longformer")
+    encoding = model.encode(ids=tiny_ids("longformer", TOKENS))
+    A = weights_of(model, encoding)
+    mean = with_residual(A.mean(1))
+    for source, layer in ((3, 2), (TOKENS - 1, 1), (0, 0)):
+        found = model.explain(encoding, "flow", source=source, layer=layer, values="raw").scores
+        np.testing.assert_allclose(found, by_linear_programme(mean[: layer + 1], source), atol=1e-9)
+    head = model.explain(encoding, "flow", source=5, head=1, values="raw").scores
+    np.testing.assert_allclose(head, by_linear_programme(mean[:2], A[2, 1, 5]), atol=1e-9)
+    with pytest.raises(OptionError, match=f"Token {TOKENS} asked for as the source, the document has {TOKENS}"):
+        model.explain(encoding, "flow", source=TOKENS)
 
 
 def test_progress_reaches_every_token():
     model, calls = tiny_model(), []
     model.explain(model.encode(ids=tiny_ids("bert", TOKENS)), "flow", progress=lambda *step: calls.append(step))
     assert calls[-1] == ("flow", TOKENS, TOKENS)
+
+
+def test_progress_counts_the_tokens_of_every_row():
+    model, calls = tiny_model("modernbert", classifier_pooling="mean"), []
+    model.explain(model.encode(ids=tiny_ids("modernbert", 3)), "flow", progress=lambda *step: calls.append(step))
+    assert calls[-3:] == [("flow", 3, 9), ("flow", 6, 9), ("flow", 9, 9)]

@@ -52,6 +52,14 @@ def test_contributions_take_alti_s_options():
     np.testing.assert_allclose(row, expected, rtol=1e-9, atol=1e-13)
 
 
+@pytest.mark.parametrize("options", [{"p": 2}, {"second_norm": True}])
+def test_matrices_take_alti_s_options(options):
+    model, encoding, trace = traced("bert")
+    rows = np.einsum("i,lij->lj", trace.readout, relevance_matrices(trace, "alti", **options))
+    expected = model.explain(encoding, method="alti", **options).layers
+    np.testing.assert_allclose(rows, expected, rtol=1e-9, atol=1e-13)
+
+
 def test_a_method_without_layers_is_refused_with_a_sentence():
     _, _, trace = traced("bert")
     with pytest.raises(OptionError, match="'attcat' has no contributions by layer"):

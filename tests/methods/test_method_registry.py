@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import sightline as sl
@@ -43,7 +44,13 @@ def test_every_method_says_what_it_is():
         ("rollout", {"head": 4}, r"Head 4 asked for, the model has 4 \(0-3\)"),
         ("rollout", {"residual": 1}, "must be true or false, not 1"),
         ("rollout", {"head_weights": [[1.0]]}, r"\(layers, heads\) = \(3, 4\)"),
+        ("rollout", {"head_weights": [[-1.0] * 4] * 3}, "none of them may be below 0"),
         ("random", {"seed": 1.5}, "must be a whole number, not 1.5"),
+        ("random", {"seed": -1}, "A seed is a whole number from 0 to 4294967295, not -1"),
+        ("lime", {"seed": -1}, "A seed is a whole number from 0"),
+        ("kernel_shap", {"seed": -1}, "A seed is a whole number from 0"),
+        ("gradient_shap", {"seed": 2**32}, "A seed is a whole number from 0"),
+        ("rollout", {"fusion": np.array(["mean", "max"])}, "must be one of 'mean', 'max', 'min'"),
         ("gradient", {"layer": 1}, "Its options: none"),
     ],
 )
@@ -51,6 +58,16 @@ def test_a_wrong_name_or_option_is_said_in_one_sentence(method, options, message
     model = tiny_model()
     with pytest.raises(OptionError, match=message):
         model.explain(model.encode(ids=tiny_ids()), method, **options)
+
+
+def test_an_array_may_be_given_where_a_list_of_numbers_may():
+    model = tiny_model()
+    encoding = model.encode(ids=tiny_ids())
+    listed, array = (
+        model.explain(encoding, "integrated_gradients", steps=2, baseline=ids) for ids in ([50, 51], np.array([50, 51]))
+    )
+    np.testing.assert_array_equal(listed.scores, array.scores)
+    assert array.options == listed.options
 
 
 def test_options_of_several_methods_are_given_by_name():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
+from sightline.model import load
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
 TARGET = 1
@@ -64,6 +67,21 @@ def test_received_attention_sums_columns(lib):
     np.testing.assert_allclose(scores("received_attention", layers="lower"), columns[0], atol=1e-12)
     np.testing.assert_allclose(scores("received_attention", layers="upper"), columns[1:].sum(0), atol=1e-12)
     np.testing.assert_allclose(scores("received_attention", layers=-1, head=3), lib.A[-1, 3].sum(0), atol=1e-12)
+
+
+@pytest.mark.parametrize("fusion", ["max", "min"])
+def test_raw_and_received_attention_fuse_heads_before_they_are_read(lib, fusion):
+    fused = getattr(lib.A, fusion)(axis=1)
+    np.testing.assert_allclose(scores("raw_attention", layer=1, fusion=fusion), fused[1, 0], atol=1e-12)
+    np.testing.assert_allclose(scores("received_attention", fusion=fusion), fused.sum((0, 1)), atol=1e-12)
+    np.testing.assert_allclose(scores("received_attention", layers=0, fusion=fusion), fused[0].sum(0), atol=1e-12)
+
+
+def test_raw_and_received_attention_weigh_heads_by_importance(lib):
+    weights = np.random.default_rng(0).random((lib.L, lib.H))
+    fused = np.einsum("lh,lhij->lij", weights / weights.sum(1, keepdims=True), lib.A)
+    np.testing.assert_allclose(scores("raw_attention", head_weights=weights), fused[-1, 0], atol=1e-12)
+    np.testing.assert_allclose(scores("received_attention", head_weights=weights), fused.sum((0, 1)), atol=1e-12)
 
 
 @pytest.mark.parametrize("fusion", ["mean", "max", "min"])
@@ -150,3 +168,25 @@ def test_occlusion_is_the_drop_of_the_probability(lib, replacement):
 
 def test_random_scores_depend_on_the_seed_alone():
     np.testing.assert_array_equal(scores("random", seed=3), np.random.default_rng(3).random(len(IDS)))
+
+
+def test_heads_that_count_against_the_target_give_zeros_and_a_warning():
+    model = tiny_model(num_attention_heads=1)
+    encoding = model.encode(ids=IDS)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = [model.explain(encoding, "attention_gradcam", target=way).scores for way in ((0, 1), (1, 0))]
+    # One head has one weight, whose sign the other way round is the other one.
+    assert sorted(bool(scores.any()) for scores in found) == [False, True]
+    assert [str(one.message) for one in caught] == [
+        "All scores of attention_gradcam are zero: the heads' mean gradients count against the target."
+    ]
+
+
+@pytest.mark.parametrize("method", ["gradient", "attgrads", "attention_gradcam", "partial_lrp"])
+def test_a_class_that_depends_on_nothing_gives_zeros_and_a_warning(method):
+    module = tiny_module()
+    torch.nn.init.zeros_(module.classifier.weight)
+    model = load(module)
+    with pytest.warns(UserWarning, match=f"All scores of {method} are zero"):
+        assert not model.explain(model.encode(ids=IDS), method, target=1).scores.any()

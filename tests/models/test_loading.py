@@ -159,6 +159,23 @@ def test_number_types_and_implementations_are_checked(folder):
         sl.load(folder, attention="flash")
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, "float8_e4m3fn", "complex64", "linspace"])
+def test_a_number_type_no_model_runs_in_is_refused_with_those_that_do(dtype):
+    with pytest.raises(OptionError, match="Use one of: float32, float64, float16, bfloat16"):
+        sl.load(tiny_module(), dtype=dtype)
+
+
+@pytest.mark.parametrize("device", ["abc", "cuda:77"])
+def test_a_device_that_is_not_there_is_refused_in_one_sentence(device):
+    with pytest.raises(OptionError, match=f"The device '{device}' cannot be used here: .*Try 'cpu'"):
+        sl.load(tiny_module(), device=device)
+
+
+def test_a_tokenizer_folder_that_is_not_there_is_said_to_be_missing(tmp_path):
+    with pytest.raises(ModelError, match="There is no tokenizer folder"):
+        sl.load(tiny_module(), tokenizer=tmp_path / "nowhere")
+
+
 def test_global_tokens_belong_to_longformer(folder):
     with pytest.raises(OptionError, match="Global tokens exist only in Longformer"):
         sl.load(folder).encode("the cat sat", global_tokens=[0])

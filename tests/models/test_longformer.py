@@ -19,11 +19,12 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from sightline.errors import ModelError, UnsupportedError
+from sightline.errors import InputError, ModelError, UnsupportedError
+from sightline.model import load
 from sightline.models import longformer_attention
 from sightline.models.longformer import BandedEncoder, difference_from_library, observe_library, use_banded, use_library
 from sightline.models.recording import Packed, Padded, Recorder, recording
-from tests.tiny_models import VOCABULARY, tiny_module
+from tests.tiny_models import VOCABULARY, tiny_ids, tiny_model, tiny_module
 
 WINDOWS = [8, 4, 16]
 """Attention windows of the three layers: 4, 2 and 8 tokens to each side."""
@@ -534,3 +535,22 @@ class TestObservingTheLibrary:
         use_banded(model)
         with pytest.raises(UnsupportedError, match="use_library"), observe_library(model):
             pass
+
+
+def test_windows_the_library_cannot_run_are_refused_for_its_own_attention():
+    module = tiny_module("longformer", attention_window=[4, 8, 6])
+    with pytest.raises(UnsupportedError, match=r"window divides the largest, and here they are \[4, 8, 6\]"):
+        load(module, attention="library")
+    load(module, attention="banded")
+
+
+@pytest.mark.parametrize("positions", ["ab", 5, [1.5], [True], [[0, 1]], [None]])
+def test_global_tokens_that_are_no_positions_are_refused(positions):
+    with pytest.raises(InputError, match="Global tokens are a list of positions"):
+        tiny_model("longformer").encode(ids=tiny_ids("longformer"), global_tokens=positions)
+
+
+@pytest.mark.parametrize("positions", [(3, 0, 3), np.array([0, 3]), torch.tensor([3, 0]), {0, 3}, range(0, 4, 3)])
+def test_global_tokens_may_be_any_collection_of_positions(positions):
+    encoding = tiny_model("longformer").encode(ids=tiny_ids("longformer"), global_tokens=positions)
+    assert encoding.global_tokens == (0, 3)

@@ -6,6 +6,7 @@ import torch
 
 from sightline.errors import InputError
 from sightline.text import encode_ids, encode_text
+from tests.tiny_models import tiny_model
 from tests.tiny_tokenizers import byte_level, wordpiece
 
 SPECIALS = {101: "[CLS]", 102: "[SEP]"}
@@ -89,3 +90,8 @@ def test_with_a_tokenizer_other_ids_are_numbers_with_named_specials():
     assert encoding.tokens == ("[CLS]", str(piece), str(piece), "[SEP]")
     assert encode_ids([cls, sep], tokenizer=tokenizer).tokens == ("[CLS]", "[SEP]")
     assert not encode_ids([cls, tokenizer.mask_token_id, piece], tokenizer=tokenizer).special[1]
+
+
+def test_a_second_text_beside_ids_is_refused():
+    with pytest.raises(InputError, match="ids already hold both texts"):
+        tiny_model().encode(ids=[101, 5, 102], pair="the old river")

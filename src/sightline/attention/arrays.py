@@ -30,7 +30,7 @@ def to_tensor(array: Vector, name: str, dtype: torch.dtype | None = None) -> Ten
     else:
         values = np.asarray(array)
         if values.dtype.kind not in "fiub":
-            raise InputError(f"{name} must hold numbers, but has type {values.dtype}.")
+            raise InputError(f"{name} must be numbers, not {values.dtype}.")
         # torch can neither share read-only memory nor walk backwards
         shareable = values.flags.writeable and all(stride >= 0 for stride in values.strides)
         tensor = torch.from_numpy(values if shareable else values.copy())
@@ -40,7 +40,7 @@ def to_tensor(array: Vector, name: str, dtype: torch.dtype | None = None) -> Ten
     tensor = tensor.to(dtype).contiguous()
     # NaN and infinity survive a sum, so one cheap pass clears nearly every input; a sum can also overflow on its own
     if not bool(tensor.sum().isfinite()) and not bool(tensor.isfinite().all()):
-        raise InputError(f"{name} holds NaN or infinite values; attention weights must be finite numbers.")
+        raise InputError(f"{name} must be finite numbers, none of them NaN or infinite.")
     return tensor
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sightline.methods.normalise import warn_of_zeros
 from sightline.methods.registry import Array, Attribution, checked_layer, method
 from sightline.trace import Trace
 
@@ -45,7 +46,9 @@ def grads(trace: Trace, *, layer: int = -1) -> Array:
 def attgrads(trace: Trace) -> Attribution:
     """Column means of A⊙relu(∂A)."""
     layers = trace.gradient_received.mean(axis=1) / trace.tokens
-    return Attribution(layers.mean(axis=0), layers=layers)
+    scores = layers.mean(axis=0)
+    warn_of_zeros(scores, "attgrads", "no attention weight has a positive gradient")
+    return Attribution(scores, layers=layers)
 
 
 @method(
@@ -66,4 +69,5 @@ def attention_gradcam(trace: Trace, *, layer: int = -1) -> Array:
     weights = trace.attention_gradients[chosen].received().sum(axis=1) / trace.tokens**2
     rows = trace.readout_rows[chosen]
     found: Array = np.maximum((weights[:, None] * rows).mean(axis=0), 0)
+    warn_of_zeros(found, "attention_gradcam", "the heads' mean gradients count against the target")
     return found

@@ -39,6 +39,8 @@ def fused_layers(trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[f
                 f"Head weights must have the shape (layers, heads) = ({trace.layers}, {trace.heads}), "
                 f"not {weights.shape}."
             )
+        if (weights < 0).any():
+            raise OptionError("Head weights say how much a head counts, so none of them may be below 0.")
     if weights is None and fusion == "mean":
         return trace.mean_attentions
     return [
@@ -59,15 +61,22 @@ def fused_layers(trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[f
     use="As the simplest view of what one layer looks at.",
     avoid="As an explanation: the values may carry nothing, and lower layers have already mixed the tokens.",
 )
-def raw_attention(trace: Trace, *, layer: int = -1, head: int | None = None, fusion: Fusion = "mean") -> Attribution:
-    """Row r of A in one layer; `layers` holds the same for every layer."""
+def raw_attention(
+    trace: Trace,
+    *,
+    layer: int = -1,
+    head: int | None = None,
+    fusion: Fusion = "mean",
+    head_weights: Sequence[Sequence[float]] | None = None,
+) -> Attribution:
+    """Row r of A in one layer, of one head or of all fused; `layers` holds the same for every layer."""
     chosen = checked_layer(layer, trace.layers)
     if head is not None:
         layers = trace.readout_rows[:, checked_head(head, trace.heads)]
-    elif fusion == "mean":
-        layers = trace.readout_rows.mean(axis=1)
+    elif fusion == "mean" and head_weights is None:
+        layers = trace.readout_rows.mean(axis=1)  # known from the sweep over the weights
     else:
-        layers = np.stack([fused.left(trace.readout)[0] for fused in fused_layers(trace, fusion, None)])
+        layers = np.stack([fused.left(trace.readout)[0] for fused in fused_layers(trace, fusion, head_weights)])
     return Attribution(layers[chosen], layers=layers)
 
 
@@ -84,13 +93,22 @@ def raw_attention(trace: Trace, *, layer: int = -1, head: int | None = None, fus
     avoid="To explain one prediction: it does not know the readout nor the class.",
 )
 def received_attention(
-    trace: Trace, *, layers: Literal["all", "lower", "upper"] | int = "all", head: int | None = None
+    trace: Trace,
+    *,
+    layers: Literal["all", "lower", "upper"] | int = "all",
+    head: int | None = None,
+    fusion: Fusion = "mean",
+    head_weights: Sequence[Sequence[float]] | None = None,
 ) -> Attribution:
-    """Column sums; over all layers, the lower or upper half, or one layer."""
-    per_head = trace.received
-    per_layer = per_head.mean(axis=1) if head is None else per_head[:, checked_head(head, trace.heads)]
+    """Column sums, of one head or of all fused; over all layers, the lower or upper half, or one layer."""
+    if head is not None:
+        per_layer = trace.received[:, checked_head(head, trace.heads)]
+    elif fusion == "mean" and head_weights is None:
+        per_layer = trace.received.mean(axis=1)  # known from the sweep over the weights
+    else:
+        per_layer = np.stack([fused.received()[0] for fused in fused_layers(trace, fusion, head_weights)])
     half = trace.layers // 2
-    if isinstance(layers, int):
+    if not isinstance(layers, str):
         chosen = per_layer[checked_layer(layers, trace.layers)]
     else:
         # A single layer is both its lower and its upper half.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightline.methods.registry import Array, method
+from sightline.methods.registry import Array, checked_seed, method
 from sightline.trace import Trace
 
 
@@ -22,4 +22,4 @@ from sightline.trace import Trace
 )
 def random(trace: Trace, *, seed: int = 0) -> Array:
     """Independent uniform scores from numpy's PCG64."""
-    return np.random.default_rng(seed).random(trace.tokens)
+    return np.random.default_rng(checked_seed(seed)).random(trace.tokens)

@@ -17,7 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sightline.methods.integration import check_tolerance, completeness_gap, relative_change, settled_checks
+from sightline.methods.integration import (
+    check_steps,
+    check_tolerance,
+    completeness_gap,
+    relative_change,
+    settled_checks,
+)
 from sightline.methods.paths import Baseline, Path, build_path
 from sightline.methods.registry import Attribution, Check, checked_layer, method
 from sightline.models import Recorder
@@ -61,6 +67,7 @@ def layer_conductance(
     chosen = None if layer is None else checked_layer(layer, trace.layers)
     walk = _Walk(trace, build_path(trace, baseline, baseline_text, embeddings), hidden)
     if steps is not None:
+        check_steps(steps)
         intervals = max(2, steps + steps % 2)
         layers, ends = walk.simpson(intervals)
         checks: dict[str, Check] = {"completeness_gap": _worst_gap(layers, ends), "evaluations": walk.evaluations}

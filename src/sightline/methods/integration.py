@@ -68,8 +68,7 @@ class PathSums:
 
 def gauss_legendre(trace: Trace, path: Path, steps: int) -> Integral:
     """Integrate by a fixed rule with `steps` nodes."""
-    if steps < 1:
-        raise OptionError(f"The integral along the path needs at least one step, not {steps}.")
+    check_steps(steps)
     sums = PathSums(trace, path)
     nodes, weights = scipy.special.roots_legendre(steps)
     total, _ = sums.weighted(torch.from_numpy((nodes + 1) / 2), torch.from_numpy(weights / 2))
@@ -104,6 +103,12 @@ def nested(trace: Trace, path: Path, tolerance: float, max_evaluations: int) -> 
         change = relative_change(before, attribution)
         gap = completeness_gap(attribution, ends)
     return Integral(simpson, settled_checks(gap, change, tolerance, sums.evaluations))
+
+
+def check_steps(steps: int) -> None:
+    """Refuse a rule without nodes."""
+    if steps < 1:
+        raise OptionError(f"The integral along the path needs at least one step, not {steps}.")
 
 
 def check_tolerance(tolerance: float) -> None:

@@ -48,13 +48,19 @@ def layer_contributions(
     ]
 
 
-def relevance_matrices(trace: Trace, method: LayeredMethod = "rollout") -> Matrix:
-    """Return R^1 … R^L, (L, n, n), bottom layer first; refuses documents whose matrices would not fit."""
+def relevance_matrices(
+    trace: Trace, method: LayeredMethod = "rollout", *, p: int = 1, second_norm: bool = False
+) -> Matrix:
+    """Return R^1 … R^L, (L, n, n), bottom layer first; refuses documents whose matrices would not fit.
+
+    `p` and `second_norm` are the options of `alti`.
+    """
     check_dense_size(trace.layers, trace.tokens, np.dtype(np.float64).itemsize, DENSE_LIMIT)
     relevance: Matrix = np.eye(trace.tokens)
     found = []
     residual = method == "rollout"
-    for step in trace.mean_attentions if residual else layer_contributions(trace, method):
+    steps = trace.mean_attentions if residual else layer_contributions(trace, method, p=p, second_norm=second_norm)
+    for step in steps:
         carried = step.right(relevance[None])[0]
         if residual:
             sums = step.right(np.ones(trace.tokens))[0][:, None] + 1.0

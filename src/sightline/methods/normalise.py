@@ -1,4 +1,4 @@
-"""Scaling scores to sum 1, with a defined result where there is nothing to scale."""
+"""Scaling scores to sum 1, and saying so where all of them are zero."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def warn_of_zeros(scores: NDArray[np.floating[Any]], what: str, why: str) -> None:
+    """Warn when all scores of `what` are zero, which is a result but ranks nothing."""
+    if not scores.any():
+        warnings.warn(f"All scores of {what} are zero: {why}.", stacklevel=4)
+
+
 def sum_to_one(scores: NDArray[np.floating[Any]], what: str) -> NDArray[np.floating[Any]]:
-    """Return scores / Σ scores; all-zero scores stay zero, with a warning that names `what`."""
+    """Return scores / Σ scores, none below 0; all-zero scores stay zero, with a warning that names `what`."""
+    warn_of_zeros(scores, what, "the target does not depend on any token")
     total = scores.sum()
-    if total == 0:
-        warnings.warn(f"All scores of {what} are zero: the target does not depend on any token.", stacklevel=3)
-        return scores
-    share: NDArray[np.floating[Any]] = scores / total
+    share: NDArray[np.floating[Any]] = scores / total if total else scores
     return share

@@ -32,7 +32,10 @@ def without(trace: Trace, positions: Sequence[int], replacement: Replacement) ->
         return trace.encoding
     if replacement == "delete":
         if len(positions) == trace.tokens:
-            raise OptionError("Deleting all tokens leaves nothing to run; use replacement='mask' or 'pad'.")
+            raise OptionError(
+                "Deleting all tokens leaves nothing to run; replace them by a token that the vocabulary has "
+                "(replacement='mask', 'unk' or 'pad')."
+            )
         if trace.target.position is not None or trace.target.span is not None:
             raise OptionError(
                 "This model reads single tokens, and deleting others would move them; "

@@ -173,6 +173,13 @@ def checked_head(head: int, heads: int) -> int:
     return head
 
 
+def checked_seed(seed: int) -> int:
+    """Return the seed if every generator that is used takes it."""
+    if not 0 <= seed < 2**32:
+        raise OptionError(f"A seed is a whole number from 0 to {2**32 - 1}, not {seed}.")
+    return seed
+
+
 def describe_type(kind: Any) -> str:
     """Say in words what values a type allows."""
     if get_origin(kind) is Literal:
@@ -203,7 +210,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if kind is Any:
         return True
     if get_origin(kind) is Literal:
-        return value in get_args(kind)
+        return np.ndim(value) == 0 and value in get_args(kind)  # an array would be compared entry by entry
     if get_origin(kind) in (Union, types.UnionType):
         return any(_fits(value, part) for part in get_args(kind))
     if get_origin(kind) is not None and issubclass(get_origin(kind), Sequence):

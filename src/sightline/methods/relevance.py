@@ -15,6 +15,7 @@ import torch
 
 from sightline.attention import Attention
 from sightline.methods.attention_weights import rollout_rows
+from sightline.methods.normalise import warn_of_zeros
 from sightline.methods.registry import Attribution, checked_layer, method
 from sightline.methods.relevance_mode import Propagation
 from sightline.methods.relevance_rules import ATTENTION_AWARE, RULE_SETS, Rules, RuleSet
@@ -76,6 +77,7 @@ def partial_lrp(trace: Trace, *, rules: RuleSet = "positive", layer: int = -1) -
     chosen = checked_layer(layer, trace.layers)
     found = propagated(trace, RULE_SETS[rules]).attentions
     layers = np.stack([positive_mean(one).left(trace.readout)[0] for one in found])
+    warn_of_zeros(layers[chosen], "partial_lrp", "no attention weight that is read has positive relevance")
     return Attribution(layers[chosen], layers=layers)
 
 

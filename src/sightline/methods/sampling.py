@@ -25,7 +25,7 @@ from sightline.errors import OptionError
 from sightline.methods.integration import completeness_gap
 from sightline.methods.paths import Baseline, build_path
 from sightline.methods.perturbation import Removals, Replacement, default_replacement, shared_by
-from sightline.methods.registry import Array, Attribution, method
+from sightline.methods.registry import Array, Attribution, checked_seed, method
 from sightline.methods.segments import Level, groups_of
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
@@ -122,11 +122,11 @@ def lime(
     """
     if kernel_width <= 0 or ridge < 0:
         raise OptionError(f"kernel_width must be above 0 and ridge not below 0, not {kernel_width} and {ridge}.")
+    generator = np.random.default_rng(checked_seed(seed))
     groups = _groups(trace, level, samples, "lime")
     if not groups:
         return Attribution(np.zeros(trace.tokens), checks={"model_calls": 0})
     count = len(groups)
-    generator = np.random.default_rng(seed)
     masks = np.ones((samples, count), dtype=bool)
     for mask in masks[1:]:  # the first one is the document itself
         mask[generator.permutation(count)[: generator.integers(1, count + 1)]] = False
@@ -188,6 +188,7 @@ def kernel_shap(
     A part's value is shared equally among its tokens. The sum is y(x) − y(all parts taken away); check
     completeness_gap is what rounding leaves of the difference. Check exact says that all subsets were used.
     """
+    checked_seed(seed)
     groups = _groups(trace, level, samples, "kernel_shap")
     if not groups:
         return Attribution(np.zeros(trace.tokens), checks={"model_calls": 0, "completeness_gap": 0.0, "exact": True})
@@ -311,7 +312,7 @@ def gradient_shap(
     end, start = path.end[None, ordinary], path.start[None, ordinary]
     total = torch.zeros_like(end[0])
     batch = max(1, BATCH_TOKENS // trace.tokens)
-    with _seeded(seed):
+    with _seeded(checked_seed(seed)):
         for done in range(0, samples, batch):
             count = min(batch, samples - done)
             deviation = noise * float(end.std(correction=0))

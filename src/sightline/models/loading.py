@@ -24,12 +24,13 @@ from sightline.models.families import Family, family_of
 from sightline.models.longformer import use_banded, use_library
 from sightline.models.network import Network
 from sightline.models.observe import OBSERVING, register
-from sightline.models.tasks import TASKS, MaskedLanguageModel, Task, TaskFacts, task_class
+from sightline.models.tasks import MaskedLanguageModel, Task, TaskFacts, task_class
 from sightline.registry import suggestion
 from sightline.text import check_fit, load_tokenizer
 
 AttentionKind = Literal["banded", "library"]
 
+NUMBER_TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 HUB = "hf://"
 """Says that what follows is the name of a model on the hub, whatever folders there are."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.\-]*(/[\w.\-]+)?")
@@ -68,13 +69,13 @@ def load_network(
         module, missing = _load_module(place, local, task, chosen or torch.float32, allow_pickle, allow_random)
     family = family_of(module.config.model_type)
     if device is not None:
-        module = module.to(device)
+        _move(module, device)
     _choose_attention(module, attention)
     found = _tokenizer(tokenizer, place, local)
     if found is not None:
         check_fit(found, int(module.config.vocab_size))
     head = task_class(task, module.config.architectures or [type(module).__name__])
-    _check_direction(module.config, family, head)
+    _check_direction(module.config, family)
     network = Network(
         module,
         family,
@@ -203,18 +204,13 @@ def _tokenizer(given: Any, place: Path | str | None, local: bool) -> Any:
         return load_tokenizer(where, local_only=local if given is None else Path(where).is_dir())
 
 
-def _check_direction(config: Any, family: Family, head: type[Task]) -> None:
-    """Refuse a bidirectional family run as a decoder, and a causal classifier that cannot tell where a text ends."""
+def _check_direction(config: Any, family: Family) -> None:
+    """Refuse a bidirectional family run as a decoder."""
     if not family.causal and getattr(config, "is_decoder", False):
         raise UnsupportedError(
             f"This '{config.model_type}' model is set up as a decoder (is_decoder), where a token sees only those "
             "before it and the first one, which classifiers read, sees nothing. Set is_decoder to false in its config, "
             "or use a causal family such as gpt2."
-        )
-    if family.causal and head is TASKS["sequence_classification"] and config.pad_token_id is None:
-        raise ModelError(
-            f"A '{config.model_type}' classifier reads the last token that is no pad, but its config names no pad "
-            "token. Set pad_token_id to the one it was trained with (often that of the end of a text)."
         )
 
 
@@ -241,10 +237,15 @@ def _task(head: type[Task], module: Any, family: Family, tokenizer: Any) -> Task
 
 
 def _token_ids(module: Any, family: Family, tokenizer: Any) -> dict[str, int]:
-    """Ids of pad, mask and unknown token, as far as tokenizer and config say them and the vocabulary holds them."""
+    """Ids of pad, mask and unknown token, as far as tokenizer and config say them and the vocabulary holds them.
+
+    Causal models are often made without a pad token; whoever pads then takes the one that ends a text, and so do we.
+    """
     found = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("pad", "mask", "unk")}
     if found["pad"] is None:
         found["pad"] = module.config.pad_token_id
+    if found["pad"] is None and family.causal and isinstance(module.config.eos_token_id, int):
+        found["pad"] = module.config.eos_token_id
     if tokenizer is None:
         found = {name: dict(family.token_ids).get(name) if index is None else index for name, index in found.items()}
     return {name: int(i) for name, i in found.items() if i is not None and 0 <= i < module.config.vocab_size}
@@ -261,12 +262,22 @@ def _vocabulary(tokenizer: Any, size: int) -> tuple[str, ...]:
 
 
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
-    if dtype is None or isinstance(dtype, torch.dtype):
-        return dtype
-    found = getattr(torch, dtype, None)
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
-        raise OptionError(f"There is no number type '{dtype}'. Use float32 or float64.")
+    if dtype is None:
+        return None
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(found, torch.dtype) or found not in NUMBER_TYPES:
+        known = ", ".join(str(one).removeprefix("torch.") for one in NUMBER_TYPES)
+        raise OptionError(f"There is no number type '{dtype}' to run a model in. Use one of: {known}.")
     return found
+
+
+def _move(module: PreTrainedModel, device: str | torch.device) -> None:
+    try:
+        module.to(device)
+    except (RuntimeError, AssertionError) as error:  # torch raises either, by what is missing
+        raise OptionError(
+            f"The device '{device}' cannot be used here: {str(error).splitlines()[0].rstrip('.')}. Try 'cpu'."
+        ) from error
 
 
 def _name_of(module: Any) -> str:

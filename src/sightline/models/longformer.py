@@ -179,7 +179,16 @@ def use_banded(model: PreTrainedModel, *, verify: bool = True) -> BandedEncoder:
 
 
 def use_library(model: PreTrainedModel) -> None:
-    """Put the library's own encoder back."""
+    """Put the library's own encoder back.
+
+    It fills documents up to a multiple of the largest window, and each layer then needs a multiple of its own.
+    """
+    windows = model.config.attention_window
+    if not isinstance(windows, int) and any(max(windows) % window for window in windows):
+        raise UnsupportedError(
+            f"The library's Longformer runs only where every layer's window divides the largest, and here they are "
+            f'{list(windows)}. Load the model with attention="banded".'
+        )
     base = longformer_base(model)
     if isinstance(base.encoder, BandedEncoder):
         base.encoder = base.encoder.original

@@ -212,8 +212,9 @@ class Network:
         """
         given = given or {}
         lengths = tuple(len(encoding) for encoding in encodings)
-        inputs = self.inputs(encodings, hidden)
         with ExitStack() as stack:
+            stack.enter_context(self._ends_told(encodings))
+            inputs = self.inputs(encodings, hidden)
             stack.enter_context(torch.enable_grad() if gradient else torch.no_grad())
             for place, tensor in given.items():
                 stack.enter_context(
@@ -320,6 +321,24 @@ class Network:
     def _own_encoder(self) -> BandedEncoder | None:
         encoder = getattr(self.module.base_model, "encoder", None)
         return encoder if isinstance(encoder, BandedEncoder) else None
+
+    @contextmanager
+    def _ends_told(self, encodings: Sequence[Encoding]) -> Iterator[None]:
+        """Let the library find the last token of every document where the config names no pad token.
+
+        A causal classifier reads the last token that is no pad. Without a pad token it takes one document at a time
+        and reads its last token; any id with which no document of the batch ends, as the pad token, says the same.
+        """
+        facts, config = self.task.facts, self.config
+        if not facts.reads_last or facts.pad_id is not None:
+            yield
+            return
+        ends = {int(encoding.ids[-1]) for encoding in encodings}
+        config.pad_token_id = next((index for index in range(int(config.vocab_size)) if index not in ends), None)
+        try:
+            yield
+        finally:
+            config.pad_token_id = None
 
     @contextmanager
     def _embedding_hook(self, recorder: Recorder | None, *, leaf: bool) -> Iterator[None]:

@@ -37,7 +37,7 @@ class TaskFacts:
     multi_label: bool = False
     mean_pooling: bool = False
     reads_last: bool = False
-    """The head reads the last token that is not `pad_id`, as the library does for causal models."""
+    """The head reads the last token that is not `pad_id` (the last if there is none), as causal models' heads do."""
     pad_id: int | None = None
     mask_id: int | None = None
     outside_label: int | None = None

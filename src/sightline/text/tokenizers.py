@@ -26,6 +26,8 @@ def load_tokenizer(folder_or_id: str | Path, *, local_only: bool) -> Any | None:
     """
     folder = Path(folder_or_id)
     is_folder = folder.is_dir()
+    if folder.is_absolute() and not folder.exists():
+        raise ModelError(f"There is no tokenizer folder '{folder}'.")
     if is_folder and not any(any(folder.glob(pattern)) for pattern in _VOCABULARY_FILES):
         return None
     from transformers import AutoTokenizer
