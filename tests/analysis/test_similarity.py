@@ -22,6 +22,7 @@ from sightline.analysis import (
 from sightline.analysis.similarity import STATISTICS
 from sightline.errors import InputError
 from sightline.metrics import SightlineWarning
+from sightline.metrics.quicksort import quicksort_order
 from tests.analysis.sources import banded_source
 from tests.sample_explanations import encoding, explanation
 from tests.tiny_models import tiny_model, tiny_module
@@ -83,17 +84,38 @@ def test_zeroing_masked_words_makes_unrelated_scores_agree_and_dropping_them_doe
     def mean(found, name):
         return np.mean([one.values[name] for one in found])
 
-    # 1 - (1/2)² = .75 where ties keep the order of the words, .667 where ties count as ties; the published program,
-    # whose sort broke ties at random, gave .72.
-    assert mean(zeroed, "kendall") == pytest.approx(0.75, abs=0.02)
+    # .667 where ties count as ties. The sort of the published program leaves them in other places in every document:
+    # .67 with a spread of .07 from one document to the next, of which .72 was published.
+    assert mean(zeroed, "kendall") == pytest.approx(0.67, abs=0.05)
+    assert np.std([one.values["kendall"] for one in zeroed]) == pytest.approx(0.07, abs=0.03)
     assert np.mean(tied) == pytest.approx(2 / 3, abs=0.02)
-    assert mean(zeroed, "average_overlap") == pytest.approx(0.75, abs=0.02)
+    assert mean(zeroed, "average_overlap") == pytest.approx(0.74, abs=0.03)
     assert mean(dropped, "kendall") == pytest.approx(0.0, abs=0.02)
     assert mean(dropped, "average_overlap") == pytest.approx(0.5, abs=0.02)
     # The chance level shows it: what looks like agreement is what shuffled scores have, too.
     for found in (zeroed, dropped):
         for name in ("kendall", "average_overlap"):
-            assert np.mean([one.chance[name].mean for one in found]) == pytest.approx(mean(found, name), abs=0.02)
+            assert np.mean([one.chance[name].mean for one in found]) == pytest.approx(mean(found, name), abs=0.03)
+
+
+def test_zeroed_words_rank_where_the_published_sort_left_them():
+    """Not in the order of the words: the two give different numbers."""
+    attention = np.array([i * 37 % 41 + 1.0 for i in range(40)])
+    attribution = np.array([i * 23 % 43 + 1.0 for i in range(40)])
+    keep = np.arange(40) % 2 > 0
+    found = compare_scores(attention, attribution, keep, mask_mode="zero", permutations=2).values
+
+    def published(scores):
+        scaled = (scores - scores.min()) / (scores.max() - scores.min())
+        return quicksort_order(np.where(keep, scaled, 0.0))[::-1].tolist()
+
+    orders = [published(attention), published(attribution)]
+    ranks = [[order.index(word) for word in range(40)] for order in orders]
+    overlap = [len(set(orders[0][:d]) & set(orders[1][:d])) / d for d in range(1, 41)]
+    assert found["kendall"] == pytest.approx(stats.kendalltau(*ranks).statistic)
+    assert found["average_overlap"] == pytest.approx(np.mean(overlap))
+    in_order = [stats.rankdata(np.where(keep, one, 0.0), method="ordinal") for one in (attention, attribution)]
+    assert found["kendall"] != pytest.approx(stats.kendalltau(*in_order).statistic, abs=0.01)
 
 
 def test_related_scores_stand_out_from_chance():

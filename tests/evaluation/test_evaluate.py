@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sightline.errors import InputError, OptionError
@@ -73,6 +75,25 @@ def test_values_are_those_of_single_explanations(model, evaluation):
     assert value(evaluation, "first", "attcat", "token_f1") == pytest.approx(token_f1(scores, rationale), abs=1e-12)
     other = words(model.explain(FIRST, "gradient"))
     assert value(evaluation, "first", "attcat", "kendall") == pytest.approx(kendall(scores, other), abs=1e-12)
+
+
+def test_agreement_stands_beside_what_shuffled_scores_give(model):
+    """Chance is that of the scores of tokens, summed to words again: a word of many tokens scores high in any order."""
+    found = evaluate(model, [FIRST], ["attcat"], ["spearman", "cosine"], reference="gradient")
+    explanation, other = model.explain(FIRST, "attcat"), words(model.explain(FIRST, "gradient"))
+    inside = np.flatnonzero(explanation.encoding.word_ids >= 0)
+    generator, draws = np.random.default_rng(3), {"spearman": [], "cosine": []}
+    for _ in range(400):
+        shuffled = np.array(explanation.scores, dtype=np.float64)
+        shuffled[inside] = generator.permutation(shuffled[inside])
+        sums = np.bincount(explanation.encoding.word_ids[inside], weights=shuffled[inside])
+        for name, values in draws.items():
+            values.append(METRICS.get(name)(sums, other))
+    for one in found.records:
+        spread = np.std(draws[one.metric])
+        assert one.floor == pytest.approx(np.mean(draws[one.metric]), abs=4 * spread / 10)
+        assert found.summary().set_index("metric").loc[one.metric, "floor"] == one.floor
+    assert found.records[1].floor != pytest.approx(found.records[1].value, abs=0.01)
 
 
 def test_confidence_compares_the_explanations_of_all_classes(model, evaluation):
@@ -173,6 +194,31 @@ def test_the_label_is_explained_on_request_and_missing_where_there_is_none(model
         "missing",
         "The document has no label, and the label was to be explained.",
     )
+
+
+def test_labels_to_be_explained_must_exist_somewhere(model):
+    before = model.network.forward_passes
+    with pytest.raises(InputError, match="no document of the data set has one"):
+        evaluate(model, [FIRST, {"text": SECOND, "label": -1}], ["attcat"], ["aopc"], target="label")
+    assert model.network.forward_passes == before
+
+
+def test_rows_in_memory_are_read_like_rows_of_a_file(model, tmp_path):
+    """Rationales counted in words and answers in SQuAD's form, from a list, a DataFrame, a file: the same numbers."""
+    rows = [
+        {"text": FIRST, "rationale_tokens": [[1, 3]], "answers": {"text": ["old"], "answer_start": [6]}, "label": -1}
+    ]
+    (tmp_path / "rows.jsonl").write_text(json.dumps(rows[0]), encoding="utf-8")
+    arrays = [np.array([[1, 3]]), {"text": np.array(["old"]), "answer_start": np.array([6])}, np.int64(-1)]
+    frame = pd.DataFrame([dict(zip(rows[0], [FIRST, *arrays], strict=True))])
+    found = [
+        evaluate(model, data, ["attcat"], ["auprc", "recall_at_k"])
+        for data in (rows, frame, str(tmp_path / "rows.jsonl"))
+    ]
+    direct = evaluate(model, [{"text": FIRST, "rationale": [(6, 17)], "answer": [(6, 9)]}], ["attcat"], ["auprc"])
+    assert found[0].records[0].value == direct.records[0].value
+    for other in found[1:]:
+        assert [one.value for one in other.records] == [one.value for one in found[0].records]
 
 
 def test_answers_are_looked_for_in_the_text(model):

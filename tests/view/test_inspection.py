@@ -13,10 +13,11 @@ import torch
 
 import sightline as sl
 from sightline import analysis
-from sightline.analysis import TokenFilter
+from sightline.analysis import Disagreement, TokenFilter
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.view.inspection import Settings, gather, gather_dataset, write_inspection, write_sections
 from sightline.view.inspection_attention import relations_section
+from sightline.view.inspection_comparison import gaps
 from sightline.view.inspection_numbers import window_maps
 from sightline.view.inspection_parts import Section, Table
 from sightline.view.inspection_sections import importance_section, sections
@@ -322,3 +323,10 @@ def test_models_without_a_window_and_short_documents_have_no_windows():
     for family, n in (("bert", 90), ("longformer", 20)):
         model = tiny_model(family)
         assert window_maps(model.trace(model.encode(ids=tiny_ids(family, n)))) is None
+
+
+def test_words_listed_twice_are_told_apart_by_their_positions():
+    listed = [
+        Disagreement(text, position, 1.0, 0.0, 1, 9) for text, position in (("mill", 3), ("old", 4), ("mill", 1048))
+    ]
+    assert [gap.label for gap in gaps(listed, 10)] == ["mill @3", "old", "mill @1,048"]

@@ -243,3 +243,12 @@ def test_the_passage_shown_is_the_strongest(levels, lines):
     first = strongest_lines(pieces, len(levels), lines)
     windows = [sum(levels[start : start + lines]) for start in range(max(1, len(levels) - lines + 1))]
     assert sum(levels[first : first + lines]) == max(windows)
+
+
+def test_positions_of_a_short_document_are_whole_numbers():
+    instances = plots.instances_of_words({"mill": [2], "old": [16]}, 19, title="t")
+    layers = plots.layers_over_positions(np.ones((3, 19)), title="t")
+    for figure in (instances, layers):
+        ticks = figure.axes[0].get_xticks()
+        assert len(ticks) > 3
+        assert all(float(tick).is_integer() for tick in ticks)

@@ -35,7 +35,7 @@ from sightline.text import Encoding
 if TYPE_CHECKING:
     from sightline.model import Document, Model
 
-Normalize = Literal["minmax", "sum"]
+Normalize = Literal["minmax", "sum", "raw"]
 Importance = npt.NDArray[np.float64]
 Parts = list[tuple[nn.Module, str]]
 """Projections of one layer, each "in" (heads are blocks of its rows), "fused" (three times such) or "out" (columns)."""
@@ -55,7 +55,8 @@ def head_importance(
     """Return the importance of every head over a data set, (L, H).
 
     encodings: one document or many, as texts or encodings. labels: the true class of each; the predicted class where
-    None. normalize: "minmax" maps the smallest of all heads to 0 and the largest to 1, "sum" makes them sum to 1.
+    None. normalize: "minmax" maps the smallest of all heads to 0 and the largest to 1, "sum" makes them sum to 1,
+    "raw" (or None) leaves them as they are.
     """
     _check_normalize(normalize)
     per_example = head_importance_per_example(model, encodings, labels, progress=progress)
@@ -87,7 +88,7 @@ def head_importance_per_example(
 
 
 def normalized_importance(importance: npt.ArrayLike, normalize: Normalize | None) -> Importance:
-    """Scale importance (L, H) onto [0, 1] ("minmax"), to a sum of 1 ("sum"), or not at all (None).
+    """Scale importance (L, H) onto [0, 1] ("minmax"), to a sum of 1 ("sum"), or not at all ("raw" or None).
 
     Heads that are all equally important become all 1 under "minmax", so that as weights they give the plain mean.
     """
@@ -103,8 +104,8 @@ def normalized_importance(importance: npt.ArrayLike, normalize: Normalize | None
 
 
 def _check_normalize(normalize: str | None) -> None:
-    if normalize not in ("minmax", "sum", None):
-        raise OptionError(f"normalize = '{normalize}' is not known. Known: minmax, sum, None.")
+    if normalize not in ("minmax", "sum", "raw", None):
+        raise OptionError(f"normalize = '{normalize}' is not known. Known: minmax, sum, raw.")
 
 
 def _importance(network: Network, layers: list[Parts], encoding: Encoding, label: int | str | None) -> Importance:
@@ -117,7 +118,8 @@ def _importance(network: Network, layers: list[Parts], encoding: Encoding, label
             raise UnsupportedError(
                 "Head importance needs a loss over classes; this model has a single output, whose cross-entropy is 0."
             )
-        loss = -network.task.value(logits, target)
+        # In double precision: for a sure prediction ∂𝓛/∂logits is 1 − p, of which single precision leaves a few digits.
+        loss = -network.task.value(logits.to("cpu", torch.float64), target)
         weights = [weight for layer in used for _, pair in layer for weight in pair]
         gradients = iter(network.backward(loss, weights))
     heads = network.heads

@@ -141,9 +141,10 @@ def compare_scores(
     """Compare two score vectors (n,) by all statistics on the entries in `keep` (n,), each with its chance level.
 
     mask_mode="zero" replicates published tables: the other entries are set to 0 in both vectors after these were
-    mapped onto [0, 1], and stay in the ranking, ties in token order. Its values are high for unrelated scores: look at
-    the chance level. p: persistence of rbo. share: of the top list of jaccard. tokens: what the attribution is the sum
-    of, if it is one; then token scores are shuffled for the chance level. O(permutations · n log n).
+    mapped onto [0, 1], and stay in the ranking, where the sort of the published program left them (`quicksort_ranks`).
+    Its values are high for unrelated scores: look at the chance level. p: persistence of rbo. share: of the top list of
+    jaccard. tokens: what the attribution is the sum of, if it is one; then token scores are shuffled for the chance
+    level. O(permutations · n log n).
     """
     first, second = score_pair(attention, attribution)
     kept = token_mask(keep, first.size)
@@ -151,26 +152,23 @@ def compare_scores(
     if not kept.any():
         return Similarity(0, {}, {}, note=NOTHING_LEFT, options=options)
     pair = masked_pair(first, second, kept, mask_mode)
-    zero = mask_mode == "zero"
-    statistics = _statistics(p, share, "index" if zero else "tau_b")
+    statistics = _statistics(p, share)
+    views = _zeroed_views if mask_mode == "zero" else _dropped_views
+    views_of_first = views(first, kept)
 
-    def seen(scores: Values, name: str) -> Values:
-        """What a statistic sees of scores (..., n). Zeros are set after the mapping onto [0, 1]."""
-        if zero:
-            scores = np.where(kept, scores if name == "cosine" else minmax_magnitude(scores), 0.0)
-        else:
-            scores = scores[..., kept]
-        return scores if statistics[name][0] is cosine else np.abs(scores)
+    def measured(rows: Values) -> dict[str, Values]:
+        views_of_rows = views(rows, kept)
+        found = {}
+        for name, (function, extra) in statistics.items():
+            view = name if name in views_of_rows else "ranked"
+            found[name] = np.asarray(ROW_FORMS[function](views_of_first[view], views_of_rows[view], **extra))
+        return found
 
-    def measured(name: str, rows: Values) -> Values:
-        function, extra = statistics[name]
-        return np.asarray(ROW_FORMS[function](seen(first, name), seen(rows, name), **extra))
-
-    values = {name: float(measured(name, second[None])[0]) for name in statistics}
+    values = {name: float(found[0]) for name, found in measured(second[None]).items()}
     draws: dict[str, list[Values]] = {name: [] for name in statistics}
     for rows in shuffled_blocks(second, kept, permutations, seed, tokens):
-        for name in statistics:
-            draws[name].append(measured(name, rows))
+        for name, found in measured(rows).items():
+            draws[name].append(found)
     chance = {name: central_interval(np.concatenate(found)) for name, found in draws.items()}
     return Similarity(int(kept.sum()), values, chance, note=_note(*pair), options=options)
 
@@ -265,13 +263,32 @@ def disagreements(
     }
 
 
-def _statistics(p: float, share: float, ties: str) -> dict[str, tuple[Callable[..., float], dict[str, Any]]]:
+def _dropped_views(scores: Values, kept: npt.NDArray[np.bool_]) -> dict[str, Values]:
+    """What the statistics see of scores (..., n), by name; those without a name of their own see "ranked"."""
+    stay = scores[..., kept]
+    return {"cosine": stay, "cosine_normalised": stay, "cosine_thresholded": stay, "ranked": np.abs(stay)}
+
+
+def _zeroed_views(scores: Values, kept: npt.NDArray[np.bool_]) -> dict[str, Values]:
+    """The same as published: zeros are set after the mapping onto [0, 1] and rank where the sort of then left them."""
+    from sightline.metrics.quicksort import quicksort_ranks  # loads numba
+
+    zeroed = np.where(kept, minmax_magnitude(scores), 0.0)
+    return {
+        "cosine": np.where(kept, scores, 0.0),
+        "cosine_normalised": zeroed,
+        "cosine_thresholded": zeroed,
+        "ranked": quicksort_ranks(zeroed),
+    }
+
+
+def _statistics(p: float, share: float) -> dict[str, tuple[Callable[..., float], dict[str, Any]]]:
     """Every statistic by name: the function and its options."""
     return {
         "cosine": (cosine, {}),
         "cosine_normalised": (cosine, {"form": "normalised"}),
         "cosine_thresholded": (cosine, {"form": "thresholded", "quantile": 1.0 - share}),
-        "kendall": (kendall, {"ties": ties}),
+        "kendall": (kendall, {}),
         "spearman": (spearman, {}),
         "rbo": (rbo, {"p": p}),
         "average_overlap": (average_overlap, {}),

@@ -5,8 +5,8 @@
 - `answers` of SQuAD's form, {"text": […], "answer_start": […]}, a list of such objects with one text each, or
   [[start, text], …]; or `answer`: characters [[start, end), …].
 
-In tables these cells hold JSON. An answer that does not stand where the row says is an error: every number
-computed from it would be wrong.
+In tables these cells hold JSON, in tables in memory also arrays. An answer that does not stand where the row says is
+an error: every number computed from it would be wrong.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from sightline.errors import InputError
 from sightline.text.examples import Example, Spans
@@ -37,6 +39,7 @@ def example(row: Mapping[str, Any], columns: Columns, number: int, where: str) -
 
     A missing or empty text is kept as "": a data set is not refused for one row.
     """
+    row = {field: _plain(value) for field, value in row.items()}
     text = _text(row.get(columns.text), columns.text, where)
     pair = _text(row.get(columns.pair), columns.pair, where)
     marked = row.get("id")
@@ -73,6 +76,15 @@ def _label(value: Any, where: str) -> int | str | None:
 def _numbered(label: int) -> int | None:
     """Return the class, or None for −1: data sets whose labels are kept secret say it so."""
     return None if label == -1 else label
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers and arrays of numpy, also nested ones, as Python's own."""
+    if isinstance(value, np.ndarray):
+        return [_plain(one) for one in value.tolist()]
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _nothing(value: Any) -> bool:

@@ -17,8 +17,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import numpy as np
-
 from sightline.errors import OptionError, SightlineError
 from sightline.evaluation.agreement import Agreement, Failure, Pair
 from sightline.evaluation.choice import chosen_methods
@@ -64,10 +62,7 @@ class Scored:
     @classmethod
     def of(cls, places: tuple[Place, ...], scores: Array, units: Sequence[Sequence[int]]) -> Scored:
         """Take scores (n,) and the token positions of every unit."""
-        unit = np.full(len(scores), -1, dtype=np.int64)
-        for number, positions in enumerate(units):
-            unit[list(positions)] = number
-        return cls(places, TokenScores(np.asarray(scores, dtype=np.float64), unit, len(units)))
+        return cls(places, TokenScores.of(scores, units))
 
 
 Group = dict[str, Scored]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from sightline.errors import SightlineError
+from sightline.evaluation.comparison import PERMUTATIONS
 from sightline.evaluation.explaining import (
     Missing,
     Progress,
@@ -28,7 +29,8 @@ from sightline.evaluation.explaining import (
 )
 from sightline.evaluation.result import MODEL, Curve, Record
 from sightline.methods import METHODS
-from sightline.metrics import METRICS, MetricEntry, SightlineWarning, spans_of, tokens_in_characters
+from sightline.metrics import METRICS, MetricEntry, SightlineWarning, chance_level, spans_of, tokens_in_characters
+from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import FloatArray, IntArray, without_conventions
 from sightline.metrics.measurement import Faithfulness, Measured, Settings, measure_scores
 from sightline.metrics.perturbed import unit_scores, units_of
@@ -139,6 +141,8 @@ class _Document:
                     if found is not None:
                         curve = Curve(found.ratios, found.curve, found.floor_curve, found.ceiling_curve)
                         result.curves[self.example.id, method, metric] = curve
+                elif entry.kind == "agreement":
+                    result.records.append(self._agreement_record(method, metric))
                 else:
                     result.records.append(self._record(method, metric, partial(self._value, method, entry)))
         return result
@@ -213,6 +217,18 @@ class _Document:
                 return Record(self.example.id, method, metric, value(), seconds=seconds)
         except (Missing, SightlineWarning, SightlineError) as reason:
             return Record(self.example.id, method, metric, None, seconds=seconds, status="missing", error=str(reason))
+
+    def _agreement_record(self, method: str, metric: str) -> Record:
+        """The floor is chance: the same after the scores of the method's tokens were shuffled."""
+        record = self._record(method, metric, partial(self._value, method, METRICS.get(metric)))
+        if record.value is None:
+            return record
+        own = TokenScores.of(self.explained[method].scores, self._units)
+        seed = seed_for(self.assignment.seed, self.example.id, method, metric)
+        chance = chance_level(
+            metric, self._reference_scores(method), own.sums(), permutations=PERMUTATIONS, seed=seed, tokens=own
+        )
+        return replace(record, floor=chance.mean)
 
     def _model_value(self) -> float:
         return float(METRICS.get("anisotropy")(self.model.trace(self.encoding, self.target).hidden_states[-1]))

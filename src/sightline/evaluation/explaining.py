@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.corpus import read_examples
+from sightline.corpus.fields import Columns, example
+from sightline.corpus.readers import LABEL, PAIR, TEXT
 from sightline.errors import OptionError, SightlineError
 from sightline.methods import METHODS, Method
 from sightline.text import Encoding, Example, as_examples
@@ -36,11 +38,23 @@ def examples_of(dataset: str | Path | Iterable[Any], limit: int | None = None) -
         raise OptionError(f"limit={limit} is not possible; it must be a whole number of at least 1.")
     times: dict[str, int] = {}
     found = []
-    for example in as_examples(dataset)[:limit]:
-        times[example.id] = times.get(example.id, 0) + 1
-        again = times[example.id] > 1
-        found.append(replace(example, id=f"{example.id}#{times[example.id]}") if again else example)
+    for one in as_examples(_read_rows(dataset))[:limit]:
+        times[one.id] = times.get(one.id, 0) + 1
+        found.append(replace(one, id=f"{one.id}#{times[one.id]}") if times[one.id] > 1 else one)
     return found
+
+
+def _read_rows(dataset: Iterable[Any]) -> Iterable[Any]:
+    """Return the rows, those with fields read as if they stood in a file: rationales and answers in all known forms."""
+    if hasattr(dataset, "to_dict") and hasattr(dataset, "columns"):
+        dataset = dataset.to_dict("records")
+    columns = Columns(TEXT, PAIR, LABEL)
+    return [
+        example(row, columns, number, f"Row {number} of the data set")
+        if isinstance(row, Mapping) and isinstance(row.get(TEXT), str)
+        else row
+        for number, row in enumerate(dataset)
+    ]
 
 
 def checked_options(options: Mapping[str, Any], methods: Sequence[str]) -> dict[str, dict[str, Any]]:

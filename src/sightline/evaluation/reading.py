@@ -1,7 +1,8 @@
 """What an evaluation says, in sentences: which method is best, which are not clearly worse or no better than chance.
 
-"Clearly" is a paired permutation test at 5 % after Holm's correction; "better than random orders" means that the
-bootstrap 95 % interval of the mean difference to the floor, document by document, lies on the better side of 0.
+"Clearly" is a paired permutation test at 5 % after Holm's correction; "better than random orders" (for agreement: than
+shuffled scores) means that the bootstrap 95 % interval of the mean difference to the floor, document by document, lies
+on the better side of 0.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ class Reading:
             )
         weak = [method for method in rows["method"] if self.better_than_floor(method, metric) is False]
         if weak:
-            said.append(f"No better than random orders: {', '.join(weak)}.")
+            chance = "shuffled scores" if entry.kind == "agreement" else "random orders"
+            said.append(f"No better than {chance}: {', '.join(weak)}.")
         return said
 
     def state_sentences(self) -> list[str]:

@@ -51,7 +51,8 @@ class Record:
     value: float | None
     """None where `status` is not "ok"."""
     floor: float | None = None
-    """The same metric for random orders, mean of several; None for metrics that need no such comparison."""
+    """What chance gives, mean of several draws: random orders for faithfulness, shuffled scores of the tokens for
+    agreement; None for metrics that need no such comparison."""
     ceiling: float | None = None
     """The same metric for the order of the exact one-at-a-time effects; a reference, which a method may pass."""
     calls: int = 0

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from sightline.errors import OptionError
+from sightline.errors import InputError, OptionError
 from sightline.evaluation.choice import chosen_methods, chosen_metrics
 from sightline.evaluation.document import Assignment, DocumentResult, evaluate_document
 from sightline.evaluation.explaining import Progress, TargetChoice, checked_options, examples_of, one_of
@@ -83,12 +83,18 @@ def evaluate(
         raise OptionError(f"random_orderings={random_orderings} is not possible; give 0 for no floor, or more.")
     if reference is not None:
         reference = METHODS.get(reference).name
+    target = one_of("target", target, get_args(TargetChoice))
+    if target == "label" and all(one.label is None for one in examples):
+        raise InputError(
+            "The labels are to be explained, but no document of the data set has one. Give labels, or explain the "
+            "predicted class."
+        )
     kept, skipped = chosen_metrics(metrics, model, examples, settings, reference)
     assignment = Assignment(
         methods=names,
         metrics=kept,
         options=checked_options(options, [*names, *([reference] if reference is not None else [])]),
-        target=one_of("target", target, get_args(TargetChoice)),
+        target=target,
         reference=reference,
         settings=settings,
         seed=seed,

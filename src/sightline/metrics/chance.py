@@ -64,6 +64,15 @@ class TokenScores:
                 f"needs one of each, and words are numbered from 0 to {self.words - 1}."
             )
 
+    @classmethod
+    def of(cls, scores: npt.ArrayLike, words: Sequence[Sequence[int]]) -> TokenScores:
+        """Take the scores (n,) of all tokens and the positions of the tokens of each word."""
+        values = np.asarray(scores, dtype=np.float64)
+        word = np.full(values.size, -1, dtype=np.int64)
+        for number, positions in enumerate(words):
+            word[list(positions)] = number
+        return cls(values, word, len(words))
+
     def sums(self) -> FloatArray:
         """Return the scores of the words, (U,)."""
         inside = self.word >= 0

@@ -54,7 +54,11 @@ KINDS = {
         "plausible, so this is no measure of faithfulness.",
     ),
     "retrieval": ("Does it find the answer?", "How much of the answer is among the words that score highest."),
-    "agreement": ("Does it agree with the reference?", "Similarity to the explanations of the reference method."),
+    "agreement": (
+        "Does it agree with the reference?",
+        "Similarity to the explanations of the reference method. The floor is chance: the same after the scores of the "
+        "tokens were shuffled.",
+    ),
     "dispersion": (
         "Where does it put its weight?",
         "These describe an explanation. Much weight on special tokens says little about the text.",

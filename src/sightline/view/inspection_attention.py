@@ -43,7 +43,7 @@ def relations_section(found: Inspection) -> Section:
             partial(
                 plots.ranked_bars,
                 _relation_rankings(found, found.relations, top),
-                title=f"Relations {where}",
+                title=f"Relations {where}" + ("" if settings.filter is None else ", without stop words"),
             ),
         )
     ]

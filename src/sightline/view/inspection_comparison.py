@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -124,10 +125,14 @@ def statistic_name(statistic: str) -> str:
 
 
 def gaps(words: Sequence[Disagreement], count: int) -> list[plots.Gap]:
-    """Return the words with their ranks as shares of the words that they outrank; rank 1 of many is nearly 1."""
+    """Return the words with their ranks as shares of the words that they outrank; rank 1 of many is nearly 1.
+
+    A word that is listed several times is shown with its position.
+    """
+    times = Counter(word.text for word in words)
     return [
         plots.Gap(
-            word.text,
+            word.text if times[word.text] == 1 else f"{word.text} @{word.position:,}",
             1.0 - word.attention_rank / max(count, word.attention_rank),
             1.0 - word.attribution_rank / max(count, word.attribution_rank),
         )

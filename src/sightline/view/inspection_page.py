@@ -127,7 +127,7 @@ def _picture(picture: Picture, sizes: Mapping[str, tuple[int, int]]) -> str:
     return (
         f"<figure><figcaption><h3>{_text(picture.title)}</h3>{said}</figcaption>"
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(picture.title)}">'
-        f'<img src="figures/{name}.svg" width="{wide}" height="{high}" loading="lazy" '
+        f'<img src="figures/{name}.svg" width="{wide}" height="{high}" decoding="async" '
         f'alt="{_text(f"{picture.title}. {picture.sentence}")}"></div>'
         f'<p class="quiet"><a href="figures/{name}.svg">SVG</a> · <a href="figures/{name}.png">PNG</a></p></figure>'
     )

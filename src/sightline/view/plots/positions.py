@@ -95,6 +95,7 @@ def layers_over_positions(
     )
     axes.set_yticks(range(layers))
     axes.set(xlabel="position", ylabel="layer")
+    axes.locator_params(axis="x", integer=True)
     if len(sinks):
         axes.plot(sinks, [-0.62] * len(sinks), "v", color=SINK, markersize=5, clip_on=False)
     axes.set_xlim(-0.5, n - 0.5)
@@ -137,6 +138,7 @@ def instances_of_words(instances: Mapping[str, Sequence[int]], tokens: int, *, t
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("position")
+    axes.locator_params(axis="x", integer=True)
     return figure
 
 
