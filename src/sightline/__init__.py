@@ -10,10 +10,10 @@ Everything here is loaded when it is first used, so that `import sightline` cost
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from sightline import analysis, attention, corpus, errors, evaluation, methods, metrics, models, text, view
     from sightline.corpus import read_examples
     from sightline.errors import SightlineError
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from sightline.models import Prediction, Target
     from sightline.text import Encoding
     from sightline.trace import Trace
-
-__version__ = _version("sightline")
 
 __all__ = [
     "Encoding",
@@ -81,6 +79,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOMES[name]), name)
     if name in _ROOMS:
         return import_module(f"sightline.{name}")
+    if name == "__version__":
+        return import_module("importlib.metadata").version("sightline")
     raise AttributeError(f"module 'sightline' has no attribute '{name}'")
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import operator
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -39,6 +38,11 @@ Progress = Callable[[str, int, int], None]
 
 
 def _check_kind(document: object) -> None:
+    if isinstance(document, Mapping) or hasattr(document, "columns"):
+        # Going through one gives the names of its columns, which would be explained in silence.
+        raise InputError(
+            "A table is no document. Give the column that holds the texts, for example list(data['text'])."
+        )
     if not isinstance(document, Iterable | Trace | Encoding) or isinstance(document, bytes):
         raise InputError(f"A document is a text, an encoding or a trace, not {type(document).__name__}.")
 
@@ -60,7 +64,7 @@ def load(
     model's own. attention: "banded" (exact, fast, for Longformer) or "library". allow_random: accept missing weights
     and mark every result as coming from an untrained model.
     """
-    network, found = load_network(
+    network, tokenizer = load_network(
         builtin.model_folder() if source is None else source,
         task=task,
         tokenizer=tokenizer,
@@ -70,7 +74,9 @@ def load(
         allow_pickle=allow_pickle,
         allow_random=allow_random,
     )
-    return Model(network, found)
+    if source is None:
+        network.name = builtin.NAME
+    return Model(network, tokenizer)
 
 
 class Model:
@@ -115,16 +121,15 @@ class Model:
         ids: Sequence[int] | None = None,
     ) -> Encoding:
         """Turn a text (and its pair), or token ids, into what the model reads; truncation is reported in `.dropped`."""
-        positions = None if global_tokens is None else self._global_positions(global_tokens)
+        positions = None if global_tokens is None else self.network.checked_global_tokens(global_tokens)
         if (text is None) == (ids is None):
             raise InputError("Give either a text or ids=, not both and not neither.")
         if ids is not None:
             if pair is not None:
                 raise InputError("pair= goes with a text; ids already hold both texts and the marks between them.")
-            specials = self._special_names()
             encoding = encode_ids(
                 ids,
-                special_ids=specials,
+                special_ids=self.network.special_names,
                 vocab_size=int(self.network.config.vocab_size),
                 tokenizer=self.tokenizer,
                 global_tokens=positions,
@@ -169,6 +174,7 @@ class Model:
 
         A list of documents runs as one padded batch and comes back as a list of unpadded traces.
         """
+        _check_kind(document)
         several = not isinstance(document, str | Encoding)
         documents: Sequence[Document] = document if several else [document]  # type: ignore[assignment,list-item]
         encodings = [self._encoded(one) for one in documents]
@@ -222,8 +228,30 @@ class Model:
 
     @overload
     def explain(
-        self, document: Sequence[Document], method: str | None = None, target: TargetLike = None, **options: Any
+        self, document: Sequence[Document], method: str | None = None, *, target: Literal["all"], **options: Any
     ) -> list[Any]: ...
+
+    @overload
+    def explain(
+        self,
+        document: Sequence[Document],
+        method: str | None = None,
+        target: TargetLike = None,
+        *,
+        methods: None = None,
+        **options: Any,
+    ) -> list[Explanation]: ...
+
+    @overload
+    def explain(
+        self,
+        document: Sequence[Document],
+        method: None = None,
+        target: TargetLike = None,
+        *,
+        methods: Sequence[str],
+        **options: Any,
+    ) -> list[dict[str, Explanation]]: ...
 
     def explain(
         self,
@@ -418,31 +446,6 @@ class Model:
             if pair is not None:
                 raise OptionError("pair= goes with a text; an encoding already holds its pair.")
             return document
+        if not isinstance(document, str):
+            raise InputError(f"Each document is a text or an encoding, not {type(document).__name__}.")
         return self.encode(document, pair)
-
-    def _special_names(self) -> dict[int, str]:
-        """Ids that count as specials where no tokenizer says them, with their names."""
-        config = self.network.config
-        size = int(config.vocab_size)
-        names = {index: name for index, name in self.network.family.special_ids if index < size}
-        for role in ("pad", "bos", "eos", "cls", "sep"):
-            index = getattr(config, f"{role}_token_id", None)
-            if isinstance(index, int) and 0 <= index < size:
-                names.setdefault(index, f"[{role.upper()}]")
-        return names
-
-    def _global_positions(self, global_tokens: Iterable[int]) -> tuple[int, ...]:
-        if not self.network.banded:
-            raise OptionError(
-                "Global tokens exist only in Longformer models; "
-                f"this one is of type '{self.network.config.model_type}'."
-            )
-        refusal = InputError(f"Global tokens are a list of positions such as [0, 5], not {global_tokens!r}.")
-        try:
-            listed = list(global_tokens)
-            positions = {operator.index(position) for position in listed}
-        except TypeError:
-            raise refusal from None
-        if any(isinstance(position, bool) for position in listed):
-            raise refusal
-        return tuple(sorted(positions))

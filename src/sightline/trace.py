@@ -21,7 +21,7 @@ from torch import Tensor
 from sightline.attention import Attention
 from sightline.attention.arrays import as_array
 from sightline.models import Network, Prediction, Recorder, Target, TargetLike
-from sightline.models.network import Place
+from sightline.models.hooks import Place
 from sightline.models.recording import Summary
 from sightline.models.target import check_quantity
 from sightline.passes import Array, BackwardRules, Gradients, Need, Pass, Relevance

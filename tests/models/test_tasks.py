@@ -146,7 +146,7 @@ def test_the_task_comes_from_the_architecture_or_is_asked_for():
     assert task_class(None, ["RobertaForMaskedLM"]) is TASKS["masked_lm"]
     with pytest.raises(UnsupportedError, match="found: BertModel"):
         task_class(None, ["BertModel"])
-    with pytest.raises(UnsupportedError, match="no task 'translation'"):
+    with pytest.raises(OptionError, match="no task 'translation'"):
         task_class("translation", None)
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+NAME = "built-in"
+"""What the model is called in results."""
+
 _HERE = Path(__file__).parent
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sightline.errors import OptionError
-from sightline.models.network import Place
+from sightline.models.hooks import Place
 from sightline.trace import Trace
 
 Baseline = Literal["pad", "mask", "zero"] | Sequence[int]

@@ -94,6 +94,10 @@ def _locate(source: str | Path) -> tuple[Path | str, bool]:
         if not HUB_ID.fullmatch(name):
             raise UsageError(f"'{source}' does not name a model on the hub; write hf://owner/name.")
         return name, False
+    if not isinstance(source, str | Path):
+        raise OptionError(
+            f"A model is a folder, a name on the hub or a transformers model object, not {type(source).__name__}."
+        )
     path = Path(source).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():

@@ -9,26 +9,27 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+import operator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sightline.errors import InputError, OptionError, UnsupportedError
+from sightline.models import hooks
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.families import Family
-from sightline.models.longformer import BandedEncoder, observe_library
-from sightline.models.recording import Padded, Recorder, recording
+from sightline.models.hooks import Place, Table
+from sightline.models.longformer import BandedEncoder
+from sightline.models.recording import Recorder, recording
 from sightline.models.tasks import Task
 from sightline.text import Encoding
 
-Table = Literal["word", "position", "type"]
-Place: TypeAlias = "Table | int"
-"""Where a pass can be entered: the output of one of the embedding tables, or the input x^l of layer l."""
 WORTHWHILE_PRODUCTS = 2.5e9
 """Multiplications (tokens × weights of the layers) after which a batch on a CPU gains nothing by more documents: the
 matrix products are as fast as they get, and starting a pass costs a few percent."""
@@ -60,6 +61,8 @@ class Network:
         self.untrained = untrained
         self.forward_passes = 0
         self.backward_passes = 0
+        # Hooks are the module's, whoever runs it: a second thread waits, or each would see what the other computes.
+        self._one_at_a_time = threading.RLock()
         self._accepted = frozenset(inspect.signature(module.forward).parameters)
         # Causal models keep keys and values for the tokens to come; here none will.
         self._settings = {"use_cache": False} if "use_cache" in self._accepted else {}
@@ -115,7 +118,7 @@ class Network:
     def twin(self) -> Network:
         """Return a network with the same weights (not a copy of them) whose hooks are its own.
 
-        A module that two threads run at once would show each of them what the other computes.
+        Two threads that share one network take turns; each with a twin of its own, they run side by side.
         """
         shared = {id(tensor): tensor for tensor in (*self.module.parameters(), *self.module.buffers())}
         return Network(
@@ -139,6 +142,33 @@ class Network:
             known = ", ".join(sorted(self.token_ids)) or "none"
             raise OptionError(f"The model's vocabulary has no {name} token that Sightline knows of (known: {known}).")
         return self.token_ids[name]
+
+    @cached_property
+    def special_names(self) -> dict[int, str]:
+        """Ids that count as specials where no tokenizer says them, with their names."""
+        size = int(self.config.vocab_size)
+        names = {index: name for index, name in self.family.special_ids if index < size}
+        for role in ("pad", "bos", "eos", "cls", "sep"):
+            index = getattr(self.config, f"{role}_token_id", None)
+            if isinstance(index, int) and 0 <= index < size:
+                names.setdefault(index, f"[{role.upper()}]")
+        return names
+
+    def checked_global_tokens(self, positions: Iterable[int]) -> tuple[int, ...]:
+        """Return positions that somebody asks global attention for, ascending and each once; refuse what is none."""
+        if not self.banded:
+            raise OptionError(
+                f"Global tokens exist only in Longformer models; this one is of type '{self.config.model_type}'."
+            )
+        refusal = InputError(f"Global tokens are a list of positions such as [0, 5], not {positions!r}.")
+        try:
+            listed = list(positions)
+            found = {operator.index(position) for position in listed}
+        except TypeError:
+            raise refusal from None
+        if any(isinstance(position, bool) for position in listed):
+            raise refusal
+        return tuple(sorted(found))
 
     def global_tokens(self, encoding: Encoding) -> tuple[int, ...]:
         """Return the positions with global attention: the encoding's own, else what the task is trained with."""
@@ -213,24 +243,21 @@ class Network:
         given = given or {}
         lengths = tuple(len(encoding) for encoding in encodings)
         with ExitStack() as stack:
+            stack.enter_context(self._one_at_a_time)
             stack.enter_context(self._ends_told(encodings))
             inputs = self.inputs(encodings, hidden)
             stack.enter_context(torch.enable_grad() if gradient else torch.no_grad())
             for place, tensor in given.items():
-                stack.enter_context(
-                    self._replaced_input(place, tensor)
-                    if isinstance(place, int)
-                    else self._replaced_table(place, tensor)
-                )
-            stack.enter_context(self._embedding_hook(recorder, leaf=gradient and not given))
+                stack.enter_context(hooks.given_at(self, place, tensor))
+            stack.enter_context(hooks.word_embeddings(self, recorder, leaf=gradient and not given))
             if recorder is not None:
                 recorder.lengths = lengths
-                stack.enter_context(self._observed_layers(recorder))
+                stack.enter_context(hooks.recorded_layers(self, recorder))
                 if recorder.blocks:
-                    stack.enter_context(self._observed_blocks(recorder))
+                    stack.enter_context(hooks.recorded_blocks(self, recorder))
                 stack.enter_context(recording(recorder))
             else:
-                stack.enter_context(self._last_layer_cut())
+                stack.enter_context(hooks.last_layer_cut(self))
             if within is not None:
                 stack.enter_context(within)
             outputs = self.module(**inputs, **self._settings)
@@ -266,13 +293,7 @@ class Network:
             seen.append(hidden[0, : len(encoding)].detach())
             raise _Reached
 
-        with ExitStack() as stack:
-            if isinstance(place, int):
-                stack.enter_context(self._at_input(place, stop))
-            else:
-                handle = self.tables[place].register_forward_hook(lambda _module, _inputs, output: stop(output))
-                stack.callback(handle.remove)
-            stack.enter_context(torch.no_grad())
+        with self._one_at_a_time, hooks.changed_at(self, place, stop), torch.no_grad():
             try:
                 self.module(**self.inputs([encoding]), **self._settings)
             except _Reached:
@@ -298,7 +319,7 @@ class Network:
     @contextmanager
     def plain_operations(self) -> Iterator[None]:
         """Let attention run by ordinary operations inside this block, for a mode that swaps their backward rules."""
-        encoder = self._own_encoder
+        encoder = self.own_encoder
         if encoder is None:
             if self.banded:
                 raise UnsupportedError(
@@ -307,18 +328,20 @@ class Network:
                 )
             yield
             return
-        encoder.plain = True
-        try:
-            yield
-        finally:
-            encoder.plain = False
+        with self._one_at_a_time:
+            encoder.plain = True
+            try:
+                yield
+            finally:
+                encoder.plain = False
 
     @property
     def _first_position(self) -> int:
         return int(self.config.pad_token_id or 0) + 1
 
     @property
-    def _own_encoder(self) -> BandedEncoder | None:
+    def own_encoder(self) -> BandedEncoder | None:
+        """The encoder with banded attention, where the model has it."""
         encoder = getattr(self.module.base_model, "encoder", None)
         return encoder if isinstance(encoder, BandedEncoder) else None
 
@@ -340,134 +363,6 @@ class Network:
         finally:
             config.pad_token_id = None
 
-    @contextmanager
-    def _embedding_hook(self, recorder: Recorder | None, *, leaf: bool) -> Iterator[None]:
-        """Make the word embeddings the leaf of the autograd path, and record them."""
-
-        def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
-            if leaf:
-                output = output.detach().requires_grad_()
-            if recorder is not None:
-                recorder.embeddings = output
-            return output
-
-        handle = self.module.get_input_embeddings().register_forward_hook(hook)
-        try:
-            yield
-        finally:
-            handle.remove()
-
-    @contextmanager
-    def _replaced_table(self, name: Table, given: Tensor) -> Iterator[None]:
-        """Put `given` in place of what an embedding table gives."""
-
-        def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
-            return _over(output, given)
-
-        handle = self.tables[name].register_forward_hook(hook)
-        try:
-            yield
-        finally:
-            handle.remove()
-
-    def _replaced_input(self, layer: int, given: Tensor) -> AbstractContextManager[None]:
-        """Put `given` in place of x^l."""
-        return self._at_input(layer, lambda hidden: _over(hidden, given))
-
-    @contextmanager
-    def _at_input(self, layer: int, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-        """Show x^l (B, N, d) to `change` and go on with what it returns.
-
-        Layers are counted as they run, for the same module may run several times (ALBERT). Our own Longformer encoder
-        does not call its layers and has a door of its own.
-        """
-        own = self._own_encoder
-        if own is not None:
-            with own.changed_input(layer, change):
-                yield
-            return
-        runs = 0
-
-        def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            nonlocal runs
-            runs += 1
-            if runs != layer + 1:
-                return None
-            hidden, put = _first_argument(args, kwargs)
-            return put(change(hidden))
-
-        with ExitStack() as stack:
-            for module in {id(module): module for module in self.layers}.values():
-                stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
-            yield
-
-    @contextmanager
-    def _last_layer_cut(self) -> Iterator[None]:
-        """Where a classifier reads the first token alone, let the last layer compute no other one behind its attention.
-
-        That spares three quarters of the layer's products: its output projection and its feed-forward block.
-        """
-        block = self.family.row_wise_block
-        if block is None or self.banded or self.task.name != "sequence_classification":
-            yield
-            return
-
-        def cut(_module: nn.Module, args: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-            mixed, residual = args
-            return mixed[:, :1], residual[:, :1]
-
-        handle = self.layers[-1].get_submodule(block).register_forward_pre_hook(cut)
-        try:
-            yield
-        finally:
-            handle.remove()
-
-    @contextmanager
-    def _observed_layers(self, recorder: Recorder) -> Iterator[None]:
-        """Record x^0 … x^L by hooks; Longformer's encoders, ours and the library's, have ways of their own."""
-        if self.banded:
-            with nullcontext() if self._own_encoder is not None else observe_library(self.module):
-                yield
-            return
-        recorder.layout = Padded(recorder.lengths)
-        last: list[Tensor] = []
-
-        def before(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            recorder.hidden.append(_first_argument(args, kwargs)[0])
-
-        def after(_module: nn.Module, _inputs: Any, output: Any) -> None:
-            last[:] = [output[0] if isinstance(output, tuple) else output]
-
-        with ExitStack() as stack:
-            for layer in {id(layer): layer for layer in self.layers}.values():
-                stack.callback(layer.register_forward_pre_hook(before, with_kwargs=True).remove)
-                stack.callback(layer.register_forward_hook(after).remove)
-            yield
-        recorder.hidden.extend(last)
-
-    @contextmanager
-    def _observed_blocks(self, recorder: Recorder) -> Iterator[None]:
-        """Record what every attention block puts out, and what the second LayerNorm of every layer receives."""
-        outputs: list[Tensor] = []
-        inputs: list[list[Tensor]] = []
-
-        def begin(_module: nn.Module, _args: Any, output: Tensor) -> None:
-            outputs.append(output.detach())
-            inputs.append([])
-
-        def receive(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
-            # Our own encoder runs the feed-forward block in chunks of rows.
-            inputs[-1].append(args[0].detach())
-
-        with ExitStack() as stack:
-            for layer in {id(layer): layer for layer in self.layers}.values():
-                first, second = (layer.get_submodule(p) for p in (self.family.attention_norm, self.family.output_norm))
-                stack.callback(first.register_forward_hook(begin).remove)
-                stack.callback(second.register_forward_pre_hook(receive).remove)
-            yield
-        recorder.second_inputs = [chunks[0] if len(chunks) == 1 else torch.cat(chunks) for chunks in inputs]
-        recorder.block_outputs = recorder.second_inputs if self.family.pre_norm else outputs
-
     def _check_complete(self, recorder: Recorder) -> None:
         """Every layer must have shown itself: a silently missing one would shift all results."""
         expected = len(self.layers)
@@ -475,17 +370,3 @@ class Network:
             raise RuntimeError(f"{len(recorder.layers)} of {expected} layers showed their attention")
         if len(recorder.hidden) not in ({expected, expected + 1} if recorder.readout_only else {expected + 1}):
             raise RuntimeError(f"{len(recorder.hidden)} hidden states arrived from {expected} layers")
-
-
-def _over(original: Tensor, given: Tensor) -> Tensor:
-    """Lay `given` (B, n, ·) over the first n tokens of `original` (B, N >= n, ·): the rest is the library's padding."""
-    if given.shape[1] == original.shape[1]:
-        return given
-    return torch.cat((given, original[:, given.shape[1] :].expand(given.shape[0], -1, -1)), dim=1)
-
-
-def _first_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Any]:
-    """Return a layer's hidden states, passed by place or by name, and a function that puts others in their place."""
-    if args:
-        return args[0], lambda new: ((new, *args[1:]), kwargs)
-    return kwargs["hidden_states"], lambda new: (args, {**kwargs, "hidden_states": new})

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sightline.attention.arrays import as_array
-from sightline.errors import InputError, TargetError, UnsupportedError
+from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
 from sightline.models.target import ALL, Prediction, Quantity, Target, TargetLike, check_quantity, class_index
 from sightline.text import Encoding
 
@@ -358,7 +358,7 @@ def task_class(task: str | None, architectures: list[str] | None) -> type[Task]:
     """Return the task by name, or infer it from the architecture written in the model's config."""
     if task is not None:
         if task not in TASKS:
-            raise UnsupportedError(f"There is no task '{task}'. Known: {', '.join(TASKS)}.")
+            raise OptionError(f"There is no task '{task}'. Known: {', '.join(TASKS)}.")
         return TASKS[task]
     for architecture in architectures or []:
         for candidate in TASKS.values():

@@ -18,7 +18,7 @@ from sightline.metrics import list_metrics
 from sightline.model import Model, load
 from sightline.serve import look
 from sightline.serve.results import result_record
-from sightline.serve.settings import BUILT_IN, Settings
+from sightline.serve.settings import Settings
 from sightline.text import Encoding
 from sightline.view import payload
 
@@ -94,7 +94,7 @@ class Desk:
 
     def _free_name(self, source: str | None, model: Model) -> str:
         """Return the model's name, or the whole path where two folders are called the same."""
-        name = BUILT_IN if source is None else model.name
+        name = model.name
         if name in self._models:
             name = str(source)
         if name in self._models:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BUILT_IN = "built-in"
-"""What the model that comes with the package is called when no other is given."""
-
 BYTES_A_CHARACTER = 12
 """The most JSON needs for one character: an emoji written as two `\\uXXXX` escapes."""
 

@@ -13,9 +13,11 @@ from sightline.errors import InputError
 from sightline.text.words import Word
 
 _ARRAYS = {"ids": np.int64, "type_ids": np.int64, "segments": np.int64, "special": np.bool_, "word_ids": np.int64}
+_SHOWN = 40
+"""Characters of a text that stand for it in a line of output."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Encoding:
     """Token ids of one document and where each token stands in the original text; n tokens, W words.
 
@@ -67,6 +69,12 @@ class Encoding:
             raise ValueError(f"word_ids must be -1 or one of the {len(self.words)} words")
         if self.global_tokens is not None:
             object.__setattr__(self, "global_tokens", _positions(self.global_tokens, n, "Global token"))
+
+    def __repr__(self) -> str:
+        texts = [self.text] if self.pair is None else [self.text, self.pair]
+        said = ", ".join(repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()}…") for text in texts)
+        lost = f", {self.dropped} dropped" if self.dropped else ""
+        return f"Encoding({said}: {len(self)} tokens, {len(self.words)} words{lost})"
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -1,0 +1,173 @@
+"""Hooks: how a network is observed and changed while its module runs, without a line of the module being rewritten.
+
+Every function is a context manager that leaves the module as it was. Layers are counted as they run, for the same
+module may run several times (ALBERT). Our own Longformer encoder does not call its layers and has doors of its own.
+Shapes: B documents, N tokens of the longest, d width of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from sightline.models.longformer import observe_library
+from sightline.models.recording import Padded, Recorder
+
+if TYPE_CHECKING:
+    from sightline.models.network import Network
+
+Table = Literal["word", "position", "type"]
+Place: TypeAlias = "Table | int"
+"""Where a pass can be entered: the output of one of the embedding tables, or the input x^l of layer l."""
+Change = Callable[[Tensor], Tensor]
+
+
+@contextmanager
+def word_embeddings(network: Network, recorder: Recorder | None, *, leaf: bool) -> Iterator[None]:
+    """Make the word embeddings the leaf of the autograd path, and record them."""
+
+    def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
+        if leaf:
+            output = output.detach().requires_grad_()
+        if recorder is not None:
+            recorder.embeddings = output
+        return output
+
+    handle = network.module.get_input_embeddings().register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def given_at(network: Network, place: Place, given: Tensor) -> AbstractContextManager[None]:
+    """Put `given` (B, n, ·) in place of what the module computes there."""
+    return changed_at(network, place, lambda computed: _over(computed, given))
+
+
+def changed_at(network: Network, place: Place, change: Change) -> AbstractContextManager[None]:
+    """Show what the module computes at a place (B, N, ·) to `change`, and let it go on with what that returns."""
+    if not isinstance(place, int):
+        return _changed_table(network.tables[place], change)
+    own = network.own_encoder
+    return _changed_input(network.layers, place, change) if own is None else own.changed_input(place, change)
+
+
+@contextmanager
+def _changed_table(table: nn.Module, change: Change) -> Iterator[None]:
+    handle = table.register_forward_hook(lambda _module, _inputs, output: change(output))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def _changed_input(layers: list[nn.Module], layer: int, change: Change) -> Iterator[None]:
+    runs = 0
+
+    def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        nonlocal runs
+        runs += 1
+        if runs != layer + 1:
+            return None
+        hidden, put = _first_argument(args, kwargs)
+        return put(change(hidden))
+
+    with ExitStack() as stack:
+        for module in _each_once(layers):
+            stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
+        yield
+
+
+@contextmanager
+def last_layer_cut(network: Network) -> Iterator[None]:
+    """Where a classifier reads the first token alone, let the last layer compute no other one behind its attention.
+
+    That spares three quarters of the layer's products: its output projection and its feed-forward block.
+    """
+    block = network.family.row_wise_block
+    if block is None or network.banded or network.task.name != "sequence_classification":
+        yield
+        return
+
+    def cut(_module: nn.Module, args: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        mixed, residual = args
+        return mixed[:, :1], residual[:, :1]
+
+    handle = network.layers[-1].get_submodule(block).register_forward_pre_hook(cut)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def recorded_layers(network: Network, recorder: Recorder) -> Iterator[None]:
+    """Record x^0 … x^L by hooks; Longformer's encoders, ours and the library's, have ways of their own."""
+    if network.banded:
+        with nullcontext() if network.own_encoder is not None else observe_library(network.module):
+            yield
+        return
+    recorder.layout = Padded(recorder.lengths)
+    last: list[Tensor] = []
+
+    def before(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        recorder.hidden.append(_first_argument(args, kwargs)[0])
+
+    def after(_module: nn.Module, _inputs: Any, output: Any) -> None:
+        last[:] = [output[0] if isinstance(output, tuple) else output]
+
+    with ExitStack() as stack:
+        for layer in _each_once(network.layers):
+            stack.callback(layer.register_forward_pre_hook(before, with_kwargs=True).remove)
+            stack.callback(layer.register_forward_hook(after).remove)
+        yield
+    recorder.hidden.extend(last)
+
+
+@contextmanager
+def recorded_blocks(network: Network, recorder: Recorder) -> Iterator[None]:
+    """Record what every attention block puts out, and what the second LayerNorm of every layer receives."""
+    family = network.family
+    outputs: list[Tensor] = []
+    inputs: list[list[Tensor]] = []
+
+    def begin(_module: nn.Module, _args: Any, output: Tensor) -> None:
+        outputs.append(output.detach())
+        inputs.append([])
+
+    def receive(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        # Our own encoder runs the feed-forward block in chunks of rows.
+        inputs[-1].append(args[0].detach())
+
+    with ExitStack() as stack:
+        for layer in _each_once(network.layers):
+            first, second = (layer.get_submodule(path) for path in (family.attention_norm, family.output_norm))
+            stack.callback(first.register_forward_hook(begin).remove)
+            stack.callback(second.register_forward_pre_hook(receive).remove)
+        yield
+    recorder.second_inputs = [chunks[0] if len(chunks) == 1 else torch.cat(chunks) for chunks in inputs]
+    recorder.block_outputs = recorder.second_inputs if family.pre_norm else outputs
+
+
+def _each_once(layers: list[nn.Module]) -> list[nn.Module]:
+    return list({id(layer): layer for layer in layers}.values())
+
+
+def _over(original: Tensor, given: Tensor) -> Tensor:
+    """Lay `given` (B, n, ·) over the first n tokens of `original` (B, N >= n, ·): the rest is the library's padding."""
+    if given.shape[1] == original.shape[1]:
+        return given
+    return torch.cat((given, original[:, given.shape[1] :].expand(given.shape[0], -1, -1)), dim=1)
+
+
+def _first_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Any]:
+    """Return a layer's hidden states, passed by place or by name, and a function that puts others in their place."""
+    if args:
+        return args[0], lambda new: ((new, *args[1:]), kwargs)
+    return kwargs["hidden_states"], lambda new: (args, {**kwargs, "hidden_states": new})
