@@ -14,7 +14,14 @@ import pytest
 
 from tests.patience import PATIENCE, wait_for
 
-COMMAND = [sys.executable, "-c", "from sightline.cli import main; main()", "serve", "--port", "0"]
+# Tests that run in the background of a shell inherit from it that Ctrl-C is ignored.
+PROGRAM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from sightline.cli import main
+main()
+"""
+COMMAND = [sys.executable, "-c", PROGRAM, "serve", "--port", "0"]
 
 
 def test_help_gives_examples_and_says_that_only_this_machine_is_served(sightline):
