@@ -27,12 +27,15 @@ from sightline.models.families import Family
 from sightline.models.hooks import Place, Table
 from sightline.models.longformer import BandedEncoder
 from sightline.models.recording import Recorder, recording
+from sightline.models.side_by_side import Tell, side_by_side
 from sightline.models.tasks import Task
 from sightline.text import Encoding
 
 WORTHWHILE_PRODUCTS = 2.5e9
 """Multiplications (tokens × weights of the layers) after which a batch on a CPU gains nothing by more documents: the
 matrix products are as fast as they get, and starting a pass costs a few percent."""
+BATCHES_A_WORKER = 2
+"""Fewer are not worth a twin."""
 
 
 class _Reached(Exception):  # noqa: N818 (a signal, not an error)
@@ -121,14 +124,16 @@ class Network:
         Two threads that share one network take turns; each with a twin of its own, they run side by side.
         """
         shared = {id(tensor): tensor for tensor in (*self.module.parameters(), *self.module.buffers())}
+        with self._one_at_a_time:  # or the hooks of a pass under way would be copied, too
+            module = copy.deepcopy(self.module, shared)
         return Network(
-            copy.deepcopy(self.module, shared),
-            self.family,
-            self.task,
-            name=self.name,
-            token_ids=self.token_ids,
-            untrained=self.untrained,
+            module, self.family, self.task, name=self.name, token_ids=self.token_ids, untrained=self.untrained
         )
+
+    def count_passes_of(self, twin: Network) -> None:
+        """Count what a twin has run as our own."""
+        self.forward_passes += twin.forward_passes
+        self.backward_passes += twin.backward_passes
 
     @cached_property
     def worthwhile_tokens(self) -> int:
@@ -273,17 +278,41 @@ class Network:
         hidden: Sequence[Sequence[int]] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Tensor]:
-        """Return the logits of any number of documents, in batches of similar length, in the order given."""
+        """Return the logits of any number of documents, in batches of similar length, in the order given.
+
+        On a CPU with several threads the batches run side by side, each on one core (`side_by_side`).
+        """
+        batches = list(batches_by_length([len(one) for one in encodings], BATCH_TOKENS, self.worthwhile_tokens))
         logits: list[Tensor | None] = [None] * len(encodings)
         done = 0
-        for batch in batches_by_length([len(encoding) for encoding in encodings], BATCH_TOKENS, self.worthwhile_tokens):
-            masked = None if hidden is None else [hidden[i] for i in batch]
-            for index, found in zip(batch, self.run([encodings[i] for i in batch], hidden=masked), strict=True):
-                logits[index] = found
-            done += len(batch)
+        for number, found in self._each_batch(batches, encodings, hidden):
+            for index, own in zip(batches[number], found, strict=True):
+                logits[index] = own
+            done += len(found)
             if progress is not None:
                 progress(done, len(encodings))
         return [found for found in logits if found is not None]
+
+    def _each_batch(
+        self, batches: Sequence[Sequence[int]], encodings: Sequence[Encoding], hidden: Sequence[Sequence[int]] | None
+    ) -> Iterator[tuple[int, list[Tensor]]]:
+        """Yield the number of every batch with the logits of its documents, as they get ready."""
+
+        def run(network: Network, number: int, _tell: Tell | None = None) -> list[Tensor]:
+            batch = batches[number]
+            masked = None if hidden is None else [hidden[i] for i in batch]
+            return network.run([encodings[i] for i in batch], hidden=masked)
+
+        workers = min(torch.get_num_threads(), len(batches) // BATCHES_A_WORKER)
+        if workers < 2 or self.device.type != "cpu":
+            yield from ((number, run(self, number)) for number in range(len(batches)))
+            return
+        twins = [self.twin() for _ in range(workers)]
+        try:
+            yield from side_by_side(twins, len(batches), run, lambda _said: None)
+        finally:
+            for twin in twins:
+                self.count_passes_of(twin)
 
     def embed(self, encoding: Encoding, place: Place) -> Tensor:
         """Return what one document is at the output of an embedding table, or at the input of a layer: (n, ·)."""
