@@ -17,7 +17,7 @@ from benchmarks import harness
 from sightline.metrics import METRICS
 from sightline.metrics.faithfulness import PLANS
 from sightline.metrics.measurement import Measured, Settings, measure_scores
-from sightline.metrics.perturbed import removed_positions, unit_counts, unit_scores, units_of
+from sightline.metrics.perturbed import removable_units, removed_positions, unit_counts, unit_scores
 from sightline.metrics.token_sets import descending_order
 from sightline.model import Model
 from sightline.models import Target
@@ -57,7 +57,7 @@ def document(tokens: int) -> list[int]:
 def one_at_a_time(model: Model, encoding: Encoding, target: Target, scores: dict[str, np.ndarray]) -> Values:
     """Every changed document of every order and metric run by itself."""
     network, task = model.network, model.network.task
-    units = units_of(encoding, target)
+    units = removable_units(encoding, target)
 
     def probability(removed: list[int], replacement: str) -> float:
         if not removed:

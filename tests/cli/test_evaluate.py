@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from inspect import signature
 
 import pytest
 
+from sightline.cli.evaluate import evaluate as command
 from sightline.evaluation import Evaluation
 from sightline.metrics import METRICS
+from sightline.metrics.measurement import RANDOM_ORDERINGS
 
 DATA = (
     "id,text,label\n"
@@ -34,11 +38,29 @@ def evaluate(sightline, tmp_path):
 def test_the_text_says_what_was_measured_and_what_is_best(evaluate):
     result = evaluate(*QUICK)
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("Measured 2 methods by 2 metrics on 3 documents")
+    assert result.stdout.startswith("2 methods had to explain 3 documents, and the words that a method ranks highest")
+    assert "\nMeasured 2 methods by 2 metrics on 3 documents" in result.stdout
     assert "2 explanations of 1 document failed; the rest is unaffected. All because of this" in result.stdout
     assert "3 documents are few" in result.stdout
     assert "Best by aopc: " in result.stdout
     assert result.stderr == ""
+
+
+def test_the_text_shows_intervals_floor_ceiling_documents_and_cost_and_no_colour(evaluate):
+    rows = {row["method"]: row for row in json.loads(evaluate(*QUICK, "--format", "json").stdout)["summary"][:2]}
+    lines = evaluate(*QUICK).stdout.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("method"))
+    assert lines[start].split() == ["method", "aopc", "↑", "seconds"]
+    table = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in lines[start + 1 : start + 6])
+    assert set(table) == {"random", "gradient", "random orders (floor)", "one at a time (ceiling)", "documents"}
+    for method, row in rows.items():
+        mean, low, high, seconds = map(float, re.findall(r"-?[\d.]+", table[method].replace("−", "-")))
+        assert (mean, low, high) == pytest.approx((row["mean"], row["low"], row["high"]), abs=0.005)
+        assert 0 < seconds < 10
+        assert float(table["random orders (floor)"].replace("−", "-")) == pytest.approx(row["floor"], abs=0.005)
+        assert float(table["one at a time (ceiling)"].replace("−", "-")) == pytest.approx(row["ceiling"], abs=0.005)
+    assert table["documents"] == "2"
+    assert not any("\x1b" in line for line in lines)
 
 
 def test_the_folder_holds_everything_and_can_be_loaded(evaluate, tmp_path):
@@ -46,7 +68,7 @@ def test_the_folder_holds_everything_and_can_be_loaded(evaluate, tmp_path):
     assert result.exit_code == 0, result.output
     assert result.stderr == "Wrote new/out/index.html\n"
     out = tmp_path / "new" / "out"
-    tables = ("overview", "summary", "metric_aopc", "metric_entropy", "paired")
+    tables = ("overview_faithfulness", "overview_dispersion", "summary", "metric_aopc", "metric_entropy", "paired")
     expected = {f"tables/{name}.{form}" for name in tables for form in ("csv", "md", "tex")}
     expected |= {f"figures/{name}.{form}" for name in ("cost", "curves_aopc") for form in ("svg", "png")}
     expected |= {"index.html", "records.csv", "records.parquet", "curves.parquet", "evaluation.json"}
@@ -97,6 +119,31 @@ def test_options_reach_the_methods_and_the_evaluation(evaluate):
     assert (settings["level"], settings["target"], settings["replacement"]) == ("token", "label", "mask")
 
 
+def test_how_faithfulness_is_measured_can_be_chosen(evaluate):
+    arguments = ("--ratios", "50%,0,0.25", "--mask-pads", "--random-orderings", "2", "--no-ceiling")
+    content = json.loads(
+        evaluate("--methods", "gradient", "--metrics", "log_odds", *arguments, "--format", "json").stdout
+    )
+    settings = content["settings"]
+    assert settings["ratios"] == [0.0, 0.25, 0.5]
+    assert (settings["mask_pads"], settings["random_orderings"], settings["ceiling"]) == (True, 2, False)
+    (row,) = content["summary"]
+    assert (row["calls"], row["ceiling"]) == (3.0, None)
+    assert row["floor"] is not None
+
+
+def test_the_floor_is_made_of_as_many_orders_as_in_the_library():
+    assert signature(command).parameters["random_orderings"].default == RANDOM_ORDERINGS
+
+
+def test_the_published_program_s_variant_can_be_asked_for(evaluate):
+    result = evaluate("--methods", "gradient", "--compat", "attcat", "--format", "json")
+    content = json.loads(result.stdout)
+    assert content["settings"]["compat"] == "attcat"
+    assert {"aopc", "log_odds", "confidence"} <= {row["metric"] for row in content["summary"]}
+    assert content["skipped"]["sufficiency"] == "The published program that compat='attcat' follows has no such metric."
+
+
 def test_agreement_is_measured_against_a_reference(evaluate):
     arguments = ("--methods", "input_x_gradient,gradient", "--metrics", "spearman", "--reference", "gradient")
     rows = {row["method"]: row for row in json.loads(evaluate(*arguments, "--format", "json").stdout)["summary"]}
@@ -119,8 +166,13 @@ BAD_REQUESTS = {
         "the method 'rollout' is not asked",
     ),
     "unknown reference": (["--reference", "oclusion", "--metrics", "spearman"], "Did you mean 'occlusion'?"),
+    "ratios that are no numbers": (["--ratios", "0,a few"], "--ratios 0,a few is not a list of shares"),
+    "ratios out of range": (["--ratios", "0,10,20"], "shares lie in [0, 1], and 10 % is 0.1"),
+    "ratios of the published program": (["--compat", "attcat", "--ratios", "0,0.5"], "leave ratios= out"),
     "output is a file": (["-o", "data.csv"], "it is a file. Name a folder"),
     "missing model": (["--model", "./absent"], "There is no model folder"),
+    "missing model and a new folder": (["--model", "./absent", "-o", "new/out"], "There is no model folder"),
+    "a file above the new folder": (["-o", "data.csv/out"], "Cannot write into 'data.csv/out': 'data.csv' is a file."),
 }
 
 
@@ -144,6 +196,7 @@ def test_a_bad_request_gets_one_sentence(evaluate, tmp_path, name):
         (b"text,label\n", "is empty: it has no rows"),
         (b"text\ncaf\xe9 au lait\n", "Line 2 of 'bad.csv' is not UTF-8"),
         (b"text,label\na, b, c\n", "line 2 has 3 cells"),
+        (b"PK\x03\x04\x00\x00 a workbook", "'bad.csv' is not text: line 1 holds a NUL byte"),
     ],
 )
 def test_a_bad_data_set_gets_one_sentence(evaluate, tmp_path, content, says):

@@ -21,8 +21,8 @@ def test_the_summary_names_heads_words_relations_and_similarity_beside_chance(si
         "Words most attended to",
         "Words most attending",
         "Strongest words by attcat",
-        "layout of the published Table 1, with chance",
-        "layout of the published Table 2, with chance",
+        "Attention against attcat, all words, beside chance",
+        "Attention against attcat, without stop words and punctuation, beside chance",
     ):
         assert heading in result.stdout
     assert "\x1b" not in result.stdout
@@ -34,10 +34,10 @@ def test_the_same_request_prints_the_same(sightline, good_model):
     assert runs[0] == runs[1]
 
 
-def test_similarity_prints_the_published_layout_with_a_chance_column(sightline, good_model):
+def test_similarity_prints_a_row_a_setting_with_a_chance_column(sightline, good_model):
     result = sightline("inspect", "doc.txt", "--model", good_model, "--similarity", "--method", "rollout")
     lines = result.stdout.splitlines()
-    assert lines[0] == "Attention against rollout, all words (layout of the published Table 1, with chance)"
+    assert lines[0] == "Attention against rollout, all words, beside chance"
     assert lines[1].split("  ")[0] == "layers"
     assert lines[1].count("chance") == 4
     assert [line.split()[:2] for line in lines[2:6]] == [
@@ -52,7 +52,7 @@ def test_a_folder_is_written_with_the_built_in_model(sightline, tmp_path):
     result = sightline("inspect", "doc.txt", "-o", "out", "--similarity", *QUICK)
     assert result.exit_code == 0, result.stderr
     assert result.stderr == "Wrote out/index.html\n"
-    assert "published Table 1" in result.stdout
+    assert "Attention against attcat, all words, beside chance" in result.stdout
     names = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
     assert {"attention-maps.svg", "attention-maps.png", "attcat-similarity.svg", "attention-graph.svg"} <= names
     assert (tmp_path / "out" / "tables" / "attcat-by-type.tex").exists()
@@ -94,16 +94,19 @@ def test_the_fields_and_the_split_of_a_data_set_can_be_named(sightline, tmp_path
         (["doc.txt", "--scaled", "--no-head-importance"], "--scaled needs the importance of the heads"),
         (["--data", "absent.csv"], "There is no data set 'absent.csv'"),
         (["doc.txt", "-o", "doc.txt"], "it is a file"),
+        (["doc.txt", "--layer", "14", "-o", "new/folder"], "Layer 14 asked for"),
         (["--data", "d.csv", "--pair", "doc.txt"], "--pair goes with a text file"),
         (["-", "--pair", "-"], "Only one of the two texts"),
     ],
 )
-def test_a_wrong_request_ends_with_one_sentence_and_code_2(sightline, good_model, arguments, sentence):
+def test_a_wrong_request_ends_with_one_sentence_and_code_2(sightline, good_model, tmp_path, arguments, sentence):
+    before = sorted(tmp_path.rglob("*"))
     result = sightline("inspect", *arguments, "--model", good_model)
     assert result.exit_code == 2
     assert result.stdout == ""
     assert sentence in result.stderr
     assert result.stderr.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_help_shows_examples(sightline):

@@ -43,6 +43,8 @@ def written(folder, form):
             write_table(path, {"csv": ",", "csv (semicolons)": ";", "tsv": "\t"}[form])
         case "csv (byte-order mark)":
             write_table(path, ",", "utf-8-sig")
+        case "csv (UTF-16)":
+            write_table(path, "\t", "utf-16")
         case "jsonl" | "ndjson" | "json (lines)":
             path.write_text(lines_of(ROWS), encoding="utf-8")
         case "json":
@@ -59,7 +61,18 @@ def written(folder, form):
     return path
 
 
-FORMS = ["csv", "csv (semicolons)", "csv (byte-order mark)", "csv.gz", "tsv", "jsonl", "jsonl.gz", "ndjson", "json"]
+FORMS = [
+    "csv",
+    "csv (semicolons)",
+    "csv (byte-order mark)",
+    "csv (UTF-16)",
+    "csv.gz",
+    "tsv",
+    "jsonl",
+    "jsonl.gz",
+    "ndjson",
+    "json",
+]
 FORMS += ["json (lines)", "parquet", "folder"]
 
 
@@ -219,7 +232,12 @@ BAD_FILES = {
     "lost_field.jsonl": (b'{"text": "a"}\n{"txt": "b"}\n', "line 2 has no field 'text'"),
     "broken.json": (b'[{"text": "a"},\n{]', "is not JSON: .* on line 2"),
     "latin1.csv": ("text\nplain\ncafé\n".encode("latin-1"), "Line 3 of .* is not UTF-8 text: byte 0xe9 at position 3"),
-    "utf16.csv": ("text\nplain\n".encode("utf-16"), "is UTF-16"),
+    "workbook.csv": (b"PK\x03\x04\x14\x00 no line end", "workbook.csv' is not text: line 1 holds a NUL byte"),
+    "picture.tsv": (b"\x89PNG\r\n\x1a\n\x00\x00\xff", "Line 1 of .* is not UTF-8 text: byte 0x89"),
+    "late.jsonl": (b'{"text": "a"}\n{"te\x00xt": "b"}\n', "is not text: line 2 holds a NUL byte"),
+    "unmarked.csv": ("text\nplain\n".encode("utf-16-le"), "is not text: line 1 holds a NUL byte"),
+    "utf32.csv": ("text\nplain\n".encode("utf-32"), "is not text: line 1 holds a NUL byte"),
+    "odd.csv": ("text\nplain\n".encode("utf-16")[:-1], "begins as UTF-16 text does, but does not go on as such"),
     "damaged.csv.gz": (b"text\nplain\n", "not a whole gzip file"),
     "cut.jsonl.gz": (gzip.compress(b'{"text": "a"}\n' * 9999)[:60], "not a whole gzip file"),
     "damaged.parquet": (b"PAR1 no", "is not a Parquet file that can be read"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.errors import OptionError
+from sightline.errors import InputError, OptionError
 from sightline.evaluation import compare
 from sightline.metrics import METRICS, kendall, spearman
 from sightline.model import load
@@ -121,6 +121,8 @@ def test_tokens_are_compared_on_request():
         ({"metrics": []}, "No metric was given"),
         ({"methods": ["attcat", "rolout"]}, "Did you mean 'rollout'"),
         ({"level": "page"}, "level='page' is not known"),
+        ({"metrics": 3}, "metrics=3 is not possible"),
+        ({"permutations": 0}, "permutations=0 is not possible"),
     ],
 )
 def test_wrong_requests_are_refused(model, options, sentence):
@@ -131,6 +133,11 @@ def test_wrong_requests_are_refused(model, options, sentence):
 def test_no_model_and_layers_of_several_models_are_refused(model):
     with pytest.raises(OptionError, match="No model was given"):
         compare([], TEXTS)
+    for models in ("my-model", [model, "my-model"], {"mine": "my-model"}):
+        with pytest.raises(OptionError, match="'my-model' is the name of a model, not a model"):
+            compare(models, TEXTS)
+    with pytest.raises(InputError, match="of type NoneType"):
+        compare(model, None)
     with pytest.raises(OptionError, match="layers of one model"):
         compare([model, model], TEXTS, ["attcat"], layers=True)
     with pytest.raises(OptionError, match="was not compared; there is: 'kendall'"):

@@ -251,6 +251,7 @@ def test_the_published_variant_measures_what_the_program_measured():
     rows = [(model.encode(ids=tiny_ids(n=n, seed=n)), 1) for n in (8, 14)]
     found = evaluate(model, rows, ["attcat"], None, compat="attcat", target="label", **QUICK)
     assert "sufficiency" in found.skipped
+    assert found.skipped["kendall"].startswith("Agreement is between two explanations; give a reference")
     assert "log_odds" in found.metrics
     (short,) = records(found, document="0", metric="aopc")
     assert "fewer than 10" in short.error
@@ -282,6 +283,12 @@ def test_a_model_with_one_output_has_no_confidence_and_no_faithfulness_but_says_
         ({"target": "best"}, "target='best' is not known"),
         ({"replacement": "blank"}, "replacement='blank' is not known"),
         ({"ratios": [2.0]}, "shares lie in"),
+        ({"ratios": "few"}, "is not a list of shares"),
+        ({"methods": 3}, "methods=3 is not possible; give a name, or a list of names"),
+        ({"metrics": 3}, "metrics=3 is not possible"),
+        ({"limit": "2"}, "limit='2' is not possible"),
+        ({"budget": 1.5}, "budget=1.5 is not possible"),
+        ({"seed": "dice"}, "seed='dice' is not possible"),
         ({"random_orderings": -1}, "random_orderings=-1"),
         ({"limit": 0}, "limit=0"),
         ({"colour": "red"}, "'colour' is neither an option"),
@@ -293,6 +300,20 @@ def test_wrong_requests_are_refused_before_anything_runs(model, options, sentenc
     with pytest.raises(OptionError, match=sentence):
         evaluate(model, [FIRST], **options)
     assert model.network.forward_passes == before
+
+
+@pytest.mark.parametrize("dataset", [None, 3, {"text": FIRST}, b"text"])
+def test_what_is_no_data_set_is_refused(model, dataset):
+    with pytest.raises(InputError, match=f"A data set is a list .* of type {type(dataset).__name__}"):
+        evaluate(model, dataset)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"), [("my-model", r"load it first, with sl.load\('my-model'\)"), (None, "of type NoneType")]
+)
+def test_what_is_no_model_is_refused(given, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        evaluate(given, [FIRST])
 
 
 def test_an_empty_data_set_is_refused(model):

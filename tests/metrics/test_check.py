@@ -10,9 +10,9 @@ import pytest
 from sightline.errors import OptionError
 from sightline.metrics import faithfulness_check, faithfulness_checks, measure_faithfulness
 from sightline.metrics.check import GRIDS, _shares
-from sightline.metrics.perturbed import units_of
+from sightline.metrics.perturbed import removable_units
 from sightline.model import load
-from sightline.view.sentences import check_sentences
+from sightline.view.sentences import check_sentences, verdict
 from tests.metrics import brute_force
 from tests.metrics.brute_force import OneAtATime
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -31,7 +31,7 @@ def test_the_numbers_are_those_of_one_changed_document_at_a_time(model):
     found = faithfulness_check(model.network, explanation, seed=3)
     encoding, target = explanation.encoding, explanation.target
     runner = OneAtATime(tiny_module(), target.index, model.network.token_ids)
-    units = units_of(encoding, target)
+    units = removable_units(encoding, target)
     whole = runner.without(encoding, [], "delete")
 
     def fall(order):
@@ -148,13 +148,15 @@ def test_the_check_comes_with_every_form_of_asking_and_keeps_its_budget(model):
 
 def test_the_check_is_told_in_a_sentence():
     checks = {"faithfulness": 0.21, "random_mean": 0.05, "random_beaten": 20, "random_orderings": 20}
-    (sentence,) = check_sentences({**checks, "faithfulness_percentile": 100.0})
-    assert sentence == (
-        "Removing its highest-ranked words lowers the probability more than 20 of 20 random orders do "
-        "(by 0.21 on average, against 0.05)."
+    checks["faithfulness_percentile"] = 100.0
+    assert verdict(checks).sentences == (
+        "Beats 20 of 20 random orders: removing its strongest words lowers the probability by 0.21 on average, removing "
+        "random words lowers it by 0.05.",
     )
-    (sentence,) = check_sentences({**checks, "random_beaten": 9})
-    assert "more than 9 of 20 random orders do, no more than chance would" in sentence
+    assert check_sentences(checks) == []
+    assert (
+        "Beats 9 of 20 random orders, no more than chance would" in verdict({**checks, "random_beaten": 9}).sentences[0]
+    )
 
 
 def test_checks_of_sampling_and_flow_are_told_in_sentences():

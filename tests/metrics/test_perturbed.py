@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
 from sightline.errors import InputError, OptionError, UnsupportedError
-from sightline.metrics.perturbed import Probes, removed_positions, unit_counts, unit_scores, units_of
+from sightline.metrics.perturbed import Probes, removable_units, removed_positions, unit_counts, unit_scores
 from sightline.model import load
 from tests.metrics.brute_force import OneAtATime
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
@@ -41,18 +41,18 @@ def test_shares_stand_for_whole_units_and_a_share_above_nothing_for_one_at_least
 def test_units_are_words_or_tokens_and_never_special(model):
     encoding = model.encode(TEXT)
     target = model.trace(encoding).target
-    assert units_of(encoding, target, "word") == [[1], [2], [3, 4], [5], [6, 7]]
-    assert units_of(encoding, target, "token") == [[i] for i in range(1, 8)]
+    assert removable_units(encoding, target, "word") == [[1], [2], [3, 4], [5], [6, 7]]
+    assert removable_units(encoding, target, "token") == [[i] for i in range(1, 8)]
     assert unit_scores(np.arange(9.0), [[1], [3, 4]]).tolist() == [1.0, 7.0]
     with pytest.raises(OptionError, match="level='page' is not known"):
-        units_of(encoding, target, "page")
+        removable_units(encoding, target, "page")
 
 
 def test_a_document_of_specials_has_nothing_to_remove():
     model = tiny_model()
     encoding = model.encode(ids=[101, 102])
     with pytest.raises(InputError, match="no word that could be removed"):
-        units_of(encoding, model.trace(encoding).target)
+        removable_units(encoding, model.trace(encoding).target)
 
 
 def test_the_first_units_of_an_order_are_removed_or_kept():
@@ -160,7 +160,7 @@ def test_a_head_that_reads_a_token_keeps_reading_it_when_others_are_deleted(auto
     model = load(module)
     encoding = model.encode(ids=tiny_ids(n=9))
     target = model.trace(encoding, 2, position=5).target
-    assert [5] not in units_of(encoding, target, "token")
+    assert [5] not in removable_units(encoding, target, "token")
     probes = Probes(model.network, encoding, target)
     key = probes.ask([2, 3, 7], "delete")
     probes.run()
@@ -173,7 +173,7 @@ def test_the_probability_of_an_answer_is_that_of_its_two_ends():
     model = load(module)
     encoding = model.encode(ids=tiny_ids(n=9))
     target = model.trace(encoding, (4, 5)).target
-    assert units_of(encoding, target, "token") == [[1], [2], [3], [6], [7]]
+    assert removable_units(encoding, target, "token") == [[1], [2], [3], [6], [7]]
     probes = Probes(model.network, encoding, target)
     key = probes.ask([1, 2, 6], "delete")
     probes.run()

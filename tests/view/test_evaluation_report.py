@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from dataclasses import replace
@@ -14,6 +15,7 @@ from sightline.evaluation import Curve, Evaluation, Reading, Record
 from sightline.evaluation.planted import Found, Planted, PlantedResult
 from sightline.evaluation.planted_task import PlantedTask
 from sightline.evaluation.sanity import Comparison, SanityResult
+from sightline.evaluation.wording import written
 from sightline.view.evaluation import write_evaluation
 from sightline.view.evaluation_text import evaluation_text
 
@@ -104,7 +106,17 @@ def test_every_picture_and_table_is_written_in_every_form(folder):
     for name in ("cost", "curves_aopc", "cascade"):
         assert (folder / "figures" / f"{name}.svg").read_text().lstrip().startswith("<?xml")
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    for name in ("overview", "summary", "metric_aopc", "metric_entropy", "paired", "sanity", "planted", "failures"):
+    for name in (
+        "overview_faithfulness",
+        "overview_dispersion",
+        "summary",
+        "metric_aopc",
+        "metric_entropy",
+        "paired",
+        "sanity",
+        "planted",
+        "failures",
+    ):
         assert {path.suffix for path in (folder / "tables").glob(f"{name}.*")} == {".csv", ".tex", ".md"}
     assert not list(folder.rglob("*.part"))
 
@@ -148,6 +160,138 @@ def test_the_overview_has_a_row_a_method_and_a_column_a_metric():
     assert table.loc[1, "aopc"] == pytest.approx(0.81)
 
 
+def test_it_begins_with_what_was_done_and_what_came_of_it():
+    measured = evaluation(documents=tuple("abcdefgh"))
+    measured = replace(measured, records=tuple(replace(one, floor=0.2) for one in measured.records))
+    done, found, figures = Reading(measured).opening_sentences()
+    assert done.startswith("2 methods had to explain 8 documents, and the words that a method ranks highest were taken")
+    assert found == "Most faithful is gradient, best by 1 of 1 metric."
+    assert figures == "That is by aopc: gradient 0.835 (0.819 to 0.85), random orders 0.2, one word at a time 0.9."
+
+
+def test_where_no_method_beats_random_orders_none_is_called_faithful():
+    full = evaluation(documents=tuple("abcdefgh"))
+    weak = replace(full, records=tuple(one for one in full.records if one.method == "rollout"), methods=("rollout",))
+    assert Reading(weak).opening_sentences()[1] == "No method is surely better than random orders; the best is rollout."
+
+
+def test_without_a_metric_of_faithfulness_nothing_is_said_about_it():
+    (said,) = Reading(replace(evaluation(), metrics=("entropy",))).opening_sentences()
+    assert said.endswith("changes the prediction was not measured.")
+
+
+def test_many_methods_that_are_all_as_good_are_not_listed():
+    names = ("a", "b", "c", "d")
+    records = tuple(Record("x", name, "aopc", 0.5 + place / 10, 0.1) for place, name in enumerate(names))
+    reading = Reading(Evaluation(records=records, documents=("x",), methods=names, metrics=("aopc",)))
+    assert reading.best_sentences("aopc")[1] == "None of the others is clearly worse."
+
+
+def lines_of_text(metrics=("aopc", "log_odds", "comprehensiveness", "sufficiency", "deletion"), **changes):
+    """The text of an evaluation by several metrics whose values are those of aopc, negative for log_odds."""
+    found = evaluation(documents=tuple("abcdefgh"))
+    records = [
+        replace(one, metric=name, value=sign * one.value, floor=sign * one.floor, ceiling=sign * one.ceiling)
+        for name in metrics
+        for sign in [-1 if name == "log_odds" else 1]
+        for one in found.records
+        if one.metric == "aopc"
+    ]
+    return evaluation_text(Reading(replace(found, records=tuple(records), metrics=metrics, **changes))).splitlines()
+
+
+def test_the_text_has_intervals_above_floor_and_ceiling_in_lines_of_limited_width():
+    lines = lines_of_text()
+    tables = [place for place, line in enumerate(lines) if line.startswith("method")]
+    headings = [re.split(r"\s{2,}", lines[place]) for place in tables]
+    assert headings == [
+        ["method", "aopc ↑", "log odds ↓", "comprehensiveness ↑", "seconds"],
+        ["method", "sufficiency ↓", "deletion ↓", "seconds"],
+    ]
+    assert max(len(line) for place in tables for line in lines[place : place + 6]) <= 110
+    cells = {row[0]: row[1:] for row in (re.split(r"\s{2,}", line) for line in lines[tables[0] + 1 : tables[0] + 6])}
+    assert list(cells) == ["gradient", "rollout", "random orders (floor)", "one at a time (ceiling)", "documents"]
+    assert cells["gradient"][:2] == ["0.835 [0.819, 0.850]", "−0.835 [−0.850, −0.819]"]
+    assert cells["rollout"][0].endswith("]*")
+    assert cells["one at a time (ceiling)"] == ["0.900", "−0.900", "0.900"]
+    assert cells["documents"] == ["8", "8", "8"]
+    assert "* no better than random orders." in "\n".join(lines)
+
+
+def test_every_metric_is_explained_above_its_column():
+    lines = lines_of_text()
+    (place,) = (place for place, line in enumerate(lines) if line.startswith("  log_odds ↓ "))
+    assert "Mean logarithm of the probability left" in lines[place]
+    assert place < next(place for place, line in enumerate(lines) if line.startswith("method"))
+
+
+def test_agreement_stands_beside_chance_method_by_method():
+    records = tuple(
+        Record(document, method, "spearman", value, chance)
+        for document in "abc"
+        for method, value, chance in (("gradient", 0.5, 0.25), ("rollout", 0.1, -0.125))
+    )
+    found = Evaluation(
+        records=records, documents=("a", "b", "c"), methods=("gradient", "rollout"), metrics=("spearman",)
+    )
+    lines = evaluation_text(Reading(found)).splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("method"))
+    assert [re.split(r"\s{2,}", line)[:3] for line in lines[start : start + 4]] == [
+        ["method", "spearman ↑", "by chance"],
+        ["gradient", "0.500 [0.500, 0.500]", "0.250"],
+        ["rollout", "0.100 [0.100, 0.100]", "−0.125"],
+        ["documents", "3"],
+    ]
+
+
+def test_a_metric_of_the_model_has_a_row_of_its_own():
+    found = evaluation()
+    records = (*found.records, Record("a", "(model)", "anisotropy", 0.75))
+    text = evaluation_text(Reading(replace(found, records=records, metrics=(*found.metrics, "anisotropy"))))
+    assert re.search(r"^\(model\) +– +0\.750 \[0\.750, 0\.750\]", text, re.MULTILINE)
+
+
+def test_sentences_have_the_minus_sign_of_the_tables():
+    assert any("Best by log_odds: gradient, −0.835 (−0.85 to −0.819)." in line for line in lines_of_text())
+    assert written(-1.5, ".2f") == "−1.50"
+    assert written(-0.001, ".2f") == "0.00"
+    assert written(-1e-5) == "−1e-05"
+
+
+def test_the_page_explains_a_metric_before_it_names_a_method_beside_it(folder):
+    page = (folder / "index.html").read_text()
+    assert page.index("2 methods had to explain") < page.index("Most faithful is gradient") < page.index("<dl")
+    meaning = (
+        "<dt>aopc</dt><dd>Mean fall of the probability as the highest-scored words are deleted step by step (signed)."
+    )
+    assert page.index(f"{meaning} Higher is better.</dd>") < page.index("<table>")
+    assert page.index("<dt>entropy</dt>") < page.index('<th scope="col" class="number">entropy</th>')
+
+
+def test_the_overview_on_the_page_ends_with_floor_and_ceiling(folder):
+    rows = list(csv.reader((folder / "tables" / "overview_faithfulness.csv").open(encoding="utf-8")))
+    assert [row[0] for row in rows] == [
+        "method",
+        "gradient",
+        "rollout",
+        "random orders (floor)",
+        "one at a time (ceiling)",
+    ]
+    assert float(rows[4][1]) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_no_table_makes_the_page_wider_than_the_window(folder, browser, width):
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto((folder / "index.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    cut = "[...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth)"
+    assert page.evaluate(f"{cut}.every(box => getComputedStyle(box).overflowX === 'auto')")
+    first = "getComputedStyle(document.querySelector('.scroll td')).position"
+    assert page.evaluate(first) == "sticky"  # what a row is about stays in sight
+    page.close()
+
+
 def test_text_and_json_hold_the_sanity_tests():
     reading = Reading(evaluation())
     text = evaluation_text(reading, sanity=sanity(), planted=planted())
@@ -179,7 +323,7 @@ def test_a_folder_that_was_used_before_keeps_nothing_of_it_but_what_others_put_t
     write_evaluation(evaluation(), tmp_path)
     left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     assert not left & {"cascade.svg", "cascade.png", "sanity.csv", "sanity.tex", "sanity.md"}
-    assert {"mine.svg", "notes.txt", "cost.svg", "cost.png", "overview.csv"} <= left
+    assert {"mine.svg", "notes.txt", "cost.svg", "cost.png", "overview_faithfulness.csv"} <= left
 
 
 def test_a_page_of_someone_else_names_nothing_that_is_removed(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,13 +16,13 @@ import sightline as sl
 from sightline import analysis
 from sightline.analysis import Disagreement, TokenFilter
 from sightline.errors import InputError, OptionError, UsageError
-from sightline.view.inspection import Settings, gather, gather_dataset, write_inspection, write_sections
+from sightline.view.inspection import Settings, check_folder, gather, gather_dataset, write_inspection, write_sections
 from sightline.view.inspection_attention import relations_section
 from sightline.view.inspection_comparison import gaps
 from sightline.view.inspection_numbers import window_maps
 from sightline.view.inspection_parts import Section, Table
 from sightline.view.inspection_sections import importance_section, sections
-from sightline.view.inspection_summary import dataset_summary, document_summary, similarity_text
+from sightline.view.inspection_summary import compact, dataset_summary, document_summary, similarity_text
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
 
@@ -246,6 +247,27 @@ def test_nothing_to_inspect_and_a_file_in_the_way_are_refused(small, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="it is a file"):
         write_inspection(small, "the old mill", tmp_path / "file")
+    with pytest.raises(UsageError, match="'.*file' is a file"):
+        write_inspection(small, "the old mill", tmp_path / "file" / "new")
+
+
+def test_a_folder_is_checked_without_being_made(tmp_path):
+    assert check_folder(tmp_path / "new" / "folder") == tmp_path / "new" / "folder"
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(UsageError, match="longer than 255 bytes|name too long"):
+        check_folder(tmp_path / ("long" * 100) / "folder")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_new_folder_in_a_place_that_cannot_be_written_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match="permission denied"):
+        check_folder(tmp_path / "new" / "folder")
+
+
+def test_numbers_for_people_have_a_minus_sign():
+    frame = pd.DataFrame({"kendall": [-0.123, -0.001], "kendall_low": [-0.5, -0.5], "kendall_high": [0.1, 0.1]})
+    assert compact(frame)["kendall"].tolist() == ["−0.12 [−0.50, 0.10]", "0.00 [−0.50, 0.10]"]
 
 
 ROWS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,7 +14,7 @@ from sightline.cli.options import AllowPickle, AllowRandom, Debug, LabelField, M
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
-from sightline.cli.values import listed, method_options
+from sightline.cli.values import listed, method_options, parsed_shares
 from sightline.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -48,6 +48,12 @@ class ReplacementChoice(StrEnum):
     pad = "pad"
     mask = "mask"
     unk = "unk"
+
+
+class CompatChoice(StrEnum):
+    """What `--compat` may be."""
+
+    attcat = "attcat"
 
 
 class SummaryFormat(StrEnum):
@@ -100,6 +106,25 @@ def evaluate(
         ReplacementChoice | None,
         typer.Option(help="What takes the place of removed words. [default: as each metric is defined]"),
     ] = None,
+    ratios: Annotated[
+        str | None,
+        typer.Option(
+            metavar="0,0.1,…", help="Shares of the words that are removed. [default: as each metric is defined]"
+        ),
+    ] = None,
+    mask_pads: Annotated[
+        bool, typer.Option("--mask-pads", help="Mask pads put in place of words out of attention.")
+    ] = False,
+    random_orderings: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Random orders of the words that make the floor.")
+    ] = 5,
+    ceiling: Annotated[
+        bool, typer.Option("--ceiling/--no-ceiling", help="Also measure the order of the words' own effects.")
+    ] = True,
+    compat: Annotated[
+        CompatChoice | None,
+        typer.Option(help="Measure AOPC, log-odds and confidence as the published AttCAT program does."),
+    ] = None,
     reference: Annotated[
         str | None, typer.Option(metavar="NAME", help="Method that the agreement metrics compare with.")
     ] = None,
@@ -130,6 +155,8 @@ def evaluate(
       sightline evaluate reviews.jsonl.gz --split test --limit 50 --methods attcat,rollout,random
       sightline evaluate reviews.csv --methods all --metrics aopc --metrics log_odds --format latex > table.tex
       sightline evaluate reviews.csv --metrics spearman --reference occlusion
+      sightline evaluate reviews.csv --ratios 0,5%,10%,20% --random-orderings 20
+      sightline evaluate reviews.csv --compat attcat --target label
       sightline evaluate reviews.csv --sanity -o out/
     """
     with LateProgress() as progress:
@@ -139,6 +166,7 @@ def evaluate(
             from sightline.evaluation.reading import Reading
             from sightline.evaluation.runner import evaluate as run
             from sightline.metrics import METRICS
+            from sightline.metrics.faithfulness import plan_of
             from sightline.model import load
             from sightline.view.evaluation import check_folder, write_evaluation
             from sightline.view.evaluation_text import evaluation_text
@@ -150,6 +178,9 @@ def evaluate(
             METRICS.get(name)
         asked = [*names, *([reference] if reference is not None and reference not in names else [])]
         options = method_options(option or [], asked, None)
+        shares = parsed_shares(ratios)
+        published: Literal["attcat"] | None = None if compat is None else "attcat"
+        plan_of("aopc", ratios=shares, compat=published)
         if output is not None:
             check_folder(output)
         progress("reading the data set", 0, 0)
@@ -167,6 +198,11 @@ def evaluate(
             level=level.value,
             target=target.value,
             replacement=None if replacement is None else replacement.value,
+            ratios=shares,
+            mask_pads=mask_pads,
+            random_orderings=random_orderings,
+            ceiling=ceiling,
+            compat=published,
             reference=reference,
             budget=budget,
             seed=seed,

@@ -1,4 +1,4 @@
-"""From words on the command line to typed values: method options, targets, token positions."""
+"""From words on the command line to typed values: method options, targets, token positions, shares."""
 
 from __future__ import annotations
 
@@ -93,3 +93,16 @@ def parsed_positions(text: str | None) -> list[int] | None:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"--global-tokens {text} is not a list of token positions such as 0,17,42.") from None
+
+
+def parsed_shares(text: str | None) -> list[float] | None:
+    """Return shares from "0,0.1,0.5" or "0,10%,50%"."""
+    if text is None:
+        return None
+    try:
+        return [
+            float(part.rstrip().removesuffix("%")) / 100 if part.rstrip().endswith("%") else float(part)
+            for part in text.split(",")
+        ]
+    except ValueError:
+        raise UsageError(f"--ratios {text} is not a list of shares such as 0,0.1,0.5 or 0,10%,50%.") from None

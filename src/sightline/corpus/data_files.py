@@ -1,19 +1,21 @@
 """Rows of data files: CSV, TSV, JSON lines, a JSON list, Parquet; all but Parquet also packed with gzip.
 
 Every reader yields (place, row) one after the other, so that the first rows of a large file cost no more than they
-are; the place ("line 7") is what an error message names. Text is UTF-8, with or without a byte-order mark.
+are; the place ("line 7") is what an error message names. Text is UTF-8, with or without a byte-order mark, or UTF-16
+with one, as spreadsheets save "Unicode text".
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from sightline.errors import InputError
 from sightline.text import MAX_CHARACTERS
@@ -47,23 +49,49 @@ def _said_in_words(path: Path) -> Iterator[None]:
         raise InputError(f"Cannot read '{path}': {(error.strerror or str(error)).lower()}.") from None
 
 
-def _opened(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
+def _opened(path: Path) -> io.BufferedReader:
+    return io.BufferedReader(gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Yield the lines with their ends, decoded one by one so that a wrong byte is found on its line."""
+    """Yield the lines with their ends; a file that is no text is refused."""
     with _opened(path) as file:
-        for number, line in enumerate(file, start=1):
-            if number == 1 and line.startswith(_UTF16_MARKS):
-                raise InputError(f"'{path}' is UTF-16, not UTF-8: convert it first.")
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"Line {number} of '{path}' is not UTF-8 text: byte 0x{line[error.start]:02x} at position "
-                    f"{error.start} is wrong. Save the file as UTF-8."
-                ) from None
+        yield from _utf16_lines(path, file) if file.peek(2)[:2] in _UTF16_MARKS else _utf8_lines(path, file)
+
+
+def _utf8_lines(path: Path, file: io.BufferedReader) -> Iterator[str]:
+    """Yield the lines, decoded one by one so that a wrong byte is found on its line."""
+    for number, line in enumerate(file, start=1):
+        if b"\0" in line:
+            raise _no_text(path, number)
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"Line {number} of '{path}' is not UTF-8 text: byte 0x{line[error.start]:02x} at position "
+                f"{error.start} is wrong. Save the file as UTF-8."
+            ) from None
+
+
+def _utf16_lines(path: Path, file: io.BufferedReader) -> Iterator[str]:
+    """Yield the lines of a file that begins with the byte-order mark of UTF-16."""
+    try:
+        for number, line in enumerate(io.TextIOWrapper(file, encoding="utf-16", newline="\n"), start=1):
+            if "\0" in line:
+                raise _no_text(path, number)
+            yield line
+    except UnicodeDecodeError:
+        raise InputError(
+            f"'{path}' begins as UTF-16 text does, but does not go on as such: it is damaged, or no text. "
+            "Save the data as text in UTF-8."
+        ) from None
+
+
+def _no_text(path: Path, number: int) -> InputError:
+    return InputError(
+        f"'{path}' is not text: line {number} holds a NUL byte, as workbooks, pictures and archives do. Save the data "
+        "as text in UTF-8."
+    )
 
 
 def _csv_rows(path: Path, _text: str) -> Rows:

@@ -49,8 +49,8 @@ def read_examples(
     split of a saved data set. Rows without text are kept: whoever reads them says so. Numbers of rows are their ids
     where there is no field 'id'; an id that comes again is followed by "#2", "#3" …
     """
-    if limit is not None and (isinstance(limit, bool) or limit < 1):
-        raise OptionError(f"limit={limit} is not possible; it must be a whole number of at least 1.")
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise OptionError(f"limit={limit!r} is not possible; it must be a whole number of at least 1.")
     columns = Columns(text, pair, label)
     found: list[Example] = []
     times: dict[str, int] = {}

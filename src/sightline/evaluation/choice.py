@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sightline.errors import OptionError
+from sightline.evaluation.explaining import given_names
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry
 from sightline.metrics.faithfulness import ATTCAT_METRICS
@@ -32,10 +33,10 @@ def chosen_methods(methods: str | Sequence[str] | None) -> list[str]:
     """Return the names of the methods asked for, each once; None is the default ten, "all" every one there is."""
     if methods is None:
         return list(DEFAULT_METHODS)
-    names = METHODS.names() if methods == "all" else [methods] if isinstance(methods, str) else list(methods)
+    names = METHODS.names() if isinstance(methods, str) and methods == "all" else given_names(methods, "methods")
     if not names:
         raise OptionError("No method was given: name at least one, or leave methods= out for the default ten.")
-    return [METHODS.get(name).name for name in dict.fromkeys(names)]
+    return [METHODS.get(name).name for name in names]
 
 
 def chosen_metrics(
@@ -49,9 +50,8 @@ def chosen_metrics(
 
     A metric asked for by name that these data can never supply is an error.
     """
-    everything = metrics is None or metrics == "all"
-    names = METRICS.names() if everything else [metrics] if isinstance(metrics, str) else list(metrics or ())
-    entries = [METRICS.get(name) for name in dict.fromkeys(names)]
+    everything = metrics is None or (isinstance(metrics, str) and metrics == "all")
+    entries = [METRICS.get(name) for name in (METRICS.names() if everything else given_names(metrics, "metrics"))]
     if not entries:
         raise OptionError("No metric was given: name at least one, or leave metrics= out for all that the data allow.")
     kept, skipped = [], {}
@@ -73,7 +73,7 @@ def _obstacle(
 ) -> str | None:
     """Say why no document at all can be measured, or None."""
     if "other_scores" in entry.needs and reference is None:
-        return "it compares two explanations: give a reference (for example occlusion), or use compare()"
+        return "agreement is between two explanations; give a reference (for example occlusion), or use compare()"
     if "rationale" in entry.needs and all(one.rationale is None for one in examples):
         return "the data set has no field 'rationale'"
     if "answer" in entry.needs and all(one.answer is None for one in examples):
@@ -85,7 +85,7 @@ def _obstacle(
             return "the model has one class only, so there is no other to compare with"
     if entry.kind == "faithfulness":
         if settings.compat is not None and entry.name not in ATTCAT_METRICS:
-            return f"compat='{settings.compat}' has no such metric"
+            return f"the published program that compat='{settings.compat}' follows has no such metric"
         replacement = settings.plan(entry.name).replacement
         if replacement != "delete" and replacement not in model.network.token_ids:
             return f"the model's vocabulary has no {replacement} token that Sightline knows of; give replacement="

@@ -27,18 +27,21 @@ from sightline.evaluation.explaining import (
     checked_options,
     encoded,
     examples_of,
+    given_names,
+    loaded_model,
     one_of,
     seed_for,
     seeded,
     sentence,
     wanted,
     watcher,
+    whole_number,
 )
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, SightlineWarning, chance_level
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import without_conventions
-from sightline.metrics.perturbed import UnitLevel, units_of
+from sightline.metrics.perturbed import UnitLevel, removable_units
 from sightline.passes import Array
 from sightline.text import Encoding, Example
 
@@ -96,7 +99,15 @@ def compare(
     one_of("target", target, get_args(TargetChoice))
     between = _question(named, names, layers, level)
     comparison = _Comparison(
-        named, names, statistics, between, level, target, permutations, seed, checked_options(options, names)
+        named,
+        names,
+        statistics,
+        between,
+        level,
+        target,
+        whole_number("permutations", permutations, 1),
+        whole_number("seed", seed),
+        checked_options(options, names),
     )
     examples = examples_of(dataset, limit)
     done: list[str] = []
@@ -130,22 +141,22 @@ def compare(
 def _named(models: Any) -> dict[str, Model]:
     """Give every model a name of its own."""
     if isinstance(models, Mapping):
-        named = dict(models)
-    elif isinstance(models, Sequence):
-        names = [model.name for model in models]
+        named = {str(name): loaded_model(model) for name, model in models.items()}
+    elif isinstance(models, Sequence) and not isinstance(models, str):
+        names = [loaded_model(model).name for model in models]
         named = {
             name if names.count(name) == 1 else f"{name} ({number})": model
             for number, (name, model) in enumerate(zip(names, models, strict=True), start=1)
         }
     else:
-        named = {models.name: models}
+        named = {loaded_model(models).name: models}
     if not named:
         raise OptionError("No model was given: compare() takes one model or several.")
     return named
 
 
 def _statistics(metrics: str | Sequence[str]) -> list[str]:
-    names = list(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
+    names = given_names(metrics, "metrics")
     if not names:
         raise OptionError(f"No metric was given; name at least one, for example metrics={list(STATISTICS[:2])}.")
     for name in names:
@@ -214,7 +225,7 @@ class _Comparison:
         try:
             encoding = encoded(model, example)
             target = model.trace(encoding, wanted(example, self.target)).target
-            units = units_of(encoding, target, self.level)
+            units = removable_units(encoding, target, self.level)
         except (Missing, SightlineError) as error:
             failures += [Failure(example.id, model_name, name, str(error)) for name in self.methods]
             return

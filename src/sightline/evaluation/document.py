@@ -33,7 +33,7 @@ from sightline.metrics import METRICS, MetricEntry, SightlineWarning, chance_lev
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import FloatArray, IntArray, without_conventions
 from sightline.metrics.measurement import Faithfulness, Measured, Settings, measure_scores
-from sightline.metrics.perturbed import unit_scores, units_of
+from sightline.metrics.perturbed import removable_units, unit_scores
 from sightline.models import Target
 from sightline.text import Encoding, Example
 
@@ -255,7 +255,7 @@ class _Document:
 
     @cached_property
     def _units(self) -> list[list[int]]:
-        return units_of(self.encoding, self.target, self.assignment.settings.level)
+        return removable_units(self.encoding, self.target, self.assignment.settings.level)
 
     def _reference_scores(self, method: str) -> FloatArray:
         reference = self.assignment.reference

@@ -9,18 +9,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from sightline.corpus import read_examples
 from sightline.corpus.fields import Columns, example
 from sightline.corpus.readers import LABEL, PAIR, TEXT
-from sightline.errors import OptionError, SightlineError
+from sightline.errors import InputError, OptionError, SightlineError
 from sightline.methods import METHODS, Method
+from sightline.model import Model
 from sightline.text import Encoding, Example, as_examples
-
-if TYPE_CHECKING:
-    from sightline.model import Model
 
 TargetChoice = Literal["predicted", "label"]
 Progress = Callable[[str, int, int], None]
@@ -34,8 +33,13 @@ def examples_of(dataset: str | Path | Iterable[Any], limit: int | None = None) -
     """Return the documents of a data set or of a file, the first `limit` of them, each with an id of its own."""
     if isinstance(dataset, str | Path):
         return read_examples(dataset, limit=limit)
-    if limit is not None and limit < 1:
-        raise OptionError(f"limit={limit} is not possible; it must be a whole number of at least 1.")
+    if not isinstance(dataset, Iterable) or isinstance(dataset, Mapping | bytes):
+        raise InputError(
+            "A data set is a list of texts or rows, a table, or the path of a file; what was given is of type "
+            f"{type(dataset).__name__}."
+        )
+    if limit is not None:
+        whole_number("limit", limit, 1)
     times: dict[str, int] = {}
     found = []
     for one in as_examples(_read_rows(dataset))[:limit]:
@@ -57,6 +61,24 @@ def _read_rows(dataset: Iterable[Any]) -> Iterable[Any]:
     ]
 
 
+def loaded_model(given: Any) -> Model:
+    """Return the model; refuse what is none, above all the name of one."""
+    if isinstance(given, Model):
+        return given
+    if isinstance(given, str | Path):
+        raise OptionError(f"'{given}' is the name of a model, not a model: load it first, with sl.load('{given}').")
+    raise OptionError(f"A model as sl.load() returns it is needed; what was given is of type {type(given).__name__}.")
+
+
+def given_names(given: Any, option: str) -> list[str]:
+    """Return one name or several as a list, each once."""
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, Iterable):
+        raise OptionError(f"{option}={given!r} is not possible; give a name, or a list of names.")
+    return list(dict.fromkeys(given))
+
+
 def checked_options(options: Mapping[str, Any], methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the options of each method; a wrong one is refused before anything runs."""
     for name, own in options.items():
@@ -74,6 +96,14 @@ def one_of(option: str, value: Any, known: tuple[Any, ...]) -> Any:
     if value not in known:
         raise OptionError(f"{option}='{value}' is not known; use one of: {', '.join(known)}.")
     return value
+
+
+def whole_number(option: str, value: Any, least: int | None = None) -> int:
+    """Return `value` if it is a whole number, and not below `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or (least is not None and value < least):
+        wanted = "a whole number" + ("" if least is None else f" of at least {least}")
+        raise OptionError(f"{option}={value!r} is not possible; it must be {wanted}.")
+    return int(value)
 
 
 def watcher(progress: Progress | None, number: int, documents: int) -> Callable[[str, int, int], None] | None:

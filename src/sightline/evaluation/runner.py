@@ -13,10 +13,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from sightline.errors import InputError, OptionError
+from sightline.errors import InputError
 from sightline.evaluation.choice import chosen_methods, chosen_metrics
 from sightline.evaluation.document import Assignment, DocumentResult, evaluate_document
-from sightline.evaluation.explaining import Progress, TargetChoice, checked_options, examples_of, one_of
+from sightline.evaluation.explaining import (
+    Progress,
+    TargetChoice,
+    checked_options,
+    examples_of,
+    loaded_model,
+    one_of,
+    whole_number,
+)
 from sightline.evaluation.result import Evaluation
 from sightline.evaluation.workers import each_document
 from sightline.methods import METHODS
@@ -67,6 +75,7 @@ def evaluate(
     Options of a method are given as a dictionary under its name, as in `explain`: rollout={"fusion": "max"}.
     """
     begin = time.perf_counter()
+    model = loaded_model(model)
     examples = examples_of(dataset, limit)
     names = chosen_methods(methods)
     settings = Settings(
@@ -74,13 +83,11 @@ def evaluate(
         replacement=replacement,
         ratios=None if ratios is None else checked_ratios(ratios),
         mask_pads=mask_pads,
-        random_orderings=random_orderings,
+        random_orderings=whole_number("random_orderings", random_orderings, 0),
         ceiling=ceiling,
-        budget=budget,
+        budget=None if budget is None else whole_number("budget", budget, 1),
         compat=compat,
     )
-    if random_orderings < 0:
-        raise OptionError(f"random_orderings={random_orderings} is not possible; give 0 for no floor, or more.")
     if reference is not None:
         reference = METHODS.get(reference).name
     target = one_of("target", target, get_args(TargetChoice))
@@ -97,7 +104,7 @@ def evaluate(
         target=target,
         reference=reference,
         settings=settings,
-        seed=seed,
+        seed=whole_number("seed", seed),
     )
     finished: dict[int, DocumentResult] = {}
     complete = True

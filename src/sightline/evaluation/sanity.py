@@ -30,6 +30,7 @@ from sightline.errors import OptionError, SightlineError
 from sightline.evaluation.explaining import Progress, encoded, examples_of, seed_for, seeded, sentence
 from sightline.evaluation.randomised import cascade, fingerprint
 from sightline.evaluation.statistics import mean_interval
+from sightline.evaluation.wording import written
 from sightline.explanation import Explanation
 from sightline.methods import METHODS
 from sightline.metrics import SightlineWarning, spearman
@@ -144,10 +145,9 @@ class SanityResult:
         found = []
         for method, verdict in self.verdicts().items():
             row = last.loc[(method, self.stages[-1])]
-            figures = (
-                f"similarity {row['similarity']:.2f}, interval {row['low']:.2f} to {row['high']:.2f}, "
-                f"by chance {row['chance_low']:.2f} to {row['chance_high']:.2f}"
-            )
+            names = ("similarity", "low", "high", "chance_low", "chance_high")
+            similarity, low, high, *chance = (written(row[name], ".2f") for name in names)
+            figures = f"similarity {similarity}, interval {low} to {high}, by chance {chance[0]} to {chance[1]}"
             found.append(
                 {
                     "unknown": f"{method}: no document could be compared.",

@@ -43,11 +43,10 @@ from sightline.metrics.inputs import (
     warn_convention,
 )
 from sightline.metrics.registry import metric
-from sightline.metrics.token_sets import descending_order, top_count, top_order
+from sightline.metrics.token_sets import top_count, top_order
 
 MaskMode = Literal["drop", "zero"]
 CosineForm = Literal["raw", "normalised", "thresholded"]
-Ties = Literal["tau_b", "index"]
 RowForm = Callable[..., FloatArray]
 
 
@@ -136,12 +135,8 @@ def cosine(a: npt.ArrayLike, b: npt.ArrayLike, *, form: CosineForm = "raw", quan
 SHORT = 100
 
 
-def kendall_rows(a: FloatArray, rows: FloatArray, *, ties: Ties = "tau_b") -> FloatArray:
+def kendall_rows(a: FloatArray, rows: FloatArray) -> FloatArray:
     """Kendall's tau of a (n,) with each row of rows (m, n), shape (m,); 0 where a vector is constant."""
-    if ties == "index":
-        a, rows = _ranks(a), _ranks(rows)
-    elif ties != "tau_b":
-        raise OptionError(f"ties='{ties}' is not known; use 'tau_b' or 'index'.")
     return _tau_b_by_pairs(a, rows) if a.size <= SHORT else _tau_b_by_sorting(a, rows)
 
 
@@ -170,14 +165,6 @@ def _tau_b_by_pairs(a: FloatArray, rows: FloatArray) -> FloatArray:
     return tau
 
 
-def _ranks(scores: FloatArray) -> FloatArray:
-    # Rank 0 for the lowest score; of equal scores the earlier token has the higher rank, as in descending_order.
-    ascending = descending_order(scores)[..., ::-1]
-    ranks = np.empty_like(scores)
-    np.put_along_axis(ranks, ascending, np.broadcast_to(np.arange(float(scores.shape[-1])), scores.shape), axis=-1)
-    return ranks
-
-
 def _warn_if_constant(a: FloatArray, b: FloatArray, consequence: str) -> None:
     if is_constant(a) or is_constant(b):
         cause = "There is one token only" if a.size == 1 else "All scores of a vector are equal"
@@ -192,16 +179,15 @@ def _warn_if_constant(a: FloatArray, b: FloatArray, consequence: str) -> None:
     summary="Kendall's tau-b: concordant minus discordant pairs of tokens, corrected for ties.",
     citation="Kendall 1945",
 )
-def kendall(a: npt.ArrayLike, b: npt.ArrayLike, *, ties: Ties = "tau_b") -> float:
+def kendall(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
     """Return tau-b = (P - Q) / √((N - T_a)(N - T_b)) for a, b (n,), in [-1, 1].
 
-    P, Q: concordant and discordant pairs among N = n(n-1)/2; T: pairs tied in a vector. ties="index" instead breaks
-    ties by token order before counting, as a program does that correlates argsorts. A constant vector gives 0, with a
-    warning. O(n log n) by scipy, all pairs for short vectors.
+    P, Q: concordant and discordant pairs among N = n(n-1)/2; T: pairs tied in a vector. A constant vector
+    gives 0, with a warning. O(n log n) by scipy, all pairs for short vectors.
     """
     first, second = score_pair(a, b)
-    _warn_if_constant(first, second, "Kendall's tau is reported as 0" if ties == "tau_b" else "ties are in token order")
-    return float(kendall_rows(first, second[None], ties=ties)[0])
+    _warn_if_constant(first, second, "Kendall's tau is reported as 0")
+    return float(kendall_rows(first, second[None])[0])
 
 
 def spearman_rows(a: FloatArray, rows: FloatArray) -> FloatArray:

@@ -15,7 +15,14 @@ import numpy as np
 
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.metrics.faithfulness import aopc
-from sightline.metrics.perturbed import Probes, random_order, removed_positions, unit_counts, unit_scores, units_of
+from sightline.metrics.perturbed import (
+    Probes,
+    random_order,
+    removable_units,
+    removed_positions,
+    unit_counts,
+    unit_scores,
+)
 from sightline.metrics.token_sets import descending_order
 from sightline.models import Network
 from sightline.models.removal import RemovalCurve
@@ -88,7 +95,7 @@ def faithfulness_checks(
         key = (id(encoding), target.index, target.position, target.span)
         try:
             probes = shared.get(key) or shared.setdefault(key, Probes(network, encoding, target))
-            units = units_of(encoding, target, "word")
+            units = removable_units(encoding, target, "word")
         except (InputError, UnsupportedError) as error:
             found.append(Checked({"faithfulness_check": str(error)}))
             continue

@@ -98,9 +98,14 @@ def plan_of(
 
 def checked_ratios(ratios: npt.ArrayLike) -> tuple[float, ...]:
     """Return shares in [0, 1] in ascending order, each once."""
-    values = score_vector(ratios, "ratios")
-    if (values < 0.0).any() or (values > 1.0).any():
-        raise OptionError(f"ratios={values.tolist()} are outside their range; shares lie in [0, 1].")
+    try:
+        values = np.atleast_1d(np.asarray(ratios, dtype=np.float64))
+    except (TypeError, ValueError):
+        values = np.array([])
+    if values.ndim != 1 or not values.size:
+        raise OptionError(f"ratios={ratios!r} is not a list of shares such as [0, 0.1, 0.5].")
+    if not ((values >= 0.0) & (values <= 1.0)).all():
+        raise OptionError(f"ratios={values.tolist()} are outside their range; shares lie in [0, 1], and 10 % is 0.1.")
     return tuple(np.unique(values).tolist())
 
 

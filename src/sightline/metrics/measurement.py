@@ -34,10 +34,10 @@ from sightline.metrics.perturbed import (
     Probes,
     UnitLevel,
     random_order,
+    removable_units,
     removed_positions,
     unit_counts,
     unit_scores,
-    units_of,
 )
 from sightline.metrics.registry import METRICS
 from sightline.metrics.token_sets import descending_order
@@ -182,7 +182,7 @@ class _Measurement:
                 f"{ATTCAT_SHORTEST}."
             )
         level: UnitLevel = "token" if settings.compat is not None else settings.level
-        self.units = units_of(encoding, target, level)
+        self.units = removable_units(encoding, target, level)
 
     def run(
         self, scores: Mapping[str, npt.ArrayLike], seed: int, progress: Callable[[int, int], None] | None

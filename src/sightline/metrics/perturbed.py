@@ -31,7 +31,7 @@ UnitLevel = Literal["token", "word"]
 Key = tuple[bytes, ...]
 
 
-def units_of(encoding: Encoding, target: Target, level: UnitLevel = "word") -> list[list[int]]:
+def removable_units(encoding: Encoding, target: Target, level: UnitLevel = "word") -> list[list[int]]:
     """Return the token positions of every unit that may be removed, in document order."""
     if level not in ("token", "word"):
         raise OptionError(f"level='{level}' is not known; use 'word' or 'token'.")

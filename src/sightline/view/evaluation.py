@@ -1,7 +1,7 @@
 """An evaluation as a folder: records for programs, tables and pictures for papers, a page for readers.
 
     out/index.html               what was found, in sentences, tables and pictures
-    out/tables/…                 summary, overview, every metric, paired, failures: CSV, LaTeX, Markdown
+    out/tables/…                 summary, overview of each kind, every metric, paired, failures: CSV, LaTeX, Markdown
     out/figures/…                curves, faithfulness against cost, the cascade: SVG, PNG
     out/records.csv, .parquet    one row for each document, method and metric
     out/evaluation.json          settings, provenance; with the two Parquet files what `Evaluation.load` reads
@@ -21,13 +21,14 @@ from sightline.evaluation.result import MODEL
 from sightline.files import write_whole
 from sightline.metrics import METRICS
 from sightline.metrics.faithfulness import PLANS
+from sightline.metrics.registry import Kind
 from sightline.view.evaluation_plots import Priced, cascade_lines, perturbation_curves, worth_against_cost
+from sightline.view.evaluation_table import CEILING, FLOOR, ranked_methods
 from sightline.view.frames import to_csv
 from sightline.view.inspection import check_folder, write_sections
-from sightline.view.inspection_parts import Picture, Section, Table
+from sightline.view.inspection_parts import Part, Picture, Section, Table, Terms
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
     from sightline.evaluation.planted import PlantedResult
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_folder", "write_evaluation"]
 
-KINDS = {
+KINDS: dict[Kind, tuple[str, str]] = {
     "faithfulness": (
         "Does removing the words it names change the prediction?",
         "Each value stands between a floor, the mean of random orders, and a ceiling, the order of the words' effects "
@@ -92,7 +93,7 @@ def write_evaluation(
     folder = check_folder(folder)
     reading = evaluation if isinstance(evaluation, Reading) else Reading(evaluation)
     evaluation = reading.evaluation
-    evaluation.save(folder)
+    evaluation.save(folder)  # makes it
     write_whole(folder / "records.csv", to_csv(evaluation.to_frame()))
     if progress is not None:
         progress("comparing methods in pairs", 0, 0)
@@ -107,40 +108,40 @@ def write_evaluation(
 
 
 def _summary_section(reading: Reading) -> Section:
-    evaluation = reading.evaluation
-    higher = [name for name in evaluation.metrics if METRICS.get(name).higher_is_better is True]
-    lower = [name for name in evaluation.metrics if METRICS.get(name).higher_is_better is False]
-    directions = [
-        *([f"Higher is better: {', '.join(higher)}."] if higher else []),
-        *([f"Lower is better: {', '.join(lower)}."] if lower else []),
-    ]
-    sentence = " ".join([*directions, "Seconds are those of one explanation, made alone."])
-    parts: tuple[Picture | Table, ...] = (
-        Table("overview", "Means over the documents", _in_order(reading), sentence),
-        *_cost_pictures(reading),
-    )
-    metric = _first_faithful(reading)
-    best = reading.metric_sentences(metric) if metric is not None else []
-    return Section("summary", "Summary", (*best, *reading.state_sentences()), parts)
+    overviews = [part for kind in KINDS for part in _overview(reading, kind)]
+    sentences = (*reading.opening_sentences(), *reading.state_sentences()[1:])
+    return Section("summary", "Summary", sentences, (*overviews, *_cost_pictures(reading)))
 
 
-def _in_order(reading: Reading) -> pd.DataFrame:
-    """The overview with its metrics in the order of the page."""
+def _overview(reading: Reading, kind: Kind) -> list[Terms | Table]:
+    """What the metrics of one kind are, then their means beside each other."""
+    import pandas as pd
+
     table = reading.overview()
-    metrics = [name for kind in KINDS for name in table.columns[1:-1] if METRICS.get(name).kind == kind]
-    return table[["method", *metrics, "seconds"]]
+    metrics = [name for name in table.columns[1:-1] if METRICS.get(name).kind == kind]
+    if not metrics:
+        return []
+    question, _ = KINDS[kind]
+    levels = [] if kind == "agreement" else [(FLOOR, reading.floors(metrics)), (CEILING, reading.ceilings(metrics))]
+    below = [{"method": name, **values} for name, values in levels if values]
+    own = table[["method", *metrics, "seconds"]].set_index("method").loc[ranked_methods(reading, metrics)].reset_index()
+    frame = pd.concat([own, pd.DataFrame(below)], ignore_index=True) if below else own
+    sentence = "Means over the documents; their intervals are further down. Seconds are those of one explanation."
+    return [
+        Terms(question, {name: f"{METRICS.get(name).summary} {_direction(name)}".strip() for name in metrics}),
+        Table(f"overview_{kind}", f"Means of {kind}", frame, sentence),
+    ]
 
 
-def _first_faithful(reading: Reading) -> str | None:
-    """The first metric of faithfulness that has values."""
-    names = [name for name in reading.evaluation.metrics if METRICS.get(name).kind == "faithfulness"]
-    return next((name for name in names if reading.of_metric(name)["documents"].sum()), None)
+def _direction(metric: str) -> str:
+    higher = METRICS.get(metric).higher_is_better
+    return "" if higher is None else f"{'Higher' if higher else 'Lower'} is better."
 
 
 def _cost_pictures(reading: Reading) -> list[Picture]:
-    metric = _first_faithful(reading)
-    if metric is None:
+    if not reading.faithful():
         return []
+    metric = reading.faithful()[0]
     return [
         Picture(
             "cost",
@@ -170,12 +171,12 @@ def _kind_sections(reading: Reading) -> list[Section]:
     evaluation = reading.evaluation
     found = []
     for kind, (title, sentence) in KINDS.items():
-        parts: list[Picture | Table] = []
+        parts: list[Part] = []
         for metric in evaluation.metrics:
             entry = METRICS.get(metric)
             if entry.kind != kind:
                 continue
-            said = " ".join([entry.summary, *reading.metric_sentences(metric)])
+            said = " ".join(filter(None, [entry.summary, _direction(metric), *reading.metric_sentences(metric)]))
             rows = reading.of_metric(metric)[list(SHOWN)]
             silent = [name for name in ("missing", "failed", "calls") if not rows[name].sum()]
             shown = rows.drop(columns=silent).dropna(axis="columns", how="all")
@@ -237,7 +238,7 @@ def _sanity_sections(sanity: SanityResult | None, planted: PlantedResult | None)
     found = []
     if sanity is not None:
         summary = sanity.summary()
-        parts: tuple[Picture | Table, ...] = (
+        parts: tuple[Part, ...] = (
             Picture(
                 "cascade",
                 "Similarity to the original explanation",

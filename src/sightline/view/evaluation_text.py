@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.metrics import METRICS
 from sightline.view.evaluation import KINDS
+from sightline.view.evaluation_table import WIDEST, interval_tables, with_arrow
 from sightline.view.frames import to_csv, to_latex, to_markdown, to_text
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ Form = Literal["text", "csv", "json", "markdown", "latex"]
 def evaluation_text(
     reading: Reading, form: Form = "text", *, sanity: SanityResult | None = None, planted: PlantedResult | None = None
 ) -> str:
-    """Return an evaluation as text: sentences and a table for each kind of metric; or its summary in another form.
+    """Return an evaluation as text: sentences and tables for each kind of metric; or its summary in another form.
 
     JSON also holds what the sanity tests found; the other forms are one table.
     """
@@ -35,20 +38,43 @@ def evaluation_text(
         return to_latex(reading.summary)
     if form == "json":
         return _as_json(reading, sanity, planted)
-    blocks = ["".join(f"{sentence}\n" for sentence in reading.state_sentences())]
-    overview = reading.overview()
-    for kind in KINDS:
-        metrics = [metric for metric in overview.columns[1:-1] if METRICS.get(metric).kind == kind]
-        if not metrics:
-            continue
-        said = [sentence for metric in metrics for sentence in reading.metric_sentences(metric)]
-        table = to_text(overview[["method", *metrics, "seconds"]])
-        blocks.append(f"{kind}\n{table}" + ("\n" + "".join(f"{one}\n" for one in said) if said else ""))
+    blocks = [_lines([*reading.opening_sentences(), *reading.state_sentences()])]
+    for kind, (question, _) in KINDS.items():
+        metrics = [metric for metric in reading.evaluation.metrics if METRICS.get(metric).kind == kind]
+        if metrics:
+            blocks += _kind_blocks(reading, f"{kind}: {question}", metrics)
     if sanity is not None:
-        blocks.append(f"sanity: {sanity.test}\n" + "".join(f"{sentence}\n" for sentence in sanity.sentences()))
+        blocks.append(f"sanity: {sanity.test}\n" + _lines(sanity.sentences()))
     if planted is not None:
-        blocks.append("sanity: planted words\n" + "".join(f"{sentence}\n" for sentence in planted.sentences()))
+        blocks.append("sanity: planted words\n" + _lines(planted.sentences()))
     return "\n".join(blocks)
+
+
+def _kind_blocks(reading: Reading, heading: str, metrics: Sequence[str]) -> list[str]:
+    """What the metrics of one kind are, their tables, and which methods they speak for."""
+    names = {metric: f"  {with_arrow(metric)}  " for metric in metrics}
+    column = max(map(len, names.values()))
+    terms = [
+        textwrap.fill(
+            METRICS.get(metric).summary,
+            WIDEST,
+            initial_indent=name.ljust(column),
+            subsequent_indent=" " * column,
+        )
+        for metric, name in names.items()
+    ]
+    legend = ["Means with bootstrap 95 % intervals."]
+    if any(METRICS.get(metric).higher_is_better is not None for metric in metrics):
+        legend.append("↑ higher is better, ↓ lower is better.")
+    if any(reading.no_better_than_floor(metric) for metric in metrics):
+        legend.append(f"* no better than {reading.chance_name(metrics[0])}.")
+    said = [" ".join(found) for metric in metrics if (found := reading.best_sentences(metric))]
+    tables = [to_text(table) for table in interval_tables(reading, metrics)]
+    return [_lines([heading, *terms]), *tables, _lines([" ".join(legend), *said])]
+
+
+def _lines(sentences: Sequence[str]) -> str:
+    return "".join(f"{sentence}\n" for sentence in sentences)
 
 
 def _as_json(reading: Reading, sanity: SanityResult | None, planted: PlantedResult | None) -> str:

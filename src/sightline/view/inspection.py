@@ -21,7 +21,7 @@ from sightline.view.frames import write_table
 from sightline.view.inspection_dataset import DataSetInspection, dataset_section, gather_dataset
 from sightline.view.inspection_numbers import Inspection, Settings, gather
 from sightline.view.inspection_page import GENERATOR, document_title, render_index
-from sightline.view.inspection_parts import Picture, Section, Table
+from sightline.view.inspection_parts import Picture, Section, Table, Terms
 from sightline.view.inspection_sections import sections
 from sightline.view.plots import save_figure
 
@@ -102,9 +102,9 @@ def write_sections(
     """Write the pictures and tables of the sections, then the page that shows them; remove those of the last time."""
     page = folder / PAGE
     old = _named_files(page)
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
-    (folder / "tables").mkdir(exist_ok=True)
-    parts = [part for section in found for part in section.parts]
+    for name in ("figures", "tables"):
+        make_folder(folder / name)
+    parts = [part for section in found for part in section.parts if not isinstance(part, Terms)]
     sizes: dict[str, tuple[int, int]] = {}
     for number, part in enumerate(parts):
         if progress is not None:
@@ -128,17 +128,35 @@ def _named_files(page: Path) -> set[str]:
 
 
 def check_folder(folder: Path | str) -> Path:
-    """Return the folder, made if need be; refuse a place that cannot be written, now rather than after the work."""
+    """Return the folder; refuse a place that cannot be written now rather than after the work. Nothing is made yet.
+
+    Where the folder does not exist, what is tried is the nearest one above it that does.
+    """
     folder = Path(folder)
+    inside, place = PAGE, folder
+    try:
+        while not place.exists():
+            inside, place = place.name, place.parent
+    except OSError as error:
+        raise _cannot_make(folder, error) from None
+    if not place.is_dir():
+        which = "it" if place == folder else f"'{place}'"
+        raise UsageError(f"Cannot write into '{folder}': {which} is a file. Name a folder.")
+    check_writable(place / inside)
+    return folder
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it where they do not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise UsageError(f"Cannot write into '{folder}': it is a file. Name a folder.") from None
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"Cannot make the folder '{folder}': {reason}. Choose another place.") from None
-    check_writable(folder / PAGE)
-    return folder
+        raise _cannot_make(folder, error) from None
+
+
+def _cannot_make(folder: Path, error: OSError) -> UsageError:
+    reason = (error.strerror or str(error)).lower()
+    return UsageError(f"Cannot make the folder '{folder}': {reason}. Choose another place.")
 
 
 def _draw(picture: Picture, folder: Path) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Attention against attribution on the page: published tables with a chance column, dots, words that disagree."""
+"""Attention against attribution on the page: tables with a chance column, dots, words that disagree."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def comparison_section(found: Inspection, name: str) -> Section:
 
 
 def similarity_tables(found: SimilarityTable | Sequence[Similarity], name: str) -> list[Table]:
-    """Return the published Table 1 (all words) and Table 2 (without the words that the filter drops)."""
+    """Return a table of all words, and one without the words that the filter drops."""
     from sightline.analysis import similarity_layout
 
     tables = []
-    for number, masked, words in ((1, False, "all words"), (2, True, "without stop words and punctuation")):
+    for masked, words in ((False, "all words"), (True, "without stop words and punctuation")):
         frame = similarity_layout(found, masked=masked)
         if len(frame):
-            title = f"Attention against {name}, {words} (layout of the published Table {number}, with chance)"
+            title = f"Attention against {name}, {words}, beside chance"
             tables.append(Table(f"{name}-similarity-{'masked' if masked else 'unmasked'}", title, frame))
     return tables
 

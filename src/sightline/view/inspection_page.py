@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from sightline.view import colours
 from sightline.view.frames import first_rows, to_html
-from sightline.view.inspection_parts import Picture, Section, Table
+from sightline.view.inspection_parts import Part, Picture, Section, Table, Terms
 from sightline.view.terminal import printable
 
 SHOWN_ROWS = 20
@@ -28,8 +28,8 @@ GENERATOR = '<meta name="generator" content="Sightline">'
 _POLICY = "default-src 'none'; img-src 'self' file:; style-src {style}; base-uri 'none'; form-action 'none'"
 
 _STYLE = """
-:root{color-scheme:light dark;--quiet:#5f646b;--line:#e3e0d8;--panel:#f5f3ee;--accent:#1f5f9e;LIGHT}
-@media(prefers-color-scheme:dark){:root{--quiet:#a3a7ad;--line:#2d3138;--panel:#1d2025;--accent:#8bbcf0;DARK}}
+:root{color-scheme:light dark;--quiet:#5f646b;--line:#e3e0d8;--panel:#f5f3ee;--accent:#1f5f9e;--shade:#c9c5ba;LIGHT}
+@media(prefers-color-scheme:dark){:root{--quiet:#a3a7ad;--line:#2d3138;--panel:#1d2025;--accent:#8bbcf0;--shade:#4a505a;DARK}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--background);color:var(--ink);font:15px/1.55 system-ui,-apple-system,"Segoe UI",
 Roboto,"Noto Sans",sans-serif;display:grid;grid-template-columns:15rem minmax(0,1fr)}
@@ -46,26 +46,35 @@ main{padding:1.4rem clamp(1rem,4vw,3rem) 6rem;max-width:72rem;min-width:0}
 h1{margin:.2rem 0 .6rem;font-size:1.6rem;line-height:1.25;overflow-wrap:anywhere}
 h2{margin:2.8rem 0 .5rem;padding-top:.8rem;border-top:1px solid var(--line);font-size:1.3rem;scroll-margin-top:.5rem}
 h3{margin:0 0 .2rem;font-size:1rem}
+h3.apart{margin-top:1.8rem}
 p{margin:.35rem 0;max-width:48rem}
 .quiet{color:var(--quiet);font-size:.9rem}
 figure{margin:1.4rem 0}
 figure img{display:block;max-width:100%;height:auto;background:#fff;border:1px solid var(--line);
 border-radius:.4rem;padding:.4rem}
-.scroll{overflow-x:auto;margin-top:.5rem}
-table{border-collapse:collapse;font-size:.9rem}
-th,td{padding:.22rem .8rem .22rem 0;text-align:start;border-bottom:1px solid var(--line);white-space:nowrap}
+.scroll{overflow-x:auto;margin-top:.5rem;background:
+linear-gradient(to left,var(--background) 60%,transparent) right/2.5rem 100% no-repeat local,
+linear-gradient(to left,var(--shade),transparent) right/1rem 100% no-repeat scroll}
+table{border-collapse:collapse;font-size:.86rem}
+th,td{padding:.22rem .65rem .22rem 0;text-align:start;border-bottom:1px solid var(--line);white-space:nowrap}
 td{max-width:22rem;overflow:hidden;text-overflow:ellipsis}
 th{color:var(--quiet);font-weight:600}
+th:first-child,td:first-child{position:sticky;inset-inline-start:0;background:var(--background)}
 details{margin-top:.5rem}
 summary{cursor:pointer;color:var(--accent);font-size:.9rem}
 details .scroll{max-height:34rem;overflow-y:auto}
 details th{position:sticky;top:0;background:var(--background)}
+details th:first-child{z-index:1}
 .number{text-align:end;font-variant-numeric:tabular-nums}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;overflow-wrap:anywhere}
 dt{color:var(--quiet)}
 dd{margin:0}
+.terms{max-width:56rem;margin:.3rem 0}
+.terms dt{color:var(--ink);font-weight:600}
 @media(max-width:56rem){body{display:block}nav{position:static;height:auto;border:0;
-border-bottom:1px solid var(--line);padding:1rem}nav ol{columns:2}figure img{min-width:34rem}}
+border-bottom:1px solid var(--line);padding:1rem}nav ol{columns:2}figure img{min-width:34rem}
+dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}
+th:first-child,td:first-child{max-width:40vw}}
 @media print{body{display:block}nav{display:none}figure{break-inside:avoid}}
 """
 
@@ -111,13 +120,24 @@ def document_title(text: str) -> str:
 
 
 def _section(section: Section, sizes: Mapping[str, tuple[int, int]]) -> str:
-    parts = [_picture(part, sizes) if isinstance(part, Picture) else _table(part) for part in section.parts]
+    parts = [_part(part, sizes) for part in section.parts]
     sentences = "".join(f"<p>{_text(sentence)}</p>" for sentence in section.sentences)
     return (
         f'<section id="{_text(section.anchor)}"><h2>{_text(section.title)}</h2>{sentences}\n'
         + "\n".join(parts)
         + "</section>"
     )
+
+
+def _part(part: Part, sizes: Mapping[str, tuple[int, int]]) -> str:
+    if isinstance(part, Picture):
+        return _picture(part, sizes)
+    return _table(part) if isinstance(part, Table) else _terms(part)
+
+
+def _terms(terms: Terms) -> str:
+    rows = "".join(f"<dt>{_text(name)}</dt><dd>{_text(meaning)}</dd>" for name, meaning in terms.meanings.items())
+    return f'<h3 class="apart">{_text(terms.title)}</h3><dl class="terms">{rows}</dl>'
 
 
 def _picture(picture: Picture, sizes: Mapping[str, tuple[int, int]]) -> str:

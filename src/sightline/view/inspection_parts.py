@@ -1,8 +1,8 @@
-"""The parts of an inspection's page: sections that hold pictures and tables, each with a sentence on how to read it."""
+"""The parts of an inspection's page: sections of pictures, tables and terms, each with words on how to read it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,18 @@ class Table:
     digits: int = DIGITS
 
 
+@dataclass(frozen=True)
+class Terms:
+    """Words that are explained before they are used."""
+
+    title: str
+    meanings: Mapping[str, str]
+    """What each word means, in the order of the page."""
+
+
+Part = Picture | Table | Terms
+
+
 @dataclass(frozen=True, eq=False)
 class Section:
     """One question and its answers."""
@@ -43,4 +55,4 @@ class Section:
     anchor: str
     title: str
     sentences: tuple[str, ...]
-    parts: tuple[Picture | Table, ...]
+    parts: tuple[Part, ...]

@@ -52,7 +52,7 @@ def document_summary(found: Inspection) -> str:
 
 
 def similarity_text(found: Inspection | DataSetInspection) -> str:
-    """Return the published tables 1 and 2 with their chance columns, for every method."""
+    """Return the tables of attention against every method, over all words and over those that the filter keeps."""
     blocks = []
     for name, compared in found.similarity.items():
         tables = similarity_tables(compared, name)
@@ -102,8 +102,8 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _two_places(value: object) -> str:
-    # Adding 0 after rounding makes -0.00 a plain 0.00.
-    return f"{round(value, 2) + 0.0:.2f}" if isinstance(value, float) else str(value)
+    # "z" makes −0.00 a plain 0.00.
+    return f"{value:z.2f}".replace("-", "−") if isinstance(value, float) else str(value)
 
 
 def _block(title: str, frame: pd.DataFrame) -> str:

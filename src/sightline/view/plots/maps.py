@@ -162,7 +162,7 @@ def label_cells(axes: Axes, values: FloatArray, image: Any, texts: Sequence[Sequ
     colours = image.cmap(image.norm(values))
     for (row, column), value in np.ndenumerate(values):
         luminance = colours[row, column, :3] @ (0.299, 0.587, 0.114)
-        text = f"{value:.2f}" if texts is None else texts[row][column]
+        text = f"{value:z.2f}".replace("-", "−") if texts is None else texts[row][column]
         axes.text(column, row, text, ha="center", va="center", fontsize=7, color=INK if luminance > 0.55 else "white")
 
 

@@ -1,0 +1,127 @@
+"""Means of several metrics beside each other, each with its interval, above what chance and single words give.
+
+    method                   aopc ↑                 log odds ↓             seconds
+    attcat                   0.426 [0.179, 0.672]   −1.54 [−2.73, −0.44]     0.024
+    random                   0.151 [0.012, 0.290]*  −1.00 [−2.08, −0.12]*  0.00031
+    random orders (floor)    0.147                  −1.01
+    one at a time (ceiling)  0.444                  −1.60
+    documents                6                      6
+
+An arrow says which direction is better, a star that a method is not surely better than the floor. Numbers of a column
+have as many places as its largest needs to show three digits; all digits are in the summary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sightline.evaluation.reading import Reading
+from sightline.evaluation.wording import written
+from sightline.metrics import METRICS
+from sightline.view.frames import MISSING, formatted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FLOOR, CEILING, DOCUMENTS = "random orders (floor)", "one at a time (ceiling)", "documents"
+WIDEST = 110
+"""Characters a line may have; further metrics go into a further table."""
+
+Column = tuple[str, list[str]]
+"""Heading and cells, from top to bottom."""
+
+
+def interval_tables(reading: Reading, metrics: Sequence[str], *, widest: int = WIDEST) -> list[pd.DataFrame]:
+    """Return the tables of some metrics of one kind, all with the same rows, each no wider than asked for.
+
+    Methods stand in the order of the first metric, best first. Cells are texts, padded so that numbers stand below each
+    other.
+    """
+    import pandas as pd
+
+    methods = ranked_methods(reading, metrics)
+    own_floors = all(METRICS.get(metric).kind == "agreement" for metric in metrics)
+    below = {} if own_floors else {FLOOR: reading.floors(metrics), CEILING: reading.ceilings(metrics)}
+    below = {name: values for name, values in below.items() if values}
+    first: Column = ("method", [*methods, *below, DOCUMENTS])
+    last: Column = ("seconds", _seconds(reading, methods) + [""] * (len(below) + 1))
+    groups = []
+    for metric in metrics:
+        under = [values.get(metric) for values in below.values()]
+        group = [(with_arrow(metric), _cells(reading, methods, metric, under))]
+        if own_floors:
+            group.append(("by chance", [*_chance(reading, methods, metric), ""]))
+        groups.append(group)
+    tables = []
+    while groups:
+        columns = [first, *groups.pop(0)]
+        while groups and _width([*columns, *groups[0], last]) <= widest:
+            columns += groups.pop(0)
+        names, cells = zip(*columns, last, strict=True)
+        tables.append(pd.DataFrame(list(zip(*cells, strict=True)), columns=list(names)))
+    return tables
+
+
+def with_arrow(metric: str) -> str:
+    """Return the name of a metric with the direction that is better: "aopc ↑"."""
+    return metric + {True: " ↑", False: " ↓", None: ""}[METRICS.get(metric).higher_is_better]
+
+
+def ranked_methods(reading: Reading, metrics: Sequence[str]) -> list[str]:
+    """Return every method that one of the metrics has a row for, in the order of the first one, best first."""
+    found: dict[str, None] = {}
+    for metric in metrics:
+        found |= dict.fromkeys(reading.of_metric(metric)["method"])
+    return list(found)
+
+
+def _cells(reading: Reading, methods: Sequence[str], metric: str, under: Sequence[float | None]) -> list[str]:
+    """Return "0.426 [0.179, 0.672]" for each method, then the numbers below the methods, then how many documents."""
+    rows = reading.of_metric(metric).set_index("method")
+    numbers = [
+        [float(rows.loc[method, name]) for name in ("mean", "low", "high")] if method in rows.index else [math.nan] * 3
+        for method in methods
+    ]
+    form = _form([one for row in [*numbers, under] for one in row if one is not None])
+    parts = [[MISSING if one != one else written(one, form) for one in row] for row in numbers]
+    bare = ["" if one is None else written(one, form) for one in under]
+    ends = [max(len(part[place]) for part in parts) for place in (1, 2)]
+    width = max(len(text) for text in [*(part[0] for part in parts), *bare])
+    stars = [reading.better_than_floor(method, metric) is False for method in methods]
+    cells = [
+        part[0].rjust(width)
+        if part[0] == MISSING
+        else f"{part[0]:>{width}} [{part[1]:>{ends[0]}}, {part[2]:>{ends[1]}}]" + "*" * star
+        for part, star in zip(parts, stars, strict=True)
+    ]
+    counts = [int(one) for one in rows["documents"] if one]
+    fewest, most = min(counts, default=0), max(counts, default=0)
+    return [*cells, *(text.rjust(width) for text in bare), str(most) if fewest == most else f"{fewest} to {most}"]
+
+
+def _chance(reading: Reading, methods: Sequence[str], metric: str) -> list[str]:
+    floors = reading.of_metric(metric).set_index("method")["floor"]
+    numbers = [float(floors.get(method, math.nan)) for method in methods]
+    form = _form(numbers)
+    return _right([MISSING if one != one else written(one, form) for one in numbers])
+
+
+def _seconds(reading: Reading, methods: Sequence[str]) -> list[str]:
+    seconds = reading.seconds()
+    return _right([formatted(seconds[method], 2) if method in seconds else "" for method in methods])
+
+
+def _form(values: Sequence[float]) -> str:
+    largest = max((abs(one) for one in values if math.isfinite(one)), default=0.0)
+    return f".{min(4, max(0, 2 - math.floor(math.log10(largest)))) if largest else 3}f"
+
+
+def _right(cells: list[str]) -> list[str]:
+    width = max(map(len, cells), default=0)
+    return [cell.rjust(width) for cell in cells]
+
+
+def _width(columns: Sequence[Column]) -> int:
+    return sum(max(map(len, [heading, *cells])) + 2 for heading, cells in columns) - 2
