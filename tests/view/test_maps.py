@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import re
+import tracemalloc
 import zlib
 
 import numpy as np
 import pytest
 
-from sightline.analysis.inside import inside
+from sightline.analysis.inside import EVERY_CELL, inside
 from sightline.view import maps
 from sightline.view.maps import EDGE, coded_maps, fine_maps, heads_by_importance, pooled
 from sightline.view.page import LARGEST, render_page
@@ -90,6 +91,30 @@ def test_a_report_holds_every_cell_of_the_most_important_heads_of_a_short_docume
     small = decoded(data, "images.peak")[1, 0] * (decoded(data, "image.1.0") / 255.0) ** 2
     expected = mean_map(attention.weights[1, 0], EDGE)
     np.testing.assert_allclose(small, expected, atol=float(expected.max()) / 200)
+
+
+@pytest.mark.parametrize(("tokens", "edge"), [(100, 100), (300, 300), (EVERY_CELL, EVERY_CELL), (EVERY_CELL + 1, 256)])
+def test_short_documents_have_maps_of_single_pairs_of_tokens(tokens, edge):
+    encoded = encoding(TEXT * 2, max_tokens=tokens)
+    assert len(encoded) == tokens
+    attention = known_attention(encoded, layers=1, heads=2)
+    found = inside(attention)
+    assert found.images.shape == (1, 2, edge, edge)
+    if edge == tokens:
+        np.testing.assert_allclose(found.images[0], attention.weights[0], rtol=1e-6)
+    assert inside(attention, image=64).images.shape == (1, 2, 64, 64)
+
+
+def test_the_maps_are_held_once_in_memory():
+    encoded = encoding(TEXT * 2, max_tokens=EVERY_CELL)
+    attention = known_attention(encoded, layers=16, heads=2)
+    attention.weights = attention.weights.astype(np.float32)
+    tracemalloc.start()
+    found = inside(attention, budget=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Beside the result there is what one layer takes at a time.
+    assert found.images.nbytes < peak < 1.5 * found.images.nbytes
 
 
 def test_fine_maps_keep_to_their_budget(monkeypatch):

@@ -28,6 +28,12 @@ LONG = "\n\n".join(f"The old mill {i} runs, hello river world {i * 7}; the mille
 PAINTED = "spans => spans.map(span => span.className.replace(/ ?unit/, ''))"
 
 
+def compared(fall: float, chance: float, beaten: int, **others: float) -> dict[str, float]:
+    """Return the entries of a check against 20 random orders."""
+    found = {"faithfulness": fall, "random_mean": chance, "random_beaten": beaten, "random_orderings": 20}
+    return {**found, **others}
+
+
 def texts(page, selector: str) -> list[str]:
     return [text.replace("\n", "") for text in page.locator(selector).all_inner_texts()]
 
@@ -128,7 +134,7 @@ def test_a_hostile_document_label_or_title_never_becomes_an_element(open_page):
         method="<i>m</i>",
         prediction=evil,
         target=Target(0, HOSTILE),
-        checks={"<u>check</u>": "<img src=x onerror=alert(4)>"},
+        checks={"<u>check</u>": "<img src=x onerror=alert(4)>", "faithfulness_check": "<img src=x onerror=alert(5)>"},
         options={"<s>": HOSTILE},
         provenance={"model": "</script><script>window.hacked = 5</script>"},
         layers=np.ones((2, len(encoded))),
@@ -141,7 +147,8 @@ def test_a_hostile_document_label_or_title_never_becomes_an_element(open_page):
     word(page, "mill").hover()
     assert page.evaluate("window.hacked") is None
     assert page.evaluate("document.scripts.length") == 2
-    foreign = "img, u, s, script:not(body > script), style:not(head style), svg:not(.links), b:not(.tip b, .brief b)"
+    ours = "svg:not(.links, .mark svg), b:not(.tip b, .brief b)"
+    foreign = f"img, u, s, script:not(body > script), style:not(head style), {ours}"
     assert page.locator(foreign).count() == 0
     assert page.evaluate("document.title").startswith("hello <script>")
 
@@ -264,6 +271,7 @@ def test_the_switch_shows_another_method_with_its_own_scale_notices_and_checks(o
     signed = explanation(encoded, checks={"completeness_gap": 0.003})
     plain = explanation(encoded, np.abs(signed.scores), method="rollout", signed=False, checks={"untrained": True})
     page = open_page(render_page([signed, plain]))
+    page.get_by_text("Further checks").click()
     assert texts(page, "[data-section=trust] li") == ["The completeness gap is 0.3 %."]
     assert page.locator(".text .against-8, .text .for-8").count() > 0
     choose(page, "method", "rollout")
@@ -273,13 +281,81 @@ def test_the_switch_shows_another_method_with_its_own_scale_notices_and_checks(o
     assert texts(page, ".sides caption") == ["Matter most for “PL”"]
 
 
+def test_the_verdict_is_in_sight_after_the_prediction_and_follows_the_method(open_page):
+    encoded = encoding(LONG[:3000])
+    shown = [
+        explanation(encoded, method=method, signed=signed, checks=checks)
+        for method, signed, checks in (
+            ("good", True, compared(0.84, -0.0029, 20, special_share=0.08)),
+            ("weak", True, compared(0.3, 0.1, 14, special_share=0.71)),
+            ("poor", False, compared(0.02, 0.1, 3)),
+            ("unchecked", False, {}),
+        )
+    ]
+    page = open_page(render_page(shown, inside=sample_inside(encoded)))
+    verdict = page.locator("[data-section=verdict]")
+    said, box = page.locator(".said").bounding_box(), verdict.bounding_box()
+    assert said["y"] < box["y"]
+    assert box["y"] + box["height"] < 800
+    assert texts(page, "[data-section=verdict] p") == [
+        "Beats 20 of 20 random orders: removing its strongest words lowers the probability by 0.84 on average, "
+        "removing random words raises it by 0.0029.",
+        "Special tokens carry 8.0 % of the total.",
+    ]
+    marks = {}
+    for method in ("good", "weak", "poor", "unchecked", "attention"):
+        choose(page, "method", method)
+        mark = verdict.locator(".mark")
+        marks[method] = (mark.inner_text(), mark.locator(".outline").get_attribute("d"))
+    assert [words for words, _ in marks.values()] == [
+        *("holds up", "weak evidence", "do not trust", "not checked", "not checked")
+    ]
+    assert len({shape for _, shape in marks.values()}) == 4
+    # Attention is not the first explanation: it must not stand under that one's verdict.
+    assert "where the model looks" in verdict.inner_text()
+    choose(page, "method", "weak")
+    assert "Warning: Special tokens such as [CLS] carry 71 %" in verdict.inner_text()
+    page.locator("[data-control=compare]").select_option("good")
+    assert texts(page, "article .mark") == ["weak evidence, with a warning", "holds up"]
+
+
+def test_a_phone_shows_the_mark_of_the_verdict_without_opening_the_settings(open_page):
+    html = render_page([explanation(encoding(), checks=compared(0.02, 0.1, 3))])
+    page = open_page(html, viewport={"width": 390, "height": 800})
+    assert texts(page, ".brief .mark") == ["do not trust"]
+    assert page.locator(".brief .mark").is_visible()
+
+
+def test_a_choice_of_layers_says_that_the_verdict_is_of_all_layers(open_page):
+    encoded = encoding()
+    exp = explanation(encoded, layers=np.ones((2, len(encoded))), checks=compared(0.5, 0.1, 20))
+    page = open_page(render_page([exp], inside=sample_inside(encoded)))
+    assert "all layers together" not in page.locator("[data-section=verdict]").inner_text()
+    page.get_by_role("button", name="Layer 1", exact=True).click()
+    settle(page)
+    assert "all layers together" in page.locator("[data-section=verdict]").inner_text()
+
+
+def test_every_setting_of_the_colours_explains_itself(open_page):
+    encoded = encoding("old mill river")
+    shown = [explanation(encoded, [0.0, 3e-4, -5e-5, 2e-5, 0.0], target=Target(i, name)) for i, name in enumerate("AB")]
+    page = open_page(render_page(shown))
+    for control in ("level", "scale", "range"):
+        assert len(page.locator(f"[data-control={control}] .title").get_attribute("title").split()) > 3
+    for control in ("gamma", "threshold"):
+        assert len(page.locator(f"[data-control={control}]").get_attribute("title").split()) > 5
+    explained = page.locator(".legend .ends [title]")
+    assert explained.inner_text() == "× 10⁻⁴"
+    assert explained.get_attribute("title") == "The scores are shown in units of 0.0001: 2 stands for 2 × 10⁻⁴."
+
+
 def test_explanations_of_several_targets_get_a_switch_and_can_share_their_colours(open_page):
     encoded = encoding("old mill river")
     ai = explanation(encoded, [0.0, 1.0, -0.5, 0.2, 0.0], target=Target(0, "AI"))
     pl = explanation(encoded, [0.0, 10.0, 5.0, -9.0, 0.0], target=Target(1, "PL"))
     page = open_page(render_page([ai, pl]))
     assert page.locator(".text .for-8").inner_text() == "old"
-    choose(page, "range", "common")
+    choose(page, "range", "strongest of all")
     assert page.locator(".text .for-8").count() == 0
     choose(page, "target", "“PL”")
     assert page.locator(".target").inner_text() == "Explained here: the logit of 'PL'."
@@ -297,9 +373,9 @@ def test_filters_threshold_and_scale_change_what_is_coloured(open_page):
     assert page.locator(".text [data-special]").first.is_visible()
     assert page.locator(".text [data-special][class^=for]").count() == 2
     page.get_by_label("special tokens").check()
-    page.get_by_label("leave out below").fill("90")  # of miller, which is two tokens
+    page.get_by_label("No colour below").fill("90")  # of miller, which is two tokens
     assert texts(page, ".text [class^=for]") == ["miller"]
-    page.get_by_label("leave out below").fill("0")
+    page.get_by_label("No colour below").fill("0")
     choose(page, "scale", "by rank")
     assert page.locator(".text .for-8").inner_text() == "miller"
     assert page.locator("[data-control=gamma]").count() == 0

@@ -184,6 +184,21 @@ def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
     assert page.locator("article h2").all_inner_texts() == ["attcat", "attention"]
     assert page.locator(".text").count() == 2
     assert page.locator("article").nth(1).locator("[class^=plain]").count() > 0
+    first_text, second_text = page.locator("article .text").all_inner_texts()
+    assert first_text == second_text
+    # The second text is a copy of the first: it follows the level and leads to words like the first.
+    for level, tag in (("tokens", encoded.tokens[2]), ("words", None)):
+        choose(page, "level", level)
+        counts = [page.locator("article").nth(i).locator(".unit").count() for i in range(2)]
+        assert counts[0] == counts[1] > 0
+        assert tag is None or page.locator("article").nth(1).locator(".unit").nth(2).inner_text().lower() == tag.lower()
+    page.locator("article").nth(1).locator(".unit").nth(3).click()
+    assert (
+        page.locator("article .chosen").all_inner_texts()
+        == [page.locator("article").nth(1).locator(".unit").nth(3).inner_text()] * 2
+    )
+    page.keyboard.press("Escape")
+    settle(page)
     assert "ρ = " in page.locator(".agreement").inner_text()
     choose(page, "method", "attention")
     received = known_attention(encoded).received.mean(axis=(0, 1))[1:-1]
@@ -240,6 +255,7 @@ def test_perturbation_curves_are_drawn_with_their_numbers(open_page, encoded):
             CurveSeries("random", [0, 1], [0.9, 0.6]),
         ],
         ["attcat <i>beats</i> all."],
+        "Measured <u>twice</u>.",
     )
     page = open_page(render_page([explanation(encoded)], curves=[curve]), "#view=curves")
     assert page.locator("figcaption").inner_text() == "Deletion <b>"
@@ -247,6 +263,7 @@ def test_perturbation_curves_are_drawn_with_their_numbers(open_page, encoded):
     assert plot.locator(".band").count() == 1
     assert plot.get_attribute("aria-label") == "Deletion <b>: attcat, random"
     assert page.locator(".curves figure p").inner_text() == "attcat <i>beats</i> all."
+    assert page.locator(".curves .footnote").inner_text() == "Measured <u>twice</u>."
     legend = page.locator(".curves .lines li").all_inner_texts()
     assert legend == ["attcat (mean, and from lowest to highest)", "random"]
     page.get_by_text("The numbers").click()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from sightline.explanation import Explanation
+from sightline.model import load
 from sightline.models.removal import RemovalCurve
 from sightline.models.target import Target
-from sightline.view.curves import Curve, CurveSeries
+from sightline.view.curves import Curve, CurveSeries, points_measured
 from sightline.view.payload import (
     PUNCTUATION,
     SPECIAL,
@@ -200,6 +202,34 @@ def test_checked_explanations_bring_a_plot_for_each_target_with_a_line_a_method_
     assert [one["name"] for one in second["series"]] == ["attcat", "1 random ordering"]
     further = Curve("Further", "x", "y", [])
     assert [one["name"] for one in build(shown[:1], curves=[further]).json["curves"]] == [first["name"], "Further"]
+
+
+def test_a_plot_says_how_many_points_were_measured_and_why_no_more():
+    def note(shares: list[float], orderings: int) -> str:
+        points = np.zeros(1 + len(shares))
+        return points_measured(RemovalCurve([0, *shares], points, np.zeros((orderings, len(points)))))
+
+    assert note([0.3, 0.7], 20) == (
+        "Beside the whole document, 2 points of every line were measured, with 30, 70 % of the words deleted: each "
+        "takes 21 calls of the model, and more would go beyond the check's budget, which a long document uses up "
+        "sooner; check_budget=190 in Python measures 9."
+    )
+    assert "1 point of every line was measured, with 20 % of" in note([0.2], 20)
+    assert note([i / 10 for i in range(1, 10)], 20).endswith(
+        "10, 20, 30, 40, 50, 60, 70, 80, 90 % of the words deleted."
+    )
+
+
+def test_the_budget_that_a_plot_names_measures_all_points():
+    model = load()
+    text = "The compiler learns to guess from measured programs, and the neural network learns from data."
+    few = model.explain(text, check=True, check_budget=45)
+    (budget,) = re.findall(r"check_budget=(\d+)", points_measured(few.removal))
+    assert len(few.removal.ratios) == 3
+    full = model.explain(text, check=True, check_budget=int(budget))
+    assert len(full.removal.ratios) == 10
+    assert len(model.explain(text, check=True, check_budget=int(budget) - 1).removal.ratios) < 10
+    assert build([few]).json["curves"][0]["footnote"] == points_measured(few.removal)
 
 
 def test_what_the_model_did_not_read_is_marked():

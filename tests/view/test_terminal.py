@@ -22,6 +22,9 @@ def shown(*explanations, width: int = 80) -> str:
     return console.file.getvalue()
 
 
+BEATEN = {"faithfulness": 0.21, "random_mean": 0.05, "random_beaten": 20, "random_orderings": 20}
+
+
 def without_colours(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
@@ -30,15 +33,17 @@ def test_the_plain_report_is_tab_separated_without_colours_or_boxes():
     exp = explanation(
         encoding("hello world the old mill"),
         [9.0, 0.5, -0.5, 2.0, 0.0, -3.0, -9.0],
-        checks={"completeness_gap": 0.003, "special_share": 0.75},
+        checks={"completeness_gap": 0.003, "special_share": 0.75, **BEATEN},
     )
     assert plain_report(exp, top=2).split("\n") == [
         "method\tattcat",
         "predicted\tPL\t0.7311",
         "target\tlogit of 'PL'",
         "tokens\t7",
+        "trust\tholds up\tBeats 20 of 20 random orders: removing its strongest words lowers the probability by 0.21 on "
+        "average, removing random words lowers it by 0.05.",
+        "warning\tSpecial tokens such as [CLS] carry 75 % of the total: the words are the smaller part.",
         "check\tThe completeness gap is 0.3 %.",
-        "check\tSpecial tokens such as [CLS] carry 75 % of the total.",
         "",
         "side\trank\tword\tscore\tcount",
         "for\t1\tthe\t2\t1",
@@ -73,7 +78,8 @@ def test_a_short_text_is_shown_whole_with_prediction_tables_and_checks():
     assert "Against 'PL'" in text
     assert "The completeness gap is 0.3 %." in text
     assert "Some weights of this model are random" in text
-    assert "strongest" not in text
+    assert "✕ do not trust." in text
+    assert "The strongest" not in text
 
 
 def test_a_long_text_is_cut_to_its_strongest_lines_and_says_so():

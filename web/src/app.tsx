@@ -15,6 +15,7 @@ import { ReadView } from "./read_view";
 import type { Source } from "./source";
 import { fromHash, initialState, layerCount, readingNames, toHash, VIEWS, type State, type View } from "./state";
 import { untilDrawn } from "./timing";
+import { Mark, verdictOf } from "./verdict";
 import { WordsView } from "./words_view";
 
 const VIEW_NAMES: Record<View, string> = { read: "Read", heads: "Heads", words: "Words", layers: "Layers", curves: "Curves" };
@@ -80,6 +81,7 @@ export function App({ source, model, url, root }: AppProperties) {
         <h1 dir="auto">{payload.title}</h1>
         <p class="brief">
           <b>{prediction.label}</b> {percent(prediction.probability)}, by {first.reading.name}{" "}
+          <Mark verdict={verdictOf(payload, first.reading)} />{" "}
           <button type="button" data-control="settings" aria-expanded={settings} onClick={() => setSettings(!settings)}>
             Settings
           </button>

@@ -26,19 +26,21 @@ export function Choice<T extends string>(properties: {
   const [name] = useState(() => `sightline-choice-${groups++}`);
   return (
     <div class="choice" role="radiogroup" aria-label={label} data-control={id}>
-      {title && <span class="title">{title}</span>}
-      {options.map((option) => (
-        <label key={option.value} title={option.hint}>
-          <input
-            type="radio"
-            name={name}
-            value={option.value}
-            checked={option.value === value}
-            onChange={() => choose(option.value)}
-          />
-          <span>{option.text}</span>
-        </label>
-      ))}
+      {title && <span class="title" title={label}>{title}</span>}
+      <div class="options">
+        {options.map((option) => (
+          <label key={option.value} title={option.hint}>
+            <input
+              type="radio"
+              name={name}
+              value={option.value}
+              checked={option.value === value}
+              onChange={() => choose(option.value)}
+            />
+            <span>{option.text}</span>
+          </label>
+        ))}
+      </div>
     </div>
   );
 }
@@ -92,11 +94,13 @@ export function Slider(properties: {
   step: number;
   change(value: number): void;
   text?: string;
+  /** What it does, in a sentence. */
+  hint?: string;
   id: string;
 }) {
-  const { label, value, max, step, change, text, id } = properties;
+  const { label, value, max, step, change, text, hint, id } = properties;
   return (
-    <label class="slider" data-control={id}>
+    <label class="slider" data-control={id} title={hint}>
       <span>{label}</span>
       <input
         type="range"
@@ -112,10 +116,10 @@ export function Slider(properties: {
   );
 }
 
-export function Section(properties: { title: string; children: ComponentChildren; name?: string }) {
+export function Section(properties: { title: string; children: ComponentChildren; name?: string; hint?: string }) {
   return (
     <section data-section={properties.name} aria-label={properties.title}>
-      <h2>{properties.title}</h2>
+      <h2 title={properties.hint}>{properties.title}</h2>
       {properties.children}
     </section>
   );

@@ -1,4 +1,4 @@
-// The panel beside the text: what the model said, by which method it is explained, how it is coloured, how far to trust it.
+// The panel beside the text: what the model said, how far to trust its explanation, by which method, how it is coloured.
 
 import { Check, Choice, Numbers, Section, Slider } from "./choices";
 import { percent } from "./format";
@@ -7,6 +7,7 @@ import { Legend } from "./legend";
 import { LEVELS, type ExplanationData } from "./payload";
 import { explanationOf, layersArray, type Picture } from "./reading";
 import { HIDABLE, layerCount, readingNames } from "./state";
+import { Verdict, verdictOf } from "./verdict";
 
 const HIDDEN_NAMES = { specials: "special tokens", stopwords: "stop words", punctuation: "punctuation" } as const;
 
@@ -15,12 +16,21 @@ export function Controls({ page, picture }: { page: Page; picture: Picture }) {
   return (
     <aside class="controls" aria-label="Explanation and settings">
       <Prediction explanation={explanation} />
+      <Section title="How far to trust the explanation" name="verdict">
+        <Verdict verdict={verdictOf(page.source.payload, picture.reading)} note={layersNote(page, picture)} />
+      </Section>
       <Method page={page} picture={picture} explanation={explanation} />
       <Colour page={page} picture={picture} />
       <Inside page={page} picture={picture} />
-      <Trust explanation={explanation} />
+      <Further explanation={explanation} checked={picture.reading.explanation !== null} />
     </aside>
   );
+}
+
+/** The check is of the whole explanation: what is shown of single layers was not checked. */
+function layersNote({ source, state }: Page, { reading }: Picture): string | undefined {
+  const single = reading.explanation !== null && state.layers.length > 0 && layersArray(source.payload, reading) !== null;
+  return single ? "This is about all layers together, not about the choice of layers below." : undefined;
 }
 
 function Prediction({ explanation }: { explanation: ExplanationData }) {
@@ -112,38 +122,45 @@ function Colour({ page, picture }: { page: Page; picture: Picture }) {
       <Legend picture={picture} />
       <Choice
         id="level"
-        title="of"
-        label="Colour tokens, words, sentences or paragraphs"
+        title="Shade"
+        label="What gets a colour of its own; a word, sentence or paragraph has the sum of its tokens' scores"
         options={LEVELS.map((level) => ({ value: level, text: level + "s" }))}
         value={state.level}
         choose={(level) => set({ level })}
       />
       <Choice
         id="scale"
-        title="scale"
-        label="Scale"
+        title="Strength"
+        label="What makes a colour strong"
         options={[
-          { value: "gamma", text: "by score", hint: "Colour grows with the score, faint scores lifted" },
-          { value: "quantile", text: "by rank", hint: "Colour says among which part of the strongest a word is" },
+          { value: "gamma", text: "by score", hint: "The colour grows with the score" },
+          { value: "quantile", text: "by rank", hint: "Every step of colour gets the same number of words, however near their scores are" },
         ]}
         value={state.scale}
         choose={(scale) => set({ scale })}
       />
-      <Choice
-        id="range"
-        title="range"
-        label="Full colour"
-        options={[
-          { value: "relative", text: "own", hint: "Full colour is the strongest of what is shown" },
-          { value: "absolute", text: "common", hint: "One score, one colour: for all targets and layers" },
-        ]}
-        value={state.range}
-        choose={(range) => set({ range })}
-      />
+      {(state.range === "absolute" || hasRange(page, picture)) && (
+        <Choice
+          id="range"
+          title="Full colour"
+          label="Which score gets the full colour"
+          options={[
+            { value: "relative", text: "strongest shown", hint: "The strongest of what is shown now" },
+            {
+              value: "absolute",
+              text: "strongest of all",
+              hint: "The strongest of all classes and layers of this method: one score then always has one colour",
+            },
+          ]}
+          value={state.range}
+          choose={(range) => set({ range })}
+        />
+      )}
       {state.scale === "gamma" && (
         <Slider
           id="gamma"
-          label="show faint"
+          label="Bring out faint words"
+          hint="The further right, the more colour words with low scores get"
           value={place(state.gamma)}
           max={100}
           step={5}
@@ -152,7 +169,8 @@ function Colour({ page, picture }: { page: Page; picture: Picture }) {
       )}
       <Slider
         id="threshold"
-        label="leave out below"
+        label="No colour below"
+        hint="Words below this share of the score that has the full colour are not coloured"
         value={100 * state.threshold}
         max={100}
         step={1}
@@ -160,7 +178,7 @@ function Colour({ page, picture }: { page: Page; picture: Picture }) {
         change={(value) => set({ threshold: value / 100 })}
       />
       <fieldset class="checks">
-        <legend>Leave out</legend>
+        <legend title="Not coloured, not ranked and not in the lists">Leave out</legend>
         {HIDABLE.map((name) => (
           <Check
             key={name}
@@ -173,6 +191,11 @@ function Colour({ page, picture }: { page: Page; picture: Picture }) {
       </fieldset>
     </Section>
   );
+}
+
+/** Whether there is another class or layer to have the colours in common with. */
+function hasRange({ source: { payload }, state }: Page, { reading }: Picture): boolean {
+  return layersArray(payload, reading) !== null || payload.explanations.filter((one) => one.method === state.method).length > 1;
 }
 
 function Inside({ page, picture }: { page: Page; picture: Picture }) {
@@ -194,17 +217,18 @@ function Inside({ page, picture }: { page: Page; picture: Picture }) {
   );
 }
 
-function Trust({ explanation }: { explanation: ExplanationData }) {
+function Further({ explanation, checked }: { explanation: ExplanationData; checked: boolean }) {
   return (
     <>
-      {explanation.checks.length > 0 && (
-        <Section title="How far to trust it" name="trust">
+      {checked && explanation.checks.length > 0 && (
+        <details data-section="trust">
+          <summary>Further checks</summary>
           <ul class="sentences">
             {explanation.checks.map((sentence) => (
               <li key={sentence}>{sentence}</li>
             ))}
           </ul>
-        </Section>
+        </details>
       )}
       <details>
         <summary>Settings and provenance</summary>

@@ -19,6 +19,7 @@ export function CurvesView({ curves }: { curves: Curve[] }) {
           {curve.notes?.map((note) => <p key={note}>{note}</p>)}
           <Plot curve={curve} />
           <Legend curve={curve} />
+          {curve.footnote && <small class="footnote">{curve.footnote}</small>}
           <details>
             <summary>The numbers</summary>
             <SortableTable

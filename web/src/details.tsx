@@ -233,7 +233,7 @@ function Strongest({ page, picture, go }: DetailsProperties) {
       ];
   const largest = all.reduce((most, row) => Math.max(most, Math.abs(row.score)), 0);
   return (
-    <Section title={`Strongest ${units.level}s${format.times}`} name="strongest">
+    <Section title={`Strongest ${units.level}s${format.times}`} name="strongest" hint={format.explained}>
       <Check id="merge" label="add up repeats" checked={merge} change={setMerge} />
       <div class="sides">
         {sides.map(({ name, title, sign }) => {

@@ -67,6 +67,13 @@ export class NumberFormat {
     return " × 10" + [...String(this.power)].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]).join("");
   }
 
+  /** What " × 10⁻⁴" means, or nothing. */
+  get explained(): string | undefined {
+    if (!this.power) return undefined;
+    const unit = Math.abs(this.power) <= 6 ? Number(`1e${this.power}`).toFixed(Math.max(0, -this.power)) : `1e${this.power}`;
+    return `The scores are shown in units of ${unit}: 2 stands for 2${this.times}.`;
+  }
+
   full(score: number): string {
     const size = Math.abs(score);
     // What is tiny even in these units gets its own: −6.2 × 10⁻⁸, not −6.2e-4 × 10⁻⁴.

@@ -42,7 +42,7 @@ export function Legend({ picture }: { picture: Picture }) {
     >
       <div class="ends">
         <span>{reading.signed ? "for" : "matters"}</span>
-        <span>{format.times}</span>
+        <span title={format.explained}>{format.times}</span>
         <span>{reading.signed ? "against" : "does not"}</span>
       </div>
       <div class="ramp">

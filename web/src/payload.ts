@@ -31,8 +31,18 @@ export interface ExplanationData {
   target: { name: string; label: string; description: string };
   prediction: { label: string; probability: number; classes: [label: string, probability: number][] };
   notices: string[];
+  verdict: VerdictData;
+  /** What the verdict does not say. */
   checks: string[];
   facts: [name: string, value: string][];
+}
+
+/** How far to trust an explanation, as sightline/view/sentences.py judges. */
+export interface VerdictData {
+  level: "holds" | "weak" | "poor" | "unchecked";
+  words: string;
+  sentences: string[];
+  warning?: string;
 }
 
 export interface InsideData {
@@ -50,6 +60,8 @@ export interface Curve {
   series: CurveSeries[];
   /** What the plot shows, in sentences. */
   notes?: string[];
+  /** How it was measured. */
+  footnote?: string;
 }
 
 export interface CurveSeries {

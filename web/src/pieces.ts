@@ -17,6 +17,11 @@ export interface Place {
   before: number;
 }
 
+export interface LineSize {
+  characters: number;
+  height: number;
+}
+
 interface Piece {
   element: HTMLElement;
   /** Characters of every line. */
@@ -26,6 +31,14 @@ interface Piece {
 
 export class Pieces {
   private readonly made: Piece[] = [];
+
+  /** The same pieces in a copy of the element that holds them all. */
+  copiedTo(copy: Element): Pieces {
+    const copied = new Pieces();
+    const elements = copy.querySelectorAll<HTMLElement>(".piece");
+    copied.made.push(...this.made.map((piece, i) => ({ ...piece, element: elements[i] })));
+    return copied;
+  }
 
   /** Add an empty line to the end of `body`. */
   addLine(body: HTMLElement): HTMLElement {
@@ -60,14 +73,19 @@ export class Pieces {
     for (const { element } of this.made) for (const line of element.children) (line as HTMLElement).dir = "auto";
   }
 
-  /** Tell the browser how high the pieces will be that it has not laid out. */
-  estimate(): void {
+  /** How many characters a line has and how high it is; makes the browser lay out what it has been given. */
+  measured(): LineSize {
     const [first] = this.made;
-    if (!first) return;
+    if (!first) return { characters: 1, height: 0 };
     const { width, font, lineHeight } = getComputedStyle(first.element.parentElement!);
-    const perLine = Math.max(1, parseFloat(width) / widthOfCharacter(first.element, font) - RAGGED);
+    const characters = Math.max(1, parseFloat(width) / widthOfCharacter(first.element, font) - RAGGED);
+    return { characters, height: parseFloat(lineHeight) };
+  }
+
+  /** Tell the browser how high the pieces will be that it has not laid out. */
+  estimate(size: LineSize): void {
     for (const { element, lines } of this.made) {
-      const height = lines.reduce((sum, length) => sum + Math.max(1, Math.ceil(length / perLine)), 0) * parseFloat(lineHeight);
+      const height = lines.reduce((sum, length) => sum + Math.max(1, Math.ceil(length / size.characters)), 0) * size.height;
       element.style.containIntrinsicBlockSize = `auto ${Math.round(height)}px`;
     }
   }

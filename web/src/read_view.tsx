@@ -10,6 +10,7 @@ import { drawMinimap, scrollPlace } from "./minimap";
 import { rankCorrelation } from "./ranking";
 import { explanationOf, type Picture } from "./reading";
 import { TextView, type Marks } from "./text_view";
+import { Mark, verdictOf } from "./verdict";
 
 /** Pixels from the edge of the text within which a chosen word is brought to the middle. */
 const MARGIN = 40;
@@ -164,15 +165,17 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
   const [layout, relayout] = useState(0);
   const made = useRef<TextView[]>([]);
   const views = useMemo(
-    () => pictures.map((_, i) => (made.current[i] ??= new TextView(model))),
+    () => pictures.map((_, i) => (made.current[i] ??= new TextView(model, made.current[0]))),
     [model, pictures.length],
   );
 
   useLayoutEffect(() => {
     views.forEach((view, i) => {
       if (view.element.parentElement !== hosts.current[i]) hosts.current[i]?.replaceChildren(view.element);
-      view.resized();
     });
+    // Columns are equally wide. All are there before one is measured, so that the browser lays them out once.
+    const size = views[0].measured();
+    views.forEach((view) => view.resized(size));
     relayout((count) => count + 1);
   }, [views]);
   useLayoutEffect(() => {
@@ -207,7 +210,8 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
     let width = 0;
     const observer = new ResizeObserver(() => {
       if (watched.clientWidth !== width) {
-        made.current.forEach((view) => view.resized());
+        const size = made.current[0].measured();
+        made.current.forEach((view) => view.resized(size));
         relayout((count) => count + 1);
       }
       width = watched.clientWidth;
@@ -265,7 +269,10 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
             <article key={i} aria-label={`The document, coloured by ${picture.reading.name}`}>
               {pictures.length > 1 && (
                 <header>
-                  <h2>{picture.reading.name}</h2>
+                  <div class="row">
+                    <h2>{picture.reading.name}</h2>
+                    <Mark verdict={verdictOf(page.source.payload, picture.reading)} />
+                  </div>
                   <Legend picture={picture} />
                 </header>
               )}

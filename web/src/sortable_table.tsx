@@ -5,7 +5,9 @@ import { download, toCsv, type Cell } from "./csv";
 import { count, plainNumber, shortened } from "./format";
 
 /** Rows drawn at first: more than a window shows, few enough to be there at once. */
-const SHOWN = 100;
+const SHOWN = 60;
+/** Rows that a click adds. */
+const MORE = 500;
 
 export interface Column {
   name: string;
@@ -74,6 +76,8 @@ export function SortableTable(properties: {
                     <button type="button" onClick={() => onRow(row)}>
                       <bdi>{written(cell, columns[i])}</bdi>
                     </button>
+                  ) : typeof cell === "number" ? (
+                    written(cell, columns[i])
                   ) : (
                     <bdi>{written(cell, columns[i])}</bdi>
                   )}
@@ -86,8 +90,8 @@ export function SortableTable(properties: {
       </div>
       {order.length > shown && (
         <div class="row more">
-          <button type="button" onClick={() => setShown(shown + 5 * SHOWN)}>
-            Show {count(Math.min(5 * SHOWN, order.length - shown))} more
+          <button type="button" onClick={() => setShown(shown + MORE)}>
+            Show {count(Math.min(MORE, order.length - shown))} more
           </button>
           <button type="button" onClick={() => setShown(Infinity)}>
             Show all {count(order.length)}
@@ -107,7 +111,8 @@ function written(cell: Cell, column: Column): string {
 /** Numbers of the rows that hold the filter's text, in the order of one column; empty cells last. */
 export function sorted(rows: Cell[][], column: number, down: boolean, filter: string): number[] {
   const wanted = filter.toLowerCase();
-  const kept = rows.flatMap((row, i) => (row.some((cell) => String(cell ?? "").toLowerCase().includes(wanted)) ? [i] : []));
+  const holds = (row: Cell[]) => !wanted || row.some((cell) => String(cell ?? "").toLowerCase().includes(wanted));
+  const kept = rows.flatMap((row, i) => (holds(row) ? [i] : []));
   const sign = down ? -1 : 1;
   return kept.sort((i, j) => {
     const [a, b] = [rows[i][column], rows[j][column]];

@@ -3,9 +3,9 @@
 // the browser need not lay the text out again. One <p> a line, so that each finds its own direction, and lines in pieces.
 // All text enters as text nodes.
 
-import type { DocumentModel } from "./document";
+import type { DocumentModel, Units } from "./document";
 import { LEVELS, type Level } from "./payload";
-import { Pieces, type Place } from "./pieces";
+import { Pieces, type LineSize, type Place } from "./pieces";
 import { colourClass, type Picture } from "./reading";
 import { stretches } from "./stretches";
 
@@ -30,17 +30,30 @@ const COARSE_TO_FINE = [...LEVELS].reverse();
 const NOTHING: [start: number, end: number] = [-1, -1];
 
 export class TextView {
-  readonly element = document.createElement("div");
+  readonly element: HTMLElement;
   private readonly layers: Record<Level, Layer>;
-  private readonly pieces = new Pieces();
+  private readonly pieces: Pieces;
   private level: Level | null = null;
 
-  constructor(private readonly model: DocumentModel) {
-    const layer = (level: Level): [Level, Layer] => [
-      level,
-      { parts: Array.from({ length: model.units(level).count }, () => []), places: [], unitOf: new Map() },
-    ];
-    this.layers = Object.fromEntries(LEVELS.map(layer)) as Record<Level, Layer>;
+  /** The text of a document; quicker where there is another view of the same one, whose elements are copied. */
+  constructor(model: DocumentModel, other?: TextView) {
+    this.element = other ? (other.element.cloneNode(true) as HTMLElement) : document.createElement("div");
+    if (other) {
+      this.pieces = other.pieces.copiedTo(this.element);
+      this.layers = copiedLayers(other.layers, other.element, this.element);
+      this.level = other.level;
+    } else {
+      this.pieces = new Pieces();
+      this.layers = byLevel((level) => ({
+        parts: Array.from({ length: model.units(level).count }, () => []),
+        places: [],
+        unitOf: new Map(),
+      }));
+      this.build(model);
+    }
+  }
+
+  private build(model: DocumentModel): void {
     this.element.className = "text";
     const { segments } = model.data;
     segments.forEach((segment, number) => {
@@ -50,16 +63,15 @@ export class TextView {
         title.textContent = segment.name;
         section.append(title);
       }
-      section.append(this.block(segment, number));
+      section.append(this.block(segment, COARSE_TO_FINE.map((level) => model.units(level)), number));
       this.element.append(section);
     });
     this.pieces.findDirections();
   }
 
-  private block({ text, read }: { text: string; read: number }, number: number): HTMLElement {
+  private block({ text, read }: { text: string; read: number }, levels: Units[], number: number): HTMLElement {
     const body = document.createElement("div");
     body.className = "block";
-    const levels = COARSE_TO_FINE.map((level) => this.model.units(level));
     let line: HTMLElement | null = null;
     // The unit that is open at each level, the innermost element from there on outwards, and the characters it shows.
     let open: number[] = [];
@@ -131,9 +143,13 @@ export class TextView {
     }
   }
 
-  /** Call when the text has got another width. */
-  resized(): void {
-    this.pieces.estimate();
+  measured(): LineSize {
+    return this.pieces.measured();
+  }
+
+  /** Call when the text has got another width, with what was measured then in this text or in one beside it. */
+  resized(size: LineSize): void {
+    this.pieces.estimate(size);
   }
 
   /** Height above every unit in the sheet that scrolls, in pixels; near the truth, without laying anything out. */
@@ -149,6 +165,24 @@ export class TextView {
     if (!first || !place) return undefined;
     return this.pieces.isLaidOut(place) ? first.getClientRects()[0] : this.pieces.about(place);
   }
+}
+
+function byLevel(layer: (level: Level) => Layer): Record<Level, Layer> {
+  return Object.fromEntries(LEVELS.map((level) => [level, layer(level)])) as Record<Level, Layer>;
+}
+
+/** The same layers with the spans of a copied element. */
+function copiedLayers(layers: Record<Level, Layer>, from: Element, to: Element): Record<Level, Layer> {
+  const copies = to.getElementsByTagName("span");
+  const copy = new Map(Array.from(from.getElementsByTagName("span"), (span, i) => [span as HTMLElement, copies[i] as HTMLElement]));
+  return byLevel((level) => {
+    const { parts, places, unitOf } = layers[level];
+    return {
+      parts: parts.map((spans) => spans.map((span) => copy.get(span)!)),
+      places,
+      unitOf: new Map(Array.from(unitOf, ([span, unit]) => [copy.get(span as HTMLElement)!, unit])),
+    };
+  });
 }
 
 function unread(text: string): HTMLElement {

@@ -27,6 +27,10 @@ BUDGET = 1_500_000
 """Bytes of relations that fit in a report."""
 HEAD_K = 4
 """Partners kept for single heads, at most: there are many heads, and few strong partners in each."""
+EVERY_CELL = 512
+"""Tokens up to which maps show every pair of tokens by default; 12 × 12 heads then take 151 MB."""
+IMAGE = 256
+"""Pixels along the maps of longer documents, by default."""
 BYTES_A_PARTNER = 8
 """Two directions, an uint16 position and a float16 weight in each."""
 
@@ -65,23 +69,29 @@ def inside(
     *,
     k: int = 8,
     thumbnail: int = 48,
-    image: int = 256,
+    image: int | None = None,
     budget: int = BUDGET,
     importance: npt.ArrayLike | None = None,
     progress: Progress | None = None,
 ) -> Inside:
     """Collect relations, maps and totals from what a pass saw; no further pass is run.
 
-    k: partners a token. thumbnail, image: edge of the maps in pixels. budget: bytes for relations. importance: (L, H)
-    from `head_importance`, to be shown and to choose heads by.
+    k: partners a token. thumbnail, image: edge of the maps in pixels; without `image` every pair of tokens gets one up
+    to `EVERY_CELL` tokens, and longer documents have maps of `IMAGE` pixels. budget: bytes for relations. importance:
+    (L, H) from `head_importance`, to be shown and to choose heads by.
     """
+    if image is None:
+        image = max(1, len(trace.encoding)) if len(trace.encoding) <= EVERY_CELL else IMAGE
     _check_positive(k=k, thumbnail=thumbnail, image=image, budget=budget)
     weights = None if importance is None else checked_head_weights(importance, trace.layers, trace.heads)
     n = len(trace.encoding)
     plan = _plan(n, trace.layers, trace.heads, min(k, n), budget, weights)
     relations: dict[str, Relations] = {}
     means: list[Attention] = []
-    received, thumbnails, images = [], [], []
+    received, thumbnails = [], []
+    edge = min(image, n)
+    # Filled layer by layer: a list that is stacked at the end would hold the largest array twice.
+    images = np.empty((trace.layers, trace.heads, edge, edge), dtype=np.float32)
     for layer in range(trace.layers):
         if progress is not None:
             progress("looking inside", layer, trace.layers)
@@ -93,7 +103,7 @@ def inside(
             relations[f"head-{layer}-{head}"] = _strongest(attention.head(head), plan.head_k)
         received.append(attention.received().astype(np.float32))
         thumbnails.append(attention.image(thumbnail).astype(np.float32))
-        images.append(attention.image(image).astype(np.float32))
+        images[layer] = attention.image(image)
     return Inside(
         tokens=n,
         layers=trace.layers,
@@ -102,7 +112,7 @@ def inside(
         relations={"all": _strongest(mean_of_layers(means), min(k, n)), **relations},
         received=np.stack(received),
         thumbnails=np.stack(thumbnails),
-        images=np.stack(images),
+        images=images,
         importance=weights,
     )
 
@@ -112,7 +122,10 @@ def mean_of_layers(layers: Sequence[Attention]) -> Attention:
     banded = [one for one in layers if isinstance(one, BandedAttention)]
     if len(banded) < len(layers):
         # Dense layers belong to short inputs; a cell that one layer allows and another does not counts as 0 there.
-        return DenseAttention(np.mean([one.dense()[0] for one in layers], axis=0))
+        total = layers[0].dense()[0]
+        for one in layers[1:]:
+            total += one.dense()[0]
+        return DenseAttention(total / len(layers))
     window = max(one.window for one in banded)
     globals_ = len(banded[0].global_tokens)
     local = torch.zeros(1, banded[0].tokens, globals_ + 2 * window + 1, dtype=banded[0].local.dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sightline.view.sentences import check_sentences, notices
+from sightline.view.sentences import check_sentences, notices, verdict
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
@@ -61,6 +61,7 @@ def _explanation(explanation: Explanation) -> dict[str, Any]:
         "scores": explanation.scores.tolist(),
         "word_scores": [word.score for word in explanation.words()],
         "checks": explanation.checks,
+        "verdict": verdict(explanation.checks).to_dict(),
         "sentences": [*notices(explanation), *check_sentences(explanation.checks)],
         "removal": None if explanation.removal is None else explanation.removal.to_dict(),
         "options": explanation.options,

@@ -119,6 +119,15 @@ class RemovalAnswer(BaseModel):
     random: list[list[float]]
 
 
+class VerdictAnswer(BaseModel):
+    """How far to trust an explanation, judged by what deleting its strongest words does to the model."""
+
+    level: Literal["holds", "weak", "poor", "unchecked"]
+    words: str = Field(description="The level as a page shows it.")
+    sentences: list[str]
+    warning: str | None = None
+
+
 class ExplanationAnswer(BaseModel):
     """Scores by one method: one for every token and one for every word, and how far to trust them."""
 
@@ -127,7 +136,8 @@ class ExplanationAnswer(BaseModel):
     scores: list[float]
     word_scores: list[float]
     checks: dict[str, Any]
-    sentences: list[str] = Field(description="The checks in plain words, the most important first.")
+    verdict: VerdictAnswer
+    sentences: list[str] = Field(description="What else is known about it: notices first, then further checks.")
     removal: RemovalAnswer | None = Field(description='What `"check": true` measured.')
     options: dict[str, Any]
 

@@ -31,6 +31,8 @@ class Curve:
     y: str
     series: Sequence[CurveSeries]
     notes: Sequence[str] = ()
+    footnote: str = ""
+    """How it was measured, in small print below the plot."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the page reads it; intervals that are not there are left out."""
@@ -42,7 +44,8 @@ class Curve:
             }
             for one in self.series
         ]
-        return {"name": self.name, "x": self.x, "y": self.y, "series": series, "notes": list(self.notes)}
+        plot = {"name": self.name, "x": self.x, "y": self.y, "series": series, "notes": list(self.notes)}
+        return {**plot, "footnote": self.footnote} if self.footnote else plot
 
 
 def removal_curves(explanations: Sequence[Explanation], methods: Sequence[str], targets: Sequence[str]) -> list[Curve]:
@@ -78,6 +81,25 @@ def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCu
         y="probability",
         series=[*lines, chance],
         notes=[_note(method, explanation) for method, explanation, _ in shown],
+        footnote=points_measured(first),
+    )
+
+
+def points_measured(removal: RemovalCurve) -> str:
+    """Return at how many shares of the words the model was asked, and why at no more."""
+    from sightline.metrics.check import GRIDS
+
+    measured, orderings = [share for share in removal.ratios.tolist() if share], len(removal.random)
+    finest = len(GRIDS[0])
+    shares = ", ".join(f"{100 * share:.3g}" for share in measured)
+    told = f"Beside the whole document, {len(measured)} point{'' if len(measured) == 1 else 's'} of every line "
+    told += f"{'was' if len(measured) == 1 else 'were'} measured, with {shares} % of the words deleted"
+    if len(measured) >= finest:
+        return f"{told}."
+    calls = finest * (orderings + 1) + 1
+    return (
+        f"{told}: each takes {orderings + 1} calls of the model, and more would go beyond the check's budget, which a "
+        f"long document uses up sooner; check_budget={calls} in Python measures {finest}."
     )
 
 

@@ -6,7 +6,14 @@ import html
 from typing import TYPE_CHECKING
 
 from sightline.view import colours
-from sightline.view.sentences import check_sentences, notices, number, prediction_sentence
+from sightline.view.sentences import (
+    MARKS,
+    check_sentences,
+    notices,
+    number,
+    prediction_sentence,
+    verdict,
+)
 from sightline.view.units import display_units, segment_texts
 
 if TYPE_CHECKING:
@@ -16,18 +23,30 @@ LISTED = 8
 
 
 def render_fragment(explanation: Explanation) -> str:
-    """Return prediction, checks, top words and the coloured text, to be put anywhere in a page."""
+    """Return prediction, verdict, top words, the coloured text and further checks, to be put anywhere in a page."""
     said = [prediction_sentence(explanation), f"{explanation.method}, {explanation.target.description()}."]
+    further = check_sentences(explanation.checks)
     parts = [
         '<div style="max-width:48rem;line-height:1.7">',
         f'<p style="margin:.3em 0"><b>{html.escape(said[0])}</b> {html.escape(said[1])}</p>',
+        _verdict(explanation),
         *(f'<p style="margin:.3em 0"><b>{html.escape(notice)}</b></p>' for notice in notices(explanation)),
         *_top_words(explanation),
         f'<div style="max-height:32rem;overflow:auto;white-space:pre-wrap">{_coloured_text(explanation)}</div>',
-        f'<p style="margin:.3em 0;opacity:.75">{html.escape(" ".join(check_sentences(explanation.checks)))}</p>',
+        f'<p style="margin:.3em 0;opacity:.75">{html.escape(" ".join(further))}</p>',
         "</div>",
     ]
     return "".join(parts)
+
+
+def _verdict(explanation: Explanation) -> str:
+    """How far to trust it: shape and words in front, then why."""
+    found = verdict(explanation.checks)
+    shape, words = MARKS[found.level]
+    told = html.escape(" ".join(found.sentences))
+    if found.warning is not None:
+        told += f" <b>{html.escape(found.warning)}</b>"
+    return f'<p style="margin:.3em 0"><b>{shape} {words}.</b> {told}</p>'
 
 
 def _top_words(explanation: Explanation) -> list[str]:

@@ -14,7 +14,7 @@ from sightline.view.inspection_comparison import comparison_section
 from sightline.view.inspection_numbers import GRAPH_TOKENS, MATRIX_TOKENS, Inspection
 from sightline.view.inspection_parts import Picture, Section, Table
 from sightline.view.plots.style import AGAINST, FOR, PLAIN
-from sightline.view.sentences import check_sentences, notices, prediction_sentence
+from sightline.view.sentences import check_sentences, notices, prediction_sentence, verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ def attribution_section(found: Inspection, name: str) -> Section:
         f"{prediction_sentence(explanation)} The numbers below say what moved the {explanation.target.description()}, "
         f"by the method {name}. {sides}",
         *notices(explanation),
-        " ".join(check_sentences(explanation.checks)),
+        " ".join([*verdict(explanation.checks).sentences, *check_sentences(explanation.checks)]),
         filter_sentence(found),
     )
     by_type, by_position = found.by_type[name], found.by_position[name]

@@ -21,7 +21,7 @@ from sightline.errors import InputError, UsageError
 from sightline.view import colours
 from sightline.view.curves import Curve, removal_curves
 from sightline.view.maps import EDGE, coded_maps, fine_maps, heads_by_importance, pooled
-from sightline.view.sentences import check_sentences, notices
+from sightline.view.sentences import check_sentences, notices, verdict
 from sightline.view.units import PAGE_LEVELS, DisplayUnit, PageLevel, display_units, segment_texts
 
 if TYPE_CHECKING:
@@ -245,6 +245,7 @@ def _explanation(explanation: Explanation, method: str, target: str) -> dict[str
             "classes": ranked[:SHOWN_CLASSES],
         },
         "notices": notices(explanation),
+        "verdict": verdict(explanation.checks).to_dict(),
         "checks": check_sentences(explanation.checks),
         "facts": _facts(explanation),
     }

@@ -1,14 +1,35 @@
-"""Checks, predictions and notices in plain sentences, the same on the page, in the notebook and in the terminal."""
+"""Checks, predictions, notices and the verdict in plain sentences, the same wherever an explanation is shown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
 
 Value = float | int | str | bool
+CHECKED = ("faithfulness", "random_mean", "random_beaten", "random_orderings")
+"""The entries of `Explanation.checks` that the check against random orders makes."""
+
+Level = Literal["holds", "weak", "poor", "unchecked"]
+MARKS: dict[Level, tuple[str, str]] = {
+    "holds": ("✓", "holds up"),
+    "weak": ("△", "weak evidence"),
+    "poor": ("✕", "do not trust"),
+    "unchecked": ("○", "not checked"),
+}
+"""How a verdict is marked: by a shape and by words, so that nobody needs colours to tell one from another."""
+LARGEST_CHANCE = 0.1
+"""How often a random order may do as well as an explanation that holds up. If b of R random orders are beaten, one more
+random order is among the best R − b + 1 of R + 1 with probability (R − b + 1) / (R + 1): 2/21 where 19 of 20 are
+beaten, 3/21 where 18 are. Beating all of fewer than 9 orders is never enough."""
+SMALLEST_FALL = 0.05
+"""Fall of the probability, by itself and beyond that of random words, from which it matters: less than a twentieth is
+within what deleting any words does to a prediction, however regularly it happens."""
+LARGEST_SPECIAL_SHARE = 0.5
+"""Share of the total on special tokens above which words, which are all that a reader sees, are the smaller part."""
 
 
 def percent(share: float) -> str:
@@ -47,26 +68,88 @@ def notices(explanation: Explanation) -> list[str]:
     return found
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """How far to trust an explanation, in two or three sentences to be read before anything else."""
+
+    level: Level
+    sentences: tuple[str, ...]
+    warning: str | None = None
+    """What keeps even an explanation that holds up from telling much."""
+
+    @property
+    def words(self) -> str:
+        """The level as a reader sees it."""
+        return MARKS[self.level][1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON, for the page and for the API."""
+        told = {"level": self.level, "words": self.words, "sentences": list(self.sentences)}
+        return told if self.warning is None else {**told, "warning": self.warning}
+
+
+def verdict(checks: Mapping[str, Value]) -> Verdict:
+    """Judge an explanation by its checks: what deleting its strongest words does to the model, against random words.
+
+    It holds up if that lowers the probability by `SMALLEST_FALL` or more, and more than random words do, and if chance
+    does as well in at most `LARGEST_CHANCE` of the cases; it is poor if it beats no more than half of the random
+    orders, or if the model's weights are random. Everything between is weak.
+    """
+    level, sentences = _comparison(checks)
+    if _alarming("untrained", checks):
+        level, sentences = "poor", [_NOTICES["untrained"], *sentences]
+    share = float(checks.get("special_share", 0.0))
+    warning = None
+    if share > LARGEST_SPECIAL_SHARE:
+        warning = f"Special tokens such as [CLS] carry {percent(share)} of the total: the words are the smaller part."
+    elif "special_share" in checks:
+        sentences = [*sentences, f"Special tokens carry {percent(share)} of the total."]
+    return Verdict(level, tuple(sentences), warning)
+
+
+def _comparison(checks: Mapping[str, Value]) -> tuple[Level, list[str]]:
+    """Level and sentence of the check against random orders, or why there was none."""
+    if "faithfulness_check" in checks:
+        return "unchecked", [f"It could not be compared with random orders. {checks['faithfulness_check']}"]
+    if not all(name in checks for name in CHECKED):
+        return "unchecked", [
+            "It was not compared with random orders of the words: check=True in Python, --check on the command line "
+            "and a tick box of the server do that."
+        ]
+    own, random = float(checks["faithfulness"]), float(checks["random_mean"])
+    beaten, orders = int(checks["random_beaten"]), int(checks["random_orderings"])
+    level: Level
+    if 2 * beaten <= orders:
+        level, but = "poor", ", no more than chance would"
+    elif (orders - beaten + 1) / (orders + 1) > LARGEST_CHANCE:
+        level, but = "weak", ", too few to rule out chance"
+    elif min(own, own - random) < SMALLEST_FALL:
+        level, but = "weak", ", but by little"
+    else:
+        level, but = "holds", ""
+    return level, [
+        f"Beats {beaten} of {orders} random orders{but}: removing its strongest words {_moves(own, 'the probability')} "
+        f"on average, removing random words {_moves(random, 'it')}."
+    ]
+
+
+def _moves(fall: float, what: str) -> str:
+    """Return "lowers the probability by 0.84", or what else a fall is."""
+    if fall == 0.0:
+        return f"leaves {what} as it is"
+    size = f"{abs(fall):.2g}" if abs(fall) >= 0.001 else "less than 0.001"
+    return f"{'lowers' if fall > 0 else 'raises'} {what} by {size}"
+
+
 def check_sentences(checks: Mapping[str, Value]) -> list[str]:
-    """Return one sentence for each check in the method's order, without notices; unknown ones are shown by name."""
+    """Return one sentence for each check that neither verdict nor notices tell, in the method's order.
+
+    Unknown ones are shown by name.
+    """
     sentences = [
         _SENTENCES[name](value) if name in _SENTENCES else _named(name, value) for name, value in checks.items()
     ]
-    return [sentence for sentence in (*sentences, *_against_random(checks)) if sentence]
-
-
-def _against_random(checks: Mapping[str, Value]) -> list[str]:
-    """Return what the check against random orders found (`metrics.check`), which takes several numbers to say."""
-    names = ("faithfulness", "random_mean", "random_beaten", "random_orderings")
-    if not all(name in checks for name in names):
-        return []
-    own, random, beaten, orders = (checks[name] for name in names)
-    sentence = (
-        f"Removing its highest-ranked words lowers the probability more than {beaten} of {orders} random orders do"
-    )
-    if 2 * int(beaten) <= int(orders):
-        sentence += ", no more than chance would"
-    return [f"{sentence} (by {float(own):.3g} on average, against {float(random):.3g})."]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _named(name: str, value: Value) -> str:
@@ -92,14 +175,13 @@ def _tokens(template: str) -> Callable[[Any], str]:
 
 
 def _silent(value: Any) -> str:
-    """Said elsewhere, by `notices` or together with other checks."""
+    """Said elsewhere, by `verdict` or `notices`."""
     return ""
 
 
 _SENTENCES: dict[str, Callable[[Any], str]] = {
     "completeness_gap": _share("The completeness gap is {}."),
     "change": _share("Twice the steps changed the scores by {}."),
-    "special_share": _share("Special tokens such as [CLS] carry {} of the total."),
     "reconstruction_error": _share("The parts add up to the layers' outputs with an error of {}."),
     "evaluations": _count("evaluation"),
     "model_calls": _count("call"),
@@ -117,8 +199,7 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "settled_by_flow": _tokens("An explicit flow settled {}."),
     "settled_by_cut": _tokens("A minimum cut settled {}."),
     "check_calls": lambda value: f"Checking it took {value:,} calls of the model.",
-    **dict.fromkeys(("faithfulness", "random_mean", "random_beaten", "random_orderings"), _silent),
-    "faithfulness_percentile": _silent,
+    **dict.fromkeys((*CHECKED, "faithfulness_percentile", "faithfulness_check", "special_share"), _silent),
     "causal": lambda value: "The model is causal: early tokens are seen by more others than late ones.",
     "untrained": _silent,
     "dropped_tokens": _silent,

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from sightline.view import colours
-from sightline.view.sentences import check_sentences, notices, number, percent
+from sightline.view.sentences import MARKS, check_sentences, notices, number, percent, verdict
 from sightline.view.units import display_units, segment_texts
 
 if TYPE_CHECKING:
@@ -48,13 +48,15 @@ def printable(text: str) -> str:
 
 def plain_report(explanation: Explanation, top: int = 10) -> str:
     """Return the explanation as lines of tab-separated fields: facts first, then the strongest words."""
-    prediction = explanation.prediction
-    lines = [
+    prediction, trust = explanation.prediction, verdict(explanation.checks)
+    lines: list[tuple[str, ...]] = [
         ("method", explanation.method),
         ("predicted", prediction.label, f"{prediction.probability:.4f}"),
         ("target", explanation.target.description()),
         ("tokens", str(len(explanation.encoding))),
         *(("notice", sentence) for sentence in notices(explanation)),
+        ("trust", trust.words, *trust.sentences),
+        *((("warning", trust.warning),) if trust.warning is not None else ()),
         *(("check", sentence) for sentence in check_sentences(explanation.checks)),
         ("",),
         ("side", "rank", "word", "score", "count"),
@@ -91,6 +93,11 @@ def print_report(console: Console, explanations: Sequence[Explanation], top: int
         console.print()
         console.print(_table(explanation, top))
         console.print()
+        trust = verdict(explanation.checks)
+        mark, words = MARKS[trust.level]
+        console.print(Text.assemble((f"{mark} {words}. ", "bold"), printable(" ".join(trust.sentences))))
+        if trust.warning is not None:
+            console.print(Text(trust.warning, style="bold #c26e10"))
         for sentence in check_sentences(explanation.checks):
             console.print(Text(f"· {printable(sentence)}", style="dim"))
 

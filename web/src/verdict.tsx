@@ -1,0 +1,57 @@
+// How far to trust an explanation: a shape, two words and the reason. Python judges (sightline/view/sentences.py).
+
+import type { Payload, VerdictData } from "./payload";
+import { explanationOf, type Reading } from "./reading";
+
+/** Attention is no explanation that could be checked. */
+const ATTENTION: VerdictData = {
+  level: "unchecked",
+  words: "not checked",
+  sentences: ["Attention received says where the model looks, not why it decides; it is not compared with random orders."],
+};
+
+export function verdictOf(payload: Payload, reading: Reading): VerdictData {
+  return reading.explanation === null ? ATTENTION : explanationOf(payload, reading).verdict;
+}
+
+/** Outlines that differ, with a sign in each, so that no colour is needed to tell them apart; 16 × 16. */
+const SHAPES: Record<VerdictData["level"], { outline: string; sign: string }> = {
+  holds: { outline: "M8 .5a7.5 7.5 0 1 1 0 15a7.5 7.5 0 1 1 0-15z", sign: "M4.6 8.3l2.4 2.4 4.4-5" },
+  weak: { outline: "M8 .8l7.6 14.2h-15.2z", sign: "M8 5.6v4.6M8 12v1" },
+  poor: { outline: "M4.9.5h6.2l4.4 4.4v6.2l-4.4 4.4h-6.2l-4.4-4.4v-6.2z", sign: "M5.2 5.2l5.6 5.6M10.8 5.2l-5.6 5.6" },
+  unchecked: { outline: "M1.5 1.5h13v13h-13z", sign: "M6 6.3a2 2 0 1 1 2.7 1.9q-.7.3-.7 1.3M8 11.3v1" },
+};
+
+/** Shape and words; where it stands alone, also that there is a warning. */
+export function Mark({ verdict, alone = true }: { verdict: VerdictData; alone?: boolean }) {
+  const { outline, sign } = SHAPES[verdict.level];
+  const told = verdict.warning ? [...verdict.sentences, verdict.warning] : verdict.sentences;
+  return (
+    <span class={`mark ${verdict.level}`} data-verdict={verdict.level} title={told.join(" ")}>
+      <svg viewBox="0 0 16 16" aria-hidden="true">
+        <path class="outline" d={outline} />
+        <path class="sign" d={sign} />
+      </svg>
+      {verdict.words}
+      {alone && verdict.warning ? ", with a warning" : ""}
+    </span>
+  );
+}
+
+/** The mark, and the sentences behind it. */
+export function Verdict({ verdict, note }: { verdict: VerdictData; note?: string }) {
+  return (
+    <div class={`verdict ${verdict.level}`}>
+      <Mark verdict={verdict} alone={false} />
+      {verdict.sentences.map((sentence) => (
+        <p key={sentence}>{sentence}</p>
+      ))}
+      {verdict.warning && (
+        <p class="warning">
+          <b>Warning:</b> {verdict.warning}
+        </p>
+      )}
+      {note && <p>{note}</p>}
+    </div>
+  );
+}
