@@ -150,13 +150,12 @@ def test_the_check_is_told_in_a_sentence():
     checks = {"faithfulness": 0.21, "random_mean": 0.05, "random_beaten": 20, "random_orderings": 20}
     checks["faithfulness_percentile"] = 100.0
     assert verdict(checks).sentences == (
-        "Beats 20 of 20 random orders: removing its strongest words lowers the probability by 0.21 on average, removing "
-        "random words lowers it by 0.05.",
+        "Beats 20 of 20 random orders: removing its strongest words lowers the probability by 0.21 on average, "
+        "removing random words lowers it by 0.05.",
     )
     assert check_sentences(checks) == []
-    assert (
-        "Beats 9 of 20 random orders, no more than chance would" in verdict({**checks, "random_beaten": 9}).sentences[0]
-    )
+    (sentence,) = verdict({**checks, "random_beaten": 9}).sentences
+    assert "Beats 9 of 20 random orders, no more than chance would" in sentence
 
 
 def test_checks_of_sampling_and_flow_are_told_in_sentences():
