@@ -15,7 +15,7 @@ from torch import Tensor
 
 from benchmarks import harness
 from sightline.attention import BandedAttention, DenseAttention
-from sightline.methods.decomposition import AttentionBlock, Norm, contributions
+from sightline.methods.decomposition.block import AttentionBlock, Norm, contributions
 
 HEADS, HEAD_WIDTH = 12, 64
 WIDTH = HEADS * HEAD_WIDTH

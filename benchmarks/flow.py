@@ -20,7 +20,7 @@ import torch
 
 from benchmarks import harness
 from benchmarks.attention import random_layer
-from sightline.methods.attention_flow import FlowResult, solve_flow
+from sightline.methods.flow.solve import FlowResult, solve_flow
 
 SOURCE = 0
 UNIT = 2**30

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from transformers import LongformerConfig, LongformerForSequenceClassification
 
 from benchmarks.harness import Report
-from sightline.models.longformer import use_banded, use_library
+from sightline.models.longformer.encoder import use_banded, use_library
 
 Array = NDArray[np.floating]
 BASE_LAYERS, QUICK_LAYERS = 12, 2

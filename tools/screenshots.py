@@ -22,10 +22,10 @@ from PIL import Image
 from sightline import builtin
 from sightline.analysis.inside import inside
 from sightline.model import load
-from sightline.serve.process import WorkerProcess
-from sightline.serve.running import Server, address, bound_socket
+from sightline.serve.http.running import Server, address, bound_socket
 from sightline.serve.settings import Settings
-from sightline.view.page import render_page
+from sightline.serve.worker.process import WorkerProcess
+from sightline.view.page.html import render_page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 COLOURS = 256

@@ -219,7 +219,7 @@ class Explanation:
         `inside` (from `inside(trace)` of `sightline.analysis.inside`) adds what attends to what and the maps of heads.
         """
         from sightline.files import write_whole
-        from sightline.view.page import render_page
+        from sightline.view.page.html import render_page
 
         html = render_page([self], inside=inside)
         if path is not None:
@@ -228,7 +228,7 @@ class Explanation:
 
     def show(self, *, inside: Inside | None = None) -> Any:
         """Return the page as a widget for a notebook (needs the extra `notebook`)."""
-        from sightline.view.page import show
+        from sightline.view.page.html import show
 
         return show([self], inside=inside)
 
@@ -246,7 +246,7 @@ class Explanation:
             raise InputError(f"'{path}' is damaged: {str(error).rstrip('.')}.") from None
 
     def _repr_html_(self) -> str:
-        from sightline.view.page import render_fragment
+        from sightline.view.page.html import render_fragment
 
         return render_fragment(self)
 

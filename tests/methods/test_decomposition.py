@@ -14,8 +14,9 @@ from torch.utils._pytree import tree_leaves
 
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.errors import OptionError, UsageError
-from sightline.methods import decomposition_measures, decomposition_rows
-from sightline.methods.decomposition import (
+from sightline.methods.decomposition import measures as decomposition_measures
+from sightline.methods.decomposition import rows as decomposition_rows
+from sightline.methods.decomposition.block import (
     AttentionBlock,
     Norm,
     contributions,

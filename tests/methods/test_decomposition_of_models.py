@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sightline.attention import BandedAttention, DenseAttention
-from sightline.methods.decomposition import AttentionBlock, Norm, contributions, reconstruction_error, rollout_row
+from sightline.methods.decomposition.block import AttentionBlock, Norm, contributions, reconstruction_error, rollout_row
 from tests.tiny_models import tiny_module
 
 IDS = torch.arange(20, 36).unsqueeze(0)

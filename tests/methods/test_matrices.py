@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import OptionError, SizeError
-from sightline.methods.matrices import layer_contributions, relevance_matrices
+from sightline.methods.decomposition.matrices import layer_contributions, relevance_matrices
 from tests.tiny_models import tiny_ids, tiny_model
 
 LAYERED = ["rollout", "norm_rollout", "globenc", "alti"]
@@ -68,6 +68,6 @@ def test_a_method_without_layers_is_refused_with_a_sentence():
 
 def test_long_documents_are_refused_before_anything_runs(monkeypatch):
     _, _, trace = traced("bert")
-    monkeypatch.setattr("sightline.methods.matrices.DENSE_LIMIT", 1000)
+    monkeypatch.setattr("sightline.methods.decomposition.matrices.DENSE_LIMIT", 1000)
     with pytest.raises(SizeError, match="above the limit"):
         relevance_matrices(trace)

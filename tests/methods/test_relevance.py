@@ -13,10 +13,10 @@ from torch.overrides import _get_current_function_mode_stack
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
 from sightline.errors import OptionError, UnsupportedError
-from sightline.methods import relevance_rules
-from sightline.methods.relevance import propagated
-from sightline.methods.relevance_mode import relevance_mode
-from sightline.methods.relevance_rules import ATTENTION_AWARE, CLASSIC, POSITIVE
+from sightline.methods.lrp import propagated
+from sightline.methods.relevance import rules as relevance_rules
+from sightline.methods.relevance.mode import relevance_mode
+from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, POSITIVE
 from sightline.model import load
 from sightline.models import Recorder
 from tests.methods.relevance_reference import reference

@@ -9,9 +9,9 @@ from torch import nn
 from torch.overrides import _get_current_function_mode_stack
 
 from sightline.errors import UnsupportedError
-from sightline.methods import relevance_rules as rules
-from sightline.methods.relevance_mode import relevance_mode
-from sightline.methods.relevance_rules import ATTENTION_AWARE, CLASSIC, EPSILON, POSITIVE
+from sightline.methods.relevance import rules
+from sightline.methods.relevance.mode import relevance_mode
+from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, EPSILON, POSITIVE
 
 ALL_RULES = (POSITIVE, CLASSIC, ATTENTION_AWARE)
 

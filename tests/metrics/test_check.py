@@ -12,7 +12,7 @@ from sightline.metrics import faithfulness_check, faithfulness_checks, measure_f
 from sightline.metrics.check import GRIDS, _shares
 from sightline.metrics.perturbed import removable_units
 from sightline.model import load
-from sightline.view.sentences import check_sentences, verdict
+from sightline.view.words.sentences import check_sentences, verdict
 from tests.metrics import brute_force
 from tests.metrics.brute_force import OneAtATime
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.models.band_kernel import (
+from sightline.models.longformer.band_kernel import (
     BLOCK_ROWS,
     BandPlan,
     global_output,

@@ -21,8 +21,14 @@ from transformers import (
 
 from sightline.errors import InputError, ModelError, UnsupportedError
 from sightline.model import load
-from sightline.models import longformer_attention
-from sightline.models.longformer import BandedEncoder, difference_from_library, observe_library, use_banded, use_library
+from sightline.models.longformer import attention as longformer_attention
+from sightline.models.longformer.encoder import (
+    BandedEncoder,
+    difference_from_library,
+    observe_library,
+    use_banded,
+    use_library,
+)
 from sightline.models.recording import Packed, Padded, Recorder, recording
 from tests.tiny_models import VOCABULARY, tiny_ids, tiny_model, tiny_module
 

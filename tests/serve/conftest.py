@@ -10,9 +10,9 @@ import httpx
 import psutil
 import pytest
 
-from sightline.serve.process import WorkerProcess
-from sightline.serve.running import Server, address, bound_socket
+from sightline.serve.http.running import Server, address, bound_socket
 from sightline.serve.settings import Settings
+from sightline.serve.worker.process import WorkerProcess
 from tests.patience import PATIENCE, wait_for
 
 TEXT = "The compiler infers the types of all expressions.\nA neural network learns from data."

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sightline.serve.guards import HostNames, is_loopback
+from sightline.serve.http.guards import HostNames, is_loopback
 from tests.serve.conftest import TEXT
 
 XSS = [

@@ -16,8 +16,8 @@ from sightline.evaluation.planted import Found, Planted, PlantedResult
 from sightline.evaluation.planted_task import PlantedTask
 from sightline.evaluation.sanity import Comparison, SanityResult
 from sightline.evaluation.wording import written
-from sightline.view.evaluation import write_evaluation
-from sightline.view.evaluation_text import evaluation_text
+from sightline.view.evaluate.report import write_evaluation
+from sightline.view.evaluate.text import evaluation_text
 
 NASTY = "<img src=x onerror=alert(1)>\"'&|$\\x"
 RATIOS = np.array([0.0, 0.5, 1.0])

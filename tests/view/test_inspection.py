@@ -16,13 +16,20 @@ import sightline as sl
 from sightline import analysis
 from sightline.analysis import Disagreement, TokenFilter
 from sightline.errors import InputError, OptionError, UsageError
-from sightline.view.inspection import Settings, check_folder, gather, gather_dataset, write_inspection, write_sections
-from sightline.view.inspection_attention import relations_section
-from sightline.view.inspection_comparison import gaps
-from sightline.view.inspection_numbers import window_maps
-from sightline.view.inspection_parts import Section, Table
-from sightline.view.inspection_sections import importance_section, sections
-from sightline.view.inspection_summary import compact, dataset_summary, document_summary, similarity_text
+from sightline.view.inspect.attention import relations_section
+from sightline.view.inspect.comparison import gaps
+from sightline.view.inspect.numbers import window_maps
+from sightline.view.inspect.parts import Section, Table
+from sightline.view.inspect.report import (
+    Settings,
+    check_folder,
+    gather,
+    gather_dataset,
+    write_inspection,
+    write_sections,
+)
+from sightline.view.inspect.sections import importance_section, sections
+from sightline.view.inspect.summary import compact, dataset_summary, document_summary, similarity_text
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
 
@@ -60,7 +67,7 @@ def found(model):
 
 @pytest.fixture(scope="module")
 def folder(model, found, tmp_path_factory):
-    from sightline.view.inspection import write_gathered
+    from sightline.view.inspect.report import write_gathered
 
     place = tmp_path_factory.mktemp("inspection")
     write_gathered(place, model, found)

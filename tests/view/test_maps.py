@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from sightline.analysis.inside import EVERY_CELL, inside
-from sightline.view import maps
-from sightline.view.maps import EDGE, coded_maps, fine_maps, heads_by_importance, pooled
-from sightline.view.page import LARGEST, render_page
-from sightline.view.payload import build
+from sightline.view.page import maps
+from sightline.view.page.html import LARGEST, render_page
+from sightline.view.page.maps import EDGE, coded_maps, fine_maps, heads_by_importance, pooled
+from sightline.view.page.payload import build
 from tests.sample_explanations import encoding, explanation
 from tests.view.sample_inside import known_attention, long_inside, sample_inside
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError, UsageError
 from sightline.models.target import Target
-from sightline.view.page import embedded_json, render_page
+from sightline.view.page.html import embedded_json, render_page
 from tests.sample_explanations import encoding, explanation
 from tests.view.sample_inside import long_inside, sample_inside
 

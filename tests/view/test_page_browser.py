@@ -10,7 +10,7 @@ import pytest
 
 from sightline.models.target import Prediction, Target
 from sightline.view import colours
-from sightline.view.page import render_page
+from sightline.view.page.html import render_page
 from tests.browsing import wait_until
 from tests.sample_explanations import encoding, explanation, prediction
 from tests.view.conftest import settle

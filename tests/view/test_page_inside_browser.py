@@ -9,9 +9,9 @@ import re
 import numpy as np
 import pytest
 
-from sightline.view.curves import Curve, CurveSeries
-from sightline.view.page import render_page
-from sightline.view.payload import Table
+from sightline.view.page.curves import Curve, CurveSeries
+from sightline.view.page.html import render_page
+from sightline.view.page.payload import Table
 from tests.browsing import wait_until
 from tests.sample_explanations import encoding, explanation
 from tests.view.conftest import settle

@@ -13,8 +13,8 @@ from sightline.explanation import Explanation
 from sightline.model import load
 from sightline.models.removal import RemovalCurve
 from sightline.models.target import Target
-from sightline.view.curves import Curve, CurveSeries, points_measured
-from sightline.view.payload import (
+from sightline.view.page.curves import Curve, CurveSeries, points_measured
+from sightline.view.page.payload import (
     PUNCTUATION,
     SPECIAL,
     STOP_WORD,
@@ -22,7 +22,7 @@ from sightline.view.payload import (
     build,
     token_flags,
 )
-from sightline.view.units import PAGE_LEVELS
+from sightline.view.page.units import PAGE_LEVELS
 from tests.sample_explanations import encoding, explanation
 from tests.view.sample_inside import known_attention, sample_inside
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.view.page import render_page
+from sightline.view.page.html import render_page
 from tests.sample_explanations import encoding, explanation
 from tests.view.conftest import settle
 from tests.view.test_page_browser import LONG, choose, chosen

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.view.payload import build
-from sightline.view.sentences import (
+from sightline.view.page.payload import build
+from sightline.view.words.sentences import (
     LARGEST_CHANCE,
     LARGEST_SPECIAL_SHARE,
     MARKS,

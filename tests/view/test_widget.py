@@ -12,9 +12,9 @@ import pytest
 
 from sightline.errors import UnsupportedError
 from sightline.models.target import Prediction, Target
-from sightline.view import widget
-from sightline.view.assets import script, style
-from sightline.view.page import show
+from sightline.view.page import widget
+from sightline.view.page.assets import script, style
+from sightline.view.page.html import show
 from tests.sample_explanations import encoding, explanation
 from tests.view.sample_inside import sample_inside
 

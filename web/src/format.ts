@@ -1,4 +1,4 @@
-// Numbers and words as people write them; sightline/view/sentences.py says them the same way.
+// Numbers and words as people write them; sightline/view/words/sentences.py says them the same way.
 
 /** Three significant digits with the sign: +0.312, −1.2e-5, 0. */
 export function signedNumber(value: number): string {

@@ -1,4 +1,4 @@
-// What the view is given, as JSON. The contract is docs/guides/page-data.md; sightline/view/payload.py writes it.
+// What the view is given, as JSON. The contract is docs/guides/page-data.md; sightline/view/page/payload.py writes it.
 
 export const LEVELS = ["token", "word", "sentence", "paragraph"] as const;
 export type Level = (typeof LEVELS)[number];
@@ -37,7 +37,7 @@ export interface ExplanationData {
   facts: [name: string, value: string][];
 }
 
-/** How far to trust an explanation, as sightline/view/sentences.py judges. */
+/** How far to trust an explanation, as sightline/view/words/sentences.py judges. */
 export interface VerdictData {
   level: "holds" | "weak" | "poor" | "unchecked";
   words: string;

@@ -1,4 +1,4 @@
-// How far to trust an explanation: a shape, two words and the reason. Python judges (sightline/view/sentences.py).
+// How far to trust an explanation: a shape, two words and the reason. Python judges (sightline/view/words/sentences.py).
 
 import type { Payload, VerdictData } from "./payload";
 import { explanationOf, type Reading } from "./reading";

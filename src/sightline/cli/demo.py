@@ -49,7 +49,7 @@ def demo(
         with starting(progress):
             from sightline.analysis.inside import inside
             from sightline.model import load
-            from sightline.view.page import render_page
+            from sightline.view.page.html import render_page
 
         use_free_cores()
         progress("loading the model", 0, 0)

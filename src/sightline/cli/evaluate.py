@@ -168,8 +168,8 @@ def evaluate(
             from sightline.metrics import METRICS
             from sightline.metrics.faithfulness import plan_of
             from sightline.model import load
-            from sightline.view.evaluation import check_folder, write_evaluation
-            from sightline.view.evaluation_text import evaluation_text
+            from sightline.view.evaluate.report import check_folder, write_evaluation
+            from sightline.view.evaluate.text import evaluation_text
 
         # Cheap checks first: whatever can be wrong with the request is said before a model is loaded.
         names = chosen_methods(_listed(methods))

@@ -31,7 +31,7 @@ from sightline.cli.values import listed, method_options, parsed_positions, parse
 from sightline.errors import UsageError
 
 if TYPE_CHECKING:
-    from sightline.view.inspection import DataSetInspection, Inspection
+    from sightline.view.inspect.report import DataSetInspection, Inspection
 
 KEEP_STOP_WORDS = "none"
 
@@ -121,7 +121,7 @@ def inspect(
         with starting(progress):
             from sightline.corpus import read_examples
             from sightline.model import load
-            from sightline.view.inspection import Settings, check_folder, gather, gather_dataset, write_gathered
+            from sightline.view.inspect.report import Settings, check_folder, gather, gather_dataset, write_gathered
 
         methods = tuple(listed(method or [DEFAULT_METHOD]))
         settings = Settings(
@@ -162,7 +162,7 @@ def inspect(
 
 def _print(document: Inspection | None, dataset: DataSetInspection | None, similarity: bool) -> None:
     """Print the summary, or only the tables of similarity."""
-    from sightline.view.inspection_summary import dataset_summary, document_summary, similarity_text
+    from sightline.view.inspect.summary import dataset_summary, document_summary, similarity_text
 
     blocks = []
     if document is not None:

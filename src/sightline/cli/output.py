@@ -82,7 +82,7 @@ def emit(
         write_whole(output, rendered(explanations, chosen, top, inside=inside))
         typer.echo(f"Wrote {output}", err=True)
     elif chosen is Format.text and console.is_terminal:
-        from sightline.view.terminal import print_report
+        from sightline.view.words.terminal import print_report
 
         print_report(console, explanations, top)
     else:
@@ -96,7 +96,7 @@ def rendered(explanations: Sequence[Explanation], chosen: Format, top: int, *, i
     JSON of one explanation is what `Explanation.load` reads; several are an object with a list of such objects.
     """
     if chosen is Format.html:
-        from sightline.view.page import render_page
+        from sightline.view.page.html import render_page
 
         return render_page(explanations, inside=inside)
     if chosen is Format.json:
@@ -115,6 +115,6 @@ def rendered(explanations: Sequence[Explanation], chosen: Format, top: int, *, i
             frame.insert(1, "target", explanation.target.name)
             frames.append(frame)
         return str(pd.concat(frames).to_csv(index=False, lineterminator="\n"))
-    from sightline.view.terminal import plain_report
+    from sightline.view.words.terminal import plain_report
 
     return "\n".join(plain_report(explanation, top) for explanation in explanations)

@@ -47,12 +47,12 @@ def serve(
     with LateProgress() as progress:
         with starting(progress):
             try:
-                from sightline.serve.running import serve as run
+                from sightline.serve.http.running import serve as run
             except ModuleNotFoundError as error:
                 if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette"):
                     raise
                 raise UsageError("The server needs FastAPI and uvicorn: pip install 'sightline[serve]'.") from None
-            from sightline.serve.guards import is_loopback
+            from sightline.serve.http.guards import is_loopback
             from sightline.serve.settings import Settings
 
         settings = Settings(

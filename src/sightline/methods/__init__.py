@@ -1,19 +1,19 @@
 """Attribution methods: importing this room registers them all."""
 
-from sightline.methods.attention_flow import attention_flow
+from sightline.methods.alti import alti, globenc, norm_rollout
 from sightline.methods.attention_gradients import attention_gradcam, attgrads, grads
 from sightline.methods.attention_weights import raw_attention, received_attention, rollout
-from sightline.methods.baselines import random
 from sightline.methods.cat import attcat, cat
 from sightline.methods.conductance import layer_conductance
-from sightline.methods.contributions import alti, globenc, norm_rollout
-from sightline.methods.flow import flow
+from sightline.methods.decomposition.matrices import layer_contributions, relevance_matrices
+from sightline.methods.flow.solve import attention_flow
 from sightline.methods.gradients import gradient, input_x_gradient
 from sightline.methods.integrated_gradients import integrated_gradients
-from sightline.methods.matrices import layer_contributions, relevance_matrices
+from sightline.methods.lrp import attnlrp, lrp, partial_lrp, transatt
+from sightline.methods.max_flow import flow
 from sightline.methods.perturbation import leave_one_out, occlusion
+from sightline.methods.random_scores import random
 from sightline.methods.registry import METHODS, Attribution, Method, list_methods, method
-from sightline.methods.relevance import attnlrp, lrp, partial_lrp, transatt
 from sightline.methods.sampling import gradient_shap, kernel_shap, lime
 
 __all__ = [

@@ -17,14 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sightline.methods.integration import (
+from sightline.methods.integration.paths import Baseline, Path, build_path
+from sightline.methods.integration.quadrature import (
     check_steps,
     check_tolerance,
     completeness_gap,
     relative_change,
     settled_checks,
 )
-from sightline.methods.paths import Baseline, Path, build_path
 from sightline.methods.registry import Attribution, Check, checked_layer, method
 from sightline.models import Recorder
 from sightline.models.batching import BATCH_TOKENS

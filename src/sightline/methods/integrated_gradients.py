@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.attention.arrays import as_array
-from sightline.methods.integration import gauss_legendre, nested
-from sightline.methods.paths import Baseline, Embeddings, build_path
+from sightline.methods.integration.paths import Baseline, Embeddings, build_path
+from sightline.methods.integration.quadrature import gauss_legendre, nested
 from sightline.methods.registry import Attribution, method
 from sightline.trace import Trace
 

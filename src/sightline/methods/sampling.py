@@ -22,8 +22,8 @@ from torch import Tensor
 
 from sightline.attention.arrays import as_array
 from sightline.errors import OptionError
-from sightline.methods.integration import completeness_gap
-from sightline.methods.paths import Baseline, build_path
+from sightline.methods.integration.paths import Baseline, build_path
+from sightline.methods.integration.quadrature import completeness_gap
 from sightline.methods.perturbation import Removals, Replacement, default_replacement, shared_by
 from sightline.methods.registry import Array, Attribution, checked_seed, method
 from sightline.methods.segments import Level, groups_of

@@ -100,7 +100,7 @@ FAMILIES: dict[str, Family] = {
             "xlm-roberta", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS, token_ids=_XLM_ROBERTA_TOKENS
         ),
         _bert_like("camembert", positions_after_padding=True, special_ids=((5, "<s>"), (1, "<pad>"), (6, "</s>"))),
-        # Does not use the attention interface: models/longformer.py swaps its encoder for an observable one.
+        # Does not use the attention interface: models/longformer/ swaps its encoder for an observable one.
         _bert_like(
             "longformer", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS, token_ids=_ROBERTA_TOKENS
         ),

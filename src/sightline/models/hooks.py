@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from sightline.models.longformer import observe_library
+from sightline.models.longformer.encoder import observe_library
 from sightline.models.recording import Padded, Recorder
 
 if TYPE_CHECKING:

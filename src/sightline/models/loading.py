@@ -21,7 +21,7 @@ from transformers import logging as library_logging
 
 from sightline.errors import ModelError, OptionError, SightlineError, UnsupportedError, UsageError
 from sightline.models.families import Family, family_of
-from sightline.models.longformer import use_banded, use_library
+from sightline.models.longformer.encoder import use_banded, use_library
 from sightline.models.network import Network
 from sightline.models.observe import OBSERVING, register
 from sightline.models.tasks import MaskedLanguageModel, Task, TaskFacts, task_class

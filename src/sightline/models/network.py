@@ -25,7 +25,7 @@ from sightline.models import hooks
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.families import Family
 from sightline.models.hooks import Place, Table
-from sightline.models.longformer import BandedEncoder
+from sightline.models.longformer.encoder import BandedEncoder
 from sightline.models.recording import Recorder, recording
 from sightline.models.side_by_side import Tell, side_by_side
 from sightline.models.tasks import Task

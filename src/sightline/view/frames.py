@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.files import write_whole
-from sightline.view.terminal import printable
+from sightline.view.words.terminal import printable
 
 if TYPE_CHECKING:
     import pandas as pd

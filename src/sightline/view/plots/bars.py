@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sightline.view.plots.style import PLAIN, QUIET, in_house_style, new_figure, shown, token_label
-from sightline.view.sentences import number
+from sightline.view.words.sentences import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

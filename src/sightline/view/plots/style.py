@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 from sightline.errors import UsageError
 from sightline.files import replacing
-from sightline.view.terminal import printable
+from sightline.view.words.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

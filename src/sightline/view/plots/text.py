@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sightline.view import colours
+from sightline.view.page.units import display_units, segment_texts
 from sightline.view.plots.style import CHARACTERS_PER_INCH, INK, QUIET, font_families, in_house_style, new_figure, shown
-from sightline.view.units import display_units, segment_texts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

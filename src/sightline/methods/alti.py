@@ -1,0 +1,126 @@
+"""Methods that look at what attention carries: norms of transformed vectors, GlobEnc, ALTI.
+
+Every layer's attention block is split into one vector a source token (`decomposition`), each vector becomes a
+contribution c_ij, and the contributions are multiplied through the layers: row r of C^L ⋯ C^1. No identity is added:
+the residual is part of the block.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+from torch import nn
+
+from sightline.methods.decomposition.block import (
+    AttentionBlock,
+    Kind,
+    Norm,
+    contributions,
+    reconstruction_error,
+    rollout_row,
+)
+from sightline.methods.registry import Attribution, checked_layer, method
+from sightline.trace import Trace
+
+
+def attention_block(trace: Trace, layer: int) -> AttentionBlock:
+    """Put together the attention block of one layer as it ran on the document."""
+    network = trace.network
+    parts = trace.block(layer)
+    module = network.layers[layer]
+    projection: Any = module.get_submodule(network.family.attention_output)
+    first, second = (module.get_submodule(p) for p in (network.family.attention_norm, network.family.output_norm))
+    post_norm = not network.family.pre_norm
+    return AttentionBlock(
+        attention=trace.attentions[layer],
+        values=parts.values,
+        output_weight=projection.weight.T if network.family.transposed_weights else projection.weight,
+        inputs=parts.inputs,
+        output_bias=projection.bias,
+        norm=_norm(first) if post_norm else None,
+        global_values=parts.global_values,
+        output=parts.output,
+        second_norm=_norm(second) if post_norm else None,
+        second_input=parts.second_input if post_norm else None,
+    )
+
+
+def _norm(module: Any) -> Norm:
+    assert isinstance(module, nn.LayerNorm)
+    return Norm(module.weight, module.bias, module.eps)
+
+
+def rolled_out(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool = False, layer: int = -1) -> Attribution:
+    """Contributions of every layer up to `layer`, multiplied; `layers` holds the readout row of every R^l."""
+    top = checked_layer(layer, trace.layers)
+    found = []
+    error = 0.0
+    clipped = 0
+    for index in range(top + 1):
+        block = attention_block(trace, index)
+        error = max(error, reconstruction_error(block))
+        # Rows of the top layer other than those read out would be multiplied by zero.
+        rows = [int(i) for i in np.flatnonzero(trace.readout)] if index == top and index > 0 else None
+        step = contributions(block, kind=kind, p=p, second_norm=second_norm, rows=rows)
+        clipped += step.clipped_rows
+        found.append(step.attention)
+        if trace.progress is not None:
+            trace.progress(index + 1, top + 1)
+    if clipped:
+        warnings.warn(f"{clipped} rows had no contributing token and were given to themselves.", stacklevel=3)
+    rows_of_all = rollout_row(found, trace.readout)
+    checks = {"reconstruction_error": error, "clipped_rows": clipped}
+    return Attribution(rows_of_all[-1], layers=rows_of_all, checks=checks)
+
+
+@method(
+    "norm_rollout",
+    summary="Norms of the transformed value vectors (residual and LayerNorm included), rolled out.",
+    formula="c_ij = ‖T_i(x_j)‖₂ by rows; s = r · C^L ⋯ C^1",
+    citation="Kobayashi et al. 2021",
+    needs={"blocks"},
+    signed=False,
+    class_specific=False,
+    cost="one forward and O(nnz·H²) beyond it",
+    use="To correct attention by what the values carry, cheaply.",
+    avoid="To tell classes apart: it does not know them.",
+)
+def norm_rollout(trace: Trace, *, layer: int = -1) -> Attribution:
+    """‖T_ij‖₂, rows sum to 1, multiplied through the layers."""
+    return rolled_out(trace, "norm", layer=layer)
+
+
+@method(
+    "globenc",
+    summary="GlobEnc: norms of the vectors after the layer's second LayerNorm as well, rolled out.",
+    formula="c_ij = ‖L₂(T_i(x_j))‖₂ by rows; s = r · C^L ⋯ C^1",
+    citation="Modarressi et al. 2022 (GlobEnc)",
+    needs={"blocks"},
+    signed=False,
+    class_specific=False,
+    cost="one forward and O(nnz·H²) beyond it",
+    use="As norm_rollout, when the second LayerNorm has outlying weights.",
+    avoid="To tell classes apart: it does not know them.",
+)
+def globenc(trace: Trace, *, layer: int = -1) -> Attribution:
+    """‖T_ij‖₂ through both LayerNorms; pre-LN layers have no second one on this path and equal norm_rollout."""
+    return rolled_out(trace, "norm", second_norm=True, layer=layer)
+
+
+@method(
+    "alti",
+    summary="ALTI: how much closer each token's vector brings the block's output, rolled out.",
+    formula="c_ij = max(0, ‖y_i‖₁ − ‖y_i − T_i(x_j)‖₁) by rows; s = r · C^L ⋯ C^1",
+    citation="Ferrando et al. 2022 (ALTI)",
+    needs={"blocks"},
+    signed=False,
+    class_specific=False,
+    cost="one forward and O(nnz·H·d) beyond it: a few seconds a layer at 4,096 tokens",
+    use="As the most faithful of the methods that look at how tokens are mixed.",
+    avoid="To tell classes apart: it does not know them.",
+)
+def alti(trace: Trace, *, p: Literal[1, 2] = 1, second_norm: bool = False, layer: int = -1) -> Attribution:
+    """Aggregated layer-wise token-to-token interactions, ℓ1 distances by default."""
+    return rolled_out(trace, "alti", p=p, second_norm=second_norm, layer=layer)

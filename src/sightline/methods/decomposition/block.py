@@ -1,0 +1,297 @@
+"""The attention block as a sum of one vector a source token, and what each of them contributes.
+
+The output y_i of an attention block is a sum over the tokens j it reads: with all heads, the output projection, the
+residual and the LayerNorm taken together (Kobayashi et al. 2021),
+
+    post-LN   T_ij = L(Σ_h A^h_ij W_O^h v^h_j + δ_ij x_i) / σ_i      y_i = Σ_j T_ij + L(b_O) / σ_i + β
+    pre-LN    T_ij =   Σ_h A^h_ij W_O^h v^h_j + δ_ij x_i             y_i = Σ_j T_ij + b_O
+
+where v holds the bias of the value projection (and, in a pre-LN block, the LayerNorm of its input), L(z) = γ ⊙ (z - z̄),
+z̄ being the mean over the d components, and σ_i is the deviation of the vector that the LayerNorm receives. b_O and β
+belong to no token. L is linear and the same for all pairs, so it is folded into W_O once.
+
+How much of y_i comes from j (each row then divided by its sum):
+
+    "norm"  c_ij = ‖T_ij‖₂                                          Kobayashi et al. 2021
+    "alti"  c_ij = max(0, ‖y_i‖_p - ‖y_i - T_ij‖_p), p = 1 or 2      Ferrando, Gállego and Costa-jussà 2022
+
+Through the second LayerNorm (Modarressi et al. 2022, GlobEnc) the feed-forward branch is left out of the decomposition
+but not of the statistics: T'_ij = L₂(T_ij) / σ'_i, where σ'_i is the deviation of y_i + FFN(y_i), the real input of the
+LayerNorm, and "alti" compares T'_ij with the real output of the layer.
+
+Shapes: n tokens, H heads, e width of a head, d width of the model. Cost for N pairs (n² dense, n·(G+2w+1) on a band):
+p = 1 takes O(N·H·d) time, "norm" and p = 2 O(N·(H² + d)); memory beside the result is O(n·d), never O(N·d).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sightline.attention import Attention, BandedAttention, DenseAttention
+from sightline.attention.arrays import Floats
+from sightline.errors import OptionError, UsageError
+from sightline.methods.decomposition.measures import EuclideanGain, ManhattanGain, Measure, VectorNorm
+from sightline.methods.decomposition.rows import BandRows, MatrixRows, SlotRows
+
+Kind = Literal["alti", "norm"]
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A LayerNorm: weight γ (d,), bias β (d,) or None, eps."""
+
+    weight: Tensor
+    bias: Tensor | None
+    eps: float
+
+    def linear(self, z: Tensor) -> Tensor:
+        """L(z) = γ ⊙ (z - z̄), over the last dimension."""
+        return self.weight.to(z) * (z - z.mean(-1, keepdim=True))
+
+    def deviation(self, z: Tensor) -> Tensor:
+        """σ = √(var z + eps), (..., 1)."""
+        return (z.var(-1, unbiased=False, keepdim=True) + self.eps).sqrt()
+
+    def shift(self, z: Tensor) -> Tensor:
+        """z + β."""
+        return z if self.bias is None else z + self.bias.to(z)
+
+
+@dataclass(frozen=True)
+class AttentionBlock:
+    """One layer's attention block as it ran on one document; tensors are kept in the precision of `attention`."""
+
+    attention: Attention
+    """The weights A: dense (H, n, n), or a band with global rows and columns."""
+    values: Tensor
+    """v (n, H, e), with the bias of the value projection."""
+    output_weight: Tensor
+    """W_O (d, H·e), as in `nn.Linear`."""
+    inputs: Tensor
+    """x (n, d): what the residual adds."""
+    output_bias: Tensor | None = None
+    """b_O (d,)."""
+    norm: Norm | None = None
+    """The LayerNorm after the residual sum; None in a pre-LN block, which has none there."""
+    global_values: Tensor | None = None
+    """(n, H, e): what the rows of global tokens mix, where they have a value projection of their own (Longformer)."""
+    output: Tensor | None = None
+    """y (n, d) as the model computed it; only `reconstruction_error` needs it."""
+    second_norm: Norm | None = None
+    """The LayerNorm after the feed-forward block, in a post-LN layer."""
+    second_input: Tensor | None = None
+    """y + FFN(y) (n, d), what the second LayerNorm received; only "alti" through that LayerNorm needs it."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.attention, DenseAttention | BandedAttention):
+            raise UsageError(f"A block is decomposed from dense or banded attention, not from {self.attention!r}.")
+        if self.global_values is not None and isinstance(self.attention, DenseAttention):
+            raise UsageError("`global_values` belong to the global rows of banded attention, but this one is dense.")
+        heads, tokens = self.attention.heads, self.attention.tokens
+        width, inner = self.output_weight.shape
+        shapes = {
+            "values": (tokens, heads, inner // heads),
+            "global_values": (tokens, heads, inner // heads),
+            "inputs": (tokens, width),
+            "output_bias": (width,),
+            "output": (tokens, width),
+            "second_input": (tokens, width),
+        }
+        for name, shape in shapes.items():
+            tensor = getattr(self, name)
+            if tensor is not None and tuple(tensor.shape) != shape:
+                raise UsageError(
+                    f"`{name}` must have shape {shape}, not {tuple(tensor.shape)}: the attention has {heads} heads and "
+                    f"{tokens} tokens, the output projection is {width} × {inner}."
+                )
+        weights = self.attention.weights if isinstance(self.attention, DenseAttention) else self.attention.local
+        for name in ("output_weight", *shapes):
+            tensor = getattr(self, name)
+            if tensor is not None:
+                object.__setattr__(self, name, tensor.detach().to(weights))
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What each token contributes to each row of one layer."""
+
+    attention: Attention
+    """c as attention of one head, in the layout of the block's; rows sum to 1, rows not asked for are 0."""
+    clipped_rows: int
+    """Rows to which no token contributed; they are given to their own token (a row of the identity)."""
+
+
+@torch.no_grad()
+def contributions(
+    block: AttentionBlock,
+    *,
+    kind: Kind = "alti",
+    p: int = 1,
+    second_norm: bool = False,
+    rows: Sequence[int] | None = None,
+) -> Contributions:
+    """Return c_ij, what token j contributes to row i (formulas at the top of the module).
+
+    kind: "alti" or "norm"; p: the norm "alti" uses, 1 or 2 ("norm" is always Euclidean).
+    second_norm: through the second LayerNorm too. A pre-LN block has none on its residual path, so nothing changes.
+    rows: only these rows, all by default; of the top layer, a rollout needs the readout rows alone.
+    """
+    if kind not in ("alti", "norm"):
+        raise OptionError(f"Contributions are of kind 'alti' or 'norm', not {kind!r}.")
+    if p not in (1, 2):
+        raise OptionError(f"ALTI distances use p=1 or p=2, not p={p!r}.")
+    norms = _norms(block, second_norm)
+    folded = _linear(block.output_weight.T, norms)  # L W_O, (H·e, d)
+    by_head = folded.view(block.attention.heads, -1, folded.shape[1])
+    tables: list[Tensor] = []
+    clipped = 0
+    for part in _parts(block, rows):
+        table = part.results()
+        if len(part.places):
+            own = part.own().flatten(1) @ folded + _linear(block.inputs[part.positions], norms)
+            if kind == "norm":
+                table = _measured(part, VectorNorm(by_head), own)
+            else:
+                scale, output = _outcome(block, part, norms)
+                gain = ManhattanGain if p == 1 else EuclideanGain
+                table = _measured(part, gain(by_head, scale, output), own * scale)
+            clipped += _normalise(table, part)
+        tables.append(table.unsqueeze(0))
+    if isinstance(block.attention, BandedAttention):
+        local, global_rows = tables
+        return Contributions(BandedAttention(local, global_rows, block.attention.global_tokens), clipped)
+    return Contributions(DenseAttention(tables[0]), clipped)
+
+
+@torch.no_grad()
+def transformed_vectors(block: AttentionBlock, row: int, *, second_norm: bool = False) -> Tensor:
+    """Return the vectors T_ij of one row i, (n, d): what `contributions` measures without ever holding all of them."""
+    norms = _norms(block, second_norm)
+    part = next(part for part in _parts(block, [row]) if len(part.places))
+    weights = torch.from_numpy(block.attention.row(row)).T.unsqueeze(-1)  # (n, H, 1)
+    vectors = (weights * part.values).flatten(1) @ _linear(block.output_weight.T, norms)
+    vectors[row] += _linear(block.inputs[row], norms)
+    scale, _ = _outcome(block, part, norms)
+    return vectors * scale
+
+
+@torch.no_grad()
+def reconstruction_error(block: AttentionBlock) -> float:
+    """Return max_i ‖ŷ_i - y_i‖₂ / ‖y_i‖₂ between ŷ_i = Σ_j T_ij + L(b_O)/σ_i + β and the model's own `output`.
+
+    Rounding (about 1e-6 in float32) means that the vectors T_ij are the whole story; more means that the block was
+    described wrongly, and contributions computed from it are void.
+    """
+    if block.output is None:
+        raise UsageError("The reconstruction error needs `output`, the block's output as the model computed it.")
+    worst = 0.0
+    for part in _parts(block, None):
+        if len(part.positions):
+            _, rebuilt = _outcome(block, part, _norms(block, second_norm=False))
+            real = block.output[part.positions]
+            lengths = real.norm(dim=-1).clamp_min(torch.finfo(real.dtype).tiny)
+            worst = max(worst, float(((rebuilt - real).norm(dim=-1) / lengths).max()))
+    return worst
+
+
+def rollout_row(layers: Sequence[Attention], readout: Floats) -> Floats:
+    """Return the readout row of every R^l = C^l … C^1, (L, n); the last is the attribution of the whole model.
+
+    layers: the contributions C^1 … C^L, one head each, bottom first. readout: (n,) weights of the rows that are read,
+    e.g. 1 at [CLS]. No identity is added: the residual is already in C. As row vectors, O(L²·N), never an n×n product.
+    """
+    rows = np.empty((len(layers), len(readout)), dtype=layers[0].dtype)
+    for top in range(len(layers)):
+        row = readout
+        for layer in reversed(layers[: top + 1]):
+            row = layer.left(row)[0]
+        rows[top] = row
+    return rows
+
+
+def _parts(block: AttentionBlock, rows: Sequence[int] | None) -> list[SlotRows]:
+    """Select rows of every table of weights: the matrix of a dense layer; the local and the global rows of a band."""
+    attention = block.attention
+    selected = _selected(rows, attention.tokens)
+    if isinstance(attention, DenseAttention):
+        return [MatrixRows(attention.weights, selected, selected, block.values)]
+    assert isinstance(attention, BandedAttention)
+    is_global = torch.isin(selected, attention.global_tokens)
+    places = torch.isin(attention.global_tokens, selected).nonzero().squeeze(1)
+    global_values = block.values if block.global_values is None else block.global_values
+    return [
+        BandRows(attention, selected[~is_global], block.values),
+        MatrixRows(attention.global_rows, places, attention.global_tokens[places], global_values),
+    ]
+
+
+def _selected(rows: Sequence[int] | None, tokens: int) -> Tensor:
+    """Return the asked rows in ascending order, each once."""
+    if rows is None:
+        return torch.arange(tokens)
+    for row in rows:
+        if not 0 <= row < tokens:
+            raise OptionError(f"Row {row} asked for, the document has {tokens} tokens (0-{tokens - 1}).")
+    return torch.tensor(sorted({int(row) for row in rows}), dtype=torch.int64)
+
+
+def _norms(block: AttentionBlock, second_norm: bool) -> tuple[Norm, ...]:
+    """Return the LayerNorms the vectors pass through, in order."""
+    if block.norm is None:
+        return ()
+    if not second_norm:
+        return (block.norm,)
+    if block.second_norm is None:
+        raise UsageError("Contributions through the second LayerNorm need `second_norm` in the block.")
+    return (block.norm, block.second_norm)
+
+
+def _linear(z: Tensor, norms: tuple[Norm, ...]) -> Tensor:
+    """Apply the linear parts L of the LayerNorms to (..., d)."""
+    for norm in norms:
+        z = norm.linear(z)
+    return z
+
+
+def _outcome(block: AttentionBlock, part: SlotRows, norms: tuple[Norm, ...]) -> tuple[Tensor, Tensor]:
+    """Return s (R, 1), what the LayerNorms divide the selected rows by, inverted, and their output y (R, d)."""
+    output = part.mixed().flatten(1) @ block.output_weight.T + block.inputs[part.positions]
+    if block.output_bias is not None:
+        output += block.output_bias
+    scale = output.new_ones(len(output), 1)
+    for number, norm in enumerate(norms):
+        if number == 1:
+            # The feed-forward branch is not decomposed, but it is in what the second LayerNorm really received.
+            if block.second_input is None:
+                raise UsageError("ALTI through the second LayerNorm needs `second_input`, the vectors it received.")
+            output = block.second_input[part.positions]
+        deviation = norm.deviation(output)
+        scale = scale / deviation
+        output = norm.shift(norm.linear(output) / deviation)
+    return scale, output
+
+
+def _measured(part: SlotRows, measure: Measure, own: Tensor) -> Tensor:
+    """Measure every pair of the selected rows, T_ii being `own` (R, d), and clip below 0; (stored rows, S)."""
+    for keys, tiles in part.groups(own.shape[1]):
+        measure_tile = measure.for_keys(part.values[keys])
+        for tile in tiles:
+            tile.results.copy_(measure_tile(tile.weights, tile.rows))
+    table = part.results()
+    table[part.places, part.own_slots] = measure.own(own)
+    return table.clamp_min_(0)
+
+
+def _normalise(table: Tensor, part: SlotRows) -> int:
+    """Divide each row by its sum, make selected rows of zeros rows of the identity, and return how many there were."""
+    sums = table.sum(1, keepdim=True)
+    table /= torch.where(sums > 0, sums, 1)
+    clipped = sums[part.places, 0] == 0
+    table[part.places[clipped], part.own_slots[clipped]] = 1
+    return int(clipped.sum())

@@ -1,0 +1,1 @@
+"""Integration of gradients along a path: paths, baselines and quadrature rules."""

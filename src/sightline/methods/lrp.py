@@ -1,0 +1,143 @@
+"""Relevance propagation: the target's relevance is handed back from operation to operation down to the tokens.
+
+Notation: R(x^l) (n, d) the relevance of the input of layer l, R(A^l) (H, n, n) that of its attention, r the readout
+row. The rules are in `relevance_rules`; the model itself is not rewritten (`relevance_mode`). Relevance starts at the
+logits with ∂y/∂logits, that is 1 for the target's logit; for `attnlrp` with that times the logits, that is y.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import numpy as np
+import torch
+
+from sightline.attention import Attention
+from sightline.methods.attention_weights import rollout_rows
+from sightline.methods.normalise import warn_of_zeros
+from sightline.methods.registry import Attribution, checked_layer, method
+from sightline.methods.relevance.mode import Propagation
+from sightline.methods.relevance.rules import ATTENTION_AWARE, RULE_SETS, Rules, RuleSet
+from sightline.passes import Relevance
+from sightline.trace import Trace
+
+Embeddings = Literal["full", "word"]
+"""Where scores are read: x^0, the input of the first layer, or the word embeddings (positions keep their part)."""
+
+
+def propagated(trace: Trace, rules: Rules) -> Relevance:
+    """Relevance of everything in the trace; methods with the same rules and target share the pass."""
+    relevance = trace.relevance(Propagation(rules))
+    if relevance.lost:
+        warnings.warn(
+            f"{relevance.lost} relevances outgrew {trace.network.dtype} where contributions cancel, and count as zero"
+            + ('; load the model with dtype="float64".' if trace.network.dtype != torch.float64 else "."),
+            stacklevel=3,
+        )
+    return relevance
+
+
+def token_relevance(relevance: Relevance, embeddings: Embeddings) -> Attribution:
+    """Scores (n,), the same for every layer's input (L, n), and how much relevance was kept on the way.
+
+    conservation_error = |Σ scores − Σ seed| / Σ|seed|; where the seed is y itself, that is |Σ scores − y| / |y|.
+    """
+    layers = np.stack([layer.sum(axis=-1, dtype=float) for layer in relevance.hidden[:-1]])
+    scores = layers[0] if embeddings == "full" else relevance.embeddings.sum(axis=-1, dtype=float)
+    given, size = float(relevance.seed.sum()), float(np.abs(relevance.seed).sum())
+    kept = float(scores.sum())
+    checks = {
+        "relevance_given": given,
+        "relevance_kept": kept,
+        "conservation_error": abs(kept - given) / (size or 1.0),
+    }
+    return Attribution(scores, layers=layers, checks=checks)
+
+
+def positive_mean(relevance: Attention) -> Attention:
+    """Mean over heads of what is positive."""
+    return relevance.relu().mean()
+
+
+@method(
+    "partial_lrp",
+    summary="Relevance of the last layer's attention, positive part, heads averaged, readout row.",
+    formula="s_j = mean_h max(0, R(A^{L,h})_rj)",
+    citation="Voita et al. 2019 (partial LRP), as in Chefer et al. 2021",
+    needs=set(),
+    signed=False,
+    class_specific=True,
+    cost="one forward, one backward by other rules",
+    use="As a class-specific view of one layer's attention.",
+    avoid="For words that act through lower layers: relevance stops at one layer's attention.",
+)
+def partial_lrp(trace: Trace, *, rules: RuleSet = "positive", layer: int = -1) -> Attribution:
+    """Readout row of R(A) in one layer; `layers` holds the same for every layer."""
+    chosen = checked_layer(layer, trace.layers)
+    found = propagated(trace, RULE_SETS[rules]).attentions
+    layers = np.stack([positive_mean(one).left(trace.readout)[0] for one in found])
+    warn_of_zeros(layers[chosen], "partial_lrp", "no attention weight that is read has positive relevance")
+    return Attribution(layers[chosen], layers=layers)
+
+
+@method(
+    "lrp",
+    summary="Layer-wise relevance propagation from the target down to the tokens, signed.",
+    formula="s_i = Σ_d R(x^0)_id",
+    citation="Bach et al. 2015 (LRP), as in Chefer et al. 2021",
+    needs=set(),
+    signed=True,
+    class_specific=True,
+    cost="one forward, one backward by other rules",
+    use="To see where relevance ends, layer by layer.",
+    avoid="With rules='classic' to compare sizes: relevance grows from layer to layer.",
+)
+def lrp(trace: Trace, *, rules: RuleSet = "positive", embeddings: Embeddings = "full") -> Attribution:
+    """Relevance of every token; `layers` holds that of every layer's input."""
+    return token_relevance(propagated(trace, RULE_SETS[rules]), embeddings)
+
+
+@method(
+    "transatt",
+    summary="Relevance of attention times its gradient, positive part, rolled out through the layers.",
+    formula="Ā^l = mean_h max(0, ∂y/∂A^l ⊙ R(A^l)); Â = (Ā + I) by rows; s = r · Â^L ⋯ Â^1",
+    citation="Chefer et al. 2021 (Transformer attribution)",
+    needs={"attention_gradients"},
+    signed=False,
+    class_specific=True,
+    cost="one forward, one backward; the same once more by other rules",
+    use="As the class-specific form of rollout.",
+    avoid="To find evidence against the class: only positive products count.",
+)
+def transatt(trace: Trace, *, rules: RuleSet = "positive", start_layer: int = 0) -> Attribution:
+    """Rollout of the layers from `start_layer` up; `layers` holds the readout row of each layer's Ā.
+
+    The readout token keeps its own score, most of which comes from the identity I.
+    """
+    first = checked_layer(start_layer, trace.layers)
+    found = propagated(trace, RULE_SETS[rules]).attentions
+    layers = [positive_mean(trace.attention_gradients[layer].multiply(found[layer])) for layer in range(trace.layers)]
+    rows = np.stack([layer.left(trace.readout)[0] for layer in layers])
+    return Attribution(rollout_rows(layers[first:], trace.readout), layers=rows)
+
+
+@method(
+    "attnlrp",
+    summary="AttnLRP: relevance propagation with rules of its own for softmax, products and LayerNorm, signed.",
+    formula="s_i = Σ_d R(x^0)_id, ΣR = y up to what biases and softmax absorb",
+    citation="Achtibat et al. 2024 (AttnLRP)",
+    needs=set(),
+    signed=True,
+    class_specific=True,
+    cost="one forward, one backward by other rules",
+    use="As the modern form of lrp, in the units of the target.",
+    avoid="Where conservation_error is large and sizes matter: biases have taken the rest.",
+)
+def attnlrp(trace: Trace, *, embeddings: Embeddings = "full") -> Attribution:
+    """Relevance of every token in units of y; `layers` holds that of every layer's input.
+
+    Biases (also LayerNorm's) and the constant term of softmax absorb relevance, so that Σ scores is y only without
+    them: conservation_error says how far it is off.
+    """
+    return token_relevance(propagated(trace, ATTENTION_AWARE), embeddings)

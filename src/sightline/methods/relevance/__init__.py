@@ -1,0 +1,1 @@
+"""Relevance propagation: backward rules and the mode that applies them. The registered methods are in `lrp.py`."""

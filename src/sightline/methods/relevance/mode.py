@@ -1,0 +1,286 @@
+"""Relevance propagation through an ordinary model: backward rules replaced while it runs.
+
+A torch function mode sees every operation of the model by name. Operations that compute get a rule of the chosen set
+instead of their gradient; operations that only move numbers (views, slices, concatenation) keep their gradient, which
+moves relevance the same way. An operation it does not know is refused rather than given its gradient in silence.
+Outputs are those of the unchanged model, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from sightline.errors import UnsupportedError
+from sightline.methods.relevance.rules import Rules, fitted, sum_shares
+
+Rule = Callable[..., tuple[Tensor, ...]]
+"""(R, output, *inputs) -> the relevance of each input."""
+Kept = Literal["all", "inputs", "shapes"]
+"""What a rule reads besides R, and so what is kept for it until relevance comes back: output and inputs, the inputs, or
+only how large they are. On long documents most of the memory goes here."""
+
+MOVING = frozenset(
+    (
+        *("T", "mT", "movedim", "permute", "transpose", "flatten", "unflatten", "reshape", "view", "view_as"),
+        *("squeeze", "unsqueeze", "expand", "expand_as", "contiguous", "clone", "detach", "requires_grad_"),
+        *("cat", "stack", "chunk", "split", "split_with_sizes", "unbind", "narrow", "select", "index_select"),
+        *("index_copy", "masked_fill", "where", "pad", "to", "type_as", "float", "double", "half", "bfloat16"),
+        "dropout",
+    )
+)
+"""Operations that move or drop numbers and change none (dropout is off while explaining)."""
+ACTIVATIONS = ("elu", "gelu", "leaky_relu", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "softplus", "tanh")
+
+
+class _Replaced(torch.autograd.Function):
+    """An operation whose backward is a rule."""
+
+    @staticmethod
+    def forward(ctx: Any, compute: Callable[[], Tensor], rule: Rule, keep: Kept, *inputs: Tensor) -> Tensor:
+        output = compute()
+        ctx.rule = rule
+        ctx.save_for_backward(
+            output if keep == "all" else _size_of(output),
+            *(x if keep != "shapes" else _size_of(x) for x in inputs),
+        )
+        # A result that is its own input (an operation that had nothing to do) must not be taken for the input.
+        return output.view_as(output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        output, *inputs = ctx.saved_tensors
+        found = ctx.rule(gradients[0], output, *inputs)
+        return None, None, None, *(relevance.to(x.dtype) for relevance, x in zip(found, inputs, strict=True))
+
+
+def replaced(compute: Callable[[], Tensor], rule: Rule, *inputs: Tensor, keep: Kept = "inputs") -> Tensor:
+    """Return compute() with `rule` as the way back to `inputs`."""
+    return cast(Tensor, _Replaced.apply(compute, rule, keep, *inputs))  # type: ignore[no-untyped-call]
+
+
+def _size_of(x: Tensor) -> Tensor:
+    """Return a tensor of the same shape and type that holds one number."""
+    return x.new_zeros(()).expand(x.shape)
+
+
+def _pass(R: Tensor, output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    """Hand R on unchanged."""
+    return tuple(fitted(R, x) for x in inputs)
+
+
+@dataclass
+class _Readers:
+    """How many linear maps and sums read one activation."""
+
+    all: int = 0
+    linear: int = 0
+
+    def relevance(self, rules: Rules, found: Tensor, x: Tensor) -> Tensor:
+        """What one reader hands back to x, once all readers are known."""
+        return rules.copy(found, x) if rules.copy is not None and self.all > 1 else found
+
+
+class RelevanceMode(TorchFunctionMode):
+    """While active, what is computed from tensors on the autograd path hands relevance back by `rules`."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        self.rules = rules
+        self._readers: dict[int, tuple[Tensor, _Readers]] = {}
+        self._handlers: dict[str, Callable[..., Tensor | None]] = {
+            "linear": self._linear,
+            "addmm": self._affine,
+            "layer_norm": self._norm,
+            "softmax": self._softmax,
+            "__getitem__": self._slice,
+            **dict.fromkeys(("add", "__add__", "__radd__", "__iadd__"), self._add),
+            **dict.fromkeys(("sub", "__sub__"), partial(self._add, sign=-1)),
+            **dict.fromkeys(("mul", "multiply", "__mul__", "__rmul__"), self._multiply),
+            **dict.fromkeys(("div", "true_divide", "__truediv__", "neg", "__neg__"), self._scale),
+            **dict.fromkeys(("matmul", "bmm", "__matmul__"), self._matmul),
+            **dict.fromkeys(("sum", "mean"), self._sum),
+            **dict.fromkeys(ACTIVATIONS, self._scale),
+        }
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Let the rule of the operation take its place, or run it as it is."""
+        options = kwargs or {}
+        name = _name(func)
+        if torch.is_grad_enabled() and name in self._handlers and any(map(_on_path, (*args, *options.values()))):
+            found = self._handlers[name](lambda: func(*args, **options), *args, **options)
+            if found is not None:
+                return found
+            raise _refusal(name)
+        result = func(*args, **options)
+        if name not in MOVING and any(map(_on_path, result if isinstance(result, tuple | list) else (result,))):
+            raise _refusal(name)
+        return result
+
+    def __exit__(self, *details: Any) -> None:
+        """Forget the activations seen."""
+        self._readers.clear()
+        super().__exit__(*details)  # type: ignore[no-untyped-call]
+
+    def _read(self, value: Tensor) -> _Readers:
+        """Count one more reader of an activation."""
+        # The tensor is kept beside its count so that its id stays its own.
+        readers = self._readers.setdefault(id(value), (value, _Readers()))[1]
+        readers.all += 1
+        return readers
+
+    def _slice(self, compute: Callable[[], Tensor], input: Tensor, index: Any) -> Tensor:
+        copy, found = self.rules.copy, compute()
+        return found if copy is None else replaced(lambda: found, lambda R, _, x: (copy(R, x),), found)
+
+    def _linear(
+        self, compute: Callable[[], Tensor], input: Tensor, weight: Tensor, bias: Tensor | None = None
+    ) -> Tensor:
+        rules, readers = self.rules, self._read(input)
+        readers.linear += 1
+
+        def back(R: Tensor, _: Tensor, x: Tensor) -> tuple[Tensor]:
+            found = readers.relevance(rules, rules.linear(R, x, weight, bias), x)
+            # Query, key and value read copies of one copy; the residual has the other.
+            return (rules.copy(found, x) if rules.copy is not None and readers.linear > 1 else found,)
+
+        return replaced(compute, back, input)
+
+    def _affine(self, compute: Callable[[], Tensor], bias: Tensor, input: Tensor, weight: Tensor) -> Tensor:
+        """GPT-2 writes its linear maps as bias + x·W, W (in, out)."""
+        return self._linear(compute, input, weight.T, bias)
+
+    def _norm(
+        self,
+        compute: Callable[[], Tensor],
+        input: Tensor,
+        normalized_shape: Any,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        eps: float = 1e-5,
+    ) -> Tensor:
+        rule, shape = self.rules.norm, tuple(normalized_shape)
+        return replaced(compute, lambda R, output, x: (rule(R, x, output, shape, weight, eps),), input, keep="all")
+
+    def _softmax(self, compute: Callable[[], Tensor], input: Tensor, dim: int = -1, **_options: Any) -> Tensor:
+        rule = self.rules.softmax
+        return replaced(compute, lambda R, output, x: (rule(R, x, output, dim),), input, keep="all")
+
+    def _add(
+        self, compute: Callable[[], Tensor], input: Any, other: Any, *, alpha: float = 1, sign: int = 1
+    ) -> Tensor | None:
+        if alpha != 1 or not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+            return None
+        rules, readers = self.rules, (self._read(input), self._read(other))
+
+        def back(R: Tensor, _: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+            found = rules.add(R, a, sign * b)
+            return tuple(
+                who.relevance(rules, relevance, x) for who, relevance, x in zip(readers, found, (a, b), strict=True)
+            )
+
+        return replaced(compute, back, input, other)
+
+    def _multiply(self, compute: Callable[[], Tensor], input: Any, other: Any) -> Tensor:
+        if _on_path(input) and _on_path(other):
+            halves: Rule = lambda R, _, a, b: (fitted(R / 2, a), fitted(R / 2, b))  # noqa: E731
+            return replaced(compute, halves, input, other, keep="shapes")
+        constant, varying = (other, input) if _on_path(input) else (input, other)
+        if not isinstance(constant, Tensor):
+            return replaced(compute, _pass, varying, keep="shapes")
+        # A constant of zero is a mask: nothing came through.
+        masked: Rule = lambda R, _, x: (fitted(torch.where(constant == 0, 0, R), x),)  # noqa: E731
+        return replaced(compute, masked, varying, keep="shapes")
+
+    def _matmul(self, compute: Callable[[], Tensor], input: Tensor, other: Tensor) -> Tensor | None:
+        if not (_on_path(input) and _on_path(other) and input.ndim > 1 and other.ndim > 1):
+            return None
+        rule = self.rules.matmul
+        return replaced(compute, lambda R, _, a, b: rule(R, a, b), input, other)
+
+    def _scale(self, compute: Callable[[], Tensor], input: Any, *others: Any, **options: Any) -> Tensor | None:
+        if not _on_path(input) or any(map(_on_path, (*others, *options.values()))):
+            return None
+        return replaced(compute, _pass, input, keep="shapes")
+
+    def _sum(
+        self,
+        compute: Callable[[], Tensor],
+        input: Tensor,
+        dim: int | tuple[int, ...] | None = None,
+        keepdim: bool = False,
+        **_options: Any,
+    ) -> Tensor:
+        dimensions = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+        kept = [1 if d in {i % input.ndim for i in dimensions} else size for d, size in enumerate(input.shape)]
+        return replaced(compute, lambda R, _, x: (sum_shares(R.reshape(kept), x, dimensions),), input)
+
+
+@contextmanager
+def relevance_mode(module: nn.Module, rules: Rules) -> Iterator[None]:
+    """Run `module` inside this block, then differentiate its outputs to propagate relevance."""
+    with ExitStack() as stack:
+        for one in module.modules():
+            if type(one).__module__ == "transformers.activations":
+                stack.enter_context(_as_one_activation(one))
+        stack.enter_context(RelevanceMode(rules))
+        yield
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """A rule set as a trace takes it."""
+
+    rules: Rules
+
+    def active(self, module: nn.Module) -> AbstractContextManager[None]:
+        """While open, what runs in the module gets the rules."""
+        return relevance_mode(module, self.rules)
+
+    def seed(self, logits: Tensor, gradient: Tensor) -> Tensor:
+        """1 for the logit of the target class (in general ∂y/∂logits), or that times the logits."""
+        return gradient * logits if self.rules.seed_is_value else gradient
+
+
+@contextmanager
+def _as_one_activation(module: nn.Module) -> Iterator[None]:
+    """Let relevance pass an activation as a whole: some (gelu_new) are written out as sums and powers."""
+    inputs: list[Tensor] = []
+
+    def before(_module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        inputs.append(args[0])
+        return (args[0].detach(), *args[1:])
+
+    def after(_module: nn.Module, _args: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        return replaced(lambda: output, _pass, inputs.pop(), keep="shapes")
+
+    with ExitStack() as stack:
+        stack.callback(module.register_forward_pre_hook(before).remove)
+        stack.callback(module.register_forward_hook(after).remove)
+        yield
+
+
+def _on_path(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def _name(func: Callable[..., Any]) -> str:
+    """The operation's name, the same for torch.add, Tensor.add and the like; of a property, the property's."""
+    name = str(getattr(func, "__name__", func))
+    return str(func.__self__.__name__) if name == "__get__" else name  # type: ignore[attr-defined]
+
+
+def _refusal(name: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"Relevance propagation has no rule for the operation '{name}' as this model uses it. "
+        "Use a method based on gradients instead, for example attcat."
+    )

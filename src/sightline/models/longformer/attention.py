@@ -1,0 +1,127 @@
+"""The attention of one Longformer layer in three forms: banded, by ordinary operations, and for the first rows only.
+
+Each takes the library's self-attention module (for its projections), the layer's input x (T, d) with documents end to
+end and the plan of every document, and returns what happened as a `BandedRecord`, whose `output` (…, H·e) goes to the
+output projection. Parameters are used as they are, so their gradients are right too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sightline.models.longformer.band_kernel import (
+    BandPlan,
+    global_output,
+    global_products,
+    plain_window_attention,
+    window_attention,
+)
+from sightline.models.longformer.record import BandedRecord
+from sightline.models.recording import Packed
+
+
+def banded_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layout: Packed) -> BandedRecord:
+    """All rows; window rows in blocks, global rows folded."""
+    query, key, value = (_heads(project(x), attention) for project in _projections(attention))
+    output = window_attention(query, key, value, plans).flatten(1)
+    rows = [
+        _global_rows(attention, document, plan, plan.global_tokens)
+        for document, plan in zip(_documents(x, layout), plans, strict=True)
+        if len(plan.global_tokens)
+    ]
+    if rows:
+        output = output.index_copy(0, _global_positions(plans), torch.cat(rows))
+    return BandedRecord(
+        attention, x.detach(), layout, plans, output, layout, query.detach(), key.detach(), value.detach()
+    )
+
+
+def plain_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layout: Packed) -> BandedRecord:
+    """All rows by ordinary operations with nothing folded; A stays on the autograd path, in `record.probabilities`."""
+    query, key, value = (_heads(project(x), attention) for project in _projections(attention))
+    outputs, probabilities = [], []
+    parts = zip(plans, *(_documents(tensor, layout) for tensor in (x, query, key, value)), strict=True)
+    for plan, document, q, k, v in parts:
+        output, blocks = plain_window_attention(q, k, v, plan)
+        if len(plan.global_tokens):
+            q = _heads(attention.query_global(document[plan.global_tokens]), attention) / math.sqrt(attention.head_dim)
+            k = _heads(attention.key_global(document), attention)
+            v = _heads(attention.value_global(document), attention)
+            scores = torch.matmul(q.transpose(0, 1), k.permute(1, 2, 0))
+            weights = torch.softmax(scores.masked_fill(plan.masked, -math.inf), dim=-1)
+            rows = torch.matmul(weights, v.transpose(0, 1)).transpose(0, 1)
+            output = output.index_copy(0, plan.global_tokens, rows)
+            blocks = (*blocks, weights)
+        outputs.append(output)
+        probabilities.append(blocks)
+    return BandedRecord(
+        attention,
+        x.detach(),
+        layout,
+        plans,
+        torch.cat(outputs).flatten(1),
+        layout,
+        query.detach(),
+        key.detach(),
+        value.detach(),
+        tuple(probabilities),
+    )
+
+
+def first_rows_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layout: Packed) -> BandedRecord:
+    """The first row of every document only: output (B, H·e), one row a document in the record's `layout`.
+
+    Keys and values are projected for the tokens that row sees, no others.
+    """
+    outputs = []
+    for document, plan in zip(_documents(x, layout), plans, strict=True):
+        if bool(plan.masked[0]):
+            outputs.append(0 * document[:1])  # zero, yet on the autograd path
+        elif 0 in plan.global_tokens:
+            outputs.append(_global_rows(attention, document, plan, plan.global_tokens[:1]))
+        else:
+            block = plan.blocks[0]
+            window = torch.arange(block.first, block.last, device=x.device)
+            seen = document[torch.cat((plan.global_tokens, window))[~block.excluded[0]]]
+            query, key, value = (
+                _heads(project(rows), attention).transpose(0, 1)
+                for project, rows in zip(_projections(attention), (document[:1], seen, seen), strict=True)
+            )
+            scores = torch.matmul(query / math.sqrt(attention.head_dim), key.transpose(1, 2))
+            outputs.append(torch.matmul(torch.softmax(scores, dim=-1), value).view(1, -1))
+    return BandedRecord(attention, x.detach(), layout, plans, torch.cat(outputs), Packed((1,) * len(plans)))
+
+
+def _global_rows(attention: Any, x: Tensor, plan: BandPlan, rows: Tensor) -> Tensor:
+    """Attention output of the global tokens `rows` (G,) of one document x (n, d): (G, H·e)."""
+    query = _heads(attention.query_global(x[rows]), attention) / math.sqrt(attention.head_dim)
+    scores = global_products(query, attention.key_global.weight, attention.key_global.bias, x)
+    weights = torch.softmax(scores.masked_fill(plan.masked, -math.inf), dim=-1)
+    return global_output(weights, attention.value_global.weight, attention.value_global.bias, x).flatten(1)
+
+
+def _projections(attention: Any) -> tuple[nn.Module, nn.Module, nn.Module]:
+    return attention.query, attention.key, attention.value
+
+
+def _heads(projected: Tensor, attention: Any) -> Tensor:
+    """(rows, H·e) -> (rows, H, e)."""
+    return projected.view(len(projected), attention.num_heads, attention.head_dim)
+
+
+def _documents(packed: Tensor, layout: Packed) -> tuple[Tensor, ...]:
+    """The rows of every document. One split: slices would each cost a gradient of the whole batch's size."""
+    return tuple(packed.split_with_sizes(list(layout.lengths)))
+
+
+def _global_positions(plans: tuple[BandPlan, ...]) -> Tensor:
+    """Rows of all global tokens in the packed tensor."""
+    start, positions = 0, []
+    for plan in plans:
+        positions.append(plan.global_tokens + start)
+        start += plan.tokens
+    return torch.cat(positions)

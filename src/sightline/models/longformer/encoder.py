@@ -1,0 +1,290 @@
+"""Longformer with exact banded attention: the encoder that replaces the library's, and the switch between the two.
+
+`use_banded(model)` puts a `BandedEncoder` in the place of the library's encoder, around the same layers and parameters;
+embeddings, heads and everything else of the library run unmodified. `use_library(model)` puts the original back, and
+`observe_library(model)` records what it does. Results are equal up to rounding, by these identities:
+
+1. window attention in blocks (`band_kernel`): no n×(2w+1) array, no padding to a multiple of the window;
+2. documents laid end to end: linear maps never see padding;
+3. folded global attention: ⟨q, W_K·x_j⟩ = ⟨W_Kᵀ·q, x_j⟩ and Σ_j A_j W_V·x_j = W_V·Σ_j A_j x_j, so that a few global
+   tokens cost no projection of all tokens;
+4. where the head reads the first row only, the last layer is evaluated for that row only;
+5. the feed-forward block runs in chunks of rows.
+
+As in the library: a masked token is nobody's key and its own attention output is zero; rows of global tokens have
+projections of their own (query_global, key_global, value_global), but as keys of local rows global tokens are projected
+like all others. Trailing masked tokens are cut off; their rows of the encoder's output are zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import (
+    LongformerForMultipleChoice,
+    LongformerForSequenceClassification,
+    LongformerModel,
+    PreTrainedModel,
+)
+from transformers.models.longformer.modeling_longformer import LongformerBaseModelOutput
+
+from sightline.errors import ModelError, UnsupportedError
+from sightline.models.longformer.attention import banded_attention, first_rows_attention, plain_attention
+from sightline.models.longformer.band_kernel import BandPlan
+from sightline.models.longformer.record import BandedRecord, Batch, library_attentions
+from sightline.models.recording import Packed, Padded, active_recorder
+
+ReadoutRows = Literal["first", "all"]
+
+FEED_FORWARD_ROWS = 512
+"""Rows of a chunk: the widest temporaries of a layer stay small and in cache."""
+
+
+class BandedEncoder(nn.Module):
+    """Runs the layers of the library's Longformer encoder on packed documents with banded attention.
+
+    Parameters keep their names (`layer.0.attention.self.query.weight` …), so a state dict fits both encoders.
+    """
+
+    def __init__(self, original: Any, readout_rows: ReadoutRows = "all") -> None:
+        super().__init__()
+        self.layer: nn.ModuleList = original.layer
+        self.config: Any = original.config
+        self.readout_rows: ReadoutRows = readout_rows
+        """Rows of the last layer that the model's head reads; others stay zero unless a recorder asks for them."""
+        self.plain = False
+        """Use ordinary operations only (matmul, softmax, …), so that a mode which swaps backward rules sees them."""
+        self._change: tuple[int, Callable[[Tensor], Tensor]] | None = None
+        # In a tuple, or the original would be a submodule and every parameter listed twice.
+        self._original = (original,)
+
+    @property
+    def original(self) -> Any:
+        """The library's encoder."""
+        return self._original[0]
+
+    @contextmanager
+    def changed_input(self, layer: int, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+        """Let layer `layer` read change(x) instead of its input x, both (B, N, d) with N of the longest document."""
+        self._change = (layer, change)
+        try:
+            yield
+        finally:
+            self._change = None
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor,
+        padding_len: int = 0,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        return_dict: bool = True,
+    ) -> Any:
+        """Run all layers; arguments and result are those of the library's encoder.
+
+        hidden_states (B, N, d); attention_mask (B, N): negative masked, positive global, zero local.
+        """
+        batch, layers = Batch.from_mask(attention_mask), list[Any](self.layer)
+        layout = Packed(batch.lengths)
+        recorder = active_recorder()
+        all_rows = self.readout_rows == "all" or self.plain or output_attentions or output_hidden_states
+        partial = not all_rows and (recorder is None or recorder.readout_only)
+        keep_hidden = output_hidden_states or recorder is not None
+        keep_records = output_attentions or (recorder is not None and recorder.attention)
+        hidden: list[Tensor] = []
+        records: list[BandedRecord] = []
+        plans: dict[int, tuple[BandPlan, ...]] = {}
+
+        x = batch.pack(hidden_states)
+        for number, layer in enumerate(layers):
+            attention = layer.attention.self
+            _refuse_dropout(attention)
+            window = attention.one_sided_attn_window_size
+            if window not in plans:
+                plans[window] = batch.plans(window, x.dtype)
+            if self._change is not None and self._change[0] == number:
+                x = batch.pack(self._change[1](batch.unpack(x)))
+            if keep_hidden:
+                hidden.append(x)
+            if partial and number == len(layers) - 1:
+                record = first_rows_attention(attention, x, plans[window], layout)
+                x = batch.first_rows(x)
+            elif self.plain:
+                record = plain_attention(attention, x, plans[window], layout)
+            else:
+                record = banded_attention(attention, x, plans[window], layout)
+            if keep_records:
+                records.append(record)
+            x = self._feed_forward(layer, layer.attention.output(record.output, x))
+        if keep_hidden and not partial:
+            hidden.append(x)
+
+        if recorder is not None:
+            recorder.layout = layout
+            recorder.hidden.extend(hidden)
+            if recorder.attention:
+                recorder.layers.extend(records)
+        length = hidden_states.shape[1] - padding_len
+        last = nn.functional.pad(x[:, None], (0, 0, 0, length - 1)) if partial else batch.unpack(x)[:, :length]
+        states = tuple(batch.unpack(h)[:, :length] for h in hidden) if output_hidden_states else None
+        local, rows = library_attentions(records, batch, length) if output_attentions else (None, None)
+        if not return_dict:
+            return tuple(part for part in (last, states, local, rows) if part is not None)
+        return LongformerBaseModelOutput(
+            last_hidden_state=last, hidden_states=states, attentions=local, global_attentions=rows
+        )
+
+    def _feed_forward(self, layer: Any, x: Tensor) -> Tensor:
+        """W₂·gelu(W₁·x) with residual and LayerNorm, row by row: (T, d)."""
+        # Backward rules that look at a whole tensor (relevance of a sum) must not see chunks.
+        if self.plain or len(x) <= FEED_FORWARD_ROWS:
+            output: Tensor = layer.output(layer.intermediate(x), x)
+            return output
+        chunks = x.split(FEED_FORWARD_ROWS)  # type: ignore[no-untyped-call]
+        return torch.cat([layer.output(layer.intermediate(chunk), chunk) for chunk in chunks])
+
+
+def longformer_base(model: PreTrainedModel) -> Any:
+    """The LongformerModel inside a model with any head."""
+    base = model.base_model
+    if not isinstance(base, LongformerModel):
+        raise UnsupportedError(f"Banded attention is for Longformer models; this is a {type(model).__name__}.")
+    return base
+
+
+def use_banded(model: PreTrainedModel, *, verify: bool = True) -> BandedEncoder:
+    """Swap the banded encoder in (once) and, unless told otherwise, compare it with the library's on a random input."""
+    base = longformer_base(model)
+    if isinstance(base.encoder, BandedEncoder):
+        return base.encoder
+    reads_first = isinstance(model, LongformerForSequenceClassification | LongformerForMultipleChoice)
+    encoder = BandedEncoder(base.encoder, "first" if reads_first else "all")
+    encoder.train(base.encoder.training)
+    # The library's own code fails for windows of one token to each side: nothing to compare with.
+    if verify and all(layer.attention.self.one_sided_attn_window_size > 1 for layer in encoder.original.layer):
+        difference = difference_from_library(encoder)
+        if not difference < tolerance(model.dtype):
+            raise ModelError(
+                f"Banded attention differs from the library's by {difference:.1e} (relative) on a random input; this "
+                'version of transformers may have changed. Load the model with attention="library".'
+            )
+    base.encoder = encoder
+    return encoder
+
+
+def use_library(model: PreTrainedModel) -> None:
+    """Put the library's own encoder back.
+
+    It fills documents up to a multiple of the largest window, and each layer then needs a multiple of its own.
+    """
+    windows = model.config.attention_window
+    if not isinstance(windows, int) and any(max(windows) % window for window in windows):
+        raise UnsupportedError(
+            f"The library's Longformer runs only where every layer's window divides the largest, and here they are "
+            f'{list(windows)}. Load the model with attention="banded".'
+        )
+    base = longformer_base(model)
+    if isinstance(base.encoder, BandedEncoder):
+        base.encoder = base.encoder.original
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Largest relative difference to accept; the library's softmax has single precision at best."""
+    return 1000 * max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
+
+
+@torch.no_grad()
+def difference_from_library(encoder: BandedEncoder) -> float:
+    """Largest difference of the output, relative to the largest output, of the first and the last layer in a row.
+
+    One random input as long as the largest window, with two global tokens and two masked ones, inside and at the end:
+    every way to treat a token. Two layers only, so that loading a large model stays quick.
+    """
+    parameter = next(encoder.parameters())
+    # The library reads lengths that every window divides.
+    length = math.lcm(*(2 * layer.attention.self.one_sided_attn_window_size for layer in list[Any](encoder.layer)))
+    hidden = torch.randn(1, length, encoder.config.hidden_size, generator=torch.Generator().manual_seed(0))
+    hidden, mask = hidden.to(parameter), parameter.new_zeros(1, length)
+    mask[0, [length // 3, length - 1]] = torch.finfo(mask.dtype).min
+    mask[0, [0, length // 2]] = torch.finfo(mask.dtype).max
+    ends = nn.ModuleList({id(layer): layer for layer in (encoder.layer[0], encoder.layer[-1])}.values())
+    training = encoder.training
+    encoder.eval()
+    try:
+        with _made_of(ends, encoder), _made_of(ends, encoder.original):
+            ours = encoder(hidden, mask, output_hidden_states=True).last_hidden_state
+            theirs = encoder.original(hidden, attention_mask=mask).last_hidden_state
+    finally:
+        encoder.train(training)
+    seen = mask[0] >= 0
+    # Both are zero where all weights are.
+    largest = theirs[:, seen].abs().max().clamp_min(torch.finfo(theirs.dtype).tiny)
+    return float((ours[:, seen] - theirs[:, seen]).abs().max() / largest)
+
+
+@contextmanager
+def _made_of(layers: nn.ModuleList, encoder: Any) -> Iterator[None]:
+    """Let an encoder consist of other layers for a while."""
+    usual = encoder.layer
+    encoder.layer = layers
+    try:
+        yield
+    finally:
+        encoder.layer = usual
+
+
+def _refuse_dropout(attention: Any) -> None:
+    if attention.training and attention.dropout > 0:
+        raise UnsupportedError(
+            "Banded Longformer attention has no dropout of attention weights. Call model.eval(), set "
+            "attention_probs_dropout_prob to 0, or train with the library's attention (use_library)."
+        )
+
+
+@contextmanager
+def observe_library(model: PreTrainedModel) -> Iterator[None]:
+    """Let the library's own encoder fill the active recorder, by hooks that are removed when the block ends.
+
+    Layout: padded (B, N, ·), N with the library's padding to a multiple of the window.
+    """
+    encoder = longformer_base(model).encoder
+    if isinstance(encoder, BandedEncoder):
+        raise UnsupportedError("observe_library is for the library's encoder; call use_library(model) first.")
+    first, last = encoder.layer[0].attention.self, encoder.layer[-1]
+    seen: dict[str, Batch] = {}
+
+    def after_attention(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: tuple[Tensor, ...]) -> None:
+        recorder = active_recorder()
+        if recorder is None:
+            return
+        hidden = args[0]
+        if module is first:
+            seen["batch"] = Batch.from_mask(kwargs["attention_mask"])
+        batch = seen["batch"]
+        recorder.layout = layout = Padded(batch.lengths)
+        recorder.hidden.append(hidden)
+        if recorder.attention:
+            plans = batch.plans(module.one_sided_attn_window_size, hidden.dtype)
+            recorder.layers.append(BandedRecord(module, hidden.detach(), layout, plans, output[0], layout))
+
+    def after_last_layer(_module: Any, _args: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        recorder = active_recorder()
+        if recorder is not None:
+            recorder.hidden.append(output[0])
+
+    handles = []
+    try:
+        for layer in encoder.layer:
+            handle = layer.attention.self.register_forward_hook(after_attention, with_kwargs=True)
+            handles.append(handle)
+        handles.append(last.register_forward_hook(after_last_layer))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,229 @@
+"""What one layer of a Longformer shows: attention weights, their gradients and values, made on demand.
+
+The same record serves the banded encoder (packed documents; q, k, v at hand) and the library's (padded documents; q, k,
+v are projected again when asked for). Shapes as in `band_kernel`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sightline.attention import BandedAttention
+from sightline.models.longformer.band_kernel import (
+    BandPlan,
+    global_products,
+    in_slots,
+    window_weight_gradient,
+    window_weights,
+)
+from sightline.models.longformer.band_summary import window_sums
+from sightline.models.recording import Layout, Summary
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The documents of a padded batch: where each ends, its global tokens and its masked ones."""
+
+    padded: int
+    """N, the common padded length."""
+    lengths: tuple[int, ...]
+    """Tokens up to the last unmasked one, at least 1."""
+    global_tokens: tuple[Tensor, ...]
+    """(G,) a document, ascending."""
+    masked: tuple[Tensor, ...]
+    """(n,) bool a document: masked tokens before its end."""
+
+    @staticmethod
+    def from_mask(attention_mask: Tensor) -> Batch:
+        """Read the encoder's attention mask (B, N): negative masked, positive global, zero local."""
+        lengths, global_tokens, masked = [], [], []
+        for row in attention_mask:
+            seen = (row >= 0).nonzero()
+            length = int(seen[-1]) + 1 if len(seen) else 1
+            lengths.append(length)
+            global_tokens.append((row[:length] > 0).nonzero()[:, 0])
+            masked.append(row[:length] < 0)
+        return Batch(attention_mask.shape[1], tuple(lengths), tuple(global_tokens), tuple(masked))
+
+    def plans(self, window: int, dtype: torch.dtype) -> tuple[BandPlan, ...]:
+        """One plan a document for a one-sided window; equal documents share it."""
+        shared: dict[tuple[object, ...], BandPlan] = {}
+        plans = []
+        for global_tokens, masked in zip(self.global_tokens, self.masked, strict=True):
+            key = (len(masked), tuple(global_tokens.tolist()), tuple(masked.nonzero()[:, 0].tolist()))
+            if key not in shared:
+                shared[key] = BandPlan.make(global_tokens, masked, window, dtype)
+            plans.append(shared[key])
+        return tuple(plans)
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """(B, N, d) -> (T, d): documents end to end."""
+        if len(set(self.lengths)) == 1:
+            return padded[:, : self.lengths[0]].flatten(0, 1)
+        return padded.flatten(0, 1).index_select(0, self._positions(padded.device))
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """(T, d) -> (B, N, d), zero at the padding."""
+        documents = len(self.lengths)
+        if len(set(self.lengths)) == 1:
+            rows = packed.view(documents, self.lengths[0], -1)
+            return nn.functional.pad(rows, (0, 0, 0, self.padded - self.lengths[0]))
+        empty = packed.new_zeros(documents * self.padded, packed.shape[1])
+        return empty.index_copy(0, self._positions(packed.device), packed).view(documents, self.padded, -1)
+
+    def first_rows(self, packed: Tensor) -> Tensor:
+        """The first row of every document: (B, d)."""
+        starts = torch.tensor([0, *self.lengths[:-1]], device=packed.device).cumsum(0)
+        return packed.index_select(0, starts)
+
+    def _positions(self, device: torch.device) -> Tensor:
+        """The row of the flattened padded batch that each packed row comes from: (T,)."""
+        return torch.cat(
+            [torch.arange(length, device=device) + i * self.padded for i, length in enumerate(self.lengths)]
+        )
+
+
+@dataclass(frozen=True)
+class BandedRecord:
+    """The attention of one layer for a batch of documents."""
+
+    attention: Any
+    """The library's self-attention module, for its projections."""
+    hidden: Tensor
+    """Input of the layer, detached, in `hidden_layout`."""
+    hidden_layout: Layout
+    plans: tuple[BandPlan, ...]
+    """One a document."""
+    output: Tensor
+    """Σ_j A_ij v_j before the output projection, on the autograd path, in `layout`."""
+    layout: Layout
+    """Layout of `output`; where the layer was evaluated for the first rows only, each document has one row."""
+    query: Tensor | None = None
+    """(T, H, e) unscaled, in `hidden_layout`, as `key` and `value`; projected again from `hidden` when absent."""
+    key: Tensor | None = None
+    value: Tensor | None = None
+    probabilities: tuple[tuple[Tensor, ...], ...] = ()
+    """Of a plain pass only: A of every document on the autograd path, in the parts that `assemble` puts together."""
+
+    def weights(self, document: int) -> BandedAttention:
+        """The attention weights A of one document, of all its rows."""
+        return self._attention(document, *self.weight_slots(document))
+
+    @torch.no_grad()
+    def weight_slots(self, document: int) -> tuple[Tensor, Tensor]:
+        """The weights of window rows in slots (H, n, G+2w+1), and of global rows (H, G, n)."""
+        query, key = (self._rows(name, document) for name in ("query", "key"))
+        return window_weights(query, key, self.plans[document]), self._global_rows(document)
+
+    @torch.no_grad()
+    def gradient(self, document: int, output_gradient: Tensor) -> BandedAttention:
+        """∂y/∂A of one document from ∂y/∂output, cut by `layout`: (n, H·e), or (1, H·e) for the first row only."""
+        plan = self.plans[document]
+        gradient = self._all_rows(document, output_gradient)
+        local = window_weight_gradient(gradient, self._rows("value", document), plan)
+        global_rows = self._global_products(gradient[plan.global_tokens], self.attention.value_global, document)
+        return self._attention(document, local, global_rows.masked_fill(plan.masked, 0))
+
+    @torch.no_grad()
+    def summary(self, document: int, readout: Tensor, output_gradient: Tensor | None = None) -> Summary:
+        """Sums of A (and of A ⊙ relu(∂y/∂A)) from blocks that are never laid out in slots."""
+        plan = self.plans[document]
+        readout = readout.to(self.hidden)
+        gradient = None if output_gradient is None else self._all_rows(document, output_gradient)
+        query, key, value = (self._rows(name, document) for name in ("query", "key", "value"))
+        sums = window_sums(query, key, value, plan, readout, gradient)
+        global_rows = self._global_rows(document)
+        positive = None
+        if gradient is not None and sums.gradient_received is not None:
+            rows = self._global_products(gradient[plan.global_tokens], self.attention.value_global, document)
+            positive = sums.gradient_received + (global_rows * rows.relu_()).sum(dim=1)
+        return Summary(
+            mean=self._attention(document, sums.mean, global_rows.mean(dim=0, keepdim=True)),
+            received=sums.received + global_rows.sum(dim=1),
+            rows=sums.rows + torch.matmul(readout[plan.global_tokens], global_rows),
+            gradient_received=positive,
+        )
+
+    @torch.no_grad()
+    def values(self, document: int) -> Tensor:
+        """The value vectors v (n, H, e) that window rows read, bias included."""
+        return self._rows("value", document)
+
+    @torch.no_grad()
+    def global_values(self, document: int) -> Tensor:
+        """The value vectors (n, H, e) that global rows read, bias included."""
+        return self._heads(self.attention.value_global(self._hidden(document)))
+
+    @torch.no_grad()
+    def assemble(self, document: int, parts: Sequence[Tensor]) -> BandedAttention:
+        """Lay tensors shaped like `probabilities[document]` (gradients or relevances of them) out as an Attention.
+
+        What they hold at pairs that may not attend is left out.
+        """
+        plan = self.plans[document]
+        blocks = len(plan.blocks)
+        local = in_slots(parts[:blocks], plan, self._heads(self._hidden(document)))
+        rows = parts[blocks] if len(plan.global_tokens) else local.new_zeros(local.shape[0], 0, plan.tokens)
+        return self._attention(document, local, rows.masked_fill(plan.masked, 0))
+
+    def _attention(self, document: int, local: Tensor, global_rows: Tensor) -> BandedAttention:
+        return BandedAttention(local, global_rows, self.plans[document].global_tokens)
+
+    def _global_rows(self, document: int) -> Tensor:
+        """A of the global tokens' rows, (H, G, n)."""
+        plan, x = self.plans[document], self._hidden(document)
+        query = self._heads(self.attention.query_global(x[plan.global_tokens])) / math.sqrt(self.attention.head_dim)
+        scores = self._global_products(query, self.attention.key_global, document)
+        return torch.softmax(scores.masked_fill(plan.masked, -math.inf), dim=-1)
+
+    def _all_rows(self, document: int, output_gradient: Tensor) -> Tensor:
+        """∂y/∂output (n, H, e), zero at rows that were not evaluated."""
+        rows = output_gradient.reshape(len(output_gradient), -1)
+        return self._heads(nn.functional.pad(rows, (0, 0, 0, self.plans[document].tokens - len(rows))))
+
+    def _hidden(self, document: int) -> Tensor:
+        return self.hidden_layout.cut(self.hidden, document)
+
+    def _rows(self, name: str, document: int) -> Tensor:
+        """Query, key or value of one document: (n, H, e)."""
+        kept: Tensor | None = getattr(self, name)
+        if kept is not None:
+            return self.hidden_layout.cut(kept, document)
+        return self._heads(getattr(self.attention, name)(self._hidden(document)))
+
+    def _heads(self, rows: Tensor) -> Tensor:
+        """(rows, H·e) -> (rows, H, e)."""
+        return rows.view(len(rows), self.attention.num_heads, self.attention.head_dim)
+
+    def _global_products(self, rows: Tensor, projection: Any, document: int) -> Tensor:
+        return global_products(rows, projection.weight, projection.bias, self._hidden(document))
+
+
+def library_attentions(
+    records: Sequence[BandedRecord], batch: Batch, length: int
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...] | None]:
+    """The weights in the library's form: (B, H, length, G+2w+1) a layer; global rows (B, H, N, G), None without any.
+
+    G is the largest number of global tokens in the batch; documents with fewer have empty columns.
+    """
+    G = max(len(tokens) for tokens in batch.global_tokens)
+    local, global_rows = [], []
+    for record in records:
+        shape = (len(batch.lengths), record.attention.num_heads)
+        slots = record.hidden.new_zeros(*shape, length, G + 2 * record.plans[0].window + 1)
+        columns = record.hidden.new_zeros(*shape, batch.padded, G)
+        for document, n in enumerate(batch.lengths):
+            window_part, global_part = record.weight_slots(document)
+            g = global_part.shape[1]
+            slots[document, :, :n, :g] = window_part[:, :, :g]
+            slots[document, :, :n, G:] = window_part[:, :, g:]
+            columns[document, :, :n, :g] = global_part.transpose(1, 2)
+        local.append(slots)
+        global_rows.append(columns)
+    return tuple(local), tuple(global_rows) if G else None

@@ -1,0 +1,1 @@
+"""The worker process of the server, and the queue that feeds it."""

@@ -1,0 +1,68 @@
+"""An explanation as the API answers it: everything a program needs, in one JSON object, without the view.
+
+Places in the text (`start`, `end`, `offsets`) count Unicode characters of the text that was sent, from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sightline.view.words.sentences import check_sentences, notices, verdict
+
+if TYPE_CHECKING:
+    from sightline.explanation import Explanation
+    from sightline.models import Prediction
+
+
+def result_record(
+    job: str, model: str, explanations: Mapping[str, Explanation], notes: Sequence[str], seconds: float
+) -> dict[str, Any]:
+    """Return the answer to one request: tokens and words once, scores by method."""
+    first = next(iter(explanations.values()))
+    encoding = first.encoding
+    return {
+        "id": job,
+        "model": model,
+        "prediction": _prediction(first.prediction),
+        "tokens": list(encoding.tokens),
+        "offsets": encoding.offsets.tolist(),
+        "segments": encoding.segments.tolist(),
+        "special": encoding.special.tolist(),
+        "dropped_tokens": encoding.dropped,
+        "words": [
+            {"text": word.text, "start": word.start, "end": word.end, "segment": word.segment, "tokens": word.tokens}
+            for word in first.words()
+        ],
+        "explanations": {method: _explanation(explanation) for method, explanation in explanations.items()},
+        "notes": list(notes),
+        "provenance": first.provenance,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _prediction(prediction: Prediction) -> dict[str, Any]:
+    columns = (prediction.labels, prediction.probabilities.tolist(), prediction.logits.tolist())
+    return {
+        "index": prediction.index,
+        "label": prediction.label,
+        "probability": prediction.probability,
+        "classes": [
+            {"label": label, "probability": probability, "logit": logit}
+            for label, probability, logit in zip(*columns, strict=True)
+        ],
+    }
+
+
+def _explanation(explanation: Explanation) -> dict[str, Any]:
+    return {
+        "target": {**explanation.target.to_dict(), "description": explanation.target.description()},
+        "signed": explanation.signed,
+        "scores": explanation.scores.tolist(),
+        "word_scores": [word.score for word in explanation.words()],
+        "checks": explanation.checks,
+        "verdict": verdict(explanation.checks).to_dict(),
+        "sentences": [*notices(explanation), *check_sentences(explanation.checks)],
+        "removal": None if explanation.removal is None else explanation.removal.to_dict(),
+        "options": explanation.options,
+    }

@@ -1,0 +1,1 @@
+"""Tables, plots and page of an evaluation."""

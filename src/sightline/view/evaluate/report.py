@@ -1,0 +1,293 @@
+"""An evaluation as a folder: records for programs, tables and pictures for papers, a page for readers.
+
+    out/index.html               what was found, in sentences, tables and pictures
+    out/tables/…                 summary, overview of each kind, every metric, paired, failures: CSV, LaTeX, Markdown
+    out/figures/…                curves, faithfulness against cost, the cascade: SVG, PNG
+    out/records.csv, .parquet    one row for each document, method and metric
+    out/evaluation.json          settings, provenance; with the two Parquet files what `Evaluation.load` reads
+
+Files are written one by one, each wholly or not at all, the page last.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sightline.evaluation.reading import Reading
+from sightline.evaluation.result import MODEL
+from sightline.files import write_whole
+from sightline.metrics import METRICS
+from sightline.metrics.faithfulness import PLANS
+from sightline.metrics.registry import Kind
+from sightline.view.evaluate.plots import Priced, cascade_lines, perturbation_curves, worth_against_cost
+from sightline.view.evaluate.table import CEILING, FLOOR, ranked_methods
+from sightline.view.frames import to_csv
+from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
+from sightline.view.inspect.report import check_folder, write_sections
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from sightline.evaluation.planted import PlantedResult
+    from sightline.evaluation.result import Evaluation
+    from sightline.evaluation.sanity import SanityResult
+    from sightline.model import Progress
+
+__all__ = ["check_folder", "write_evaluation"]
+
+KINDS: dict[Kind, tuple[str, str]] = {
+    "faithfulness": (
+        "Does removing the words it names change the prediction?",
+        "Each value stands between a floor, the mean of random orders, and a ceiling, the order of the words' effects "
+        "when each is removed alone. A good method may pass the ceiling: words also act together.",
+    ),
+    "confidence": (
+        "Does it tell the classes apart?",
+        "Rank correlation between the explanations of different classes: an explanation that is the same for every "
+        "class cannot say why the model chose one.",
+    ),
+    "plausibility": (
+        "Does it agree with what people marked?",
+        "Agreement with human rationales. A faithful explanation of a model that is right for the wrong reasons is not "
+        "plausible, so this is no measure of faithfulness.",
+    ),
+    "retrieval": ("Does it find the answer?", "How much of the answer is among the words that score highest."),
+    "agreement": (
+        "Does it agree with the reference?",
+        "Similarity to the explanations of the reference method. The floor is chance: the same after the scores of the "
+        "tokens were shuffled.",
+    ),
+    "dispersion": (
+        "Where does it put its weight?",
+        "These describe an explanation. Much weight on special tokens says little about the text.",
+    ),
+}
+"""Title and sentence of each kind of metric, in the order of the page."""
+
+QUANTITIES = {
+    "aopc": "fall of the probability",
+    "log_odds": "ln(probability ratio)",
+    "comprehensiveness": "fall of the probability",
+    "sufficiency": "fall of the probability",
+    "deletion": "probability",
+    "insertion": "probability",
+}
+"""What the curve of a metric shows."""
+
+SHOWN = ("method", "mean", "low", "high", "floor", "ceiling", "documents", "missing", "failed", "seconds", "calls")
+
+
+def write_evaluation(
+    evaluation: Evaluation | Reading,
+    folder: Path | str,
+    *,
+    sanity: SanityResult | None = None,
+    planted: PlantedResult | None = None,
+    title: str = "Which explanation to believe",
+    progress: Progress | None = None,
+) -> Path:
+    """Write everything into `folder` and return the path of the page; `title` is its heading."""
+    folder = check_folder(folder)
+    reading = evaluation if isinstance(evaluation, Reading) else Reading(evaluation)
+    evaluation = reading.evaluation
+    evaluation.save(folder)  # makes it
+    write_whole(folder / "records.csv", to_csv(evaluation.to_frame()))
+    if progress is not None:
+        progress("comparing methods in pairs", 0, 0)
+    sections = [
+        _summary_section(reading),
+        *_kind_sections(reading),
+        _numbers_section(reading),
+        *_sanity_sections(sanity, planted),
+        *_failure_section(evaluation),
+    ]
+    return write_sections(folder, title, sections, _facts(evaluation), progress=progress)
+
+
+def _summary_section(reading: Reading) -> Section:
+    overviews = [part for kind in KINDS for part in _overview(reading, kind)]
+    sentences = (*reading.opening_sentences(), *reading.state_sentences()[1:])
+    return Section("summary", "Summary", sentences, (*overviews, *_cost_pictures(reading)))
+
+
+def _overview(reading: Reading, kind: Kind) -> list[Terms | Table]:
+    """What the metrics of one kind are, then their means beside each other."""
+    import pandas as pd
+
+    table = reading.overview()
+    metrics = [name for name in table.columns[1:-1] if METRICS.get(name).kind == kind]
+    if not metrics:
+        return []
+    question, _ = KINDS[kind]
+    levels = [] if kind == "agreement" else [(FLOOR, reading.floors(metrics)), (CEILING, reading.ceilings(metrics))]
+    below = [{"method": name, **values} for name, values in levels if values]
+    own = table[["method", *metrics, "seconds"]].set_index("method").loc[ranked_methods(reading, metrics)].reset_index()
+    frame = pd.concat([own, pd.DataFrame(below)], ignore_index=True) if below else own
+    sentence = "Means over the documents; their intervals are further down. Seconds are those of one explanation."
+    return [
+        Terms(question, {name: f"{METRICS.get(name).summary} {_direction(name)}".strip() for name in metrics}),
+        Table(f"overview_{kind}", f"Means of {kind}", frame, sentence),
+    ]
+
+
+def _direction(metric: str) -> str:
+    higher = METRICS.get(metric).higher_is_better
+    return "" if higher is None else f"{'Higher' if higher else 'Lower'} is better."
+
+
+def _cost_pictures(reading: Reading) -> list[Picture]:
+    if not reading.faithful():
+        return []
+    metric = reading.faithful()[0]
+    return [
+        Picture(
+            "cost",
+            f"Faithfulness ({metric}) against cost",
+            "Up to the left is where one would like to be.",
+            partial(_draw_cost, reading, metric),
+        )
+    ]
+
+
+def _draw_cost(reading: Reading, metric: str) -> Figure:
+    rows = reading.of_metric(metric)
+    rows = rows[rows["documents"] > 0]
+    priced = [Priced(row.method, row.seconds, row.mean, row.low, row.high) for row in rows.itertuples()]
+    floor = float(rows["floor"].mean())
+    return worth_against_cost(
+        priced,
+        floor=floor if floor == floor else None,
+        metric=metric,
+        better="higher" if METRICS.get(metric).higher_is_better else "lower",
+        title=f"Faithfulness ({metric}) against cost",
+        caption=f"Mean over {int(rows['documents'].max())} documents with bootstrap 95 % intervals.",
+    )
+
+
+def _kind_sections(reading: Reading) -> list[Section]:
+    evaluation = reading.evaluation
+    found = []
+    for kind, (title, sentence) in KINDS.items():
+        parts: list[Part] = []
+        for metric in evaluation.metrics:
+            entry = METRICS.get(metric)
+            if entry.kind != kind:
+                continue
+            said = " ".join(filter(None, [entry.summary, _direction(metric), *reading.metric_sentences(metric)]))
+            rows = reading.of_metric(metric)[list(SHOWN)]
+            silent = [name for name in ("missing", "failed", "calls") if not rows[name].sum()]
+            shown = rows.drop(columns=silent).dropna(axis="columns", how="all")
+            parts.append(Table(f"metric_{metric}", metric, shown, said))
+            if any(key[2] == metric for key in evaluation.curves_by):
+                parts.append(_curve_picture(reading, metric))
+        if parts:
+            found.append(Section(kind, title, (sentence,), tuple(parts)))
+    return found
+
+
+def _curve_picture(reading: Reading, metric: str) -> Picture:
+    return Picture(
+        f"curves_{metric}",
+        f"{metric}: the curves",
+        "Blue: the method, with its bootstrap 95 % interval. Dotted: random orders. Dashed: the words in the order of "
+        "their own effects. Grey: the other methods.",
+        partial(_draw_curves, reading, metric),
+    )
+
+
+def _draw_curves(reading: Reading, metric: str) -> Figure:
+    evaluation = reading.evaluation
+    unit = f"{evaluation.settings.get('level', 'word')}s"
+    direction = PLANS[metric].direction if metric in PLANS else "remove"
+    frames = {
+        method: frame
+        for method in reading.of_metric(metric)["method"]
+        if method != MODEL and len(frame := evaluation.curves(method, metric))
+    }
+    return perturbation_curves(
+        frames,
+        share=f"{unit} {'removed' if direction == 'remove' else 'kept'}, %",
+        quantity=QUANTITIES.get(metric, metric),
+        title=f"{metric}, by share of {unit}",
+        caption=f"Mean over {len(evaluation.documents)} documents. {METRICS.get(metric).summary}",
+    )
+
+
+def _numbers_section(reading: Reading) -> Section:
+    parts = [
+        Table("summary", "All means", reading.summary, "With bootstrap 95 % intervals over documents."),
+    ]
+    if reading.paired:
+        import pandas as pd
+
+        frame = pd.concat(reading.paired, names=["metric", None]).reset_index(level="metric")
+        said = (
+            "difference: method − other, mean over the documents both have a value for, with its bootstrap 95 % "
+            "interval. p: sign-flip permutation test; p holm: corrected for the number of pairs of the metric."
+        )
+        parts.append(
+            Table("paired", "All pairs of methods, surest first", frame.sort_values("p_holm", kind="stable"), said)
+        )
+    return Section("numbers", "All numbers", (), tuple(parts))
+
+
+def _sanity_sections(sanity: SanityResult | None, planted: PlantedResult | None) -> list[Section]:
+    found = []
+    if sanity is not None:
+        summary = sanity.summary()
+        parts: tuple[Part, ...] = (
+            Picture(
+                "cascade",
+                "Similarity to the original explanation",
+                "From left to right, one part of the model after the other is made random. An explanation that depends "
+                "on what the model has learnt falls to the grey band of chance.",
+                partial(
+                    cascade_lines,
+                    summary,
+                    sanity.stages,
+                    title="Explanations while the model loses its weights",
+                    caption="Spearman's ρ of the magnitudes of word scores, mean over documents.",
+                ),
+            ),
+            Table("sanity", f"Sanity test: {sanity.test}", summary),
+        )
+        found.append(
+            Section("sanity", "Does it depend on what the model has learnt?", tuple(sanity.sentences()), parts)
+        )
+    if planted is not None:
+        frame = planted.summary().sort_values("precision", ascending=False, kind="stable")
+        table = Table("planted", "Share of planted words ranked first", frame)
+        sentence = (
+            "A tiny model was trained on a task whose deciding words are known; this says something about the methods, "
+            "and nothing about the model of this evaluation."
+        )
+        found.append(
+            Section(
+                "planted",
+                "Does it find words that are known to decide?",
+                (sentence, *planted.sentences()[:2]),
+                (table,),
+            )
+        )
+    return found
+
+
+def _failure_section(evaluation: Evaluation) -> list[Section]:
+    failures = evaluation.failures()
+    if failures.empty:
+        return []
+    table = Table("failures", "What has no value, and why", failures)
+    return [Section("failures", "What went wrong", (), (table,))]
+
+
+def _facts(evaluation: Evaluation) -> dict[str, str]:
+    facts: dict[str, Any] = {**evaluation.settings, **evaluation.provenance, "documents": len(evaluation.documents)}
+    return {
+        str(name).replace("_", " "): value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, default=str)
+        for name, value in facts.items()
+    }

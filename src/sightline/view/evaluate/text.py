@@ -1,0 +1,106 @@
+"""An evaluation in one stream: text for a person, or the summary as CSV, JSON, Markdown or LaTeX for a program."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from sightline.metrics import METRICS
+from sightline.view.evaluate.report import KINDS
+from sightline.view.evaluate.table import WIDEST, interval_tables, with_arrow
+from sightline.view.frames import to_csv, to_latex, to_markdown, to_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sightline.evaluation.planted import PlantedResult
+    from sightline.evaluation.reading import Reading
+    from sightline.evaluation.sanity import SanityResult
+
+Form = Literal["text", "csv", "json", "markdown", "latex"]
+
+
+def evaluation_text(
+    reading: Reading, form: Form = "text", *, sanity: SanityResult | None = None, planted: PlantedResult | None = None
+) -> str:
+    """Return an evaluation as text: sentences and tables for each kind of metric; or its summary in another form.
+
+    JSON also holds what the sanity tests found; the other forms are one table.
+    """
+    if form == "csv":
+        return to_csv(reading.summary)
+    if form == "markdown":
+        return to_markdown(reading.summary)
+    if form == "latex":
+        return to_latex(reading.summary)
+    if form == "json":
+        return _as_json(reading, sanity, planted)
+    blocks = [_lines([*reading.opening_sentences(), *reading.state_sentences()])]
+    for kind, (question, _) in KINDS.items():
+        metrics = [metric for metric in reading.evaluation.metrics if METRICS.get(metric).kind == kind]
+        if metrics:
+            blocks += _kind_blocks(reading, f"{kind}: {question}", metrics)
+    if sanity is not None:
+        blocks.append(f"sanity: {sanity.test}\n" + _lines(sanity.sentences()))
+    if planted is not None:
+        blocks.append("sanity: planted words\n" + _lines(planted.sentences()))
+    return "\n".join(blocks)
+
+
+def _kind_blocks(reading: Reading, heading: str, metrics: Sequence[str]) -> list[str]:
+    """What the metrics of one kind are, their tables, and which methods they speak for."""
+    names = {metric: f"  {with_arrow(metric)}  " for metric in metrics}
+    column = max(map(len, names.values()))
+    terms = [
+        textwrap.fill(
+            METRICS.get(metric).summary,
+            WIDEST,
+            initial_indent=name.ljust(column),
+            subsequent_indent=" " * column,
+        )
+        for metric, name in names.items()
+    ]
+    legend = ["Means with bootstrap 95 % intervals."]
+    if any(METRICS.get(metric).higher_is_better is not None for metric in metrics):
+        legend.append("↑ higher is better, ↓ lower is better.")
+    if any(reading.no_better_than_floor(metric) for metric in metrics):
+        legend.append(f"* no better than {reading.chance_name(metrics[0])}.")
+    said = [" ".join(found) for metric in metrics if (found := reading.best_sentences(metric))]
+    tables = [to_text(table) for table in interval_tables(reading, metrics)]
+    return [_lines([heading, *terms]), *tables, _lines([" ".join(legend), *said])]
+
+
+def _lines(sentences: Sequence[str]) -> str:
+    return "".join(f"{sentence}\n" for sentence in sentences)
+
+
+def _as_json(reading: Reading, sanity: SanityResult | None, planted: PlantedResult | None) -> str:
+    evaluation = reading.evaluation
+    content: dict[str, Any] = {
+        "documents": len(evaluation.documents),
+        "complete": evaluation.complete,
+        "summary": _rows(reading.summary),
+        "paired": {metric: _rows(table) for metric, table in reading.paired.items()},
+        "skipped": dict(evaluation.skipped),
+        "settings": dict(evaluation.settings),
+        "provenance": dict(evaluation.provenance),
+    }
+    if sanity is not None:
+        content["sanity"] = {"test": sanity.test, "verdicts": sanity.verdicts(), "summary": _rows(sanity.summary())}
+    if planted is not None:
+        content["planted"] = {"accuracy": planted.planted.accuracy, "summary": _rows(planted.summary())}
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows of plain values; JSON has no NaN, so what is absent is null."""
+    records = frame.astype(object).to_dict("records")
+    return [{name: _plain(value) for name, value in row.items()} for row in records]
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

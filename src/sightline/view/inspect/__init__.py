@@ -1,0 +1,1 @@
+"""Figures, tables and page of an inspection."""

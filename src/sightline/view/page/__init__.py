@@ -1,0 +1,1 @@
+"""The reading page: payload, HTML file, notebook widget and static fragment."""

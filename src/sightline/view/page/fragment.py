@@ -1,0 +1,91 @@
+"""The notebook's view: a fragment of HTML without script, every string escaped, colours that suit light and dark."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from sightline.view import colours
+from sightline.view.page.units import display_units, segment_texts
+from sightline.view.words.sentences import (
+    MARKS,
+    check_sentences,
+    notices,
+    number,
+    prediction_sentence,
+    verdict,
+)
+
+if TYPE_CHECKING:
+    from sightline.explanation import Explanation
+
+LISTED = 8
+
+
+def render_fragment(explanation: Explanation) -> str:
+    """Return prediction, verdict, top words, the coloured text and further checks, to be put anywhere in a page."""
+    said = [prediction_sentence(explanation), f"{explanation.method}, {explanation.target.description()}."]
+    further = check_sentences(explanation.checks)
+    parts = [
+        '<div style="max-width:48rem;line-height:1.7">',
+        f'<p style="margin:.3em 0"><b>{html.escape(said[0])}</b> {html.escape(said[1])}</p>',
+        _verdict(explanation),
+        *(f'<p style="margin:.3em 0"><b>{html.escape(notice)}</b></p>' for notice in notices(explanation)),
+        *_top_words(explanation),
+        f'<div style="max-height:32rem;overflow:auto;white-space:pre-wrap">{_coloured_text(explanation)}</div>',
+        f'<p style="margin:.3em 0;opacity:.75">{html.escape(" ".join(further))}</p>',
+        "</div>",
+    ]
+    return "".join(parts)
+
+
+def _verdict(explanation: Explanation) -> str:
+    """How far to trust it: shape and words in front, then why."""
+    found = verdict(explanation.checks)
+    shape, words = MARKS[found.level]
+    told = html.escape(" ".join(found.sentences))
+    if found.warning is not None:
+        told += f" <b>{html.escape(found.warning)}</b>"
+    return f'<p style="margin:.3em 0"><b>{shape} {words}.</b> {told}</p>'
+
+
+def _top_words(explanation: Explanation) -> list[str]:
+    sides = (("for", "For"), ("against", "Against")) if explanation.signed else (("any", "Strongest"),)
+    lines = []
+    for sign, title in sides:
+        words = explanation.top(LISTED, sign=sign, merge=True)  # type: ignore[arg-type]
+        if words:
+            listed = ", ".join(f"{html.escape(word.text)} {number(word.score)}" for word in words)
+            lines.append(f'<p style="margin:.3em 0">{title}: {listed}</p>')
+    return lines
+
+
+def _coloured_text(explanation: Explanation) -> str:
+    """Each segment with its words on a tint; half-transparent, so that it works on any theme's background."""
+    units = display_units(explanation, "word")
+    scores = [sum(float(explanation.scores[i]) for i in unit.tokens) for unit in units]
+    levels = colours.levels(scores)
+    blocks = []
+    for segment, text in enumerate(segment_texts(explanation)):
+        at, pieces = 0, []
+        for unit, score, level in zip(units, scores, levels, strict=True):
+            if unit.segment != segment:
+                continue
+            word = html.escape(text[unit.start : unit.end])
+            pieces.append(html.escape(text[at : unit.start]))
+            if level:
+                pieces.append(
+                    f'<span style="background:{_tint(explanation, int(level))}" title="{number(score)}">{word}</span>'
+                )
+            else:
+                pieces.append(word)
+            at = unit.end
+        pieces.append(html.escape(text[at:]))
+        blocks.append(f'<div dir="auto">{"".join(pieces)}</div>')
+    return "<hr>".join(blocks)
+
+
+def _tint(explanation: Explanation, level: int) -> str:
+    hue: colours.Hue = "plain" if not explanation.signed else "for" if level > 0 else "against"
+    red, green, blue = (int(colours.FULL["light"][hue][i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{0.75 * abs(level) / colours.LEVELS:.2f})"

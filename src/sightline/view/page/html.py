@@ -1,0 +1,92 @@
+"""The report: one self-contained page for one document, with everything it shows inside.
+
+Safety: everything from a document or a model travels as JSON inside a data block in which `<`, `>` and `&` are
+written as escapes, and enters the page as text nodes. The content security policy allows exactly our style and our
+script, by hash, and no connection of any kind. Arrays are compressed and written as base64; those that are not needed
+to read the text are left out when the file would grow beyond `LARGEST`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import zlib
+from collections.abc import Sequence
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from sightline.view.page import payload
+from sightline.view.page.assets import script, static, style
+from sightline.view.page.curves import Curve
+from sightline.view.page.fragment import render_fragment
+from sightline.view.page.widget import show
+
+if TYPE_CHECKING:
+    from sightline.analysis.inside import Inside
+    from sightline.explanation import Explanation
+
+__all__ = ["render_fragment", "render_page", "script", "show", "style"]
+
+LARGEST = 2_800_000
+"""Bytes a report may have before optional arrays are left out."""
+
+# Characters that could end the data block or confuse an older parser; lone surrogates cannot be written as UTF-8.
+_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+
+
+def render_page(
+    explanations: Sequence[Explanation],
+    *,
+    inside: Inside | None = None,
+    title: str | None = None,
+    curves: Sequence[Curve] = (),
+    tables: Sequence[payload.Table] = (),
+) -> str:
+    """Return the page as one string of HTML; several explanations must be of the same document and get a switch."""
+    shown = payload.build(explanations, inside=inside, title=title, curves=curves, tables=tables)
+    policy = (
+        f"default-src 'none'; style-src {_hash(style())}; script-src {_hash(script())}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    room = LARGEST - len(style()) - len(script())
+    return Template(static("report.html")).substitute(
+        csp=html.escape(policy, quote=False),
+        title=html.escape(f"{shown.json['title']} · Sightline"),
+        style=style(),
+        data=embedded_json(inlined(shown, room)),
+        script=script(),
+    )
+
+
+def inlined(shown: payload.Payload, room: int) -> dict[str, Any]:
+    """Return the payload's JSON with the arrays in it, as base64 of zlib; optional ones while there is room."""
+    room -= len(json.dumps(shown.json, ensure_ascii=False).encode("utf-8", "replace"))
+    left_out: set[str] = set()
+    data: dict[str, str] = {}
+    optional = {name for group in shown.optional for name in group}
+    for group in [tuple(name for name in shown.arrays if name not in optional), *shown.optional]:
+        if any(shown.better.get(name) in data for name in group):
+            left_out.update(group)
+            continue
+        packed = {name: base64.b64encode(zlib.compress(shown.arrays[name].tobytes(), 9)).decode() for name in group}
+        size = sum(map(len, packed.values()))
+        if size > room and group in shown.optional:
+            left_out.update(group)
+        else:
+            data |= packed
+            room -= size
+    kept = shown.without(left_out).json
+    return {**kept, "arrays": {name: {**info, "data": data[name]} for name, info in kept["arrays"].items()}}
+
+
+def embedded_json(value: Any) -> str:
+    """Return JSON that is safe inside a <script type="application/json"> element."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _hash(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

@@ -1,0 +1,357 @@
+"""What the page is given: one JSON object and named arrays, the same for report, notebook and server.
+
+docs/guides/page-data.md is the contract; `web/src/payload.ts` is the other side of it. Nothing is computed here that an
+explanation or an `Inside` does not hold: scores are handed over as they are, weights are coded in fewer bits.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.analysis.filters import TokenFilter
+from sightline.errors import InputError, UsageError
+from sightline.view import colours
+from sightline.view.page.curves import Curve, removal_curves
+from sightline.view.page.maps import EDGE, coded_maps, fine_maps, heads_by_importance, pooled
+from sightline.view.page.units import PAGE_LEVELS, DisplayUnit, PageLevel, display_units, segment_texts
+from sightline.view.words.sentences import check_sentences, notices, verdict
+
+if TYPE_CHECKING:
+    from sightline.analysis.inside import Inside
+    from sightline.explanation import Explanation
+    from sightline.text import Encoding
+
+FORMAT, VERSION = "sightline-page", 1
+SHOWN_CLASSES = 6
+LONGEST_TITLE = 70
+SPECIAL, STOP_WORD, PUNCTUATION = 1, 2, 4
+"""Bits of `tokens.flags`."""
+DIRECTIONS = ("attended", "attending")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A further table for the page, for example of the words of a whole data set."""
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | float | None]]
+
+
+@dataclass(frozen=True, eq=False)
+class Payload:
+    """The JSON object, the arrays it lists, and which of them may be left out."""
+
+    json: dict[str, Any]
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    """As they travel: little-endian, C order, in the type that `json["arrays"]` names."""
+    optional: list[tuple[str, ...]] = field(default_factory=list)
+    """Groups of arrays that make sense together only, the most useful group first."""
+    better: dict[str, str] = field(default_factory=dict)
+    """Arrays that nobody needs where another, more detailed one is there: its name."""
+
+    def without(self, names: set[str]) -> Payload:
+        """Return the same payload with some arrays left out."""
+        kept = {name: array for name, array in self.arrays.items() if name not in names}
+        listed = {name: info for name, info in self.json["arrays"].items() if name not in names}
+        groups = [group for group in self.optional if not names.intersection(group)]
+        return Payload({**self.json, "arrays": listed}, kept, groups, self.better)
+
+    def add(self, name: str, values: NDArray[Any], dtype: str, *, scaled: bool = False) -> None:
+        """List an array; `scaled` ones are divided by their greatest magnitude, so that float16 can hold them."""
+        info: dict[str, Any] = {"dtype": dtype, "shape": list(values.shape)}
+        if scaled:
+            scale = float(np.abs(values).max(initial=0.0)) or 1.0
+            info["scale"] = scale
+            values = values / scale
+        self.json["arrays"][name] = info
+        self.arrays[name] = np.ascontiguousarray(values, dtype=np.dtype(dtype).newbyteorder("<"))
+
+    def add_optional(self, arrays: dict[str, tuple[NDArray[Any], str]], *, scaled: bool = False) -> None:
+        """List arrays that may be left out, all together."""
+        for name, (values, dtype) in arrays.items():
+            self.add(name, values, dtype, scaled=scaled)
+        self.optional.append(tuple(arrays))
+
+
+def build(
+    explanations: Sequence[Explanation],
+    *,
+    inside: Inside | None = None,
+    title: str | None = None,
+    curves: Sequence[Curve] = (),
+    tables: Sequence[Table] = (),
+) -> Payload:
+    """Return what the page shows of explanations of one document and, if given, of the inside of the model.
+
+    Explanations that were checked against random orderings bring their curves with them, before further `curves`.
+    """
+    first = _checked(explanations, inside)
+    methods, targets = _method_names(explanations), _target_names(explanations)
+    curves = [*removal_curves(explanations, methods, targets), *curves]
+    payload = Payload(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "title": title or _title(first),
+            "document": _document(first),
+            "explanations": [
+                _explanation(explanation, method, target)
+                for explanation, method, target in zip(explanations, methods, targets, strict=True)
+            ],
+            "inside": None if inside is None else _inside_facts(inside),
+            "curves": [curve.to_json() for curve in curves],
+            "tables": [
+                {"name": table.name, "columns": list(table.columns), "rows": [list(row) for row in table.rows]}
+                for table in tables
+            ],
+            "colours": {"levels": colours.LEVELS, "gamma": colours.GAMMA, "clipped": colours.CLIPPED_SHARE},
+            "arrays": {},
+        }
+    )
+    for level in PAGE_LEVELS:
+        _add_units(payload, first, level)
+    payload.add("tokens.flags", token_flags(first.encoding), "uint8")
+    for number, explanation in enumerate(explanations):
+        payload.add(f"scores.{number}", explanation.scores, "float32")
+    if inside is not None:
+        _add_overview(payload, inside)
+    for number, explanation in enumerate(explanations):
+        if explanation.layers is not None:
+            payload.add_optional({f"layers.{number}": (explanation.layers, "float16")}, scaled=True)
+    if inside is not None:
+        _add_details(payload, inside)
+    return payload
+
+
+def same_document(first: Explanation, second: Explanation) -> bool:
+    """Whether two explanations are of the same text cut into the same tokens."""
+    a, b = first.encoding, second.encoding
+    return a.text == b.text and a.pair == b.pair and a.tokens == b.tokens and bool((a.offsets == b.offsets).all())
+
+
+def token_flags(encoding: Encoding) -> NDArray[np.uint8]:
+    """Bits (n,) that say which tokens are specials, parts of (English) stop words, or punctuation."""
+    stop_words = TokenFilter(stop_words="en", punctuation=False, specials=False)
+    punctuation = TokenFilter(stop_words=None, punctuation=True, specials=False)
+    flags = np.zeros(len(encoding), dtype=np.uint8)
+    flags[encoding.special] |= SPECIAL
+    flags[~stop_words.keep_tokens(encoding)] |= STOP_WORD
+    flags[~punctuation.keep_tokens(encoding)] |= PUNCTUATION
+    return flags
+
+
+def _checked(explanations: Sequence[Explanation], inside: Inside | None) -> Explanation:
+    if not explanations:
+        raise UsageError("A page needs at least one explanation.")
+    first = explanations[0]
+    if any(not same_document(first, other) for other in explanations[1:]):
+        raise UsageError("A page shows one document: the explanations given are of different texts.")
+    if inside is not None and inside.tokens != len(first.encoding):
+        raise InputError(
+            f"The inside is of {inside.tokens} tokens, the explanation of {len(first.encoding)}: "
+            "give what a trace of the same document saw."
+        )
+    return first
+
+
+# The document ---------------------------------------------------------------------------------------------------------
+
+
+def _document(explanation: Explanation) -> dict[str, Any]:
+    encoding, texts = explanation.encoding, segment_texts(explanation)
+    names = ("Text", "Second text")
+    segments = []
+    for number, text in enumerate(texts):
+        ends = encoding.offsets[(encoding.segments == number) & ~encoding.special, 1]
+        read = int(ends.max(initial=0)) if encoding.dropped else len(text)
+        segments.append({"name": names[number], "text": text, "read": int(utf16_places(text)[read])})
+    specials = [[int(i), encoding.tokens[i]] for i in np.flatnonzero(encoding.special)]
+    return {"tokens": len(encoding), "dropped": encoding.dropped, "segments": segments, "specials": specials}
+
+
+def _add_units(payload: Payload, explanation: Explanation, level: PageLevel) -> None:
+    """Start, end and segment (U,) of the units of one level, and the unit (n,) of every token."""
+    units = display_units(explanation, level)
+    if level in ("token", "word"):
+        units = _with_specials(units, explanation.encoding)
+    places = [utf16_places(text) for text in segment_texts(explanation)]
+    of_token = np.full(len(explanation.encoding), -1, dtype=np.int32)
+    for number, unit in enumerate(units):
+        of_token[list(unit.tokens)] = number
+    payload.add(f"units.{level}.start", np.array([places[u.segment][u.start] for u in units], dtype=np.int64), "int32")
+    payload.add(f"units.{level}.end", np.array([places[u.segment][u.end] for u in units], dtype=np.int64), "int32")
+    payload.add(f"units.{level}.segment", np.array([u.segment for u in units], dtype=np.int64), "uint8")
+    payload.add(f"units.{level}.of", of_token, "int32")
+
+
+def _with_specials(units: list[DisplayUnit], encoding: Encoding) -> list[DisplayUnit]:
+    """Put every special behind the unit of the token before it, as a unit without characters."""
+    owner = {token: number for number, unit in enumerate(units) for token in unit.tokens}
+    merged: list[list[DisplayUnit]] = [[] for _ in range(len(units) + 1)]
+    behind, segment, place = 0, 0, 0
+    for token in range(len(encoding)):
+        if token in owner:
+            behind = owner[token] + 1
+            segment, place = units[behind - 1].segment, units[behind - 1].end
+        elif encoding.special[token]:
+            merged[behind].append(DisplayUnit(segment, place, place, (token,)))
+    result = merged[0]
+    for number, unit in enumerate(units):
+        result += [unit, *merged[number + 1]]
+    return result
+
+
+def utf16_places(text: str) -> NDArray[np.int64]:
+    """Return for every character place 0 … len(text) how many UTF-16 units come before it."""
+    characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    return np.concatenate(([0], np.cumsum(1 + (characters > 0xFFFF))))
+
+
+def _title(explanation: Explanation) -> str:
+    """Return the first line of the document that has words, shortened."""
+    line = next((line.strip() for line in explanation.encoding.text.splitlines() if line.strip()), "Explanation")
+    shortened = textwrap.shorten(line, LONGEST_TITLE, placeholder=" …")
+    # A first "word" longer than a title (a web address, a sentence in Chinese) is cut where it is.
+    return line[:LONGEST_TITLE] if shortened == "…" else shortened
+
+
+# The explanations -----------------------------------------------------------------------------------------------------
+
+
+def _explanation(explanation: Explanation, method: str, target: str) -> dict[str, Any]:
+    prediction = explanation.prediction
+    ranked = sorted(zip(prediction.labels, prediction.probabilities.tolist(), strict=True), key=lambda one: -one[1])
+    return {
+        "method": method,
+        "summary": _summary(explanation.method),
+        "signed": explanation.signed,
+        "target": {
+            "name": target,
+            "label": _label(explanation),
+            "description": f"the {explanation.target.description()}",
+        },
+        "prediction": {
+            "label": prediction.label,
+            "probability": prediction.probability,
+            "classes": ranked[:SHOWN_CLASSES],
+        },
+        "notices": notices(explanation),
+        "verdict": verdict(explanation.checks).to_dict(),
+        "checks": check_sentences(explanation.checks),
+        "facts": _facts(explanation),
+    }
+
+
+def _label(explanation: Explanation) -> str:
+    target = explanation.target
+    return f"“{target.label}”" + (f" over “{target.contrast_label}”" if target.contrast_label is not None else "")
+
+
+def _method_names(explanations: Sequence[Explanation]) -> list[str]:
+    """What the switch calls each method; runs of one method for the same target are numbered."""
+    seen: Counter[tuple[str, str]] = Counter()
+    runs = []
+    for explanation in explanations:
+        key = explanation.method, explanation.target.description()
+        seen[key] += 1
+        runs.append(seen[key])
+    repeated = {method for (method, _), count in seen.items() if count > 1}
+    return [
+        f"{explanation.method} {run}" if explanation.method in repeated else explanation.method
+        for explanation, run in zip(explanations, runs, strict=True)
+    ]
+
+
+def _target_names(explanations: Sequence[Explanation]) -> list[str]:
+    """What the switch calls each target: its class, or the whole description where that does not tell them apart."""
+    descriptions = {explanation.target.description(): _label(explanation) for explanation in explanations}
+    labels = Counter(descriptions.values())
+    return [
+        label if labels[label := _label(explanation)] == 1 else explanation.target.description()
+        for explanation in explanations
+    ]
+
+
+def _summary(method: str) -> str:
+    """What the method computes; empty for a file made with a method that is not registered here."""
+    from sightline.methods import METHODS
+
+    return METHODS.get(method).summary if method in METHODS else ""
+
+
+def _facts(explanation: Explanation) -> list[tuple[str, str]]:
+    """Settings and provenance as name and value, nested values as JSON."""
+    facts = {"method": explanation.method, "tokens": f"{len(explanation.encoding):,}"}
+    for values in (explanation.options, explanation.provenance):
+        for name, value in values.items():
+            facts[name.replace("_", " ")] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return list(facts.items())
+
+
+# The inside of the model ----------------------------------------------------------------------------------------------
+
+
+def _inside_facts(inside: Inside) -> dict[str, int]:
+    return {
+        "layers": inside.layers,
+        "heads": inside.heads,
+        "k": inside.k,
+        "thumbnail": inside.thumbnails.shape[-1],
+        "image": pooled(inside.images[0, 0], inside.tokens, EDGE).shape[-1],
+    }
+
+
+def _add_overview(payload: Payload, inside: Inside) -> None:
+    """The small things that nearly every view shows: totals, the overall relations, thumbnails, importance."""
+    if inside.importance is not None:
+        payload.add_optional({"importance": (inside.importance, "float32")})
+    _add_relations(payload, inside, "all")
+    payload.add_optional({"received": (inside.received.mean(axis=1), "float16")}, scaled=True)
+    coded, peak = coded_maps(inside.thumbnails)
+    payload.add_optional({"thumbnails": (coded, "uint8"), "thumbnails.peak": (peak, "float32")})
+
+
+def _add_details(payload: Payload, inside: Inside) -> None:
+    """Relations of layers, larger maps, relations of heads: as many as there is room for."""
+    names = list(inside.relations)
+    for name in names:
+        if name.startswith("layer-"):
+            _add_relations(payload, inside, name)
+    _add_maps(payload, inside)
+    for name in names:
+        if name.startswith("head-"):
+            _add_relations(payload, inside, name)
+    payload.add_optional({"received.heads": (inside.received, "float16")}, scaled=True)
+
+
+def _add_maps(payload: Payload, inside: Inside) -> None:
+    """Larger maps of the heads, the most important first; the finest for as many as `fine_maps` gives."""
+    maps = np.stack([pooled(layer, inside.tokens, EDGE) for layer in inside.images])
+    if maps.shape != inside.images.shape:
+        for layer, head, coded, peak in fine_maps(inside):
+            name = f"fine.{layer}.{head}"
+            payload.add_optional({name: (coded, "uint8"), f"{name}.peak": (peak, "float32")})
+            payload.better[f"image.{layer}.{head}"] = name
+    coded, peak = coded_maps(maps)
+    payload.add_optional({"images.peak": (peak, "float32")})
+    for layer, head in heads_by_importance(inside):
+        payload.add_optional({f"image.{layer}.{head}": (coded[layer, head], "uint8")})
+
+
+def _add_relations(payload: Payload, inside: Inside, name: str) -> None:
+    kind = "uint16" if inside.tokens < 65_535 else "int32"
+    arrays: dict[str, tuple[NDArray[Any], str]] = {}
+    for direction, lists in zip(DIRECTIONS, inside.relations[name], strict=True):
+        partners = np.where(lists.indices < 0, inside.tokens, lists.indices)
+        arrays[f"relations.{name}.{direction}.partners"] = (partners, kind)
+        arrays[f"relations.{name}.{direction}.weights"] = (lists.values, "float16")
+    payload.add_optional(arrays)

@@ -1,0 +1,240 @@
+"""The terminal's view: coloured passages and tables for a person, tab-separated lines for a pipe.
+
+Text from a document is shown with its control characters replaced, so that it cannot move the cursor, change the
+colours or hide anything.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from sightline.view import colours
+from sightline.view.page.units import display_units, segment_texts
+from sightline.view.words.sentences import MARKS, check_sentences, notices, number, percent, verdict
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.style import Style
+    from rich.table import Table
+    from rich.text import Text
+
+    from sightline.explanation import Explanation, Sign, WordScore
+
+SHOWN_LINES = 12
+"""Lines of a long document that are shown: the strongest ones and a line of context on both sides."""
+WHOLE_UP_TO = 24
+"""Documents of no more lines are shown whole."""
+SHOWN_CLASSES = 5
+LONGEST_FIELD = 200
+"""Characters of a field of a table."""
+
+# C0 controls become their pictures (␛), other controls and the invisible marks that reorder text a replacement mark.
+_CONTROLS = (
+    {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
+    | {0x7F: "␡"}
+    | dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029], "�")
+    | {ord("\t"): " "}
+)
+
+
+def printable(text: str) -> str:
+    """Return `text`, character for character, without anything a terminal would obey; line breaks stay."""
+    return text.translate(_CONTROLS)
+
+
+def plain_report(explanation: Explanation, top: int = 10) -> str:
+    """Return the explanation as lines of tab-separated fields: facts first, then the strongest words."""
+    prediction, trust = explanation.prediction, verdict(explanation.checks)
+    lines: list[tuple[str, ...]] = [
+        ("method", explanation.method),
+        ("predicted", prediction.label, f"{prediction.probability:.4f}"),
+        ("target", explanation.target.description()),
+        ("tokens", str(len(explanation.encoding))),
+        *(("notice", sentence) for sentence in notices(explanation)),
+        ("trust", trust.words, *trust.sentences),
+        *((("warning", trust.warning),) if trust.warning is not None else ()),
+        *(("check", sentence) for sentence in check_sentences(explanation.checks)),
+        ("",),
+        ("side", "rank", "word", "score", "count"),
+    ]
+    for side, words in sides(explanation, top):
+        lines += [
+            (side, str(rank), word.text, f"{word.score:.6g}", str(word.count))
+            for rank, word in enumerate(words, start=1)
+        ]
+    return "\n".join("\t".join(_one_line(field) for field in line) for line in lines) + "\n"
+
+
+def sides(explanation: Explanation, top: int) -> list[tuple[Sign, list[WordScore]]]:
+    """Return the strongest words, repeats added up: for and against, or one list for a method without signs."""
+    signs: tuple[Sign, ...] = ("for", "against") if explanation.signed else ("any",)
+    return [(sign, explanation.top(top, sign=sign, merge=True)) for sign in signs]
+
+
+def print_report(console: Console, explanations: Sequence[Explanation], top: int = 10) -> None:
+    """Print prediction, then for each explanation the passages, the strongest words and the checks."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(_prediction(explanations[0]))
+    for notice in notices(explanations[0]):
+        console.print(Text(notice, style="bold #c26e10"))
+    for explanation in explanations:
+        console.print()
+        target = printable(explanation.target.description())
+        console.print(Text.assemble((explanation.method, "bold"), f" explains the {target}"))
+        console.print()
+        for passage in _passages(explanation, console.width - 4):
+            console.print(Padding(passage, (0, 2)), soft_wrap=False)
+        console.print()
+        console.print(_table(explanation, top))
+        console.print()
+        trust = verdict(explanation.checks)
+        mark, words = MARKS[trust.level]
+        console.print(Text.assemble((f"{mark} {words}. ", "bold"), printable(" ".join(trust.sentences))))
+        if trust.warning is not None:
+            console.print(Text(trust.warning, style="bold #c26e10"))
+        for sentence in check_sentences(explanation.checks):
+            console.print(Text(f"· {printable(sentence)}", style="dim"))
+
+
+def _one_line(field: str) -> str:
+    """Return a field of a table: one line, and no longer than one where a "word" is a thousand letters."""
+    if len(field) > LONGEST_FIELD:
+        field = field[: LONGEST_FIELD - 1] + "…"
+    return printable(field).replace("\n", "␊").replace("\r", "␍")
+
+
+def _prediction(explanation: Explanation) -> Text:
+    from rich.text import Text
+
+    prediction = explanation.prediction
+    line = Text.assemble(
+        "The model says ", (printable(prediction.label), "bold"), f" ({percent(prediction.probability)})"
+    )
+    others = sorted(zip(prediction.probabilities.tolist(), prediction.labels, strict=True), key=lambda one: -one[0])
+    rest = [f"{printable(label)} {percent(share)}" for share, label in others if label != prediction.label]
+    if rest:
+        line.append(f"   {' · '.join(rest[: SHOWN_CLASSES - 1])}", style="dim")
+    return line
+
+
+def _style(level: int, signed: bool) -> Style | None:
+    """Return a style that reads on light and on dark terminals: coloured letters, then a coloured ground."""
+    from rich.style import Style
+
+    strength = abs(level)
+    if strength < 2:
+        return None
+    hue: colours.Hue = "plain" if not signed else "for" if level > 0 else "against"
+    if strength > 5:
+        return Style(color="#000000", bgcolor=colours.FULL["light"][hue], bold=strength == colours.LEVELS)
+    return Style(color={"for": "#3d8bd4", "against": "#c26e10", "plain": "#9272cf"}[hue], bold=strength > 3)
+
+
+def _passages(explanation: Explanation, width: int) -> Iterator[Text]:
+    """Yield the whole text in colour, or its strongest lines with a word on what is left out."""
+    from rich.text import Text
+
+    units = display_units(explanation, "word")
+    scores = [sum(float(explanation.scores[i]) for i in unit.tokens) for unit in units]
+    levels = colours.levels(scores)
+    last_read = {unit.segment: unit.end for unit in units}
+    lines = [
+        (segment, start, end)
+        for segment, text in enumerate(segment_texts(explanation))
+        for start, end in wrapped(text[: last_read.get(segment, 0)], max(width, 20))
+    ]
+    texts = [printable(text) for text in segment_texts(explanation)]
+    coloured = [Text(texts[segment][start:end], no_wrap=True, overflow="crop") for segment, start, end in lines]
+    strength = [0.0] * len(lines)
+    line = 0
+    for unit, score, level in zip(units, scores, levels, strict=True):
+        while (lines[line][0], lines[line][2]) < (unit.segment, unit.start + 1):
+            line += 1
+        start = lines[line][1]
+        style = _style(int(level), explanation.signed)
+        if style is not None:
+            coloured[line].stylize(style, unit.start - start, unit.end - start)
+        strength[line] += abs(score)
+    shown = strongest_lines(strength)
+    previous = -1
+    for line in shown:
+        if line > previous + 1:
+            yield Text("⋯", style="dim")
+        yield coloured[line]
+        previous = line
+    if previous + 1 < len(lines):
+        yield Text("⋯", style="dim")
+    if len(shown) < len(lines):
+        yield Text(
+            f"The strongest {len(shown)} of {len(lines)} lines; write a page with -o page.html to see all.", style="dim"
+        )
+
+
+def strongest_lines(strength: Sequence[float]) -> list[int]:
+    """Return all lines of a short text; else the strongest with a line on both sides, about SHOWN_LINES in all."""
+    if len(strength) <= WHOLE_UP_TO:
+        return list(range(len(strength)))
+    shown: set[int] = set()
+    for line in sorted(range(len(strength)), key=lambda i: -strength[i]):
+        if len(shown) >= SHOWN_LINES:
+            break
+        shown |= {near for near in (line - 1, line, line + 1) if 0 <= near < len(strength)}
+    return sorted(shown)
+
+
+def wrapped(text: str, width: int) -> list[tuple[int, int]]:
+    """Return the places [start, end) of display lines: the text's own lines, broken at spaces to fit `width` cells.
+
+    Words wider than a line are broken anywhere; empty lines at the end are left out.
+    """
+    from rich.cells import get_character_cell_size
+
+    cells = list(accumulate(map(get_character_cell_size, text), initial=0))
+    lines: list[tuple[int, int]] = []
+    for own_line in re.finditer(r"^.*$", text, re.MULTILINE):
+        start, end = own_line.span()
+        while cells[end] - cells[start] > width:
+            cut = max(start + 1, bisect_right(cells, cells[start] + width) - 1)
+            space = text.rfind(" ", start + 1, cut + 1)
+            cut = space if space > 0 else cut
+            lines.append((start, cut))
+            start = cut
+            while start < end and text[start] == " ":
+                start += 1
+        lines.append((start, end))
+    while lines and lines[-1][0] == lines[-1][1]:
+        lines.pop()
+    return lines
+
+
+def _table(explanation: Explanation, top: int) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    label = printable(explanation.target.label)
+    columns = sides(explanation, top)
+    titles = {"for": f"For '{label}'", "against": f"Against '{label}'", "any": "Strongest words"}
+    colour = {"for": "#3d8bd4", "against": "#c26e10", "any": "#9272cf"}
+    for side, _ in columns:
+        table.add_column(
+            Text(titles[side], style=f"bold {colour[side]}"), overflow="ellipsis", no_wrap=True, max_width=32
+        )
+        table.add_column("", justify="right", no_wrap=True)
+    for row in range(max((len(words) for _, words in columns), default=0)):
+        cells: list[Text] = []
+        for _, words in columns:
+            if row < len(words):
+                repeats = f" × {words[row].count}" if words[row].count > 1 else ""
+                score = number(words[row].score) if explanation.signed else number(words[row].score).lstrip("+")
+                cells += [Text.assemble(_one_line(words[row].text), (repeats, "dim")), Text(score)]
+            else:
+                cells += [Text(), Text()]
+        table.add_row(*cells)
+    return table

@@ -1,0 +1,52 @@
+"""norm_rollout, globenc and alti on a trace equal the same mathematics on blocks of the library's own modules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sightline.errors import OptionError
+from sightline.methods.decomposition.block import contributions
+from tests.methods.test_decomposition_of_models import IDS, bert_blocks, longformer_blocks, modernbert_blocks
+from tests.tiny_models import tiny_model
+
+BLOCKS = {"bert": bert_blocks, "longformer": longformer_blocks, "modernbert": modernbert_blocks}
+GLOBAL = {"longformer": {"global_tokens": [0, 5, 6]}}
+
+
+@pytest.mark.parametrize("family", BLOCKS)
+@pytest.mark.parametrize(
+    ("method", "options", "kind"),
+    [
+        ("norm_rollout", {}, {"kind": "norm"}),
+        ("globenc", {}, {"kind": "norm", "second_norm": True}),
+        ("alti", {}, {"kind": "alti"}),
+        ("alti", {"p": 2, "second_norm": True}, {"kind": "alti", "p": 2, "second_norm": True}),
+    ],
+)
+def test_the_readout_row_of_the_product_of_full_contribution_matrices(family, method, options, kind):
+    model = tiny_model(family)
+    encoding = model.encode(ids=IDS[0].tolist(), **GLOBAL.get(family, {}))
+    found = model.explain(encoding, method, **options)
+    product = np.eye(len(encoding))
+    for layer, block in enumerate(BLOCKS[family]()):
+        product = contributions(block, **kind).attention.dense()[0] @ product
+        # The library's Longformer and ModernBERT compute their softmax in single precision.
+        np.testing.assert_allclose(found.layers[layer], product[0], atol=1e-5 if family != "bert" else 1e-11)
+    np.testing.assert_array_equal(found.scores, found.layers[-1])
+    assert found.checks["reconstruction_error"] < 1e-10
+
+
+def test_a_lower_layer_can_be_the_top():
+    model = tiny_model()
+    encoding = model.encode(ids=IDS[0].tolist())
+    whole, part = (model.explain(encoding, "alti", layer=layer) for layer in (-1, 1))
+    np.testing.assert_allclose(part.scores, whole.layers[1], atol=1e-12)
+    with pytest.raises(OptionError, match="must be one of 1, 2, not 3"):
+        model.explain(encoding, "alti", p=3)
+
+
+def test_one_forward_and_no_backward_serves_all_three():
+    model = tiny_model("longformer")
+    model.explain(model.encode(ids=IDS[0].tolist()), methods=["alti", "globenc", "norm_rollout", "rollout"])
+    assert (model.network.forward_passes, model.network.backward_passes) == (1, 0)
