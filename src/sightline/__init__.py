@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sightline.errors import SightlineError
     from sightline.evaluation import Evaluation, compare, evaluate
     from sightline.explanation import Explanation
-    from sightline.methods import list_methods
-    from sightline.metrics import list_metrics
+    from sightline.methods import list_methods, method
+    from sightline.metrics import list_metrics, metric
     from sightline.model import Model, load
     from sightline.models import Prediction, Target
     from sightline.text import Encoding
@@ -45,7 +45,9 @@ __all__ = [
     "list_methods",
     "list_metrics",
     "load",
+    "method",
     "methods",
+    "metric",
     "metrics",
     "models",
     "read_examples",
@@ -67,6 +69,8 @@ _HOMES = {
     "list_methods": "sightline.methods",
     "list_metrics": "sightline.metrics",
     "load": "sightline.model",
+    "method": "sightline.methods",
+    "metric": "sightline.metrics",
     "read_examples": "sightline.corpus",
 }
 _ROOMS = frozenset(

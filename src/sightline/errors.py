@@ -41,3 +41,7 @@ class UnsupportedError(SightlineError):
 
 class SizeError(SightlineError):
     """The result would not fit in memory; the message names the operation that does."""
+
+
+class PluginWarning(UserWarning):
+    """A package that extends Sightline could not be loaded; everything else works without it."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sightline.errors import OptionError
 from sightline.passes import Need
-from sightline.registry import Registry, suggestion
+from sightline.registry import METHOD_PLUGINS, Registry, origin_of, suggestion
 from sightline.trace import Trace
 
 Array = NDArray[np.floating[Any]]
@@ -54,6 +54,11 @@ class Method:
     use: str
     avoid: str
 
+    @property
+    def origin(self) -> str:
+        """The package that provides it: "sightline", or a plug-in's distribution and version."""
+        return origin_of(self.function)
+
     @cached_property
     def options(self) -> dict[str, Any]:
         """Option names and their defaults."""
@@ -78,6 +83,7 @@ class Method:
             "use": self.use,
             "avoid": self.avoid,
             "citation": self.citation,
+            "origin": self.origin,
             "options": {
                 name: {
                     "default": default,
@@ -115,7 +121,7 @@ class Method:
         return attribution
 
 
-METHODS: Registry[Method] = Registry("method")
+METHODS: Registry[Method] = Registry("method", plugins=METHOD_PLUGINS)
 
 
 def method(

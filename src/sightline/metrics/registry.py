@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args
 
-from sightline.registry import Registry
+from sightline.registry import METRIC_PLUGINS, Registry, origin_of
 
 Kind = Literal["agreement", "faithfulness", "plausibility", "dispersion", "confidence", "retrieval"]
 Need = Literal[
@@ -50,6 +50,11 @@ class MetricEntry:
     function: Callable[..., Any]
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def origin(self) -> str:
+        """The package that provides it: "sightline", or a plug-in's distribution and version."""
+        return origin_of(self.function)
+
     def __call__(self, *arrays: Any, **options: Any) -> Any:
         """Compute the metric with its registered options, overridden by `options`."""
         return self.function(*arrays, **{**self.options, **options})
@@ -64,10 +69,11 @@ class MetricEntry:
             "needs": sorted(self.needs),
             "options": dict(self.options),
             "citation": self.citation,
+            "origin": self.origin,
         }
 
 
-METRICS: Registry[MetricEntry] = Registry("metric")
+METRICS: Registry[MetricEntry] = Registry("metric", plugins=METRIC_PLUGINS)
 
 
 def metric(
