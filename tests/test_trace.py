@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks.methods import TEN_METHODS
-from sightline.analysis.inside import inside
+from sightline.analysis.internals import inside
 from sightline.cli.output import in_one_list
 from sightline.errors import OptionError
 from sightline.methods import METHODS

@@ -20,7 +20,7 @@ from typing import Any
 from PIL import Image
 
 from sightline import builtin
-from sightline.analysis.inside import inside
+from sightline.analysis.internals import inside
 from sightline.model import load
 from sightline.serve.http.running import Server, address, bound_socket
 from sightline.serve.settings import Settings

@@ -24,7 +24,7 @@ from sightline.text import Encoding
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.analysis.inside import Inside
+    from sightline.analysis.internals import Inside
 
 Aggregate = Literal["sum", "mean", "max_abs"]
 Level = Literal["word", "token"]
@@ -216,7 +216,7 @@ class Explanation:
     def to_html(self, path: str | Path | None = None, *, inside: Inside | None = None) -> str:
         """Return the explanation as one self-contained page, and write it to `path` if given.
 
-        `inside` (from `inside(trace)` of `sightline.analysis.inside`) adds what attends to what and the maps of heads.
+        `inside` (from `sightline.analysis.inside(trace)`) adds what attends to what and the maps of heads.
         """
         from sightline.files import write_whole
         from sightline.view.page.html import render_page

@@ -21,16 +21,25 @@ from torch import Tensor, nn
 from sightline.attention import Attention
 from sightline.attention.arrays import as_array
 from sightline.models import Network, Recorder, Target, TargetLike
+from sightline.models.head_weights import HeadWeights
 from sightline.text import Encoding
 
 T = TypeVar("T")
 Array = NDArray[np.floating[Any]]
 Need = Literal[
-    "attentions", "attention_gradients", "inputs", "hidden_states", "gradients", "hidden_gradients", "blocks", "probes"
+    "attentions",
+    "attention_gradients",
+    "inputs",
+    "hidden_states",
+    "gradients",
+    "hidden_gradients",
+    "head_importance",
+    "blocks",
+    "probes",
 ]
-"""What a method may ask for. "inputs" are x^0 … x^{L-1}, "hidden_states" also x^L for all tokens; "blocks" are the
-parts of the attention blocks besides their weights; "probes" are calls of the model with changed inputs, which no
-single pass can share."""
+"""What a method may ask for. "inputs" are x^0 … x^{L-1}, "hidden_states" also x^L for all tokens; "head_importance"
+sums gradients of weights by head; "blocks" are the parts of the attention blocks besides their weights; "probes" are
+calls of the model with changed inputs, which no single pass can share."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,8 @@ class Gradients:
     embeddings: Tensor
     hidden: list[Tensor]
     outputs: list[Tensor]
+    head_importance: NDArray[np.float64] | None = None
+    """Σ_w (∂y/∂w · w)² over the weights w of every head, (L, H), where it was required."""
 
 
 class BackwardRules(Protocol):
@@ -89,6 +100,7 @@ class Pass:
         self.attention_gradients = False
         """Whether somebody will ask for gradients of attention."""
         self._attention = self._gradient = self._all_rows = self._blocks = False
+        self._head_weights: HeadWeights | None = None
         self._recorder: Recorder | None = None
         self._logits: list[Tensor] = []
         self._graph_alive = False
@@ -102,10 +114,15 @@ class Pass:
     def require(self, *needs: Need) -> None:
         """Say what will be asked for; a pass that has already shown less is forgotten and runs again when asked."""
         wanted = set(needs)
+        if "head_importance" in wanted and self._head_weights is None and len(self.encodings) == 1:
+            self._head_weights = HeadWeights(self.network)
+            self._forget()
         self.attention_gradients |= "attention_gradients" in wanted
         blocks = self._blocks or "blocks" in wanted
         attention = self._attention or blocks or bool(wanted & {"attentions", "attention_gradients"})
-        gradient = self._gradient or bool(wanted & {"attention_gradients", "gradients", "hidden_gradients"})
+        gradient = self._gradient or bool(
+            wanted & {"attention_gradients", "gradients", "hidden_gradients", "head_importance"}
+        )
         all_rows = self._all_rows or blocks or bool(wanted & {"hidden_states", "hidden_gradients"})
         before = (self._attention, self._gradient, self._all_rows, self._blocks)
         if (attention, gradient, all_rows, blocks) != before:
@@ -117,7 +134,13 @@ class Pass:
         """What the forward pass recorded (running it if need be)."""
         if self._recorder is None:
             recorder = Recorder(attention=self._attention, readout_only=not self._all_rows, blocks=self._blocks)
-            self._logits = self.network.run(self.encodings, recorder, gradient=self._gradient)
+            weights = self._head_weights
+            self._logits = self.network.run(
+                self.encodings,
+                recorder,
+                gradient=self._gradient,
+                within=None if weights is None else weights.on_autograd_path(),
+            )
             self._recorder = recorder
             self._graph_alive = self._gradient
         return self._recorder
@@ -175,6 +198,19 @@ class Pass:
             self._gradients[key] = self._backward(range(len(self.encodings)) if shared else [document], target)
         return self._gradients[key]
 
+    def head_importance(self, document: int, target: Target) -> NDArray[np.float64]:
+        """Σ_w (∂y/∂w · w)² over the weights w of every head, (L, H), for one document.
+
+        A backward of several documents adds their gradients up, so that each of them then runs alone.
+        """
+        if len(self.encodings) > 1:
+            alone = Pass(self.network, [self.encodings[document]], [self.requests[document]])
+            return alone.head_importance(0, target)
+        self.require("head_importance")
+        importance = self.gradients(document, target).head_importance
+        assert importance is not None
+        return importance
+
     def relevance(self, document: int, target: Target, rules: BackwardRules) -> Relevance:
         """Run one document by itself (rules may look at whole tensors) and send relevance back by `rules`."""
         key = (document, target, rules)
@@ -223,11 +259,18 @@ class Pass:
         ).sum()
         outputs = [record.output for record in recorder.layers]
         self._graph_alive = self.keep_graph or self._more_rounds
-        found = self.network.backward(
-            value, [recorder.embeddings, *recorder.hidden, *outputs], keep_graph=self._graph_alive
+        inputs = [recorder.embeddings, *recorder.hidden, *outputs]
+        weights = self._head_weights
+        gradients = self.network.backward(
+            value, inputs + ([] if weights is None else weights.tensors), keep_graph=self._graph_alive
         )
         hidden = len(recorder.hidden)
-        return Gradients(found[0], found[1 : 1 + hidden], found[1 + hidden :])
+        return Gradients(
+            embeddings=gradients[0],
+            hidden=gradients[1 : 1 + hidden],
+            outputs=gradients[1 + hidden : len(inputs)],
+            head_importance=None if weights is None else weights.sum_squares(gradients[len(inputs) :]),
+        )
 
     def _own_target(self, document: int) -> Target:
         """What all documents are being asked for: their requests, or the present class."""

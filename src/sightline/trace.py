@@ -278,6 +278,11 @@ class Trace:
         self.require("hidden_gradients")
         return tuple(self._cut(gradient) for gradient in self._gradients().hidden)
 
+    @property
+    def head_importance(self) -> NDArray[np.float64]:
+        """How strongly y depends on the weights of every head, Σ_w (∂y/∂w · w)², (L, H)."""
+        return self._pass.head_importance(self._document, self.target)
+
     def block(self, layer: int) -> BlockParts:
         """Return what the attention block of one layer was made of."""
         self.require("blocks")

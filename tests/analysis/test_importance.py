@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.analysis import head_importance, head_importance_per_example, normalized_importance
+from sightline.analysis import (
+    head_importance,
+    head_importance_of,
+    head_importance_per_example,
+    normalized_importance,
+)
 from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
 from sightline.model import load
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
@@ -196,3 +201,53 @@ def test_a_sure_prediction_keeps_its_digits_in_single_precision():
         model = load(module)
         found[dtype] = head_importance_per_example(model, [model.encode(ids=tiny_ids())], [LABEL])
     np.testing.assert_allclose(found[torch.float32], found[torch.float64], rtol=1e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_of_a_trace_agrees_with_the_loss_and_runs_one_forward_and_one_backward(family):
+    model = tiny_model(family)
+    encoding = model.encode(ids=tiny_ids(family, 13))
+    expected = head_importance(model, encoding, [LABEL], "sum")
+    passes = model.network.forward_passes, model.network.backward_passes
+    trace = model.trace(encoding, LABEL, quantity="log_probability")
+    trace.require("head_importance", "attention_gradients")
+    gradients = [trace.embedding_gradient, *(gradient.received() for gradient in trace.attention_gradients)]
+    np.testing.assert_allclose(head_importance_of(trace, "sum"), expected, rtol=1e-9)
+    assert (model.network.forward_passes - passes[0], model.network.backward_passes - passes[1]) == (1, 1)
+    plain = model.trace(encoding, LABEL, quantity="log_probability")
+    without = [plain.embedding_gradient, *(gradient.received() for gradient in plain.attention_gradients)]
+    for found, gradient in zip(gradients, without, strict=True):
+        np.testing.assert_array_equal(found, gradient)
+
+
+def test_of_a_trace_depends_on_what_the_trace_explains():
+    model = tiny_model()
+    trace = model.trace(model.encode(ids=tiny_ids()), 0)
+    trace.require("head_importance")
+    importance = trace.head_importance
+    other = trace.with_target(1)
+    assert not np.allclose(importance, other.head_importance)
+    contrast = trace.with_target((0, 1)).head_importance  # (∂(y₀ − y₁)/∂w · w)² is at most 2 (a² + b²)
+    assert (contrast <= 2 * (importance + other.head_importance) + 1e-12).all()
+
+
+def test_of_a_trace_in_a_batch_is_that_of_the_document_alone():
+    model = tiny_model("roberta")
+    encodings = [model.encode(ids=tiny_ids("roberta", n, seed=n)) for n in (5, 12)]
+    for trace, encoding in zip(model.trace(encodings), encodings, strict=True):
+        np.testing.assert_allclose(trace.head_importance, model.trace(encoding).head_importance, rtol=1e-9)
+
+
+def test_a_model_with_one_output_has_an_importance_of_its_output():
+    model = tiny_model(num_labels=1)
+    trace = model.trace(model.encode(ids=tiny_ids()))
+    assert (head_importance_of(trace, "raw") > 0).all()
+
+
+def test_an_unsupported_family_is_refused_before_the_pass_changes():
+    model = tiny_model()
+    trace = model.trace(model.encode(ids=tiny_ids()))
+    model.network.family = replace(model.network.family, query="attention.self")
+    with pytest.raises(UnsupportedError, match="keep their weights"):
+        trace.require("head_importance")
+    assert trace.received.shape == (LAYERS, HEADS, len(trace.encoding))

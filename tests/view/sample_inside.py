@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.analysis.inside import Inside, Relations, inside
+from sightline.analysis.internals import Inside, Relations, inside
 from sightline.attention import DenseAttention
 from sightline.attention.protocol import TopK
 from sightline.text import Encoding

@@ -11,7 +11,7 @@ import zlib
 import numpy as np
 import pytest
 
-from sightline.analysis.inside import EVERY_CELL, inside
+from sightline.analysis.internals import EVERY_CELL, inside
 from sightline.view.page import maps
 from sightline.view.page.html import LARGEST, render_page
 from sightline.view.page.maps import EDGE, coded_maps, fine_maps, heads_by_importance, pooled

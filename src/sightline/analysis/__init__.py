@@ -19,7 +19,13 @@ if TYPE_CHECKING:
         attributions_over_dataset,
     )
     from sightline.analysis.filters import TokenFilter, stop_word_languages
-    from sightline.analysis.importance import head_importance, head_importance_per_example, normalized_importance
+    from sightline.analysis.importance import (
+        head_importance,
+        head_importance_of,
+        head_importance_per_example,
+        normalized_importance,
+    )
+    from sightline.analysis.internals import Inside, Relations, inside
     from sightline.analysis.maps import AttentionMaps, average_maps, pyramid, thumbnails, tile
     from sightline.analysis.overview import FirstView, first_view
     from sightline.analysis.pickers import Pick, Predictions, predict
@@ -51,11 +57,13 @@ _HOMES = {
     "AttributionTable": "attribution_tables",
     "Disagreement": "similarity",
     "FirstView": "overview",
+    "Inside": "internals",
     "LayerRelations": "relations",
     "Pick": "pickers",
     "PositionTotals": "received",
     "Predictions": "pickers",
     "RelationCounts": "relation_table",
+    "Relations": "internals",
     "Similarity": "similarity",
     "SimilarityCell": "similarity_tables",
     "SimilarityTable": "similarity_tables",
@@ -75,7 +83,9 @@ _HOMES = {
     "document_similarity": "similarity",
     "first_view": "overview",
     "head_importance": "importance",
+    "head_importance_of": "importance",
     "head_importance_per_example": "importance",
+    "inside": "internals",
     "layer_relations": "relations",
     "normalized_importance": "importance",
     "predict": "pickers",
@@ -98,11 +108,13 @@ __all__ = [
     "AttributionTable",
     "Disagreement",
     "FirstView",
+    "Inside",
     "LayerRelations",
     "Pick",
     "PositionTotals",
     "Predictions",
     "RelationCounts",
+    "Relations",
     "Similarity",
     "SimilarityCell",
     "SimilarityTable",
@@ -122,7 +134,9 @@ __all__ = [
     "document_similarity",
     "first_view",
     "head_importance",
+    "head_importance_of",
     "head_importance_per_example",
+    "inside",
     "layer_relations",
     "normalized_importance",
     "predict",

@@ -47,7 +47,7 @@ def demo(
 
     with LateProgress() as progress:
         with starting(progress):
-            from sightline.analysis.inside import inside
+            from sightline.analysis.internals import inside
             from sightline.model import load
             from sightline.view.page.html import render_page
 

@@ -125,7 +125,7 @@ def explain(
             **options,
         )
         if for_page:
-            from sightline.analysis.inside import inside
+            from sightline.analysis.internals import inside
 
             seen = inside(trace, progress=progress)
     emit(in_one_list(by_method), chosen, output, top, inside=seen)

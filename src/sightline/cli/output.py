@@ -14,7 +14,7 @@ from sightline.errors import UsageError
 from sightline.files import write_whole
 
 if TYPE_CHECKING:
-    from sightline.analysis.inside import Inside
+    from sightline.analysis.internals import Inside
     from sightline.explanation import Explanation
 
 

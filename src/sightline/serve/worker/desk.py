@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sightline.analysis.importance import head_importance
-from sightline.analysis.inside import Inside, inside
+from sightline.analysis.internals import Inside, inside
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.methods import METHODS, list_methods
 from sightline.metrics import list_metrics

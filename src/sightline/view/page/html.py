@@ -25,7 +25,7 @@ from sightline.view.page.fragment import render_fragment
 from sightline.view.page.widget import show
 
 if TYPE_CHECKING:
-    from sightline.analysis.inside import Inside
+    from sightline.analysis.internals import Inside
     from sightline.explanation import Explanation
 
 __all__ = ["render_fragment", "render_page", "script", "show", "style"]

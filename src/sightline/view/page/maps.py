@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from sightline.analysis.inside import Inside
+    from sightline.analysis.internals import Inside
 
 EDGE = 256
 """Pixels along the maps that all heads get, where there is room."""

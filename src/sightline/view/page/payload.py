@@ -25,7 +25,7 @@ from sightline.view.page.units import PAGE_LEVELS, DisplayUnit, PageLevel, displ
 from sightline.view.words.sentences import check_sentences, notices, verdict
 
 if TYPE_CHECKING:
-    from sightline.analysis.inside import Inside
+    from sightline.analysis.internals import Inside
     from sightline.explanation import Explanation
     from sightline.text import Encoding
 

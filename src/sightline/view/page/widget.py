@@ -18,7 +18,7 @@ from sightline.view.page.curves import Curve
 from sightline.view.page.fragment import render_fragment
 
 if TYPE_CHECKING:
-    from sightline.analysis.inside import Inside
+    from sightline.analysis.internals import Inside
     from sightline.explanation import Explanation
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.analysis.inside import BYTES_A_PARTNER, inside, mean_of_layers
+from sightline.analysis.internals import BYTES_A_PARTNER, inside, mean_of_layers
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.errors import InputError, OptionError
 from tests.attention.bands import make_band
