@@ -22,7 +22,7 @@ from PIL import Image
 from sightline import builtin
 from sightline.analysis.internals import inside
 from sightline.model import load
-from sightline.serve.http.running import Server, address, bound_socket
+from sightline.serve.http.server import Server, address, bound_socket
 from sightline.serve.settings import Settings
 from sightline.serve.worker.process import WorkerProcess
 from sightline.view.page.html import render_page

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.analysis import average_maps, pyramid, thumbnails, tile
-from sightline.errors import InputError, OptionError
+from sightline.analysis import average_maps, pyramid, thumbnails
+from sightline.errors import InputError
 from tests.analysis.sources import banded_source
 from tests.tiny_models import tiny_ids, tiny_model
 
@@ -44,19 +44,6 @@ def test_a_pyramid_goes_from_coarse_to_the_matrices_themselves():
     assert [level.size for level in levels] == [4, 9, n]
     np.testing.assert_allclose(levels[-1].pixels, source.matrices, atol=1e-12)
     np.testing.assert_array_equal(levels[0].pixels, thumbnails(source, 4).pixels)
-
-
-def test_tiles_are_cut_out_of_one_head_at_full_resolution():
-    source = banded_source()
-    n = len(source.encoding)
-    np.testing.assert_array_equal(tile(source, 1, 0, (3, 9), (0, n)), source.matrices[1, 0, 3:9])
-    np.testing.assert_array_equal(tile(source, -1, 1, (n - 2, n + 50), (4, 6)), source.matrices[2, 1, n - 2 :, 4:6])
-    with pytest.raises(OptionError, match="rows 5-5 hold no token"):
-        tile(source, 0, 0, (5, 5), (0, 3))
-    with pytest.raises(OptionError, match="Layer 3 asked for, there are 3"):
-        tile(source, 3, 0, (0, 1), (0, 1))
-    with pytest.raises(OptionError, match="Head 2 asked for"):
-        tile(source, 0, 2, (0, 1), (0, 1))
 
 
 @pytest.mark.parametrize("family", ["bert", "longformer"])

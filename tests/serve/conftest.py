@@ -10,7 +10,7 @@ import httpx
 import psutil
 import pytest
 
-from sightline.serve.http.running import Server, address, bound_socket
+from sightline.serve.http.server import Server, address, bound_socket
 from sightline.serve.settings import Settings
 from sightline.serve.worker.process import WorkerProcess
 from tests.patience import PATIENCE, wait_for

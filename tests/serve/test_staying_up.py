@@ -102,7 +102,7 @@ def test_what_takes_too_long_is_ended_and_what_does_not_stop_is_ended_by_force(i
 def test_a_failure_inside_is_a_sentence_without_a_traceback_and_the_server_goes_on(server, caplog):
     answer = server.client.get("/fails")
     assert answer.status_code == 500
-    assert answer.json() == {"error": "Something failed inside the server. Its log says where."}
+    assert answer.json() == {"error": "The server failed to answer this request. Its log has the details."}
     assert "content-security-policy" in answer.headers
     wait_for(lambda: "secret" in caplog.text)
     assert server.health()["status"] == "ok"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         normalized_importance,
     )
     from sightline.analysis.internals import Inside, Relations, inside
-    from sightline.analysis.maps import AttentionMaps, average_maps, pyramid, thumbnails, tile
+    from sightline.analysis.maps import AttentionMaps, average_maps, pyramid, thumbnails
     from sightline.analysis.overview import FirstView, first_view
     from sightline.analysis.pickers import Pick, Predictions, predict
     from sightline.analysis.received import PositionTotals, Sink, Totals, sinks, totals
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from sightline.analysis.source import AttentionSource
     from sightline.analysis.stored import StoredAttention, store_attention
+    from sightline.analysis.tiles import tile
     from sightline.analysis.units import Units, units_of
 
 _HOMES = {
@@ -96,7 +97,7 @@ _HOMES = {
     "stop_word_languages": "filters",
     "store_attention": "stored",
     "thumbnails": "maps",
-    "tile": "maps",
+    "tile": "tiles",
     "totals": "received",
     "units_of": "units",
 }

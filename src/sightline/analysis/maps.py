@@ -1,4 +1,4 @@
-"""Attention maps: every layer and head as a small picture, one head at full resolution by tile, and data-set averages.
+"""Attention maps: every layer and head as a small picture, and data-set averages.
 
 Pictures are pooled straight from the stored weights (`Attention.image`): 144 maps of a 4,096-token document cost
 megabytes where its matrices take 9.7 GB. Shapes: L layers, H heads, s pixels to a side, n tokens.
@@ -19,8 +19,6 @@ from sightline.analysis.source import (
     Floats,
     Progress,
     checked_head_weights,
-    head_number,
-    layer_number,
     tracked,
     weighted_mean,
 )
@@ -116,18 +114,6 @@ def pyramid(
     return tuple(AttentionMaps(np.stack(pictures), n, pool) for pictures in layers)
 
 
-def tile(source: AttentionSource, layer: int, head: int, rows: tuple[int, int], columns: tuple[int, int]) -> Floats:
-    """Return the weights A[rows[0]:rows[1], columns[0]:columns[1]] of one head, (r, c), cut at the end of the text.
-
-    O(r·n) time and O(r·c) memory; never n×n.
-    """
-    layer, head = layer_number(source, layer), head_number(source, head)
-    n = len(source.encoding)
-    (first, stop), (left, right) = (_span(span, n, name) for span, name in ((rows, "rows"), (columns, "columns")))
-    one = source.attentions[layer].head(head)
-    return np.stack([one.row(i)[0, left:right] for i in range(first, stop)])
-
-
 def average_maps(
     model: Model, documents: Iterable[Document], size: int = THUMBNAIL, *, progress: Progress | None = None
 ) -> AttentionMaps:
@@ -167,10 +153,3 @@ def padded(attention: Attention, tokens: int) -> Attention:
     if isinstance(attention, DenseAttention):
         return DenseAttention(pad(attention.weights, (0, more, 0, more)))
     raise UnsupportedError(f"Attention of type {type(attention).__name__} cannot be averaged over documents.")
-
-
-def _span(span: tuple[int, int], n: int, name: str) -> tuple[int, int]:
-    first, stop = span
-    if not 0 <= first < min(stop, n):
-        raise OptionError(f"{name} {first}-{stop} hold no token of the document, which has {n} (0-{n - 1}).")
-    return first, min(stop, n)

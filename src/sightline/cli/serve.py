@@ -47,7 +47,7 @@ def serve(
     with LateProgress() as progress:
         with starting(progress):
             try:
-                from sightline.serve.http.running import serve as run
+                from sightline.serve.http.server import serve as run
             except ModuleNotFoundError as error:
                 if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette"):
                     raise

@@ -1,11 +1,10 @@
-"""serve: the web application. A page to paste a text into, and the API behind it.
+"""The web application: a page that explains a pasted text, and the HTTP API behind it.
 
-settings     what whoever starts it decides
-running      listening, and ending what was started
-app, routes  the application and its end points; guards: what every request passes
-jobs, dispatcher, process   what was asked, in which order it is done, the server's end of the worker
-worker, desk, look          the process that computes: the models, and what can be asked of them
-frames       messages between the two
+- `settings`: the limits chosen when the server is started.
+- `refusal`: answers other than a result.
+- `http/`: the application, its routes and schemas, the checks that every request passes, and the listening server.
+- `worker/`: jobs and their queue (`jobs`, `dispatcher`), the worker process seen from the server (`process`) and from
+  the inside (`main`, `session`), and the messages between them (`messages`).
 
-Needs the extra `serve` (FastAPI, uvicorn). The server's own process never imports torch.
+Requires the extra `serve` (FastAPI, uvicorn). The process that answers HTTP requests never imports torch.
 """

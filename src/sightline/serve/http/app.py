@@ -1,4 +1,4 @@
-"""The web application: the API, the page, and what is said when something is not there."""
+"""The web application: the API, the page with its static files, and the error handlers."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from starlette.types import ASGIApp
 
 from sightline import __version__
 from sightline.serve.http.guards import Guard, HostNames
-from sightline.serve.http.refusal import Refused
-from sightline.serve.http.requests import parameter_sentence
+from sightline.serve.http.requests import describe_parameter_error
 from sightline.serve.http.routes import router
+from sightline.serve.refusal import Refusal
 from sightline.serve.settings import Settings
 from sightline.serve.worker.dispatcher import Dispatcher
 from sightline.serve.worker.process import WorkerProcess
 from sightline.view.page import assets
 
-DESCRIPTION = """Explains what Transformer text models say about documents: which words, and how far to trust that.
+DESCRIPTION = """Explains predictions of Transformer text models: which words caused them, how far to trust that.
 
-`POST /api/explain` is all most programs need. Errors are `{"error": "a sentence"}`."""
+Most programs need only `POST /api/explain`. Errors have the form `{"error": "one sentence"}`."""
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_OWN_FILES = ("server.css", "server.js", "icon.svg")
+_PAGE_FILES = ("server.css", "server.js", "icon.svg")
 _VIEW_FILES: dict[str, Callable[[], str]] = {"view.css": assets.style, "view.js": assets.script}
 
 
 def create_app(
     settings: Settings, worker: WorkerProcess, host: str = "127.0.0.1"
 ) -> tuple[ASGIApp, Callable[[], None]]:
-    """Return the application, and what ends its jobs before it is stopped.
+    """Return the application and a function that fails its unfinished jobs before it is stopped.
 
-    `worker` must have been started, and is ended with the application.
+    `worker` must have been started; it is stopped with the application.
     """
 
     @asynccontextmanager
@@ -48,7 +48,7 @@ def create_app(
         yield
         await dispatcher.stop()
 
-    # The library's own documentation pages load scripts from elsewhere; the description itself is served.
+    # FastAPI's documentation pages load scripts from a CDN, so only /openapi.json is served.
     app = FastAPI(
         title="Sightline",
         version=__version__,
@@ -58,57 +58,57 @@ def create_app(
         lifespan=lifespan,
     )
     app.include_router(router)
-    app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(HTTPException, _nothing_here)
-    app.add_exception_handler(RequestValidationError, _bad_parameter)
-    app.add_exception_handler(Exception, _failed)
-    app.add_api_route("/", _page, include_in_schema=False)
-    app.add_api_route("/static/{name}", _file, include_in_schema=False)
+    app.add_exception_handler(Refusal, _answer_refusal)
+    app.add_exception_handler(HTTPException, _answer_http_error)
+    app.add_exception_handler(RequestValidationError, _answer_invalid_parameter)
+    app.add_exception_handler(Exception, _answer_failure)
+    app.add_api_route("/", _send_page, include_in_schema=False)
+    app.add_api_route("/static/{name}", _send_file, include_in_schema=False)
     return Guard(app, HostNames(host, settings.hosts)), lambda: app.state.dispatcher.end_jobs()
 
 
-async def _page() -> Response:
-    return _sent("index.html", _own_file("index.html"))
+async def _send_page() -> Response:
+    return _static_response("index.html", _read_page_file("index.html"))
 
 
-async def _file(name: str) -> Response:
-    # Only names on these lists are ever looked up: no path is made of what a browser asks.
-    if name in _OWN_FILES:
-        return _sent(name, _own_file(name))
+async def _send_file(name: str) -> Response:
+    # Only the names on these lists are looked up; no path is built from the request.
+    if name in _PAGE_FILES:
+        return _static_response(name, _read_page_file(name))
     if name in _VIEW_FILES:
-        return _sent(name, _VIEW_FILES[name]().encode())
-    raise Refused(404, f"There is no file '{name[:60]}' here.")
+        return _static_response(name, _VIEW_FILES[name]().encode())
+    raise Refusal(404, f"There is no file '{name[:60]}'.")
 
 
 @cache
-def _own_file(name: str) -> bytes:
+def _read_page_file(name: str) -> bytes:
     return resources.files("sightline.serve").joinpath("static", name).read_bytes()
 
 
-def _sent(name: str, content: bytes) -> Response:
+def _static_response(name: str, content: bytes) -> Response:
     return Response(content, media_type=_TYPES[name.rpartition(".")[2]])
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+async def _answer_refusal(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
     return error.response()
 
 
-async def _nothing_here(request: Request, error: Exception) -> Response:
+async def _answer_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        sentence = f"{request.method} is not possible here."
+        sentence = f"The method {request.method} is not allowed for this address."
     elif error.status_code == 404:
         sentence = f"There is nothing at {request.url.path[:100]}. The API is described in /openapi.json."
     else:
         sentence = str(error.detail)
-    return Refused(error.status_code, sentence, error.headers).response()
+    return Refusal(error.status_code, sentence, error.headers).response()
 
 
-async def _bad_parameter(_request: Request, error: Exception) -> Response:
+async def _answer_invalid_parameter(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return Refused(422, parameter_sentence(error.errors())).response()
+    return Refusal(422, describe_parameter_error(error.errors())).response()
 
 
-async def _failed(_request: Request, _error: Exception) -> Response:
-    return Refused(500, "Something failed inside the server. Its log says where.").response()
+async def _answer_failure(_request: Request, _error: Exception) -> Response:
+    return Refusal(500, "The server failed to answer this request. Its log has the details.").response()

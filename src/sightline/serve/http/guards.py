@@ -1,9 +1,9 @@
-"""What every request passes before anything else, and what every answer carries.
+"""Checks on every request, and security headers on every response.
 
-- The `Host` must be one of ours: else a foreign page could reach a loopback server by DNS rebinding.
-- A request that changes something must come from our own page (`Origin`) and be JSON: else a foreign page could post a
-  form to us. There are no CORS headers, so that no foreign page can read an answer.
-- Answers forbid everything but our own files (content security policy), guessing of types, framing, and caching.
+- `Host` must name this server; otherwise a foreign page could reach a loopback server by DNS rebinding.
+- A request that changes something must be JSON and, if sent by a page, come from our own (`Origin`); otherwise a
+  foreign page could post a form to the server. There are no CORS headers, so no foreign page can read a response.
+- Response headers allow only our own files (content security policy) and forbid type sniffing, framing and caching.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sightline.serve.http.refusal import Refused
+from sightline.serve.refusal import Refusal
 
 _log = logging.getLogger(__name__)
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-EVERYWHERE = ("0.0.0.0", "::", "")
+ALL_INTERFACES = ("0.0.0.0", "::", "")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -38,13 +38,13 @@ HEADERS = {
 
 
 class HostNames:
-    """Which names a request may call this server by."""
+    """The host names under which requests may address this server."""
 
-    def __init__(self, bound_to: str, further: Iterable[str] = ()) -> None:
-        self._names = {name.casefold() for name in (*LOOPBACK, *further)}
-        # Bound to every address, the server has as many names as the machine. A number cannot be rebound by DNS.
-        self._any_number = bound_to in EVERYWHERE
-        self._names.add(socket.gethostname().casefold() if self._any_number else bound_to.strip("[]").casefold())
+    def __init__(self, bound_to: str, additional: Iterable[str] = ()) -> None:
+        self._names = {name.casefold() for name in (*LOOPBACK, *additional)}
+        # On all interfaces, any IP address of the machine is valid; DNS rebinding needs a name, not a number.
+        self._any_address = bound_to in ALL_INTERFACES
+        self._names.add(socket.gethostname().casefold() if self._any_address else bound_to.strip("[]").casefold())
 
     def __contains__(self, host: str) -> bool:
         try:
@@ -52,7 +52,7 @@ class HostNames:
             urlsplit(f"//{host}").port  # noqa: B018  # raises for a port that is none
         except ValueError:
             return False
-        return name in self._names or (self._any_number and _is_number(name))
+        return name in self._names or (self._any_address and _is_address(name))
 
 
 class Guard:
@@ -63,7 +63,7 @@ class Guard:
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse what must not come in; add the headers to what goes out."""
+        """Refuse forbidden requests; add the security headers to every response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -80,35 +80,35 @@ class Guard:
         try:
             await answer(scope, receive, send_with_headers)
         except Exception:
-            # The client has been told already. Left alone, the error would also close its connection under it.
+            # The client already has its answer; if the error escaped, uvicorn would also close the connection.
             _log.exception("A request to %s failed.", scope["path"])
 
-    def _refusal(self, method: str, headers: Headers) -> Refused | None:
+    def _refusal(self, method: str, headers: Headers) -> Refusal | None:
         host = headers.get("host", "")
         if host not in self._hosts:
-            return Refused(
-                421, "This server does not answer to that name. Start it with --allow-host NAME to let it do so."
+            return Refusal(
+                421, "This server does not answer to that host name. Start it with --allow-host NAME to allow it."
             )
         if method in ("GET", "HEAD", "OPTIONS"):
             return None
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.casefold() != host.casefold():
-            return Refused(403, "Only the pages of this server may ask it to do something.")
+            return Refusal(403, "Requests from pages of other sites are not allowed.")
         if method == "POST" and headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
-            return Refused(415, "Send JSON, with the header Content-Type: application/json.")
+            return Refusal(415, "Send JSON, with the header Content-Type: application/json.")
         return None
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine can reach a server bound to `host`."""
-    return host.casefold() == "localhost" or (_is_number(host.strip("[]")) and _address(host).is_loopback)
+    """Return whether only programs on this machine can reach a server bound to `host`."""
+    return host.casefold() == "localhost" or (_is_address(host.strip("[]")) and _address(host).is_loopback)
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     return ipaddress.ip_address(host.strip("[]"))
 
 
-def _is_number(host: str) -> bool:
+def _is_address(host: str) -> bool:
     try:
         _address(host)
     except ValueError:

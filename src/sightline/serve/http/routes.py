@@ -1,4 +1,4 @@
-"""The API. Each handler checks, asks the dispatcher, and hands on bytes; none computes."""
+"""The routes of the API. Handlers check the request, ask the dispatcher and forward bytes; they compute nothing."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from sightline import __version__
 from sightline.serve.http import schemas
-from sightline.serve.http.refusal import Refused
-from sightline.serve.http.requests import checked, parsed, read_body
+from sightline.serve.http.requests import check_request, parse_request, read_body
+from sightline.serve.refusal import Refusal
 from sightline.serve.worker.dispatcher import Dispatcher
 from sightline.serve.worker.jobs import Job
 
 HEARTBEAT = 15.0
-"""Seconds after which a silent stream of events says that it is still there."""
-LARGEST_TILE = 1_024
-MOST_PARTNERS = 200
-MOST_TOKENS_A_UNIT = 1_000
+"""Seconds of silence after which an event stream sends a comment to keep the connection open."""
+MAX_TILE = 1_024
+MAX_PARTNERS = 200
+MAX_TOKENS_PER_UNIT = 1_000
 
 
 def _dispatcher(request: Request) -> Dispatcher:
-    found: Dispatcher = request.app.state.dispatcher
-    return found
+    dispatcher: Dispatcher = request.app.state.dispatcher
+    return dispatcher
 
 
-Desk = Annotated[Dispatcher, Depends(_dispatcher)]
+TheDispatcher = Annotated[Dispatcher, Depends(_dispatcher)]
 
 
-def _job(id: Annotated[str, Path(description="The id of a job.")], desk: Desk) -> Job:
-    job = desk.book.find(id)
+def _job(id: Annotated[str, Path(description="The id of a job.")], dispatcher: TheDispatcher) -> Job:
+    job = dispatcher.job_store.find(id)
     if job is None:
-        raise Refused(
+        raise Refusal(
             404,
-            f"There is no job '{id[:60]}'. The server keeps the latest {desk.settings.kept_jobs} results, and none "
-            "when it is restarted: send the text again.",
+            f"There is no job '{id[:60]}'. The server keeps the latest {dispatcher.settings.kept_jobs} results until "
+            "it is restarted; send the text again.",
         )
     return job
 
@@ -46,28 +46,28 @@ def _job(id: Annotated[str, Path(description="The id of a job.")], desk: Desk) -
 KnownJob = Annotated[Job, Depends(_job)]
 
 
-def _finished(job: KnownJob) -> Job:
+def _require_finished(job: KnownJob) -> Job:
     if not job.over:
-        raise Refused(409, f"The job is {job.status} and has no result yet. Ask again when its status is done.")
+        raise Refusal(409, f"The job is {job.status} and has no result yet. Ask again when its status is done.")
     if job.error is not None:
-        raise Refused(job.error_status, job.error)
+        raise Refusal(job.error_status, job.error)
     return job
 
 
-FinishedJob = Annotated[Job, Depends(_finished)]
+FinishedJob = Annotated[Job, Depends(_require_finished)]
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     meanings = {
         404: "Unknown model or job",
-        409: "No result (yet), or cancelled",
+        409: "No result yet, or cancelled",
         413: "Too large",
         415: "Not JSON",
-        422: "Something in the request is wrong",
+        422: "Invalid request",
         429: "The queue is full; Retry-After says when to try again",
-        500: "Something failed inside",
-        503: "The process that computes cannot be started",
-        504: "It took too long",
+        500: "Internal error",
+        503: "The worker process cannot be started",
+        504: "Time limit exceeded",
     }
     return {status: {"model": schemas.ErrorAnswer, "description": meanings[status]} for status in statuses}
 
@@ -89,14 +89,14 @@ router = APIRouter(prefix="/api")
 
 
 @router.get("/health", tags=["server"])
-async def health(desk: Desk) -> schemas.HealthAnswer:
-    """How the server is and what it accepts."""
-    limits = desk.settings
+async def health(dispatcher: TheDispatcher) -> schemas.HealthAnswer:
+    """The state of the server and its limits."""
+    limits = dispatcher.settings
     return schemas.HealthAnswer(
-        status="ok" if desk.ready else "starting",
+        status="ok" if dispatcher.ready else "starting",
         version=__version__,
-        running=int(desk.current is not None),
-        waiting=desk.waiting,
+        running=int(dispatcher.current is not None),
+        waiting=dispatcher.waiting,
         limits=schemas.LimitsAnswer(
             max_characters=limits.max_characters,
             max_tokens=limits.max_tokens,
@@ -108,21 +108,21 @@ async def health(desk: Desk) -> schemas.HealthAnswer:
 
 
 @router.get("/models", tags=["server"], response_model=list[schemas.ModelAnswer])
-async def models(desk: Desk) -> Response:
-    """The models that can be asked, the default first."""
-    return _json(desk.catalogue["models"])
+async def models(dispatcher: TheDispatcher) -> Response:
+    """The available models, the default first."""
+    return _json(dispatcher.catalogue["models"])
 
 
 @router.get("/methods", tags=["server"], response_model=list[schemas.MethodAnswer])
-async def methods(desk: Desk) -> Response:
-    """The methods, with formula, cost, options, citation and when to use them."""
-    return _json(desk.catalogue["methods"])
+async def methods(dispatcher: TheDispatcher) -> Response:
+    """The available methods with formula, cost, options, citation and advice."""
+    return _json(dispatcher.catalogue["methods"])
 
 
 @router.get("/metrics", tags=["server"], response_model=list[schemas.MetricAnswer])
-async def metrics(desk: Desk) -> Response:
-    """The metrics known to the library; they are computed by `sightline evaluate`, not here."""
-    return _json(desk.catalogue["metrics"])
+async def metrics(dispatcher: TheDispatcher) -> Response:
+    """The metrics of the library; they are computed by `sightline evaluate`, not by the server."""
+    return _json(dispatcher.catalogue["metrics"])
 
 
 @router.post(
@@ -140,34 +140,34 @@ async def metrics(desk: Desk) -> Response:
         }
     },
 )
-async def explain(request: Request, desk: Desk) -> Response:
-    """Explain what a model says about a text.
+async def explain(request: Request, dispatcher: TheDispatcher) -> Response:
+    """Explain the prediction of a model for a text.
 
-    Waits and answers with the result, or with `"wait": false` answers 202 with a job at once.
+    Answers with the result or, with `"wait": false`, immediately with 202 and a job.
     """
-    asked = parsed(await read_body(request, desk.settings.max_body))
-    body = checked(asked, desk.settings, desk.model_names, desk.method_names)
-    job = Job(body, asked.model or desk.model_names[0], asked.methods)
-    desk.submit(job)
+    request_body = parse_request(await read_body(request, dispatcher.settings.max_body))
+    body = check_request(request_body, dispatcher.settings, dispatcher.model_names, dispatcher.method_names)
+    job = Job(body, request_body.model or dispatcher.model_names[0], request_body.methods)
+    dispatcher.submit(job)
     headers = {"Location": f"/api/jobs/{job.id}"}
-    if not asked.wait:
-        return JSONResponse(job_record(job, desk), 202, headers)
-    await _end_or_disconnect(job, request, desk)
-    return _json(_finished(job).parts["result"], headers)
+    if not request_body.wait:
+        return JSONResponse(job_record(job, dispatcher), 202, headers)
+    await _wait_or_cancel(job, request, dispatcher)
+    return _json(_require_finished(job).parts["result"], headers)
 
 
 @router.get("/jobs/{id}", tags=["jobs"], response_model=schemas.JobAnswer, responses=_errors(404))
-async def job_status(job: KnownJob, desk: Desk) -> Response:
-    """How far a job is."""
-    return JSONResponse(job_record(job, desk))
+async def job_status(job: KnownJob, dispatcher: TheDispatcher) -> Response:
+    """The status and progress of a job."""
+    return JSONResponse(job_record(job, dispatcher))
 
 
 @router.delete("/jobs/{id}", tags=["jobs"], response_model=schemas.JobAnswer, responses=_errors(404))
-async def cancel_job(job: KnownJob, desk: Desk) -> Response:
-    """Cancel a job and wait until it has stopped; one that is over stays as it is."""
-    desk.cancel(job)
-    await job.end()
-    return JSONResponse(job_record(job, desk))
+async def cancel_job(job: KnownJob, dispatcher: TheDispatcher) -> Response:
+    """Cancel a job and wait until it has stopped; a finished job is left unchanged."""
+    dispatcher.cancel(job)
+    await job.wait_until_over()
+    return JSONResponse(job_record(job, dispatcher))
 
 
 @router.get(
@@ -176,16 +176,16 @@ async def cancel_job(job: KnownJob, desk: Desk) -> Response:
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "Server-sent events: `progress` whenever something changed, `end` when the job is over; "
-            "the data of each is the job.",
+            "description": "Server-sent events: `progress` after every change, `end` when the job is over; the data of "
+            "each event is the job.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
         **_errors(404),
     },
 )
-async def job_events(job: KnownJob, desk: Desk) -> StreamingResponse:
-    """Follow a job as it goes on."""
-    return StreamingResponse(_events(job, desk), media_type="text/event-stream")
+async def job_events(job: KnownJob, dispatcher: TheDispatcher) -> StreamingResponse:
+    """The progress of a job as server-sent events."""
+    return StreamingResponse(_events(job, dispatcher), media_type="text/event-stream")
 
 
 @router.get(
@@ -195,13 +195,13 @@ async def job_events(job: KnownJob, desk: Desk) -> StreamingResponse:
     responses=_errors(404, 409, 413, 422, 500, 503, 504),
 )
 async def job_result(job: FinishedJob) -> Response:
-    """The result of a job, as `POST /api/explain` answers it."""
+    """The result of a job, as returned by `POST /api/explain`."""
     return _json(job.parts["result"])
 
 
 @router.get("/jobs/{id}/payload", tags=["view"], response_model=dict[str, Any], responses=_errors(404, 409))
 async def job_payload(job: FinishedJob) -> Response:
-    """What the page shows of a job: a JSON object that names the arrays beside it."""
+    """The data of the page for a job: a JSON object that lists the arrays available separately."""
     return _json(job.parts["payload"])
 
 
@@ -215,10 +215,10 @@ async def job_payload(job: FinishedJob) -> Response:
     },
 )
 async def job_array(job: FinishedJob, name: str) -> Response:
-    """One of the arrays that the payload lists."""
+    """One of the arrays listed in the payload."""
     info = job.facts.get("arrays", {}).get(name)
     if info is None:
-        raise Refused(404, f"This job has no array '{name[:60]}'. Its payload lists those it has.")
+        raise Refusal(404, f"This job has no array '{name[:60]}'. Its payload lists the available arrays.")
     headers = {"X-Dtype": info["dtype"], "X-Shape": _shape(info["shape"])}
     return Response(job.parts[f"array:{name}"], headers=headers, media_type="application/octet-stream")
 
@@ -234,14 +234,14 @@ async def job_array(job: FinishedJob, name: str) -> Response:
 )
 async def head_tile(
     job: FinishedJob,
-    desk: Desk,
+    dispatcher: TheDispatcher,
     layer: int,
     head: int,
     rows: Annotated[str | None, Query(pattern=r"^\d{1,9}:\d{1,9}$", description="Tokens that attend, a:b")] = None,
     columns: Annotated[str | None, Query(pattern=r"^\d{1,9}:\d{1,9}$", description="Tokens attended to, c:d")] = None,
-    size: Annotated[int, Query(ge=1, le=LARGEST_TILE, description="Most pixels a side")] = 256,
+    size: Annotated[int, Query(ge=1, le=MAX_TILE, description="Maximum number of pixels per side")] = 256,
 ) -> Response:
-    """Part of the attention map of one head, made smaller to fit `size`: row i attends, column j is attended to."""
+    """A part of one head's attention map, pooled to at most `size` pixels per side: row i attends to column j."""
     question = {
         "about": "head",
         "layer": layer,
@@ -250,9 +250,9 @@ async def head_tile(
         "columns": _numbers(columns, ":"),
         "size": size,
     }
-    frame = await desk.ask(job, question)
-    headers = {"X-Dtype": "float16", "X-Shape": _shape(frame.facts["shape"])}
-    return Response(frame.parts["answer"], headers=headers, media_type="application/octet-stream")
+    message = await dispatcher.ask(job, question)
+    headers = {"X-Dtype": "float16", "X-Shape": _shape(message.facts["shape"])}
+    return Response(message.parts["answer"], headers=headers, media_type="application/octet-stream")
 
 
 @router.get(
@@ -263,13 +263,15 @@ async def head_tile(
 )
 async def relations(
     job: FinishedJob,
-    desk: Desk,
-    token: Annotated[list[int], Query(min_length=1, max_length=MOST_TOKENS_A_UNIT, description="Position; repeat it")],
+    dispatcher: TheDispatcher,
+    token: Annotated[
+        list[int], Query(min_length=1, max_length=MAX_TOKENS_PER_UNIT, description="Token position; may be repeated")
+    ],
     layers: Annotated[str | None, Query(pattern=r"^\d{1,4}(,\d{1,4})*$", description="0,1,…; all by default")] = None,
     heads: Annotated[str | None, Query(pattern=r"^\d{1,4}(,\d{1,4})*$", description="0,1,…; all by default")] = None,
-    k: Annotated[int, Query(ge=1, le=MOST_PARTNERS)] = 8,
+    k: Annotated[int, Query(ge=1, le=MAX_PARTNERS)] = 8,
 ) -> Response:
-    """What a token (or a word of several) attends to most and what attends to it most: mean of layers and heads."""
+    """The tokens most attended to by a token (or word), and those attending most to it: mean over layers and heads."""
     question = {
         "about": "relations",
         "tokens": token,
@@ -277,51 +279,51 @@ async def relations(
         "heads": _numbers(heads, ","),
         "k": k,
     }
-    return _json((await desk.ask(job, question)).parts["answer"])
+    return _json((await dispatcher.ask(job, question)).parts["answer"])
 
 
-def job_record(job: Job, desk: Dispatcher) -> dict[str, Any]:
-    """Return a job as the API shows it."""
+def job_record(job: Job, dispatcher: Dispatcher) -> dict[str, Any]:
+    """Return the JSON form of a job."""
     return {
         "id": job.id,
         "status": job.status,
         "model": job.model,
         "methods": job.methods,
         "progress": {"stage": job.progress.stage, "done": job.progress.done, "total": job.progress.total},
-        "place": desk.place(job),
+        "place": dispatcher.place(job),
         "seconds": round(job.seconds, 3),
         "error": job.error,
     }
 
 
-async def _end_or_disconnect(job: Job, request: Request, desk: Dispatcher) -> None:
-    """Wait until a job is over; cancel it when the client that waits for it is gone."""
+async def _wait_or_cancel(job: Job, request: Request, dispatcher: Dispatcher) -> None:
+    """Wait until a job is over; cancel it if the waiting client disconnects."""
 
-    async def gone() -> None:
+    async def wait_for_disconnect() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             continue
 
-    end, disconnect = asyncio.create_task(job.end()), asyncio.create_task(gone())
+    end, disconnect = asyncio.create_task(job.wait_until_over()), asyncio.create_task(wait_for_disconnect())
     try:
         await asyncio.wait({end, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         if not job.over:
-            desk.cancel(job)
-            await job.end()
+            dispatcher.cancel(job)
+            await job.wait_until_over()
     finally:
         end.cancel()
         disconnect.cancel()
 
 
-async def _events(job: Job, desk: Dispatcher) -> AsyncIterator[str]:
+async def _events(job: Job, dispatcher: Dispatcher) -> AsyncIterator[str]:
     while True:
         name = "end" if job.over else "progress"
-        yield f"event: {name}\ndata: {json.dumps(job_record(job, desk))}\n\n"
+        yield f"event: {name}\ndata: {json.dumps(job_record(job, dispatcher))}\n\n"
         if job.over:
             return
         try:
-            await asyncio.wait_for(job.change(), HEARTBEAT)
+            await asyncio.wait_for(job.wait_for_change(), HEARTBEAT)
         except TimeoutError:
-            yield ": still here\n\n"
+            yield ": keep-alive\n\n"
 
 
 def _json(body: bytes, headers: dict[str, str] | None = None) -> Response:

@@ -1,4 +1,4 @@
-"""What the API takes and gives, as types: they check requests and document every answer in the OpenAPI description."""
+"""Request and response types of the API: they validate requests and generate the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
-MOST_METHODS = 32
+MAX_METHODS = 32
 
 Class = StrictInt | StrictStr
 
 
 class ExplainRequest(BaseModel):
-    """What to explain. Only `text` is needed."""
+    """A request for explanations. Only `text` is required."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -31,18 +31,19 @@ class ExplainRequest(BaseModel):
     )
 
     text: StrictStr = Field(description="The text.")
-    pair: StrictStr | None = Field(None, description="The second text, for models that read pairs.")
-    model: StrictStr | None = Field(None, description="A name from /api/models; the first one by default.")
-    methods: Annotated[list[StrictStr], Field(min_length=1, max_length=MOST_METHODS)] = Field(
-        default=["attcat"], description="Names from /api/methods; they share one pass of the model."
+    pair: StrictStr | None = Field(None, description="The second text, for models that take text pairs.")
+    model: StrictStr | None = Field(None, description="A name from /api/models; by default, the first.")
+    methods: Annotated[list[StrictStr], Field(min_length=1, max_length=MAX_METHODS)] = Field(
+        default=["attcat"], description="Names from /api/methods; the methods share one pass of the model."
     )
     target: Class | Annotated[list[Class], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="A label or class number, or two of them for a contrast; the predicted class by default."
+        None, description="A label or class number, or a list of two for a contrast; by default, the predicted class."
     )
     quantity: Literal["logit", "probability", "log_probability", "margin"] | None = Field(
-        None, description="Which number is explained; the logit by default, the probability where words are removed."
+        None,
+        description="The quantity to explain; by default the logit, or the probability for methods that remove words.",
     )
-    position: StrictInt | None = Field(None, description="Token to explain, for models that score single tokens.")
+    position: StrictInt | None = Field(None, description="Position of the token to explain, for token-level models.")
     options: dict[str, dict[str, Any]] = Field(
         default={}, description="Options by method, for example {'rollout': {'fusion': 'max'}}."
     )
@@ -54,22 +55,22 @@ class ExplainRequest(BaseModel):
         False,
         description="Compare each explanation with 20 random orderings of the words; runs the model many times.",
     )
-    relations: StrictBool = Field(False, description="Also gather what attends to what, for the view.")
+    relations: StrictBool = Field(False, description="Also collect attention relations and maps for the page.")
     wait: StrictBool = Field(
         True,
-        description="Answer with the result; else answer 202 with a job to ask about. A client that goes away "
-        "while it waits cancels its job.",
+        description="Wait for the result; if false, answer at once with 202 and a job. A client that disconnects while "
+        "waiting cancels its job.",
     )
 
 
 class ErrorAnswer(BaseModel):
-    """Why not, in one sentence."""
+    """An error as one sentence."""
 
     error: str = Field(examples=["There is no method called 'rollot'. Did you mean 'rollout'?"])
 
 
 class ClassProbability(BaseModel):
-    """What the model says about one class."""
+    """Probability and logit of one class."""
 
     label: str
     probability: float
@@ -77,7 +78,7 @@ class ClassProbability(BaseModel):
 
 
 class PredictionAnswer(BaseModel):
-    """What the model predicted; `classes` in the model's order."""
+    """The prediction of the model; `classes` are in the model's order."""
 
     index: int
     label: str
@@ -86,7 +87,7 @@ class PredictionAnswer(BaseModel):
 
 
 class WordAnswer(BaseModel):
-    """One word: its characters [start, end) of the text (segment 0) or the pair (1), and its token positions."""
+    """A word: its characters [start, end) in the text (segment 0) or the pair (1), and its token positions."""
 
     text: str
     start: int
@@ -96,7 +97,7 @@ class WordAnswer(BaseModel):
 
 
 class TargetAnswer(BaseModel):
-    """The number that is explained; `description` says it in words."""
+    """The quantity that is explained; `description` states it in words."""
 
     description: str
     index: int | None
@@ -109,9 +110,9 @@ class TargetAnswer(BaseModel):
 
 
 class RemovalAnswer(BaseModel):
-    """Probabilities of the explained class while the share `ratios` of the words is deleted, highest-ranked first.
+    """Probability of the explained class after deleting a share `ratios` of the words, highest-ranked first.
 
-    `random` holds the same for random orderings of the words, a list for each.
+    `random` holds the same probabilities for random orderings of the words, one list per ordering.
     """
 
     ratios: list[float]
@@ -120,25 +121,27 @@ class RemovalAnswer(BaseModel):
 
 
 class VerdictAnswer(BaseModel):
-    """How far to trust an explanation, judged by what deleting its strongest words does to the model."""
+    """How far to trust an explanation, judged by the effect of deleting its highest-ranked words."""
 
     level: Literal["holds", "weak", "poor", "unchecked"]
-    words: str = Field(description="The level as a page shows it.")
+    words: str = Field(description="The level as shown on the page.")
     sentences: list[str]
     warning: str | None = None
 
 
 class ExplanationAnswer(BaseModel):
-    """Scores by one method: one for every token and one for every word, and how far to trust them."""
+    """The scores of one method per token and per word, and how far to trust them."""
 
     target: TargetAnswer
-    signed: bool = Field(description="Whether signs mean for (+) and against (−); else only how much.")
+    signed: bool = Field(
+        description="Whether the sign means for (+) or against (−) the target; otherwise scores are magnitudes."
+    )
     scores: list[float]
     word_scores: list[float]
     checks: dict[str, Any]
     verdict: VerdictAnswer
-    sentences: list[str] = Field(description="What else is known about it: notices first, then further checks.")
-    removal: RemovalAnswer | None = Field(description='What `"check": true` measured.')
+    sentences: list[str] = Field(description="Further statements: notices first, then checks.")
+    removal: RemovalAnswer | None = Field(description='The measurements of `"check": true`.')
     options: dict[str, Any]
 
 
@@ -152,16 +155,16 @@ class ResultAnswer(BaseModel):
     offsets: list[list[int]]
     segments: list[int] = Field(description="0 text, 1 pair, -1 special token.")
     special: list[bool]
-    dropped_tokens: int = Field(description="Tokens cut off because the model cannot read more.")
+    dropped_tokens: int = Field(description="Number of tokens beyond the model's maximum length.")
     words: list[WordAnswer]
     explanations: dict[str, ExplanationAnswer]
-    notes: list[str] = Field(description="What the methods warned about.")
+    notes: list[str] = Field(description="Warnings of the methods.")
     provenance: dict[str, Any]
     seconds: float
 
 
 class ProgressAnswer(BaseModel):
-    """How far a job is; total 0 means not known."""
+    """Progress of a job; `total` is 0 if unknown."""
 
     stage: str
     done: int
@@ -169,7 +172,7 @@ class ProgressAnswer(BaseModel):
 
 
 class JobAnswer(BaseModel):
-    """A job; `place` counts the jobs before it."""
+    """A job; `place` is the number of jobs ahead of it."""
 
     id: str = Field(examples=["mF0T8V2Jm5pSgm9TqEJ3hQ"])
     status: Literal["queued", "running", "done", "failed", "cancelled"]
@@ -182,7 +185,7 @@ class JobAnswer(BaseModel):
 
 
 class ModelAnswer(BaseModel):
-    """A model that can be asked; `labels` is empty where they are a whole vocabulary."""
+    """An available model; `labels` is empty if they are a whole vocabulary."""
 
     name: str
     type: str
@@ -195,7 +198,7 @@ class ModelAnswer(BaseModel):
 
 
 class OptionAnswer(BaseModel):
-    """An option of a method: its default, its values in words, and as a list where they can be listed."""
+    """An option of a method: its default, its values in words and, where they can be listed, as a list."""
 
     default: Any
     values: str
@@ -203,7 +206,7 @@ class OptionAnswer(BaseModel):
 
 
 class MethodAnswer(BaseModel):
-    """A method and what can be said about it."""
+    """A method with its description."""
 
     name: str
     summary: str
@@ -218,7 +221,7 @@ class MethodAnswer(BaseModel):
 
 
 class MetricAnswer(BaseModel):
-    """A metric; `needs` says what it compares, `options` what it is computed with."""
+    """A metric; `needs` lists its inputs, `options` its parameters."""
 
     name: str
     summary: str
@@ -230,7 +233,7 @@ class MetricAnswer(BaseModel):
 
 
 class LimitsAnswer(BaseModel):
-    """What the server accepts."""
+    """The limits of the server."""
 
     max_characters: int
     max_tokens: int
@@ -240,7 +243,7 @@ class LimitsAnswer(BaseModel):
 
 
 class HealthAnswer(BaseModel):
-    """How the server is; `starting` while the process that computes is started again."""
+    """The state of the server; `starting` while the worker process is being restarted."""
 
     status: Literal["ok", "starting"]
     version: str
@@ -250,7 +253,7 @@ class HealthAnswer(BaseModel):
 
 
 class PartnersAnswer(BaseModel):
-    """[position, weight] of the tokens attended to, and of those attending, strongest first."""
+    """[position, weight] of the tokens attended to, and of the tokens attending, strongest first."""
 
     attended: list[tuple[int, float]]
     attending: list[tuple[int, float]]

@@ -1,7 +1,7 @@
-"""The dispatcher: hands jobs to the worker one after the other, and keeps a worker alive.
+"""The dispatcher: sends queued jobs to the worker one at a time and replaces a worker that has ended.
 
-Everything here runs on the event loop; only starting, ending and feeding a process are sent to threads. Questions
-(tiles of a kept document) are short and go before jobs that have not begun.
+Everything here runs on the event loop, except for starting, stopping and writing to a process, which run in threads.
+Questions (for example, a tile of an attention map) are short and are answered before the next queued job starts.
 """
 
 from __future__ import annotations
@@ -16,82 +16,82 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.errors import SightlineError
-from sightline.serve.http.refusal import Refused, busy
+from sightline.serve.refusal import Refusal, queue_full
 from sightline.serve.settings import Settings
-from sightline.serve.worker.frames import Frame
-from sightline.serve.worker.jobs import Job, JobBook, Progress
+from sightline.serve.worker.jobs import Job, JobStore, Progress
+from sightline.serve.worker.messages import Message
 from sightline.serve.worker.process import WorkerProcess
 
-MOST_QUESTIONS = 64
-FIRST_GUESS = 5.0
-"""Seconds after which to try again, before any job has shown how long one takes."""
+MAX_QUESTIONS = 64
+INITIAL_RETRY_SECONDS = 5.0
+"""Suggested delay before a retry while no job has been timed yet."""
 
 
 @dataclass(eq=False)
 class Question:
-    """Something short asked about a finished job."""
+    """A short query about a finished job."""
 
     job: Job
     facts: Mapping[str, Any]
-    answer: asyncio.Future[Frame] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    answer: asyncio.Future[Message] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 @dataclass(frozen=True, eq=False)
 class _Cancel:
-    """Put into the inbox when a running job is no longer wanted."""
+    """Put into the inbox to cancel the running job."""
 
     job: Job
 
 
 class Dispatcher:
-    """The queue, the worker, and what became of the jobs."""
+    """The queue, the worker, and all known jobs."""
 
     def __init__(self, settings: Settings, worker: WorkerProcess) -> None:
         self.settings = settings
-        self.book = JobBook(settings.kept_jobs, settings.kept_bytes)
+        self.job_store = JobStore(settings.kept_jobs, settings.kept_bytes)
         self.catalogue = worker.catalogue
         self.model_names, self.method_names = (
             [str(entry["name"]) for entry in json.loads(worker.catalogue[kind])] for kind in ("models", "methods")
         )
         self._worker: WorkerProcess | None = worker
-        self._inbox: asyncio.Queue[Frame | _Cancel | None] = asyncio.Queue()
+        self._inbox: asyncio.Queue[Message | _Cancel | None] = asyncio.Queue()
         self._jobs: deque[Job] = deque()
         self._questions: deque[Question] = deque()
         self._wake = asyncio.Event()
         self._current: Job | None = None
         self._cancelling = False
-        self._last_seconds = FIRST_GUESS
+        self._last_seconds = INITIAL_RETRY_SECONDS
         self._task: asyncio.Task[None] | None = None
 
     @property
     def waiting(self) -> int:
-        """How many jobs wait."""
+        """Number of queued jobs."""
         return len(self._jobs)
 
     @property
     def current(self) -> Job | None:
-        """The job that runs."""
+        """The running job, if any."""
         return self._current
 
     @property
     def ready(self) -> bool:
-        """Whether a worker is there; false while one is being started anew."""
+        """Whether a worker is available; false while one is being started."""
         return self._worker is not None
 
     def start(self) -> None:
-        """Begin to work; call it once the event loop runs."""
+        """Start dispatching; requires a running event loop."""
         assert self._worker is not None
         self._listen(self._worker)
         self._task = asyncio.create_task(self._run())
 
     def end_jobs(self) -> None:
-        """Tell everyone who waits for a job or follows one that it will not be done."""
+        """Fail all unfinished jobs, so that clients waiting for them are answered."""
         for job in (self._current, *self._jobs):
             if job is not None and not job.over:
                 job.fail(503, "The server is being stopped.")
 
     async def stop(self) -> None:
-        """Stop working and end the worker."""
+        """Stop dispatching and stop the worker."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -101,19 +101,19 @@ class Dispatcher:
             await asyncio.to_thread(self._worker.stop)
 
     def submit(self, job: Job) -> None:
-        """Queue a job, or raise `Refused` when the queue is full."""
+        """Queue a job; raise `Refusal` if the queue is full."""
         if len(self._jobs) >= self.settings.queue + (self._current is None):
-            raise busy(max(1, round(self._last_seconds * (1 + len(self._jobs)))))
-        self.book.add(job)
+            raise queue_full(max(1, round(self._last_seconds * (1 + len(self._jobs)))))
+        self.job_store.add(job)
         self._jobs.append(job)
         self._wake.set()
 
     def place(self, job: Job) -> int:
-        """How many jobs are before this one; 0 for one that runs or is over."""
+        """Return the number of jobs ahead of this one; 0 if it is running or over."""
         return self._jobs.index(job) + (self._current is not None) if job in self._jobs else 0
 
     def cancel(self, job: Job) -> None:
-        """Stop a job: at once if it waits, at its next report if it runs, by force if it gives none."""
+        """Cancel a job: at once if queued, at its next progress report if running, by force if it reports none."""
         if job in self._jobs:
             self._jobs.remove(job)
             job.cancel()
@@ -121,55 +121,55 @@ class Dispatcher:
             self._cancelling = True
             self._inbox.put_nowait(_Cancel(job))
 
-    async def ask(self, job: Job, facts: Mapping[str, Any]) -> Frame:
-        """Ask the worker something about a finished job; returns its `result`, or raises `Refused`."""
-        if len(self._questions) >= MOST_QUESTIONS:
-            raise busy(max(1, round(self._last_seconds)))
+    async def ask(self, job: Job, facts: Mapping[str, Any]) -> Message:
+        """Return the worker's answer to a question about a finished job; raise `Refusal` if it fails."""
+        if len(self._questions) >= MAX_QUESTIONS:
+            raise queue_full(max(1, round(self._last_seconds)))
         question = Question(job, facts)
         self._questions.append(question)
         self._wake.set()
         try:
-            frame = await question.answer
+            message = await question.answer
         finally:
             if question in self._questions:
                 self._questions.remove(question)
-        if frame.kind == "failed":
-            raise Refused(int(frame.facts["status"]), str(frame.facts["error"]))
-        return frame
+        if message.kind == "failed":
+            raise Refusal(int(message.facts["status"]), str(message.facts["error"]))
+        return message
 
     async def _run(self) -> None:
         while True:
             await self._wake.wait()
-            trouble = await self._trouble_with_worker()
+            failure = await self._ensure_worker()
             if self._questions:
                 question = self._questions.popleft()
-                frame = trouble or await self._converse(question.job, Frame("question", question.facts))
+                message = failure or await self._exchange(question.job, "question", question.facts)
                 if not question.answer.done():
-                    question.answer.set_result(frame)
+                    question.answer.set_result(message)
             elif self._jobs:
                 job = self._current = self._jobs.popleft()
                 self._cancelling = False
                 job.start()
-                self._settle(job, trouble or await self._converse(job, Frame("explain")))
+                self._finish(job, failure or await self._exchange(job, "explain", {}))
                 self._current = None
             else:
                 self._wake.clear()
 
-    def _settle(self, job: Job, frame: Frame) -> None:
+    def _finish(self, job: Job, message: Message) -> None:
         if self._cancelling:
             job.cancel()
-        elif frame.kind == "result":
-            job.finish(frame.facts, frame.parts)
+        elif message.kind == "result":
+            job.finish(message.facts, message.parts)
             self._last_seconds = job.seconds
         else:
-            job.fail(int(frame.facts["status"]), str(frame.facts["error"]))
-        self.book.trim()
+            job.fail(int(message.facts["status"]), str(message.facts["error"]))
+        self.job_store.trim()
 
-    async def _converse(self, job: Job, frame: Frame) -> Frame:
-        """Send one request to the worker and return its last word; what goes wrong with the worker becomes `failed`."""
+    async def _exchange(self, job: Job, kind: str, facts: Mapping[str, Any]) -> Message:
+        """Send one request to the worker and return its final message; a worker that ends or hangs gives `failed`."""
         worker = self._worker
         assert worker is not None
-        request = Frame(frame.kind, {**frame.facts, "id": job.id}, {"request": job.request})
+        request = Message(kind, {**facts, "id": job.id}, {"request": job.request})
         await asyncio.to_thread(worker.send, request)
         deadline = time.monotonic() + self.settings.timeout
         while True:
@@ -186,21 +186,21 @@ class Dispatcher:
                 await self._discard_worker()
                 return _failed(
                     500,
-                    "The process that computes ended unexpectedly and is being started again. Often that means too "
-                    "little memory: try a shorter text or fewer methods.",
+                    "The worker process ended unexpectedly and is being restarted, most often because memory ran out. "
+                    "Try a shorter text or fewer methods.",
                 )
             if isinstance(message, _Cancel):
                 if message.job is job:
-                    worker.send(Frame("cancel", {"id": job.id}))
+                    worker.send(Message("cancel", {"id": job.id}))
                     deadline = min(deadline, time.monotonic() + self.settings.grace)
             elif message.facts["id"] == job.id and message.kind == "progress":
-                if not job.over:  # else it is a question about it that makes progress
+                if not job.over:  # otherwise the progress is that of a question about it
                     job.advance(Progress(message.facts["stage"], message.facts["done"], message.facts["total"]))
             elif message.facts["id"] == job.id:
                 return message
 
-    async def _trouble_with_worker(self) -> Frame | None:
-        """Start a worker, with its models, if the last one is gone; return what to answer if that fails."""
+    async def _ensure_worker(self) -> Message | None:
+        """Start a worker if there is none; return None, or a `failed` message if it cannot be started."""
         if self._worker is not None and not self._worker.alive:
             await self._discard_worker()
         if self._worker is None:
@@ -210,34 +210,34 @@ class Dispatcher:
                 return _failed(503, str(error))
             except (OSError, EOFError) as error:
                 reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
-                return _failed(503, f"The process that computes cannot be started ({reason}). Try again later.")
+                return _failed(503, f"The worker process cannot be started ({reason}). Try again later.")
             self._listen(worker)
             self._worker = worker
         return None
 
     async def _discard_worker(self) -> None:
-        """End the worker; the loop of `_run` starts another. Messages under way go to an inbox that nobody reads."""
+        """Stop the worker; `_run` starts another. Messages still in transit go to an abandoned inbox."""
         worker, self._worker = self._worker, None
         self._inbox = asyncio.Queue()
         if worker is not None:
             await asyncio.to_thread(worker.stop)
 
     def _listen(self, worker: WorkerProcess) -> None:
-        inbox: asyncio.Queue[Frame | _Cancel | None] = asyncio.Queue()
+        inbox: asyncio.Queue[Message | _Cancel | None] = asyncio.Queue()
         self._inbox = inbox
         loop = asyncio.get_running_loop()
 
-        def deliver(frame: Frame | None) -> None:
-            inbox.put_nowait(frame)
-            if frame is None:
-                self._wake.set()  # a worker that dies while idle is replaced at once
+        def deliver(message: Message | None) -> None:
+            inbox.put_nowait(message)
+            if message is None:
+                self._wake.set()  # replace a worker that ended while idle at once
 
-        def receive(frame: Frame | None) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop may be closed already when the process ends
-                loop.call_soon_threadsafe(deliver, frame)
+        def receive(message: Message | None) -> None:
+            with contextlib.suppress(RuntimeError):  # the event loop may already be closed
+                loop.call_soon_threadsafe(deliver, message)
 
         worker.listen(receive)
 
 
-def _failed(status: int, sentence: str) -> Frame:
-    return Frame("failed", {"status": status, "error": sentence})
+def _failed(status: int, sentence: str) -> Message:
+    return Message("failed", {"status": status, "error": sentence})

@@ -1,4 +1,4 @@
-"""The server's end of a worker process: start it, talk to it, end it."""
+"""The worker process as the server sees it: start it, exchange messages with it, stop it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections.abc import Callable
 from sightline.errors import ModelError, UsageError
 from sightline.serve.settings import Settings
 from sightline.serve.worker import main
-from sightline.serve.worker.frames import Frame
+from sightline.serve.worker.messages import Message
 
-_PRELOADED = ["sightline.serve.worker.desk", "numba", "sklearn.feature_extraction.text", "stop_words"]
-"""What workers import: the desk, and what it would import during its first job."""
-_PATIENCE = 2.0
-"""Seconds a process gets to end before it is killed."""
+_PRELOADED = ["sightline.serve.worker.session", "numba", "sklearn.feature_extraction.text", "stop_words"]
+"""Modules imported before workers are forked, including those that the first job would import."""
+_STOP_SECONDS = 2.0
+"""How long a process may take to end before it is killed."""
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Return how workers are started: never as a fork of this process, whose threads may hold any lock.
+    """Return the start method for workers: never a fork of this process, whose threads may hold locks.
 
-    Where the system has it, a process without threads imports the libraries once and is forked for each worker: a
-    worker that was ended is replaced in the time its models take to load, not in that and five seconds of imports.
+    Where available, a single-threaded fork server imports the libraries once and is forked for each worker, so that
+    replacing a worker costs the loading of its models but not another five seconds of imports.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
@@ -32,73 +32,73 @@ def _context() -> multiprocessing.context.BaseContext:
 
 
 class WorkerProcess:
-    """One worker with its models loaded. `start` blocks until it is ready; call it away from the event loop."""
+    """One worker with its models loaded. `start` blocks until it is ready, so do not call it on the event loop."""
 
     def __init__(self, settings: Settings) -> None:
         context = _context()
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=main.main, args=(theirs, settings), daemon=True)  # type: ignore[attr-defined]
-        self._theirs = theirs
+        self._connection, worker_end = context.Pipe()
+        self._process = context.Process(target=main.run_worker, args=(worker_end, settings), daemon=True)  # type: ignore[attr-defined]
+        self._worker_end = worker_end
         self.catalogue: dict[str, bytes] = {}
-        """What the worker offers, by name: see `Desk.catalogue`."""
+        """Models, methods and metrics as JSON: see `WorkerSession.catalogue`."""
 
     @property
     def pid(self) -> int | None:
-        """The number of the process."""
-        number: int | None = self._process.pid
-        return number
+        """The process id; None before `start`."""
+        pid: int | None = self._process.pid
+        return pid
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
+        """Whether the process is running."""
         return bool(self._process.is_alive())
 
     def start(self) -> WorkerProcess:
-        """Start the process and wait until its models are loaded, or say why they cannot be."""
+        """Start the process and wait until its models are loaded; raise a SightlineError if they cannot be."""
         self._process.start()
-        self._theirs.close()  # so that the end of the process is the end of the stream
+        self._worker_end.close()  # so that reading ends when the process ends
         try:
-            hello = Frame.unpack(self._connection.recv_bytes())
+            greeting = Message.unpack(self._connection.recv_bytes())
         except (EOFError, OSError):
-            self._process.join(_PATIENCE)
+            self._process.join(_STOP_SECONDS)
             raise ModelError(
-                f"The process that computes ended while it loaded the models (exit code {self._process.exitcode}). "
-                "Often that means too little memory."
+                f"The worker process ended while loading the models (exit code {self._process.exitcode}), most often "
+                "because memory ran out. Try fewer or smaller models."
             ) from None
-        if hello.kind != "ready":
-            self._process.join(_PATIENCE)
-            kind = UsageError if hello.facts["refused"] else ModelError
-            raise kind(str(hello.facts["error"]))
-        self.catalogue = dict(hello.parts)
+        if greeting.kind != "ready":
+            self._process.join(_STOP_SECONDS)
+            kind = UsageError if greeting.facts["refused"] else ModelError
+            raise kind(str(greeting.facts["error"]))
+        self.catalogue = dict(greeting.parts)
         return self
 
-    def listen(self, receive: Callable[[Frame | None], None]) -> None:
-        """Hand every message to `receive`, in a thread of its own; None means that the process has ended."""
+    def listen(self, receive: Callable[[Message | None], None]) -> None:
+        """Call `receive` with every message, from a background thread; None means that the process has ended."""
 
         def read() -> None:
             while True:
                 try:
-                    frame = Frame.unpack(self._connection.recv_bytes())
+                    message = Message.unpack(self._connection.recv_bytes())
                 except (EOFError, OSError):
                     receive(None)
                     return
-                receive(frame)
+                receive(message)
 
-        threading.Thread(target=read, daemon=True, name="sightline-ear").start()
+        threading.Thread(target=read, daemon=True, name="sightline-worker-messages").start()
 
-    def send(self, frame: Frame) -> None:
-        """Send a message; a worker that is gone is found out by `listen`."""
+    def send(self, message: Message) -> None:
+        """Send a message. A worker that has ended is reported by `listen`, not here."""
         try:
-            self._connection.send_bytes(frame.pack())
+            self._connection.send_bytes(message.pack())
         except OSError:
             return
 
     def stop(self) -> None:
-        """End the process, by force if it must be. One that was interrupted before it had begun needs no end."""
+        """Stop the process, by force if necessary; do nothing if it was never started."""
         if self._process.pid is None:
             return
         self._process.terminate()
-        self._process.join(_PATIENCE)
+        self._process.join(_STOP_SECONDS)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()

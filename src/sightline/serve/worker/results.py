@@ -1,6 +1,6 @@
-"""An explanation as the API answers it: everything a program needs, in one JSON object, without the view.
+"""Explanations as one JSON object for programs that call the API.
 
-Places in the text (`start`, `end`, `offsets`) count Unicode characters of the text that was sent, from 0.
+Positions in the text (`start`, `end`, `offsets`) count Unicode characters of the text sent, from 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def result_record(
     job: str, model: str, explanations: Mapping[str, Explanation], notes: Sequence[str], seconds: float
 ) -> dict[str, Any]:
-    """Return the answer to one request: tokens and words once, scores by method."""
+    """Return the answer to one request: tokens and words once, scores per method."""
     first = next(iter(explanations.values()))
     encoding = first.encoding
     return {

@@ -1,4 +1,4 @@
-"""Answers that are not results: an HTTP status and a sentence, and the one form in which errors are sent."""
+"""Error answers: an HTTP status and a sentence, always sent in the same JSON form."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from starlette.responses import Response
 
 
-class Refused(Exception):  # noqa: N818  # an answer, not a fault
-    """A request that ends with an HTTP status, a sentence, and further headers."""
+class Refusal(Exception):  # noqa: N818  # an answer, not a fault
+    """Raised to end a request with an HTTP status, a sentence and optional headers."""
 
     def __init__(self, status: int, sentence: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(sentence)
@@ -17,12 +17,12 @@ class Refused(Exception):  # noqa: N818  # an answer, not a fault
         self.headers = dict(headers or {})
 
     def response(self) -> Response:
-        """Return the answer: `{"error": sentence}`, in ASCII so that no sentence can break it."""
+        """Return the response `{"error": sentence}`, encoded in ASCII so that any sentence is safe to send."""
         body = json.dumps({"error": str(self)})
         return Response(body, self.status, self.headers, media_type="application/json")
 
 
-def busy(retry_after: int) -> Refused:
-    """Return the answer when the queue is full."""
+def queue_full(retry_after: int) -> Refusal:
+    """Return the 429 answer for a full queue."""
     sentence = f"The server is busy and its queue is full. Try again in {retry_after} seconds."
-    return Refused(429, sentence, {"Retry-After": str(retry_after)})
+    return Refusal(429, sentence, {"Retry-After": str(retry_after)})

@@ -1,4 +1,4 @@
-"""Running the server: the place it listens at, its worker, and its end."""
+"""Running the server: listening socket, worker, start and shutdown."""
 
 from __future__ import annotations
 
@@ -12,87 +12,87 @@ import uvicorn
 
 from sightline.errors import UsageError
 from sightline.serve.http.app import create_app
-from sightline.serve.http.guards import EVERYWHERE
+from sightline.serve.http.guards import ALL_INTERFACES
 from sightline.serve.settings import Settings
 from sightline.serve.worker.process import WorkerProcess
 
-_GOODBYE = 2
-"""Seconds that open connections get when the server is stopped."""
+_SHUTDOWN_SECONDS = 2
+"""How long open connections may take to finish when the server is stopped."""
 
 
 def serve(settings: Settings, host: str, port: int, announce: Callable[[str], None]) -> None:
-    """Load the models, listen, and answer until stopped; `announce` is told the address once it answers."""
+    """Load the models and answer requests until stopped; call `announce` with the address once it is ready."""
     with bound_socket(host, port) as listening:
         worker = WorkerProcess(settings)
         try:
             worker.start()
             server = Server(settings, worker, host, lambda: announce(address(host, listening)))
             server.run(sockets=[listening])
-            if server.interrupted:  # the library raises it again as well, but not from every place it may reach
+            if server.interrupted:  # uvicorn raises it again only in some cases
                 raise KeyboardInterrupt
         finally:
             worker.stop()
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that says when it answers."""
+    """A uvicorn server that reports when it is ready."""
 
-    def __init__(self, settings: Settings, worker: WorkerProcess, host: str, started: Callable[[], None]) -> None:
+    def __init__(self, settings: Settings, worker: WorkerProcess, host: str, on_ready: Callable[[], None]) -> None:
         app, self._end_jobs = create_app(settings, worker, host)
         super().__init__(
             uvicorn.Config(
                 app,
                 log_level="warning",
                 server_header=False,
-                timeout_graceful_shutdown=_GOODBYE,
+                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             )
         )
-        self._tell = started
+        self._on_ready = on_ready
         self.interrupted = False
-        """Whether Ctrl-C ended it."""
+        """Whether it was stopped by Ctrl-C."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Remember Ctrl-C, then shut down."""
+        """Record Ctrl-C and shut down."""
         self.interrupted |= sig == signal.SIGINT
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the jobs first: a page that follows one would otherwise hold its connection until it is cut off."""
+        """Fail unfinished jobs first; a page that follows one would otherwise keep its connection open."""
         self._end_jobs()
         await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then tell."""
+        """Start, then call `on_ready`."""
         await super().startup(sockets)
         if self.started:
-            self._tell()
+            self._on_ready()
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket bound to `host` and `port` (0 for any free one), or say why there is none."""
+    """Return a socket bound to `host` and `port` (0 for any free port); raise UsageError if that fails."""
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(
+        family, kind, protocol, _, address_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError):
         raise UsageError(f"There is no address '{host}' on this machine. Use --host 127.0.0.1.") from None
-    # The protocol is named because asyncio sends small answers at once only on sockets that say they are TCP.
-    found = socket.socket(family, kind, protocol)
+    # asyncio disables Nagle's algorithm only on sockets whose protocol is given as TCP.
+    listening = socket.socket(family, kind, protocol)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(place)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address_)
     except OSError as error:
-        found.close()
+        listening.close()
         if error.errno == errno.EADDRNOTAVAIL:
             raise UsageError(f"This machine has no address {host} to listen at. Use --host 127.0.0.1.") from None
         reason = (error.strerror or str(error)).lower()
         raise UsageError(f"Cannot listen at {host}, port {port}: {reason}. Choose another with --port.") from None
-    return found
+    return listening
 
 
 def address(host: str, listening: socket.socket) -> str:
-    """Return what to type into a browser."""
+    """Return the URL to open in a browser."""
     port = listening.getsockname()[1]
-    if host in EVERYWHERE:
+    if host in ALL_INTERFACES:
         host = "127.0.0.1" if listening.family == socket.AF_INET else "::1"
     return f"http://[{host.strip('[]')}]:{port}/" if ":" in host else f"http://{host}:{port}/"

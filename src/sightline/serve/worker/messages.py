@@ -1,8 +1,8 @@
-"""Messages between the server and its worker: a JSON header and named byte strings, nothing that could execute.
+"""Messages between the server and its worker: a JSON header and named byte strings; reading one executes nothing.
 
-Layout: 4 bytes length of the header (little-endian) · header, UTF-8 JSON · the parts, one after the other. The header's
-"parts" lists [name, length] in order. The server hands parts on to browsers as they are and never parses them, which
-keeps its event loop free however large a result is.
+Layout: length of the header (4 bytes, little-endian) · header (UTF-8 JSON) · the parts, concatenated. The header's
+"parts" lists [name, length] in order. The server forwards parts to browsers without parsing them, so its event loop
+stays responsive however large a result is.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _LENGTH = struct.Struct("<I")
 
 
 @dataclass(frozen=True)
-class Frame:
-    """One message: what it is (`kind`), plain facts, and byte strings by name."""
+class Message:
+    """One message: its `kind`, JSON-serialisable facts, and byte strings by name."""
 
     kind: str
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -26,13 +26,13 @@ class Frame:
 
     def pack(self) -> bytes:
         """Return the message as bytes."""
-        listed = [[name, len(part)] for name, part in self.parts.items()]
-        header = json.dumps({"kind": self.kind, "facts": dict(self.facts), "parts": listed}, allow_nan=False).encode()
+        lengths = [[name, len(part)] for name, part in self.parts.items()]
+        header = json.dumps({"kind": self.kind, "facts": dict(self.facts), "parts": lengths}, allow_nan=False).encode()
         return b"".join((_LENGTH.pack(len(header)), header, *self.parts.values()))
 
     @classmethod
-    def unpack(cls, data: bytes) -> Frame:
-        """Read what `pack` wrote."""
+    def unpack(cls, data: bytes) -> Message:
+        """Return the message that `pack` encoded."""
         (length,) = _LENGTH.unpack_from(data)
         start = _LENGTH.size + length
         header = json.loads(data[_LENGTH.size : start])
@@ -41,5 +41,5 @@ class Frame:
             parts[name] = data[start : start + size]
             start += size
         if start != len(data):
-            raise ValueError(f"a message of {len(data)} bytes announces {start}")
+            raise ValueError(f"The message has {len(data)} bytes; its header announces {start}.")
         return cls(header["kind"], header["facts"], parts)
