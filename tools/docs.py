@@ -1,7 +1,7 @@
-"""Write docs/methods.md from the registry: one entry a method, the same facts as `sightline methods --long`.
+"""Write docs/methods.md from the registry: one entry per method, the same facts as `sightline methods --long`.
 
 python -m tools.docs            writes the page
-python -m tools.docs --check    says whether the page is up to date (exit code 1 if not)
+python -m tools.docs --check    exits with code 1 if the page is out of date
 """
 
 from __future__ import annotations
@@ -9,47 +9,66 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sightline.methods import Method, list_methods
+from sightline.methods import Method, group_methods, list_methods
+from sightline.registry import BUILT_IN
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 HEAD = """# Methods
 
 Generated from the registry by `python -m tools.docs`; `sightline methods --long` prints the same facts.
 
-Notation: n tokens, L layers, H heads; A^l the attention of layer l (row = the token that attends), Ā the mean of its
+Notation: n tokens, L layers, H heads; A^l the attention of layer l (row = the token that attends), Ā the mean over its
 heads; x^l the input of layer l; e the word embeddings; y the number that is explained (the logit of the predicted class
-unless asked otherwise); r the readout row, the token the model's head reads.
+by default); r the readout row, the token that the model's head reads; nnz the number of stored attention weights.
 """
 
 
 def page() -> str:
     """Return the whole page."""
-    methods = list_methods()
-    rows = "\n".join(
-        f"| [`{m.name}`](#{m.name}) | {m.summary} | {_yes(m.signed)} | {_yes(m.class_specific)} |" for m in methods
-    )
-    table = f"| method | what it computes | signed | knows the class |\n|---|---|---|---|\n{rows}"
-    return "\n\n".join([HEAD.strip(), table, *(_entry(method) for method in methods)]) + "\n"
+    groups = group_methods(list_methods())
+    parts = [HEAD.strip()]
+    for kind, methods in groups.items():
+        parts += [f"## {kind.capitalize()}", _table(methods)]
+    for methods in groups.values():
+        parts += [_entry(method) for method in methods]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(methods: list[Method]) -> str:
+    rows = [
+        f"| [`{m.name}`](#{m.name}) | {m.summary}{_origin(m)} | {_yes(m.signed)} | {_yes(m.class_specific)} | "
+        f"{m.cost or 'not stated'} |"
+        for m in methods
+    ]
+    return "\n".join(["| method | what it computes | signed | class-specific | cost |", "|---|---|---|---|---|", *rows])
 
 
 def _entry(method: Method) -> str:
     lines = [
-        f"## {method.name}",
+        f"### {method.name}",
         "",
-        method.summary,
+        f"**{method.title}**{_origin(method)}. {method.summary}",
         "",
-        f"- **Formula:** {method.formula}",
-        f"- **Signed:** {_yes(method.signed)}; **knows the class:** {_yes(method.class_specific)}",
-        f"- **Cost:** {method.cost}",
-        f"- **Use it:** {method.use}",
-        f"- **Not:** {method.avoid}",
-        f"- **Citation:** {method.citation}",
+        *([f"- **Formula:** {method.formula}"] if method.formula else []),
+        f"- **Signed:** {_yes(method.signed)}; **class-specific:** {_yes(method.class_specific)}",
+        *([f"- **Cost:** {method.cost}"] if method.cost else []),
+        *(f"- {_with_bold_verb(advice)}" for advice in (method.use, method.avoid) if advice),
+        *([f"- **Citation:** {method.citation}"] if method.citation else []),
     ]
     options = method.facts()["options"]
     if options:
         lines += ["", "| option | default | values |", "|---|---|---|"]
         lines += [f"| `{name}` | `{o['default']}` | {o['values']} |" for name, o in options.items()]
     return "\n".join(lines)
+
+
+def _with_bold_verb(sentence: str) -> str:
+    verb, _, rest = sentence.partition(" ")
+    return f"**{verb}** {rest}"
+
+
+def _origin(method: Method) -> str:
+    return "" if method.origin == BUILT_IN else f" (from {method.origin})"
 
 
 def _yes(value: bool) -> str:

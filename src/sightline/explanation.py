@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sightline import storage
 from sightline.errors import InputError, ModelError, OptionError
+from sightline.layer_kind import LayerKind, resolve_layer_kind
 from sightline.models.removal import RemovalCurve
 from sightline.models.target import Prediction, Target
 from sightline.registry import suggestion
@@ -69,6 +70,8 @@ class Explanation:
     prediction: Prediction
     layers: FloatArray | None = None
     """(L, n) scores by layer, for methods that have them."""
+    layer_kind: LayerKind | None = None
+    """How `layers` relate to `scores`: "additive", "averaged", "cumulative" or "separate"; None without layers."""
     checks: dict[str, float | int | str | bool] = field(default_factory=dict)
     """How far to trust it: completeness gap, share on specials, …"""
     options: dict[str, Any] = field(default_factory=dict)
@@ -87,6 +90,7 @@ class Explanation:
         if self.layers is not None:
             layers = np.asarray(self.layers)
             self._set("layers", self._checked("layers", layers, (len(layers), n)))
+        self._set("layer_kind", resolve_layer_kind(self.layer_kind, has_layers=self.layers is not None))
         self._set("extras", {str(name): self._checked(f"extra '{name}'", a) for name, a in self.extras.items()})
         for name in ("checks", "options", "provenance"):
             values: Mapping[str, Any] = getattr(self, name)

@@ -333,7 +333,7 @@ class Model:
         if quantity is None and len(self.labels) == 1 and not self.network.task.facts.multi_label:
             quantity = "logit"
         own = {"quantity": quantity} if quantity is not None and "quantity" in entry.options else {}
-        return entry.settle({**own, **options})
+        return entry.resolve_options({**own, **options})
 
     def _check_trace(
         self, trace: Trace, target: TargetLike, quantity: str | None, position: int | None, pair: str | None
@@ -377,7 +377,7 @@ class Model:
             if progress is not None:
                 progress(entry.name, step, len(chosen))
                 trace.progress = partial(progress, entry.name)
-            attribution = kept.get(entry.name) or entry(trace, **options)
+            attribution = kept.get(entry.name) or entry.run(trace, options)
             if not entry.class_specific:
                 kept[entry.name] = attribution
             found[entry.name] = self._explanation(trace, entry, options, attribution)
@@ -421,6 +421,7 @@ class Model:
             target=replace(trace.target, quantity=options.get("quantity", trace.target.quantity)),
             prediction=trace.prediction,
             layers=attribution.layers,
+            layer_kind=attribution.layer_kind,
             checks=checks,
             options=options,
             provenance=self.provenance(),

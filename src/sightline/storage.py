@@ -79,6 +79,7 @@ def to_record(explanation: Explanation) -> dict[str, Any]:
         "scores": explanation.scores.tolist(),
         "scores_dtype": explanation.scores.dtype.str,
         "layers": None if explanation.layers is None else _array_record(explanation.layers),
+        "layer_kind": explanation.layer_kind,
         "extras": {name: _array_record(array) for name, array in explanation.extras.items()},
         "encoding": {name: value for name, value in explanation.encoding.to_dict().items() if name != "tokens"},
     }
@@ -105,6 +106,7 @@ def from_record(record: Mapping[str, Any]) -> dict[str, Any]:
         "provenance": dict(record["provenance"]),
         "scores": np.array(record["scores"], dtype=np.dtype(record["scores_dtype"])),
         "layers": None if record["layers"] is None else _array(record["layers"]),
+        "layer_kind": record.get("layer_kind"),
         "extras": {name: _array(one) for name, one in record["extras"].items()},
         "encoding": Encoding.from_dict({**record["encoding"], "tokens": record["tokens"]}),
         "removal": RemovalCurve(**record["removal"]) if record.get("removal") is not None else None,

@@ -61,6 +61,21 @@ def test_scores_are_finite_and_aligned_with_the_tokens(model, method):
         assert (explanation.scores >= 0).all()
 
 
+def test_layers_relate_to_the_scores_as_stated(model, method):
+    explanation = explain(model, method, document(model))
+    if explanation.layers is None:
+        assert explanation.layer_kind is None
+        return
+    layers = explanation.layers.astype(float)
+    expected = {
+        "additive": layers.sum(axis=0),
+        "averaged": layers.mean(axis=0),
+        "cumulative": layers[-1],
+        "separate": explanation.scores,
+    }[explanation.layer_kind]
+    np.testing.assert_allclose(explanation.scores, expected, rtol=1e-5, atol=1e-9)
+
+
 def test_the_same_input_gives_the_same_scores_bit_for_bit(model, method):
     encoding = document(model)
     np.testing.assert_array_equal(explain(model, method, encoding).scores, explain(model, method, encoding).scores)
@@ -113,3 +128,4 @@ def test_an_explanation_survives_saving(model, method, tmp_path):
     loaded = type(explanation).load(tmp_path / "explanation.json")
     np.testing.assert_array_equal(loaded.scores, explanation.scores)
     assert loaded.checks == explanation.checks
+    assert loaded.layer_kind == explanation.layer_kind

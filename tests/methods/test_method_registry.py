@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import sightline as sl
 from sightline.errors import OptionError
+from sightline.methods import Attribution, Method
 from tests.tiny_models import tiny_ids, tiny_model
 
 SPINE = {
@@ -30,8 +33,12 @@ def test_every_method_says_what_it_is():
     methods = sl.list_methods()
     assert {method.name for method in methods} >= SPINE
     for method in methods:
-        for text in (method.summary, method.citation, method.formula, method.cost, method.use, method.avoid):
+        for text in (method.title, method.citation, method.formula, method.cost):
             assert text.strip()
+        assert re.fullmatch(r"[A-Z].*\.", method.summary)
+        assert re.fullmatch(r"Use .*\.", method.use)
+        assert re.fullmatch(r"Avoid .*\.", method.avoid)
+        assert method.kind != "other"
 
 
 @pytest.mark.parametrize(
@@ -82,3 +89,41 @@ def test_options_of_several_methods_are_given_by_name():
         model.explain(encoding, "rollout", methods=["attcat"])
     with pytest.raises(OptionError, match="at least one name"):
         model.explain(encoding, methods=[])
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "kind"),
+    [
+        ("attcat", {}, "additive"),
+        ("attcat", {"aggregate": "product"}, "separate"),
+        ("received_attention", {"layers": "upper"}, "separate"),
+        ("rollout", {}, "cumulative"),
+        ("rollout", {"layer": 0}, "separate"),  # all layers are shown, the scores are those of the first
+        ("rollout", {"head": 1}, "separate"),
+        ("alti", {"layer": 1}, "cumulative"),
+        ("layer_conductance", {"steps": 2}, "averaged"),
+        ("layer_conductance", {"steps": 2, "layer": 1}, "separate"),
+        ("gradient", {}, None),
+    ],
+)
+def test_options_decide_how_layers_relate_to_the_scores(method, options, kind):
+    model = tiny_model()
+    assert model.explain(model.encode(ids=tiny_ids()), method, **options).layer_kind == kind
+
+
+def test_options_are_resolved_once_per_explanation(monkeypatch):
+    model = tiny_model()
+    resolved = []
+    original = Method.resolve_options
+    monkeypatch.setattr(
+        Method, "resolve_options", lambda self, options: resolved.append(self) or original(self, options)
+    )
+    model.explain(model.encode(ids=tiny_ids()), methods=["rollout", "attcat"])
+    assert [entry.name for entry in resolved] == ["rollout", "attcat"]
+
+
+def test_layers_without_a_statement_are_separate_and_unknown_statements_are_refused():
+    assert Attribution(np.zeros(2), layers=np.zeros((3, 2))).layer_kind == "separate"
+    assert Attribution(np.zeros(2), layer_kind="additive").layer_kind is None
+    with pytest.raises(ValueError, match="layer_kind must be one of additive"):
+        Attribution(np.zeros(2), layers=np.zeros((3, 2)), layer_kind="sum")

@@ -168,23 +168,29 @@ def test_rank_gaps_show_both_scores_of_a_word():
     assert {"attention", "attribution", "mill", "nothing to rank"} <= set(texts(figure))
 
 
-def test_layers_stand_above_their_sum_and_product():
+@pytest.mark.parametrize(("kind", "total"), [("additive", np.sum), ("averaged", np.mean)])
+def test_layers_that_add_up_stand_above_the_scores_they_make(kind, total):
     layers = GENERATOR.standard_normal((3, 4))
-    figure = plots.layer_heat_map(layers, layers.sum(axis=0), layers.prod(axis=0), list("abcd"), signed=True, title="t")
-    of_layers, of_sum, of_product = figure.axes[:3]
-    for axes, values in ((of_layers, layers), (of_sum, layers.sum(axis=0)[None])):
+    figure = plots.layer_heat_map(layers, list("abcd"), kind=kind, signed=True, title="t")
+    of_layers, of_total = figure.axes[:2]
+    for axes, values in ((of_layers, layers), (of_total, total(layers, axis=0)[None])):
         np.testing.assert_array_equal(image(axes), values)
         assert axes.images[0].norm.vmin == -axes.images[0].norm.vmax
-    # The sign of a product counts layers; it must not be drawn as for or against.
-    np.testing.assert_array_equal(image(of_product), np.abs(layers.prod(axis=0))[None])
-    assert of_product.images[0].norm.vmin == 0
-    assert labels(of_product.xaxis) == list("abcd")
-    assert {"sum", "|product|"} <= set(texts(figure))
+    assert labels(of_total.xaxis) == list("abcd")
+    assert total.__name__ in texts(figure)
+
+
+@pytest.mark.parametrize("kind", ["cumulative", "separate"])
+def test_layers_that_do_not_add_up_have_no_sum(kind):
+    figure = plots.layer_heat_map(np.ones((3, 4)), list("abcd"), kind=kind, signed=True, title="t")
+    assert sum(bool(axes.images) for axes in figure.axes) == 1
+    assert not {"sum", "mean", "|product|"} & set(texts(figure))
+    assert labels(figure.axes[0].xaxis) == list("abcd")
 
 
 def test_scores_that_are_all_zero_are_drawn():
     zeros = np.zeros((2, 3))
-    plots.layer_heat_map(zeros, zeros[0], zeros[0], list("abc"), signed=False, title="t")
+    plots.layer_heat_map(zeros, list("abc"), kind="additive", signed=False, title="t")
 
 
 def test_relevance_matrices_have_a_panel_a_layer():

@@ -1,12 +1,20 @@
-"""Printing what a registry holds: one line an entry, everything about each, or JSON."""
+"""Printing the entries of a registry: one line per entry, everything about each, or JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import typer
+
+from sightline.registry import BUILT_IN
+
+SHORTEST_LINE = 60
+"""Terminals narrower than this cut lines themselves."""
 
 
 class Entry(Protocol):
@@ -14,27 +22,64 @@ class Entry(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called on the command line."""
+        """The name used on the command line."""
 
     @property
     def summary(self) -> str:
         """One sentence."""
 
+    @property
+    def origin(self) -> str:
+        """The package that provides it."""
+
     def facts(self) -> dict[str, Any]:
-        """Everything it says about itself as plain values."""
+        """Everything documented about it as plain values."""
 
 
 E = TypeVar("E", bound=Entry)
 
 
-def print_entries(found: Sequence[E], described: Callable[[E], str] | None, *, as_json: bool) -> None:
-    """Print entries as JSON, in full where `described` says how, or in one line each."""
-    if as_json:
-        text = json.dumps([entry.facts() for entry in found], indent=2, ensure_ascii=False)
-    elif described is not None:
-        text = "\n\n".join(described(entry) for entry in found)
-    else:
-        width = max(len(entry.name) for entry in found)
-        text = "\n".join(f"{entry.name:<{width}}  {entry.summary}" for entry in found)
-    # Bytes, so that a pipe gets UTF-8 whatever the locale.
+def print_json(entries: Sequence[Entry]) -> None:
+    """Print everything about the entries as JSON."""
+    _print(json.dumps([entry.facts() for entry in entries], indent=2, ensure_ascii=False))
+
+
+def print_descriptions(entries: Sequence[E], describe: Callable[[E], str]) -> None:
+    """Print the entries in full, as `describe` writes them."""
+    _print("\n\n".join(describe(entry) for entry in entries))
+
+
+def print_table(groups: Mapping[str, Sequence[E]], column: Callable[[E], str] | None = None) -> None:
+    """Print one line per entry: name, `column` if given, summary, and the origin of entries that are not built in.
+
+    Groups are printed under their headings; one without a heading ("") is not indented. Lines are wrapped for a
+    terminal, never for a file or another program.
+    """
+    entries = [entry for group in groups.values() for entry in group]
+    columns = [[entry.name for entry in entries], *([[column(entry) for entry in entries]] if column else [])]
+    widths = [max(map(len, texts), default=0) for texts in columns]
+    lines: list[str] = []
+    for heading, group in groups.items():
+        lines += [*([""] if lines else []), heading] if heading else []
+        for entry in group:
+            texts = [entry.name, *([column(entry)] if column else [])]
+            start = "  " * bool(heading) + "".join(f"{t:<{width}}  " for t, width in zip(texts, widths, strict=True))
+            lines += _wrap(start, entry.summary + describe_origin(entry))
+    _print("\n".join(lines))
+
+
+def describe_origin(entry: Entry) -> str:
+    """Return " (from PACKAGE VERSION)" for an entry of another package, else an empty string."""
+    return "" if entry.origin == BUILT_IN else f" (from {entry.origin})"
+
+
+def _wrap(start: str, text: str) -> list[str]:
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    if room < max(SHORTEST_LINE, len(start) + SHORTEST_LINE // 2):
+        return [start + text]
+    return textwrap.wrap(text, room, initial_indent=start, subsequent_indent=" " * len(start))
+
+
+def _print(text: str) -> None:
+    # Bytes, so that a pipe receives UTF-8 whatever the locale.
     typer.echo(f"{text}\n".encode(), nl=False)

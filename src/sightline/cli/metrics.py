@@ -1,4 +1,4 @@
-"""`sightline metrics`: what can be measured about explanations, in one line each or in full."""
+"""`sightline metrics`: the metrics of explanations, in one line each or in full."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sightline.cli.errors import reports_errors
-from sightline.cli.listing import print_entries
+from sightline.cli.listing import describe_origin, print_descriptions, print_json, print_table
 from sightline.cli.options import AsJson, Debug
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
@@ -29,7 +29,7 @@ _NEEDS = {
 @reports_errors
 def metrics(
     name: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Only these, in full.", show_default=False)
+        list[str] | None, typer.Argument(metavar="NAME", help="Describe only these, in full.", show_default=False)
     ] = None,
     long: Annotated[bool, typer.Option("--long", help="Kind, needs, options, direction, citation.")] = False,
     as_json: AsJson = False,
@@ -46,15 +46,20 @@ def metrics(
     with LateProgress() as progress, starting(progress):
         from sightline.metrics import METRICS
 
-    found = [METRICS.get(one) for one in name] if name else list(METRICS)
-    print_entries(found, _entry if long or name else None, as_json=as_json)
+    entries = [METRICS.get(each) for each in name] if name else list(METRICS)
+    if as_json:
+        print_json(entries)
+    elif long or name:
+        print_descriptions(entries, _describe)
+    else:
+        print_table({"": entries})
 
 
-def _entry(metric: MetricEntry) -> str:
+def _describe(metric: MetricEntry) -> str:
     better = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
     needs = ", ".join(words for need in sorted(metric.needs) if (words := _NEEDS.get(need, need)))
     lines = [
-        f"{metric.name}: {metric.summary}",
+        f"{metric.name}: {metric.summary}{describe_origin(metric)}",
         f"  measures   {metric.kind}; {better[metric.higher_is_better]}",
         f"  needs      {needs or 'hidden states of the model'}",
         f"  citation   {metric.citation}",

@@ -41,7 +41,7 @@ def method_options(given: Sequence[str], methods: Sequence[str], seed: int | Non
     for name, entry in entries.items():
         if seed is not None and "seed" in entry.options:
             chosen[name].setdefault("seed", seed)
-        entry.settle(chosen[name])
+        entry.check_options(chosen[name])
     return {name: options for name, options in chosen.items() if options}
 
 

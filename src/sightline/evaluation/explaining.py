@@ -87,7 +87,7 @@ def checked_options(options: Mapping[str, Any], methods: Sequence[str]) -> dict[
                 f"Options are given by method, for example {methods[0]}={{...}}; '{name}' is neither an option of the "
                 "evaluation nor a method that is evaluated."
             )
-        METHODS.get(name).settle(own)
+        METHODS.get(name).check_options(own)
     return {name: dict(own) for name, own in options.items()}
 
 

@@ -13,7 +13,7 @@ from sightline.methods.lrp import attnlrp, lrp, partial_lrp, transatt
 from sightline.methods.max_flow import flow
 from sightline.methods.perturbation import leave_one_out, occlusion
 from sightline.methods.random_scores import random
-from sightline.methods.registry import METHODS, Attribution, Method, list_methods, method
+from sightline.methods.registry import METHODS, Attribution, Method, group_methods, list_methods, method
 from sightline.methods.sampling import gradient_shap, kernel_shap, lime
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "gradient",
     "gradient_shap",
     "grads",
+    "group_methods",
     "input_x_gradient",
     "integrated_gradients",
     "kernel_shap",

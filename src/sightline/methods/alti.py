@@ -72,20 +72,22 @@ def rolled_out(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool = Fals
         warnings.warn(f"{clipped} rows had no contributing token and were given to themselves.", stacklevel=3)
     rows_of_all = rollout_row(found, trace.readout)
     checks = {"reconstruction_error": error, "clipped_rows": clipped}
-    return Attribution(rows_of_all[-1], layers=rows_of_all, checks=checks)
+    return Attribution(rows_of_all[-1], layers=rows_of_all, checks=checks, layer_kind="cumulative")
 
 
 @method(
     "norm_rollout",
-    summary="Norms of the transformed value vectors (residual and LayerNorm included), rolled out.",
-    formula="c_ij = ‖T_i(x_j)‖₂ by rows; s = r · C^L ⋯ C^1",
+    title="Norm rollout",
+    kind="decomposition",
+    summary="Norms of the transformed value vectors, residual and LayerNorm included, multiplied through the layers.",
+    formula="c_ij = ‖T_i(x_j)‖₂ with rows that sum to 1; s = r · C^L ⋯ C^1",
     citation="Kobayashi et al. 2021",
     needs={"blocks"},
     signed=False,
     class_specific=False,
-    cost="one forward and O(nnz·H²) beyond it",
-    use="To correct attention by what the values carry, cheaply.",
-    avoid="To tell classes apart: it does not know them.",
+    cost="one forward pass, then O(nnz·H²)",
+    use="Use it to correct attention, cheaply, by what the value vectors carry.",
+    avoid="Avoid it for telling classes apart: the scores are the same for every class.",
 )
 def norm_rollout(trace: Trace, *, layer: int = -1) -> Attribution:
     """‖T_ij‖₂, rows sum to 1, multiplied through the layers."""
@@ -94,15 +96,17 @@ def norm_rollout(trace: Trace, *, layer: int = -1) -> Attribution:
 
 @method(
     "globenc",
-    summary="GlobEnc: norms of the vectors after the layer's second LayerNorm as well, rolled out.",
-    formula="c_ij = ‖L₂(T_i(x_j))‖₂ by rows; s = r · C^L ⋯ C^1",
+    title="GlobEnc",
+    kind="decomposition",
+    summary="Norms of the transformed vectors after the layer's second LayerNorm, multiplied through the layers.",
+    formula="c_ij = ‖L₂(T_i(x_j))‖₂ with rows that sum to 1; s = r · C^L ⋯ C^1",
     citation="Modarressi et al. 2022 (GlobEnc)",
     needs={"blocks"},
     signed=False,
     class_specific=False,
-    cost="one forward and O(nnz·H²) beyond it",
-    use="As norm_rollout, when the second LayerNorm has outlying weights.",
-    avoid="To tell classes apart: it does not know them.",
+    cost="one forward pass, then O(nnz·H²)",
+    use="Use it in place of norm_rollout when the second LayerNorm has outlier weights.",
+    avoid="Avoid it for telling classes apart: the scores are the same for every class.",
 )
 def globenc(trace: Trace, *, layer: int = -1) -> Attribution:
     """‖T_ij‖₂ through both LayerNorms; pre-LN layers have no second one on this path and equal norm_rollout."""
@@ -111,15 +115,17 @@ def globenc(trace: Trace, *, layer: int = -1) -> Attribution:
 
 @method(
     "alti",
-    summary="ALTI: how much closer each token's vector brings the block's output, rolled out.",
-    formula="c_ij = max(0, ‖y_i‖₁ − ‖y_i − T_i(x_j)‖₁) by rows; s = r · C^L ⋯ C^1",
+    title="ALTI",
+    kind="decomposition",
+    summary="How much closer each token's vector brings a block to its output, multiplied through the layers.",
+    formula="c_ij = max(0, ‖y_i‖₁ − ‖y_i − T_i(x_j)‖₁) with rows that sum to 1; s = r · C^L ⋯ C^1",
     citation="Ferrando et al. 2022 (ALTI)",
     needs={"blocks"},
     signed=False,
     class_specific=False,
-    cost="one forward and O(nnz·H·d) beyond it: a few seconds a layer at 4,096 tokens",
-    use="As the most faithful of the methods that look at how tokens are mixed.",
-    avoid="To tell classes apart: it does not know them.",
+    cost="one forward pass, then O(nnz·H·d) (a few seconds per layer at 4,096 tokens)",
+    use="Use it as the most faithful of the methods that follow how tokens are mixed.",
+    avoid="Avoid it for telling classes apart: the scores are the same for every class.",
 )
 def alti(trace: Trace, *, p: Literal[1, 2] = 1, second_norm: bool = False, layer: int = -1) -> Attribution:
     """Aggregated layer-wise token-to-token interactions, ℓ1 distances by default."""

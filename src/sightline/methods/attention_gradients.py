@@ -14,15 +14,17 @@ from sightline.trace import Trace
 
 @method(
     "grads",
-    summary="Gradient of the target with respect to the last layer's attention, readout row, heads averaged.",
+    title="Attention gradient",
+    kind="gradients",
+    summary="Gradient with respect to the last layer's attention, in the readout row, averaged over heads.",
     formula="s_j = mean_h ∂y/∂A^{L,h}_rj",
     citation="baseline of Qiang et al. 2022 (AttCAT)",
     needs={"attention_gradients"},
     signed=True,
     class_specific=True,
-    cost="one forward, one backward",
-    use="As the gradient-only half of attgrads.",
-    avoid="Alone: it says what attention would change, not what it carried.",
+    cost="one forward and one backward pass",
+    use="Use it as the gradient-only half of attgrads.",
+    avoid="Avoid relying on it alone: it shows what a change of attention would do, not what attention carried.",
 )
 def grads(trace: Trace, *, layer: int = -1) -> Array:
     """Readout row of the head mean of ∂A in one layer."""
@@ -33,35 +35,39 @@ def grads(trace: Trace, *, layer: int = -1) -> Array:
 
 @method(
     "attgrads",
-    summary="Grad-SAM: attention times its positive gradient, averaged over layers, heads and rows.",
+    title="Grad-SAM",
+    kind="gradients",
+    summary="Attention times the positive part of its gradient, averaged over layers, heads and rows.",
     formula="s_j = mean_{l,h,i} (A^l ⊙ relu(∂y/∂A^l))_{h,i,j}",
     citation="Barkan et al. 2021 (Grad-SAM)",
     needs={"attention_gradients"},
     signed=False,
     class_specific=True,
-    cost="one forward, one backward",
-    use="As a class-specific view of which tokens attention draws evidence from.",
-    avoid="To find evidence against the class: negative gradients are dropped.",
+    cost="one forward and one backward pass",
+    use="Use it as a class-specific view of the tokens from which attention draws evidence.",
+    avoid="Avoid it for finding evidence against the class: negative gradients are dropped.",
 )
 def attgrads(trace: Trace) -> Attribution:
     """Column means of A⊙relu(∂A)."""
     layers = trace.gradient_received.mean(axis=1) / trace.tokens
     scores = layers.mean(axis=0)
     warn_of_zeros(scores, "attgrads", "no attention weight has a positive gradient")
-    return Attribution(scores, layers=layers)
+    return Attribution(scores, layers=layers, layer_kind="averaged")
 
 
 @method(
     "attention_gradcam",
-    summary="Grad-CAM on attention: last layer's heads weighted by their mean gradient, positive part, readout row.",
+    title="Attention Grad-CAM",
+    kind="gradients",
+    summary="Positive part of the last layer's heads, weighted by their mean gradient, in the readout row.",
     formula="w_h = mean_ij ∂y/∂A^{L,h}_ij; s_j = relu(mean_h w_h A^{L,h}_rj)",
     citation="Chefer et al. 2021, after Selvaraju et al. 2017",
     needs={"attention_gradients"},
     signed=False,
     class_specific=True,
-    cost="one forward, one backward",
-    use="As a coarse class-specific attention map.",
-    avoid="When all head weights may be negative: the answer is then zero everywhere.",
+    cost="one forward and one backward pass",
+    use="Use it as a coarse class-specific attention map.",
+    avoid="Avoid it when all head weights may be negative: every score is then zero.",
 )
 def attention_gradcam(trace: Trace, *, layer: int = -1) -> Array:
     """Heads of one layer weighted by their mean gradient; zeros when every weighted entry is negative."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from sightline.attention import Attention
 from sightline.errors import OptionError
+from sightline.layer_kind import LayerKind
 from sightline.methods.receptive_field import causal_checks, even_attention, rescaled
 from sightline.methods.registry import Array, Attribution, checked_head, checked_layer, method
 from sightline.trace import Trace
@@ -51,15 +52,17 @@ def fused_layers(trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[f
 
 @method(
     "raw_attention",
-    summary="Attention of the readout row in one layer (the last by default), heads averaged.",
+    title="Raw attention",
+    kind="attention",
+    summary="Attention paid by the readout row in one layer (the last by default), averaged over heads.",
     formula="s_j = Ā^L_rj",
     citation="Vaswani et al. 2017; Jain & Wallace 2019",
     needs={"attentions"},
     signed=False,
     class_specific=False,
-    cost="one forward",
-    use="As the simplest view of what one layer looks at.",
-    avoid="As an explanation: the values may carry nothing, and lower layers have already mixed the tokens.",
+    cost="one forward pass",
+    use="Use it as the simplest view of what one layer attends to.",
+    avoid="Avoid it as an explanation: the values may carry nothing, and lower layers have already mixed the tokens.",
 )
 def raw_attention(
     trace: Trace,
@@ -77,20 +80,22 @@ def raw_attention(
         layers = trace.readout_rows.mean(axis=1)  # known from the sweep over the weights
     else:
         layers = np.stack([fused.left(trace.readout)[0] for fused in fused_layers(trace, fusion, head_weights)])
-    return Attribution(layers[chosen], layers=layers)
+    return Attribution(layers[chosen], layers=layers, layer_kind="separate")
 
 
 @method(
     "received_attention",
-    summary="Attention each token receives from all tokens, summed over layers, heads averaged.",
+    title="Received attention",
+    kind="attention",
+    summary="Attention that each token receives from all tokens, averaged over heads and summed over layers.",
     formula="s_j = Σ_l Σ_i Ā^l_ij",
     citation="Clark et al. 2019 (attention to tokens, averaged)",
     needs={"attentions"},
     signed=False,
     class_specific=False,
-    cost="one forward",
-    use="To find attention sinks and the tokens a long document's attention gathers on.",
-    avoid="To explain one prediction: it does not know the readout nor the class.",
+    cost="one forward pass",
+    use="Use it to find attention sinks and the tokens on which attention concentrates in a long document.",
+    avoid="Avoid it for explaining one prediction: it depends on neither the readout nor the class.",
 )
 def received_attention(
     trace: Trace,
@@ -114,7 +119,7 @@ def received_attention(
         # A single layer is both its lower and its upper half.
         part = {"all": per_layer, "lower": per_layer[: half or 1], "upper": per_layer[half:]}[layers]
         chosen = part.sum(axis=0)
-    return Attribution(chosen, layers=per_layer)
+    return Attribution(chosen, layers=per_layer, layer_kind="additive" if layers == "all" else "separate")
 
 
 def rollout_rows(layers: Sequence[Attention], rows: Array, *, residual: bool = True) -> Array:
@@ -137,15 +142,17 @@ def rollout_rows(layers: Sequence[Attention], rows: Array, *, residual: bool = T
 
 @method(
     "rollout",
-    summary="Attention multiplied through all layers with the residual stream (attention rollout), readout row.",
-    formula="Â = (Ā + I)/2 by rows; s = r · Â^L ⋯ Â^1",
+    title="Attention rollout",
+    kind="attention",
+    summary="Attention multiplied through all layers, residual connections included, for the readout row.",
+    formula="Â = (Ā + I)/2 with rows that sum to 1; s = r · Â^L ⋯ Â^1",
     citation="Abnar & Zuidema 2020",
     needs={"attentions"},
     signed=False,
     class_specific=False,
-    cost="one forward; O(L·nnz) beyond it",
-    use="To see how attention mixes tokens across layers at almost no cost.",
-    avoid="To tell classes apart: it gives every class the same answer; deep models flatten it.",
+    cost="one forward pass, then O(L·nnz)",
+    use="Use it to see how attention mixes tokens across layers at almost no cost.",
+    avoid="Avoid it for telling classes apart: the scores are the same for every class, and deep models flatten them.",
 )
 def rollout(
     trace: Trace,
@@ -172,7 +179,9 @@ def rollout(
         even_first = None if first is None else even.left(trace.readout)[0]
         even_scores, even_rows = _rolled([even] * trace.layers, trace.readout, top, even_first, residual)
         scores, rows = rescaled(scores, even_scores, "rollout"), rescaled(rows, even_rows, "rollout")
-    return Attribution(scores, layers=rows, checks=checks)
+    cumulative = head is None and top == trace.layers - 1
+    kind: LayerKind = "cumulative" if cumulative else "separate"
+    return Attribution(scores, layers=rows, checks=checks, layer_kind=kind)
 
 
 def _rolled(

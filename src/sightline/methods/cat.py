@@ -26,13 +26,14 @@ def activations(trace: Trace, hidden: Hidden) -> Array:
     return np.stack([(state * gradient).sum(axis=-1) for state, gradient in pairs])
 
 
-def combine(layers: Array, aggregate: Aggregate) -> Array:
-    """Sum or product of layer-by-layer scores, (L, n) -> (n,).
+def combine_layers(layers: Array, aggregate: Aggregate) -> Attribution:
+    """Return the sum or product over layers of scores by layer (L, n), with these.
 
-    A product is positive where an even number of layers is against: read its magnitude.
+    A product is positive where an even number of layers is negative: read its magnitude.
     """
-    combined: Array = layers.sum(axis=0) if aggregate == "sum" else layers.prod(axis=0)
-    return combined
+    if aggregate == "sum":
+        return Attribution(layers.sum(axis=0), layers=layers, layer_kind="additive")
+    return Attribution(layers.prod(axis=0), layers=layers, layer_kind="separate")
 
 
 def _needs(options: dict[str, Any], *further: Need) -> set[Need]:
@@ -42,33 +43,36 @@ def _needs(options: dict[str, Any], *further: Need) -> set[Need]:
 
 @method(
     "cat",
-    summary="Class activation of tokens: gradient times hidden state, summed over the layers' inputs, signed.",
+    title="CAT",
+    kind="gradients",
+    summary="Signed class activation of each token: gradient times hidden state, summed over the layers' inputs.",
     formula="s_i = Σ_l Σ_d (∂y/∂x^l_i ⊙ x^l_i)",
     citation="Qiang et al. 2022 (AttCAT), without attention",
     needs=_needs,
     signed=True,
     class_specific=True,
-    cost="one forward, one backward",
-    use="As a cheap signed explanation that looks at all layers.",
-    avoid="Where one word decides alone (its sign is unreliable); to compare sizes between models of different depth.",
+    cost="one forward and one backward pass",
+    use="Use it as a cheap signed explanation that covers all layers.",
+    avoid="Avoid it where a single word decides (its sign is unreliable) and for comparing models of different depth.",
 )
 def cat(trace: Trace, *, hidden: Hidden = "input", aggregate: Aggregate = "sum") -> Attribution:
     """Σ_l c^l. With hidden="output" the last term vanishes for every token but the readout."""
-    layers = activations(trace, hidden)
-    return Attribution(combine(layers, aggregate), layers=layers)
+    return combine_layers(activations(trace, hidden), aggregate)
 
 
 @method(
     "attcat",
-    summary="AttCAT: class activation of tokens weighted by the attention they receive, summed over layers, signed.",
+    title="AttCAT",
+    kind="gradients",
+    summary="Signed class activation of each token, weighted by the attention it receives and summed over layers.",
     formula="s_i = Σ_l a^l_i Σ_d (∂y/∂x^l_i ⊙ x^l_i), a^l_i = mean_{h,j} A^l_{h,j,i}",
     citation="Qiang et al. 2022 (AttCAT)",
     needs=lambda options: _needs(options, "attentions"),
     signed=True,
     class_specific=True,
-    cost="one forward, one backward",
-    use="As the default: signed, class-specific, cheap, layer by layer.",
-    avoid="Where one word decides alone (its sign is unreliable), or attention sinks dominate: compare with cat.",
+    cost="one forward and one backward pass",
+    use="Use it as the default: signed, class-specific, cheap, layer by layer.",
+    avoid="Avoid it where a single word decides (its sign is unreliable) or attention sinks dominate: compare cat.",
 )
 def attcat(
     trace: Trace,
@@ -82,8 +86,7 @@ def attcat(
     `attention` chooses a^l_i: "column" the mean over heads and rows of column i; "sum" the same summed over rows;
     "readout" the entry of the readout row; "row" the mean over heads and columns of row i.
     """
-    layers = attention_factor(trace, attention) * activations(trace, hidden)
-    return Attribution(combine(layers, aggregate), layers=layers)
+    return combine_layers(attention_factor(trace, attention) * activations(trace, hidden), aggregate)
 
 
 def attention_factor(trace: Trace, attention: Literal["column", "readout", "row", "sum"]) -> Array:

@@ -35,15 +35,17 @@ FIRST_INTERVALS = 8
 
 @method(
     "layer_conductance",
-    summary="Integrated gradients as they pass through every layer; each layer adds up to the change of the output.",
+    title="Layer conductance",
+    kind="gradients",
+    summary="Integrated gradients as they pass through every layer; each layer adds up to the change in the output.",
     formula="s^l_i = Σ_d ∫ ∂y/∂x^l_i · ∂x^l_i/∂α dα",
     citation="Dhamdhere et al. 2018",
     needs={"probes"},
     signed=True,
     class_specific=True,
-    cost="26 to 510 forwards and backwards, as many as the tolerance needs",
-    use="To see in which layer information moves from the words to the token that is read.",
-    avoid="As the scores of words in upper layers: a token there stands for more than its word.",
+    cost="26 to 510 forward and backward passes (as many as the tolerance requires)",
+    use="Use it to see in which layer information moves from the words to the readout token.",
+    avoid="Avoid reading upper layers as scores of words: a token there stands for more than its word.",
 )
 def layer_conductance(
     trace: Trace,
@@ -81,7 +83,9 @@ def layer_conductance(
             gap, change = _worst_gap(layers, ends), relative_change(before, layers)
         checks = settled_checks(gap, change, tolerance, walk.evaluations)
     by_layer = layers.numpy()
-    return Attribution(by_layer.mean(axis=0) if chosen is None else by_layer[chosen], layers=by_layer, checks=checks)
+    if chosen is not None:
+        return Attribution(by_layer[chosen], layers=by_layer, checks=checks, layer_kind="separate")
+    return Attribution(by_layer.mean(axis=0), layers=by_layer, checks=checks, layer_kind="averaged")
 
 
 class _Walk:

@@ -16,15 +16,17 @@ from sightline.trace import Trace
 
 @method(
     "gradient",
-    summary="Length of the gradient at each word embedding, scaled to sum 1.",
+    title="Gradient norm",
+    kind="gradients",
+    summary="Norm of the gradient with respect to each word embedding, scaled to sum to 1.",
     formula="s_i = ‖∂y/∂e_i‖₂ / Σ_j ‖∂y/∂e_j‖₂",
     citation="Simonyan et al. 2014; Li et al. 2016",
     needs={"gradients"},
     signed=False,
     class_specific=True,
-    cost="one forward, one backward",
-    use="As a quick, robust map of where the output is sensitive.",
-    avoid="When the sign matters, or where the model is saturated.",
+    cost="one forward and one backward pass",
+    use="Use it as a quick, robust map of where the output is sensitive.",
+    avoid="Avoid it when the sign matters, or where the model is saturated.",
 )
 def gradient(trace: Trace) -> Array:
     """ℓ2 norm of ∂y/∂e_i, normalised."""
@@ -33,15 +35,17 @@ def gradient(trace: Trace) -> Array:
 
 @method(
     "input_x_gradient",
-    summary="Gradient times word embedding: the first-order effect of each word, signed.",
+    title="Input × gradient",
+    kind="gradients",
+    summary="Signed first-order effect of each token: gradient times word embedding.",
     formula="s_i = Σ_d (∂y/∂e_i ⊙ e_i)",
     citation="Shrikumar et al. 2017; Denil et al. 2014",
     needs={"gradients"},
     signed=True,
     class_specific=True,
-    cost="one forward, one backward",
-    use="As a cheap signed explanation.",
-    avoid="Where one word decides alone: LayerNorm makes the sign unreliable, integrated_gradients keeps it.",
+    cost="one forward and one backward pass",
+    use="Use it as a cheap signed explanation.",
+    avoid="Avoid it where a single word decides: LayerNorm makes the sign unreliable; use integrated_gradients.",
 )
 def input_x_gradient(trace: Trace, *, form: Literal["signed", "abs", "clip", "mean"] = "signed") -> Array:
     """Σ_d g⊙e; `abs` its magnitude, `clip` its positive part, `mean` the mean over d instead of the sum."""

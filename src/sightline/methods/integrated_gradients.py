@@ -16,15 +16,17 @@ from sightline.trace import Trace
 
 @method(
     "integrated_gradients",
-    summary="Gradient averaged along the path from a baseline; its scores add up to the change of the output.",
+    title="Integrated gradients",
+    kind="gradients",
+    summary="Gradient averaged along the path from a baseline; the scores add up to the change in the output.",
     formula="s_i = Σ_d (x_i − x'_i) ⊙ ∫ ∂y/∂x_i dα",
     citation="Sundararajan et al. 2017",
     needs={"gradients", "probes"},
     signed=True,
     class_specific=True,
-    cost="9 to 257 forwards and backwards, as many as the tolerance needs",
-    use="When the explanation must add up, and a few seconds more are fine.",
-    avoid="With a baseline that is itself meaningful to the model: try another one.",
+    cost="9 to 257 forward and backward passes (as many as the tolerance requires)",
+    use="Use it when the scores must add up and a few more seconds are acceptable.",
+    avoid="Avoid a baseline that is itself meaningful to the model: try another one.",
 )
 def integrated_gradients(
     trace: Trace,

@@ -52,7 +52,7 @@ def token_relevance(relevance: Relevance, embeddings: Embeddings) -> Attribution
         "relevance_kept": kept,
         "conservation_error": abs(kept - given) / (size or 1.0),
     }
-    return Attribution(scores, layers=layers, checks=checks)
+    return Attribution(scores, layers=layers, checks=checks, layer_kind="separate")
 
 
 def positive_mean(relevance: Attention) -> Attention:
@@ -62,15 +62,17 @@ def positive_mean(relevance: Attention) -> Attention:
 
 @method(
     "partial_lrp",
-    summary="Relevance of the last layer's attention, positive part, heads averaged, readout row.",
+    title="Partial LRP",
+    kind="relevance",
+    summary="Positive relevance of the last layer's attention in the readout row, averaged over heads.",
     formula="s_j = mean_h max(0, R(A^{L,h})_rj)",
     citation="Voita et al. 2019 (partial LRP), as in Chefer et al. 2021",
     needs=set(),
     signed=False,
     class_specific=True,
-    cost="one forward, one backward by other rules",
-    use="As a class-specific view of one layer's attention.",
-    avoid="For words that act through lower layers: relevance stops at one layer's attention.",
+    cost="one forward pass, one relevance pass",
+    use="Use it as a class-specific view of one layer's attention.",
+    avoid="Avoid it for words that act through lower layers: relevance stops at the attention of one layer.",
 )
 def partial_lrp(trace: Trace, *, rules: RuleSet = "positive", layer: int = -1) -> Attribution:
     """Readout row of R(A) in one layer; `layers` holds the same for every layer."""
@@ -78,20 +80,22 @@ def partial_lrp(trace: Trace, *, rules: RuleSet = "positive", layer: int = -1) -
     found = propagated(trace, RULE_SETS[rules]).attentions
     layers = np.stack([positive_mean(one).left(trace.readout)[0] for one in found])
     warn_of_zeros(layers[chosen], "partial_lrp", "no attention weight that is read has positive relevance")
-    return Attribution(layers[chosen], layers=layers)
+    return Attribution(layers[chosen], layers=layers, layer_kind="separate")
 
 
 @method(
     "lrp",
-    summary="Layer-wise relevance propagation from the target down to the tokens, signed.",
+    title="LRP",
+    kind="relevance",
+    summary="Signed relevance propagated layer by layer from the target down to the tokens.",
     formula="s_i = Σ_d R(x^0)_id",
     citation="Bach et al. 2015 (LRP), as in Chefer et al. 2021",
     needs=set(),
     signed=True,
     class_specific=True,
-    cost="one forward, one backward by other rules",
-    use="To see where relevance ends, layer by layer.",
-    avoid="With rules='classic' to compare sizes: relevance grows from layer to layer.",
+    cost="one forward pass, one relevance pass",
+    use="Use it to see where relevance ends, layer by layer.",
+    avoid="Avoid comparing magnitudes with rules='classic': relevance grows from layer to layer.",
 )
 def lrp(trace: Trace, *, rules: RuleSet = "positive", embeddings: Embeddings = "full") -> Attribution:
     """Relevance of every token; `layers` holds that of every layer's input."""
@@ -100,15 +104,17 @@ def lrp(trace: Trace, *, rules: RuleSet = "positive", embeddings: Embeddings = "
 
 @method(
     "transatt",
-    summary="Relevance of attention times its gradient, positive part, rolled out through the layers.",
-    formula="Ā^l = mean_h max(0, ∂y/∂A^l ⊙ R(A^l)); Â = (Ā + I) by rows; s = r · Â^L ⋯ Â^1",
+    title="Transformer attribution",
+    kind="relevance",
+    summary="Positive part of attention relevance times attention gradient, multiplied through the layers.",
+    formula="Ā^l = mean_h max(0, ∂y/∂A^l ⊙ R(A^l)); Â = Ā + I with rows that sum to 1; s = r · Â^L ⋯ Â^1",
     citation="Chefer et al. 2021 (Transformer attribution)",
     needs={"attention_gradients"},
     signed=False,
     class_specific=True,
-    cost="one forward, one backward; the same once more by other rules",
-    use="As the class-specific form of rollout.",
-    avoid="To find evidence against the class: only positive products count.",
+    cost="one forward and backward pass, one relevance pass",
+    use="Use it as the class-specific form of rollout.",
+    avoid="Avoid it for finding evidence against the class: only positive products count.",
 )
 def transatt(trace: Trace, *, rules: RuleSet = "positive", start_layer: int = 0) -> Attribution:
     """Rollout of the layers from `start_layer` up; `layers` holds the readout row of each layer's Ā.
@@ -119,20 +125,22 @@ def transatt(trace: Trace, *, rules: RuleSet = "positive", start_layer: int = 0)
     found = propagated(trace, RULE_SETS[rules]).attentions
     layers = [positive_mean(trace.attention_gradients[layer].multiply(found[layer])) for layer in range(trace.layers)]
     rows = np.stack([layer.left(trace.readout)[0] for layer in layers])
-    return Attribution(rollout_rows(layers[first:], trace.readout), layers=rows)
+    return Attribution(rollout_rows(layers[first:], trace.readout), layers=rows, layer_kind="separate")
 
 
 @method(
     "attnlrp",
-    summary="AttnLRP: relevance propagation with rules of its own for softmax, products and LayerNorm, signed.",
-    formula="s_i = Σ_d R(x^0)_id, ΣR = y up to what biases and softmax absorb",
+    title="AttnLRP",
+    kind="relevance",
+    summary="Signed relevance propagated with dedicated rules for softmax, products and LayerNorm.",
+    formula="s_i = Σ_d R(x^0)_id; Σ R = y up to what biases and softmax absorb",
     citation="Achtibat et al. 2024 (AttnLRP)",
     needs=set(),
     signed=True,
     class_specific=True,
-    cost="one forward, one backward by other rules",
-    use="As the modern form of lrp, in the units of the target.",
-    avoid="Where conservation_error is large and sizes matter: biases have taken the rest.",
+    cost="one forward pass, one relevance pass",
+    use="Use it as the modern form of lrp, in the units of the target.",
+    avoid="Avoid reading magnitudes where conservation_error is large: biases have absorbed the rest.",
 )
 def attnlrp(trace: Trace, *, embeddings: Embeddings = "full") -> Attribution:
     """Relevance of every token in units of y; `layers` holds that of every layer's input.

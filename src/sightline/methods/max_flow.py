@@ -26,15 +26,17 @@ Source = Literal["readout", "pooled"] | int
 
 @method(
     "flow",
-    summary="Maximum flow of attention from the readout to each token through all layers, exact.",
-    formula="capacities Â = (Ā + I)/2 by rows; s_j = maxflow((L, r) → (0, j)), divided by Σ s",
+    title="Attention flow",
+    kind="attention",
+    summary="Exact maximum flow of attention from the readout to each token through all layers.",
+    formula="capacities Â = (Ā + I)/2 with rows that sum to 1; s_j = maxflow((L, r) → (0, j)), divided by Σ s",
     citation="Abnar & Zuidema 2020",
     needs={"attentions"},
     signed=False,
     class_specific=False,
-    cost="one forward, then a max-flow a token: about a second at 512 tokens, a minute at 4,096, for every row read",
-    use="When rollout's averaging hides narrow paths, and the document is not too long.",
-    avoid="To tell classes apart; and on very long documents, where rollout is a thousand times cheaper.",
+    cost="one forward pass, one maximum flow per token (about 1 s at 512 tokens, 1 min at 4,096, per readout row)",
+    use="Use it when rollout's averaging hides narrow paths and the document is not too long.",
+    avoid="Avoid it for telling classes apart, and on very long documents, where rollout is a thousand times cheaper.",
 )
 def flow(
     trace: Trace,

@@ -87,15 +87,17 @@ def shared_by(groups: Sequence[Sequence[int]], values: Array, tokens: int) -> Ar
 
 @method(
     "occlusion",
-    summary="Change of the target's probability when each token, word or sentence is masked or deleted, signed.",
+    title="Occlusion",
+    kind="perturbation",
+    summary="Signed change in the target's probability when each token, word or sentence is masked or deleted.",
     formula="s_i = p(x) − p(x without i)",
     citation="Zeiler & Fergus 2014; Li et al. 2016",
     needs={"probes"},
     signed=True,
     class_specific=True,
-    cost="one forward a token (word, sentence)",
-    use="As a direct measurement of single words, and to check other methods.",
-    avoid="On long documents where any one word is redundant: all effects may be tiny; try sentences.",
+    cost="one forward pass per token (word, sentence)",
+    use="Use it as a direct measurement of single words, and to check other methods.",
+    avoid="Avoid it on long documents where every word is redundant: all effects may be tiny; try sentences.",
 )
 def occlusion(
     trace: Trace,
@@ -130,15 +132,17 @@ def _over_budget(encoding: Encoding, level: Level, needed: int, budget: int) -> 
 
 @method(
     "leave_one_out",
-    summary="Change of the target's probability when one token's representation is wiped out in one layer, signed.",
+    title="Leave-one-out",
+    kind="perturbation",
+    summary="Signed change in the target's probability when one token's representation is erased in one layer.",
     formula="s_i = p(x) − p(x^l_i ← 0)",
     citation="Li et al. 2016; Jain & Wallace 2019",
     needs={"inputs", "probes"},
     signed=True,
     class_specific=True,
-    cost="one forward a token",
-    use="To measure what the model still needs of a token in the middle of its computation.",
-    avoid="As a measure of words in upper layers, where representations have been mixed.",
+    cost="one forward pass per token",
+    use="Use it to measure what the model still needs from a token in the middle of its computation.",
+    avoid="Avoid reading upper layers as scores of words: representations have been mixed there.",
 )
 def leave_one_out(
     trace: Trace,

@@ -10,15 +10,17 @@ from sightline.trace import Trace
 
 @method(
     "random",
-    summary="Uniform random scores by seed: the floor for every comparison.",
+    title="Random scores",
+    kind="baseline",
+    summary="Uniform random scores from a seed: the floor for every comparison.",
     formula="s_i ~ U(0, 1)",
     citation="baseline",
     needs=set(),
     signed=False,
     class_specific=False,
     cost="none",
-    use="As the chance level in comparisons.",
-    avoid="As an explanation.",
+    use="Use it as the chance level in comparisons.",
+    avoid="Avoid it as an explanation.",
 )
 def random(trace: Trace, *, seed: int = 0) -> Array:
     """Independent uniform scores from numpy's PCG64."""

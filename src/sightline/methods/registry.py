@@ -1,14 +1,15 @@
 """The registry of attribution methods.
 
-A method is a function `(trace, *, option=default, ...)` that returns scores (n,), or an `Attribution` when it has more
-to say. Its options are its keyword-only parameters; their annotations are what a user may give.
+A method is a function `(trace, *, option=default, ...)` that returns scores (n,), or an `Attribution` if it also has
+scores by layer, checks or further arrays. Its options are its keyword-only parameters; their annotations say which
+values are accepted.
 """
 
 from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -17,22 +18,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import OptionError
+from sightline.layer_kind import LayerKind, resolve_layer_kind
 from sightline.passes import Need
 from sightline.registry import METHOD_PLUGINS, Registry, origin_of, suggestion
 from sightline.trace import Trace
 
 Array = NDArray[np.floating[Any]]
 Check = float | int | bool | str
+Kind = Literal["attention", "gradients", "decomposition", "relevance", "perturbation", "baseline", "other"]
+"""What a method works with; lists of methods are grouped by it, in this order."""
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """What a method found: scores (n,), layer-by-layer scores (L, n), how far to trust it, named further arrays."""
+    """The result of a method: scores (n,), scores by layer (L, n), checks of their quality, further named arrays."""
 
     scores: Array
     layers: Array | None = None
     checks: Mapping[str, Check] = field(default_factory=dict)
     extras: Mapping[str, Array] = field(default_factory=dict)
+    layer_kind: LayerKind | None = None
+    """How `layers` relate to `scores`; "separate" unless given, None without layers."""
+
+    def __post_init__(self) -> None:
+        kind = resolve_layer_kind(self.layer_kind, has_layers=self.layers is not None)
+        object.__setattr__(self, "layer_kind", kind)
 
 
 MethodFunction = Callable[..., "Array | Attribution"]
@@ -40,9 +50,11 @@ MethodFunction = Callable[..., "Array | Attribution"]
 
 @dataclass(frozen=True)
 class Method:
-    """A registered method and what can be said about it."""
+    """A registered method and everything that is documented about it."""
 
     name: str
+    title: str
+    kind: Kind
     function: MethodFunction
     summary: str
     formula: str
@@ -67,14 +79,16 @@ class Method:
 
     @cached_property
     def option_types(self) -> dict[str, Any]:
-        """Option names and the types their values may have."""
+        """Option names and the types of their values; an option without annotation takes any value."""
         hints = get_type_hints(self.function)
-        return {name: hints[name] for name in self.options}
+        return {name: hints.get(name, Any) for name in self.options}
 
     def facts(self) -> dict[str, Any]:
-        """Everything it says about itself as plain values; an option has `choices` where its values can be listed."""
+        """Everything documented about it as plain values; an option has `choices` if its values can be listed."""
         return {
             "name": self.name,
+            "title": self.title,
+            "kind": self.kind,
             "summary": self.summary,
             "formula": self.formula,
             "signed": self.signed,
@@ -88,37 +102,44 @@ class Method:
                 name: {
                     "default": default,
                     "values": describe_type(self.option_types[name]),
-                    "choices": _choices(self.option_types[name]),
+                    "choices": _list_choices(self.option_types[name]),
                 }
                 for name, default in self.options.items()
             },
         }
 
-    def settle(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all options with defaults filled in, or say which one is wrong."""
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise OptionError if an option does not exist or a value does not fit its type."""
         for name, value in options.items():
             if name not in self.options:
                 known = ", ".join(self.options) or "none"
                 hint = suggestion(name, list(self.options))
                 raise OptionError(f"The method '{self.name}' has no option '{name}'.{hint} Its options: {known}.")
             if not _fits(value, self.option_types[name]):
-                wanted = describe_type(self.option_types[name])
-                raise OptionError(f"The option '{name}' of '{self.name}' must be {wanted}, not {value!r}.")
+                expected = describe_type(self.option_types[name])
+                raise OptionError(f"The option '{name}' of '{self.name}' must be {expected}, not {value!r}.")
+
+    def resolve_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all options, checked, with the defaults of those not given."""
+        self.check_options(options)
         return {**self.options, **options}
 
     def requirements(self, options: dict[str, Any]) -> frozenset[Need]:
-        """What the method will ask of the trace with these options."""
+        """What the method asks of the trace with these options, all of them given."""
         return self.needs(options) if callable(self.needs) else self.needs
 
-    def __call__(self, trace: Trace, **options: Any) -> Attribution:
-        """Run the method on a trace."""
-        settled = self.settle(options)
-        trace.require(*self.requirements(settled))
-        found = self.function(trace, **settled)
-        attribution = found if isinstance(found, Attribution) else Attribution(found)
+    def run(self, trace: Trace, options: dict[str, Any]) -> Attribution:
+        """Run the method with options from `resolve_options`."""
+        trace.require(*self.requirements(options))
+        result = self.function(trace, **options)
+        attribution = result if isinstance(result, Attribution) else Attribution(np.asarray(result))
         if attribution.scores.shape != (trace.tokens,) or not np.isfinite(attribution.scores).all():
             raise RuntimeError(f"method '{self.name}' returned scores that are not {trace.tokens} finite numbers")
         return attribution
+
+    def __call__(self, trace: Trace, **options: Any) -> Attribution:
+        """Run the method on a trace; options not given have their defaults."""
+        return self.run(trace, self.resolve_options(options))
 
 
 METHODS: Registry[Method] = Registry("method", plugins=METHOD_PLUGINS)
@@ -128,21 +149,33 @@ def method(
     name: str,
     *,
     summary: str,
-    formula: str,
-    citation: str,
-    needs: set[Need] | Callable[[dict[str, Any]], set[Need]],
     signed: bool,
     class_specific: bool,
-    cost: str,
-    use: str,
-    avoid: str,
+    title: str = "",
+    kind: Kind = "other",
+    formula: str = "",
+    citation: str = "",
+    needs: Iterable[Need] | Callable[[dict[str, Any]], Iterable[Need]] = (),
+    cost: str = "",
+    use: str = "",
+    avoid: str = "",
 ) -> Callable[[MethodFunction], MethodFunction]:
-    """Register the decorated function as a method."""
+    """Register the decorated function as a method and return it unchanged.
+
+    title: the name people read ("Integrated gradients"), made from `name` unless given. summary: one sentence.
+    needs: what the trace must record, or a function from the options to that. signed: whether negative scores speak
+    against the target. class_specific: whether scores depend on the class that is explained. cost: in model passes.
+    use, avoid: a sentence that starts with "Use" or "Avoid".
+    """
+    if kind not in get_args(Kind):
+        raise OptionError(f"The kind of the method '{name}' must be one of {', '.join(get_args(Kind))}, not {kind!r}.")
 
     def register(function: MethodFunction) -> MethodFunction:
         METHODS.add(
             Method(
                 name=name,
+                title=title or name.replace("_", " ").capitalize(),
+                kind=kind,
                 function=function,
                 summary=summary,
                 formula=formula,
@@ -161,8 +194,16 @@ def method(
 
 
 def list_methods() -> list[Method]:
-    """All methods, each with `.name`, `.summary`, `.citation`, in order of registration."""
+    """Return all methods, each with `.name`, `.title`, `.summary`, `.citation`, in order of registration."""
     return list(METHODS)
+
+
+def group_methods(methods: Iterable[Method]) -> dict[Kind, list[Method]]:
+    """Return the methods by kind, the kinds in their usual order, empty ones left out."""
+    groups: dict[Kind, list[Method]] = {kind: [] for kind in get_args(Kind)}
+    for entry in methods:
+        groups[entry.kind].append(entry)
+    return {kind: entries for kind, entries in groups.items() if entries}
 
 
 def checked_layer(layer: int, layers: int) -> int:
@@ -187,19 +228,21 @@ def checked_seed(seed: int) -> int:
 
 
 def describe_type(kind: Any) -> str:
-    """Say in words what values a type allows."""
+    """Return in words which values a type accepts."""
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
     if get_origin(kind) in (Union, types.UnionType):
         return " or ".join(describe_type(part) for part in get_args(kind))
     if get_origin(kind) is not None and issubclass(get_origin(kind), Sequence):
         return "a list of numbers"
+    if kind is Any:
+        return "any value"
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "nothing"}
     return names.get(kind, str(kind))
 
 
-def _choices(kind: Any) -> list[Any] | None:
-    """Return all values a type allows where they can be listed, else None."""
+def _list_choices(kind: Any) -> list[Any] | None:
+    """Return all values a type accepts, or None if they cannot be listed."""
     if kind is bool:
         return [True, False]
     if kind is type(None):
@@ -207,12 +250,13 @@ def _choices(kind: Any) -> list[Any] | None:
     if get_origin(kind) is Literal:
         return list(get_args(kind))
     if get_origin(kind) in (Union, types.UnionType):
-        parts = [_choices(part) for part in get_args(kind)]
-        return None if any(part is None for part in parts) else [one for part in parts for one in part or ()]
+        parts = [_list_choices(part) for part in get_args(kind)]
+        return None if None in parts else [choice for part in parts for choice in part or ()]
     return None
 
 
 def _fits(value: Any, kind: Any) -> bool:
+    """Whether `value` is accepted where the annotation is `kind`."""
     if kind is Any:
         return True
     if get_origin(kind) is Literal:

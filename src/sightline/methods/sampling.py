@@ -95,15 +95,17 @@ class Surrogate:
 
 @method(
     "lime",
-    summary="Weights of a linear model fitted to the output for documents with random words missing, signed.",
+    title="LIME",
+    kind="perturbation",
+    summary="Signed weights of a linear model fitted to the output for documents with random words removed.",
     formula="s = argmin_s Σ_z π(z) (y(z) − s₀ − s·z)² + λ‖s‖²,  π(z) = exp(−D²/2σ²), D = 1 − cos(z, 1)",
     citation="Ribeiro et al. 2016",
     needs={"probes"},
     signed=True,
     class_specific=True,
-    cost="one forward a sample",
-    use="When the model can only be called, and as the best-known point of comparison.",
-    avoid="With fewer samples than words: most weights are then noise.",
+    cost="one forward pass per sample",
+    use="Use it when the model can only be called, and as the best-known point of comparison.",
+    avoid="Avoid fewer samples than words: most weights are then noise.",
 )
 def lime(
     trace: Trace,
@@ -164,15 +166,17 @@ def weighted_ridge(
 
 @method(
     "kernel_shap",
-    summary="Shapley values of the words, estimated from documents with random words missing; they add up, signed.",
+    title="Kernel SHAP",
+    kind="perturbation",
+    summary="Signed Shapley values of the words, estimated from documents with random words removed; they add up.",
     formula="s = argmin_s Σ_z π(z) (y(z) − y(0) − s·z)², Σ s = y(1) − y(0),  π(z) = (F−1) / (C(F,|z|) |z| (F−|z|))",
     citation="Lundberg & Lee 2017",
     needs={"probes"},
     signed=True,
     class_specific=True,
-    cost="one forward a sample",
-    use="For a fair division among few parts: exact where all subsets fit in the samples.",
-    avoid="With fewer samples than words: choose level='sentence'.",
+    cost="one forward pass per sample",
+    use="Use it for a fair division among few parts: it is exact when all subsets fit in the samples.",
+    avoid="Avoid fewer samples than words: choose level='sentence'.",
 )
 def kernel_shap(
     trace: Trace,
@@ -269,15 +273,17 @@ def _groups(trace: Trace, level: Level, samples: int, name: str) -> list[list[in
 
 @method(
     "gradient_shap",
-    summary="Gradient at random points between a baseline and the slightly noisy input, averaged, signed.",
+    title="Gradient SHAP",
+    kind="gradients",
+    summary="Signed gradient averaged over random points between a baseline and the input with a little noise.",
     formula="s_i = E_{α, ε} Σ_d (x_i + ε_i − x'_i) ⊙ ∂y/∂x_i (x' + α(x + ε − x')),  α ~ U(0, 1), ε ~ N(0, σ²)",
     citation="Lundberg & Lee 2017; Erion et al. 2021",
     needs={"probes"},
     signed=True,
     class_specific=True,
-    cost="one forward and backward a sample",
-    use="As a smoothed, approximate form of integrated_gradients.",
-    avoid="When scores must add up exactly: integrated_gradients does with fewer evaluations.",
+    cost="one forward and one backward pass per sample",
+    use="Use it as a smoothed approximation of integrated_gradients.",
+    avoid="Avoid it when scores must add up exactly: integrated_gradients does so with fewer evaluations.",
 )
 def gradient_shap(
     trace: Trace,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.methods.cat import combine
+from sightline.layer_kind import LayerKind
 from sightline.view import plots
 from sightline.view.inspect.attention import filter_sentence, relations_section, totals_section
 from sightline.view.inspect.comparison import comparison_section
@@ -200,22 +200,30 @@ def maps_section(found: Inspection) -> Section:
     return Section("maps", "What attends to what", (), tuple(pictures))
 
 
+_LAYER_NOTES: dict[LayerKind, str] = {
+    "additive": "The layers add up to the scores, shown below with their own colour scale.",
+    "averaged": "The mean of the layers is the score, shown below with its own colour scale.",
+    "cumulative": "Each row is the result up to its layer; the last row shows the scores.",
+    "separate": "Each row explains its own layer; the rows do not add up to the scores.",
+}
+
+
 def layers_section(found: Inspection, name: str) -> Section:
     """A method layer by layer."""
     explanation = found.explanations[name]
     layers = explanation.layers
     assert layers is not None
-    summed, product = combine(layers, "sum"), combine(layers, "product")
     strongest = sorted({token for word in explanation.top(NAMED_TOKENS, level="token") for token in word.tokens})
     tokens = explanation.tokens
-    draw = partial(plots.layer_heat_map, signed=explanation.signed)
+    kind = explanation.layer_kind or "separate"
+    draw = partial(plots.layer_heat_map, kind=kind, signed=explanation.signed)
     hues = "Blue is for, orange against." if explanation.signed else "Brighter is more."
     parts = [
         Picture(
             f"{name}-layers",
             "The whole document",
-            "Sum and magnitude of the product over the layers below have scales of their own.",
-            partial(draw, layers, summed, product, tokens, title=f"{name} by layer", caption=hues),
+            _LAYER_NOTES[kind],
+            partial(draw, layers, tokens, title=f"{name} by layer", caption=hues),
         )
     ]
     if len(strongest) < len(tokens) and strongest:
@@ -227,15 +235,15 @@ def layers_section(found: Inspection, name: str) -> Section:
                 partial(
                     draw,
                     layers[:, strongest],
-                    summed[strongest],
-                    product[strongest],
                     [tokens[i] for i in strongest],
                     title=f"{name} by layer, strongest tokens",
                     caption=hues,
                 ),
             )
         )
-    return Section(f"layers-{name}", f"Layer by layer: {name}", ("One row a layer, layer 0 at the top.",), tuple(parts))
+    return Section(
+        f"layers-{name}", f"Layer by layer: {name}", ("One row per layer, layer 0 at the top.",), tuple(parts)
+    )
 
 
 def rollout_section(found: Inspection) -> Section:

@@ -234,6 +234,7 @@ def _explanation(explanation: Explanation, method: str, target: str) -> dict[str
         "method": method,
         "summary": _summary(explanation.method),
         "signed": explanation.signed,
+        "layer_kind": explanation.layer_kind,
         "target": {
             "name": target,
             "label": _label(explanation),

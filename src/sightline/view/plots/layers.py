@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import SizeError
+from sightline.layer_kind import LayerKind
 from sightline.view.plots.maps import NAMED_TOKENS, own_scale
 from sightline.view.plots.positions import WIDTH, pooled_columns
 from sightline.view.plots.style import (
@@ -37,21 +38,24 @@ EDGES_PER_NODE = 5
 @in_house_style
 def layer_heat_map(
     layers: FloatArray,
-    summed: FloatArray,
-    product: FloatArray,
     labels: Sequence[str],
     *,
+    kind: LayerKind,
     signed: bool,
     title: str,
     caption: str = "",
 ) -> Figure:
-    """Scores (L, n) by layer, layer 0 at the top, above their sum (n,) and product (n,) over layers.
+    """Scores (L, n) by layer, layer 0 at the top.
 
-    The three parts have scales of their own: a product of L small numbers is far smaller than their sum. Of the product
-    the magnitude is drawn: its sign says whether an even number of layers is against, not what the token speaks for.
-    Up to 60 tokens are named; more are pooled into columns by their largest magnitude.
+    A row below shows their sum (kind "additive") or mean ("averaged"), which are the scores of the explanation; for the
+    other kinds neither has a meaning. That row has its own colour scale. Up to 60 tokens are named; more are pooled
+    into columns by their largest magnitude.
     """
-    parts = [("layer", layers, signed), ("sum", summed[None], signed), ("|product|", np.abs(product)[None], False)]
+    parts = [("layer", layers)]
+    if kind == "additive":
+        parts.append(("sum", layers.sum(axis=0, keepdims=True)))
+    elif kind == "averaged":
+        parts.append(("mean", layers.mean(axis=0, keepdims=True)))
     n = layers.shape[1]
     wide = pooled_columns(layers).shape[1]
     said = caption
@@ -59,20 +63,23 @@ def layer_heat_map(
         said = f"{caption} {n:,} tokens on {wide:,} columns: a column shows the strongest of its tokens."
     named = n <= NAMED_TOKENS
     width = max(4.5, 2.2 + 0.2 * n) if named else WIDTH
-    figure = new_figure(width, 2.6 + 0.24 * max(2, len(layers)) + (0.6 if named else 0.0), title, said)
-    panels = figure.subplots(3, 1, height_ratios=[max(2, len(layers)), 1.5, 1.5])
-    for axes, (name, values, with_sign) in zip(panels, parts, strict=True):
-        _strip(axes, values, with_sign)
+    figure = new_figure(
+        width, 1.6 + 0.5 * len(parts) + 0.24 * max(2, len(layers)) + (0.6 if named else 0.0), title, said
+    )
+    heights = [max(2, len(layers)), *[1.5] * (len(parts) - 1)]
+    panels = figure.subplots(len(parts), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for axes, (name, values) in zip(panels, parts, strict=True):
+        _strip(axes, values, signed)
         axes.set_yticks(range(len(values)) if name == "layer" else [0], None if name == "layer" else [name])
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
     panels[0].set_ylabel("layer")
-    for axes in panels[:2]:
+    for axes in panels[:-1]:
         axes.set_xticks([])
     if named:
-        position_ticks(panels[2], labels, "x", NAMED_TOKENS)
+        position_ticks(panels[-1], labels, "x", NAMED_TOKENS)
     else:
-        panels[2].set_xlabel("position")
+        panels[-1].set_xlabel("position")
     return figure
 
 
