@@ -17,10 +17,10 @@ from benchmarks import harness
 from sightline.metrics import METRICS
 from sightline.metrics.faithfulness import PLANS
 from sightline.metrics.measurement import Measured, Settings, measure_scores
-from sightline.metrics.perturbed import removable_units, removed_positions, unit_counts, unit_scores
-from sightline.metrics.token_sets import descending_order
+from sightline.metrics.removal_order import removed_positions, score_order, unit_counts
 from sightline.model import Model
 from sightline.models import Target
+from sightline.perturb import removable_units
 from sightline.text import Encoding
 
 WANTED = ("aopc", "log_odds", "comprehensiveness", "sufficiency")
@@ -74,7 +74,7 @@ def one_at_a_time(model: Model, encoding: Encoding, target: Target, scores: dict
     whole = probability([], "delete")
     found = {}
     for name, vector in scores.items():
-        order = descending_order(unit_scores(vector, units))
+        order = score_order(vector, units)
         for metric in WANTED:
             plan = PLANS[metric]
             counts = unit_counts(plan.ratios, len(units))

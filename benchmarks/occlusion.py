@@ -12,8 +12,8 @@ import torch
 import sightline as sl
 from benchmarks import harness
 from benchmarks.integrated_gradients import document
-from sightline.methods.perturbation import Replacement, without
 from sightline.model import Model
+from sightline.perturb import Replacement, perturb
 from sightline.text import Encoding
 
 TARGET = 0
@@ -32,7 +32,8 @@ def one_call_a_token(model: Model, encoding: Encoding, replacement: Replacement)
     whole = probability(encoding)
     scores = np.zeros(len(encoding))
     for i in np.flatnonzero(~encoding.special):
-        scores[i] = whole - probability(without(trace, [int(i)], replacement))
+        changed = perturb(model.network, encoding, trace.target, [int(i)], replacement).encoding
+        scores[i] = whole - probability(changed)
     return scores
 
 

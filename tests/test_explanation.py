@@ -96,8 +96,21 @@ def test_frames_hold_every_token_or_every_word():
     ]
 
 
+def test_sentences_are_scored_by_the_sum_of_their_tokens():
+    exp = explanation()
+    sentences = exp.units("sentence")
+    assert [sentence.text for sentence in sentences] == [
+        "The river runs past the old mill.",
+        "Hello, Miller!",
+        "The mill is old.",
+    ]
+    for sentence in sentences:
+        assert sentence.score == pytest.approx(sum(exp.scores[list(sentence.tokens)]))
+    assert exp.to_frame("sentence")["sentence"].tolist() == [sentence.text for sentence in sentences]
+
+
 @pytest.mark.parametrize("call", [
-    lambda exp: exp.words("median"), lambda exp: exp.top(level="sentence"), lambda exp: exp.top(sign="both"),
+    lambda exp: exp.words("median"), lambda exp: exp.top(level="line"), lambda exp: exp.top(sign="both"),
     lambda exp: exp.to_frame("layer"), lambda exp: exp.top(-1),
 ])  # fmt: skip
 def test_unknown_choices_are_named_in_the_error(call):

@@ -21,6 +21,7 @@ from sightline.models.removal import RemovalCurve
 from sightline.models.target import Prediction, Target
 from sightline.registry import suggestion
 from sightline.text import Encoding
+from sightline.text.units import Level, units_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from sightline.analysis.internals import Inside
 
 Aggregate = Literal["sum", "mean", "max_abs"]
-Level = Literal["word", "token"]
 Sign = Literal["any", "for", "against"]
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 
@@ -130,43 +130,26 @@ class Explanation:
         A word cut by truncation counts with the tokens that are left; words that own no token are not listed.
         """
         _one_of("aggregate", aggregate, ("sum", "mean", "max_abs"))
-        result = []
-        for index, (word, positions) in enumerate(
-            zip(self.encoding.words, self.encoding.word_positions(), strict=True)
-        ):
-            if not len(positions):
-                continue
-            values = self.scores[positions].astype(np.float64)
-            result.append(
-                WordScore(
-                    text=word.text,
-                    score=_combined(values, aggregate),
-                    start=word.start,
-                    end=word.end,
-                    segment=word.segment,
-                    index=index,
-                    tokens=tuple(int(i) for i in positions),
-                )
-            )
-        return result
+        return self._scored("word", aggregate)
 
     def units(self, level: Level = "word") -> list[WordScore]:
-        """Return words, or tokens in the same form, in document order, specials left out."""
-        if _one_of("level", level, ("word", "token")) == "word":
-            return self.words()
-        encoding = self.encoding
+        """Return the words, tokens, sentences or paragraphs in document order, specials left out; scores are sums."""
+        return self._scored(level, "sum")
+
+    def _scored(self, level: Level, aggregate: Aggregate) -> list[WordScore]:
+        units = units_of(self.encoding, level)
+        if aggregate == "max_abs":
+            strongest = [positions[np.argmax(np.abs(self.scores[positions]))] for positions in units.tokens]
+            scores = self.scores[np.array(strongest, dtype=np.int64)].astype(np.float64)
+        else:
+            scores = units.fold(self.scores) / (units.sizes if aggregate == "mean" else 1)
+        if level == "word":
+            indices = self.encoding.word_ids[units.first_tokens]
+        else:
+            indices = units.first_tokens if level == "token" else np.arange(len(units))
         return [
-            WordScore(
-                text=encoding.tokens[i],
-                score=float(self.scores[i]),
-                start=int(encoding.offsets[i, 0]),
-                end=int(encoding.offsets[i, 1]),
-                segment=int(encoding.segments[i]),
-                index=i,
-                tokens=(i,),
-            )
-            for i in range(len(encoding))
-            if not encoding.special[i]
+            WordScore(unit.text, score, unit.start, unit.end, unit.segment, index, unit.tokens)
+            for unit, score, index in zip(units, scores.tolist(), indices.tolist(), strict=True)
         ]
 
     def top(self, k: int = 10, level: Level = "word", sign: Sign = "any", *, merge: bool = False) -> list[WordScore]:
@@ -186,14 +169,14 @@ class Explanation:
         return sorted(units, key=lambda unit: -abs(unit.score))[:k]
 
     def to_frame(self, level: Level = "token") -> pd.DataFrame:
-        """Return a pandas frame: one row a token (specials included and marked) or one row a word."""
+        """Return a pandas frame: one row per token (specials included and marked) or one row per word (sentence, …)."""
         import pandas as pd
 
-        if _one_of("level", level, ("word", "token")) == "word":
-            words = self.words()
+        if level != "token":
+            words = self.units(level)
             return pd.DataFrame(
                 {
-                    "word": [word.text for word in words],
+                    level: [word.text for word in words],
                     "score": np.array([word.score for word in words], dtype=np.float64),
                     "index": np.array([word.index for word in words], dtype=np.int64),
                     "segment": np.array([word.segment for word in words], dtype=np.int64),
@@ -276,14 +259,6 @@ def merged(units: list[WordScore]) -> list[WordScore]:
         )
         for group in groups.values()
     ]
-
-
-def _combined(values: NDArray[np.float64], aggregate: Aggregate) -> float:
-    if aggregate == "sum":
-        return float(values.sum())
-    if aggregate == "mean":
-        return float(values.mean())
-    return float(values[np.argmax(np.abs(values))])
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.analysis import TokenFilter, stop_word_languages, units_of
+from sightline.analysis import TokenFilter, stop_word_languages
 from sightline.errors import OptionError
+from sightline.text import units_of
 from tests.sample_explanations import encoding
 
 
@@ -82,16 +83,3 @@ def test_filters_can_be_compared_and_described():
     assert hash(TokenFilter()) == hash(TokenFilter())
     assert TokenFilter().description() == "without stop words (en), punctuation, specials"
     assert TokenFilter(None, False, False, False).description() == "all words"
-
-
-def test_folding_scores_onto_words_loses_nothing_but_specials():
-    document = encoding()
-    scores = np.random.default_rng(0).normal(size=(2, 3, len(document)))
-    units = units_of(document)
-    folded = units.fold(scores)
-    for number, positions in enumerate(positions for positions in document.word_positions() if len(positions)):
-        np.testing.assert_allclose(folded[..., number], scores[..., positions].sum(axis=-1))
-    np.testing.assert_allclose(folded.sum(axis=-1), scores[..., ~document.special].sum(axis=-1))
-    np.testing.assert_array_equal(units_of(document, "token").fold(scores), scores[..., ~document.special])
-    with pytest.raises(OptionError, match="level = 'line' is not known"):
-        units_of(document, "line")

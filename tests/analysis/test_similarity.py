@@ -17,12 +17,12 @@ from sightline.analysis import (
     document_similarity,
     head_importance,
     similarity_layout,
-    units_of,
 )
 from sightline.analysis.similarity import STATISTICS
 from sightline.errors import InputError
 from sightline.metrics import SightlineWarning
 from sightline.metrics.quicksort import quicksort_order
+from sightline.text import units_of
 from tests.analysis.sources import banded_source
 from tests.sample_explanations import encoding, explanation
 from tests.tiny_models import tiny_model, tiny_module
@@ -179,7 +179,7 @@ def test_disagreements_are_the_largest_differences_of_rank(source, explained):
     gap = ranks[1] - ranks[0]
     for key, sign in (("high_attention_low_attribution", 1), ("low_attention_high_attribution", -1)):
         best = sorted(range(len(units)), key=lambda i: (-sign * gap[i], i))[:3]
-        assert [row.position for row in found[key]] == units.positions[best].tolist()
+        assert [row.position for row in found[key]] == units.first_tokens[best].tolist()
         assert [row.attention_rank for row in found[key]] == ranks[0][best].tolist()
     assert all(len(rows) == 0 for rows in disagreements(source, explained, filter=TokenFilter(words=DROP_ALL)).values())
 

@@ -14,6 +14,7 @@ from sightline.methods.registry import METHODS as METHOD_REGISTRY
 from sightline.methods.registry import method
 from sightline.metrics.chance import TokenScores
 from sightline.model import load
+from tests.sample_units import bare_units
 from tests.tiny_models import FAMILIES, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
@@ -145,7 +146,7 @@ def unrelated(tokens_a_word, words=40, documents=8):
     generator = np.random.default_rng(0)
     word = np.repeat(np.arange(words), tokens_a_word)
     return [
-        tuple(TokenScores(generator.exponential(size=word.size), word, words) for _ in range(2))
+        tuple(TokenScores(generator.exponential(size=word.size), bare_units(word)) for _ in range(2))
         for _ in range(documents)
     ]
 

@@ -81,8 +81,10 @@ def test_a_budget_is_kept_or_refused_before_anything_runs(model):
         model.explain(encoding, "occlusion", budget=12)
     with pytest.raises(OptionError, match="budget is 5; level='sentence' needs 4 at most"):
         model.explain(encoding, "occlusion", budget=5)
-    with pytest.raises(OptionError, match=r"sentence level needs 4 calls of the model, the budget is 2\."):
+    with pytest.raises(OptionError, match="budget is 2; level='paragraph' needs 2 at most"):
         model.explain(encoding, "occlusion", level="sentence", budget=2)
+    with pytest.raises(OptionError, match=r"sentence level needs 4 calls of the model, the budget is 1\."):
+        model.explain(encoding, "occlusion", level="sentence", budget=1)
     assert model.network.forward_passes == before
     assert model.explain(encoding, "occlusion", level="sentence", budget=4).checks["model_calls"] == 4
 

@@ -12,6 +12,7 @@ from sightline.metrics import METRICS, SightlineWarning, average_overlap, bootst
 from sightline.metrics import chance as chance_module
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import without_conventions
+from tests.sample_units import bare_units
 
 
 @pytest.fixture
@@ -145,30 +146,30 @@ def words_of_many_tokens(seed=0, words=12):
     generator = np.random.default_rng(seed)
     word = np.repeat(np.arange(words), generator.integers(1, 5, size=words))
     word = np.concatenate([[-1], word, [-1]])
-    return TokenScores(generator.exponential(size=word.size), word, words)
+    return TokenScores(generator.exponential(size=word.size), bare_units(word))
 
 
 def test_tokens_are_shuffled_among_the_kept_words_and_summed_again():
     tokens = words_of_many_tokens()
     kept = np.arange(12) % 3 > 0
-    rows = tokens.shuffled(200, np.random.default_rng(0), kept)
+    rows = tokens.shuffle(200, np.random.default_rng(0), kept)
     assert rows.shape == (200, 12)
-    sums = np.array([tokens.scores[tokens.word == word].sum() for word in range(12)])
+    sums = np.array([tokens.scores[tokens.units.of_token == word].sum() for word in range(12)])
     np.testing.assert_allclose(tokens.sums(), sums)
     np.testing.assert_array_equal(rows[:, ~kept], np.tile(sums[~kept], (200, 1)))
     np.testing.assert_allclose(rows.sum(axis=1), sums.sum())
     # A word's expected sum is its number of tokens times the mean score of those that move.
-    moving = np.isin(tokens.word, np.flatnonzero(kept))
-    sizes = np.array([(tokens.word == word).sum() for word in range(12)])
-    many = tokens.shuffled(20_000, np.random.default_rng(1), kept).mean(axis=0)
+    moving = np.isin(tokens.units.of_token, np.flatnonzero(kept))
+    sizes = np.array([(tokens.units.of_token == word).sum() for word in range(12)])
+    many = tokens.shuffle(20_000, np.random.default_rng(1), kept).mean(axis=0)
     np.testing.assert_allclose(many[kept], sizes[kept] * tokens.scores[moving].mean(), rtol=0.03)
 
 
 def test_words_chosen_from_tokens_keep_their_sums():
     tokens = words_of_many_tokens()
-    np.testing.assert_allclose(tokens.only([7, 2, 5]).sums(), tokens.sums()[[7, 2, 5]])
-    with pytest.raises(InputError, match="each token needs one of each"):
-        TokenScores(np.ones(3), np.zeros(2, dtype=np.int64), 1)
+    np.testing.assert_allclose(tokens.select([7, 2, 5]).sums(), tokens.sums()[[7, 2, 5]])
+    with pytest.raises(ValueError, match="one per token"):
+        TokenScores(np.ones(3), bare_units([0, 0])).sums()
 
 
 @pytest.mark.parametrize("name", ["kendall", "spearman", "average_overlap", "cosine"])
@@ -176,7 +177,7 @@ def test_unrelated_sums_over_tokens_agree_no_better_than_chance(name):
     inside = {"tokens": 0, "words": 0}
     for seed in range(40):
         b = words_of_many_tokens(seed, words=150)
-        a = TokenScores(np.random.default_rng([seed, 1]).exponential(size=b.word.size), b.word, b.words).sums()
+        a = b.units.fold(np.random.default_rng([seed, 1]).exponential(size=b.scores.size))
         value = METRICS.get(name)(a, b.sums())
         inside["tokens"] += value in chance_level(name, a, b.sums(), permutations=100, tokens=b)
         inside["words"] += value in chance_level(name, a, b.sums(), permutations=100)
@@ -189,12 +190,12 @@ def test_words_that_are_dropped_or_zeroed_do_not_lend_their_tokens():
     a, kept = np.arange(12.0), np.arange(12) % 3 > 0
     dropped = chance_level("kendall", a, b.sums(), keep=kept, tokens=b, permutations=60)
     assert dropped == chance_level(
-        "kendall", a[kept], b.sums()[kept], tokens=b.only(np.flatnonzero(kept)), permutations=60
+        "kendall", a[kept], b.sums()[kept], tokens=b.select(np.flatnonzero(kept)), permutations=60
     )
     zeroed = chance_level("kendall", a, b.sums(), keep=kept, mask_mode="zero", tokens=b, permutations=60)
     by_hand = [
         kendall(np.where(kept, a, 0.0), np.where(kept, row, 0.0))
-        for row in b.shuffled(60, np.random.default_rng(0), kept)
+        for row in b.shuffle(60, np.random.default_rng(0), kept)
     ]
     assert zeroed.mean == pytest.approx(np.mean(by_hand))
 

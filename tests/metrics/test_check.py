@@ -10,8 +10,8 @@ import pytest
 from sightline.errors import OptionError
 from sightline.metrics import faithfulness_check, faithfulness_checks, measure_faithfulness
 from sightline.metrics.check import GRIDS, _shares
-from sightline.metrics.perturbed import removable_units
 from sightline.model import load
+from sightline.perturb import removable_units
 from sightline.view.words.sentences import check_sentences, verdict
 from tests.metrics import brute_force
 from tests.metrics.brute_force import OneAtATime
@@ -31,7 +31,7 @@ def test_the_numbers_are_those_of_one_changed_document_at_a_time(model):
     found = faithfulness_check(model.network, explanation, seed=3)
     encoding, target = explanation.encoding, explanation.target
     runner = OneAtATime(tiny_module(), target.index, model.network.token_ids)
-    units = removable_units(encoding, target)
+    units = [unit.tokens for unit in removable_units(encoding, target)]
     whole = runner.without(encoding, [], "delete")
 
     def fall(order):

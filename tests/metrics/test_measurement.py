@@ -11,8 +11,8 @@ from sightline.errors import InputError, OptionError, SizeError
 from sightline.metrics import measure_faithfulness, measure_scores
 from sightline.metrics.faithfulness import NINTHS, PLANS, Plan
 from sightline.metrics.measurement import Settings
-from sightline.metrics.perturbed import removable_units
 from sightline.model import load
+from sightline.perturb import removable_units
 from tests.metrics import brute_force
 from tests.metrics.brute_force import OneAtATime
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -37,7 +37,7 @@ def test_every_metric_with_floor_and_ceiling_equals_one_changed_document_at_a_ti
         model.network, encoding, target, {"mine": scores}, METRICS, Settings(level=level, random_orderings=2), seed=7
     )
     runner = OneAtATime(tiny_module(), target.index, model.network.token_ids)
-    units = removable_units(encoding, target, level)
+    units = [unit.tokens for unit in removable_units(encoding, target, level)]
     own = brute_force.descending([sum(scores[i] for i in unit) for unit in units])
     generator = np.random.default_rng(7)
     draws = [brute_force.random_order(units, generator.random(len(encoding))) for _ in range(2)]
@@ -66,7 +66,7 @@ def test_masked_pads_other_replacements_and_ratios_equal_one_at_a_time(model):
         model, explanation, "aopc", replacement="pad", ratios=plan.ratios, mask_pads=True, random_orderings=0
     )
     runner = OneAtATime(tiny_module(), 2, model.network.token_ids)
-    units = removable_units(encoding, explanation.target, "word")
+    units = [unit.tokens for unit in removable_units(encoding, explanation.target, "word")]
     order = brute_force.descending([word.score for word in explanation.words()])
     p = brute_force.curve(runner, encoding, units, order, plan, mask_pads=True)
     whole = runner.without(encoding, [], "pad")

@@ -13,6 +13,7 @@ from sightline.explanation import Explanation
 from sightline.model import load
 from sightline.models.removal import RemovalCurve
 from sightline.models.target import Target
+from sightline.text import LEVELS
 from sightline.view.page.curves import Curve, CurveSeries, points_measured
 from sightline.view.page.payload import (
     PUNCTUATION,
@@ -22,7 +23,6 @@ from sightline.view.page.payload import (
     build,
     token_flags,
 )
-from sightline.view.page.units import PAGE_LEVELS
 from tests.sample_explanations import encoding, explanation
 from tests.view.sample_inside import known_attention, sample_inside
 
@@ -51,7 +51,7 @@ def test_units_of_every_level_are_ordered_pieces_of_the_text_and_hold_every_scor
     payload = build([explanation(encoded)])
     segments = [segment["text"] for segment in payload.json["document"]["segments"]]
     assert segments == [text, "hello " + text]
-    for level in PAGE_LEVELS:
+    for level in LEVELS:
         start, end, segment, of = (
             payload.arrays[f"units.{level}.{part}"] for part in ("start", "end", "segment", "of")
         )

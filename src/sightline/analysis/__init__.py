@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from sightline.analysis.source import AttentionSource
     from sightline.analysis.stored import StoredAttention, store_attention
     from sightline.analysis.tiles import tile
-    from sightline.analysis.units import Units, units_of
 
 _HOMES = {
     "AttentionMaps": "maps",
@@ -72,7 +71,6 @@ _HOMES = {
     "StoredAttention": "stored",
     "TokenFilter": "filters",
     "Totals": "received",
-    "Units": "units",
     "attention_scores": "similarity",
     "attributions_by_position": "attribution_tables",
     "attributions_by_type": "attribution_tables",
@@ -99,7 +97,6 @@ _HOMES = {
     "thumbnails": "maps",
     "tile": "tiles",
     "totals": "received",
-    "units_of": "units",
 }
 
 __all__ = [
@@ -123,7 +120,6 @@ __all__ = [
     "StoredAttention",
     "TokenFilter",
     "Totals",
-    "Units",
     "attention_scores",
     "attributions_by_position",
     "attributions_by_type",
@@ -150,7 +146,6 @@ __all__ = [
     "thumbnails",
     "tile",
     "totals",
-    "units_of",
 ]
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from sightline.analysis.filters import TokenFilter, kept_tokens
-from sightline.analysis.units import units_of
 from sightline.attention.arrays import check_positive
 from sightline.errors import InputError, OptionError
-from sightline.explanation import Explanation, Level
+from sightline.explanation import Explanation
+from sightline.text.units import Level, units_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,8 +142,8 @@ def _kept(explanation: Explanation, level: Level, filter: TokenFilter | None) ->
     """(text, type, score, position) of the words that count, in document order."""
     units = units_of(explanation.encoding, level)
     scores = units.fold(explanation.scores)
-    stay = np.flatnonzero(units.keep(kept_tokens(filter, explanation.encoding)))
-    return [(units.texts[i], units.types[i], float(scores[i]), int(units.positions[i])) for i in stay]
+    stay = np.flatnonzero(kept_tokens(filter, explanation.encoding)[units.first_tokens])
+    return [(units.texts[i], units.types[i], float(scores[i]), int(units.first_tokens[i])) for i in stay]
 
 
 def _by_type(explanation: Explanation, level: Level, filter: TokenFilter | None) -> dict[str, list[float]]:

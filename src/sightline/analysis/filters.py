@@ -15,11 +15,10 @@ import numpy as np
 import regex  # type: ignore[import-untyped]
 
 from sightline.analysis.source import Booleans
-from sightline.analysis.units import units_of
 from sightline.errors import OptionError
-from sightline.explanation import Level
 from sightline.registry import suggestion
 from sightline.text import Encoding
+from sightline.text.units import Level, units_of
 
 _LETTER = regex.compile(r"\p{L}")
 _LETTER_OR_DIGIT = regex.compile(r"[\p{L}\p{N}]")
@@ -71,7 +70,7 @@ class TokenFilter:
 
     def keep(self, encoding: Encoding, level: Level = "word") -> Booleans:
         """Return the mask (U,) of the words (or tokens) that stay, in the order of `units_of(encoding, level)`."""
-        return units_of(encoding, level).keep(self.keep_tokens(encoding))
+        return np.asarray(self.keep_tokens(encoding)[units_of(encoding, level).first_tokens])
 
     def description(self) -> str:
         """Return a phrase for captions, such as "without stop words (en), punctuation"."""

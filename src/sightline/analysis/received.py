@@ -20,12 +20,11 @@ import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter, kept_tokens
 from sightline.analysis.source import AttentionSource, Floats, checked_head_weights, is_banded, weighted_mean
-from sightline.analysis.units import units_of
 from sightline.attention.arrays import check_position, check_positive
 from sightline.errors import InputError, OptionError
-from sightline.explanation import Level
 from sightline.metrics.inputs import score_vector
 from sightline.text import Encoding
+from sightline.text.units import Level, units_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,13 +123,13 @@ class Totals:
         units = units_of(self.encoding, level)
         received = self.over(layers)
         values, total = units.fold(received), float(received.sum())
-        kept = np.flatnonzero(units.keep(kept_tokens(filter, self.encoding)))
+        kept = np.flatnonzero(kept_tokens(filter, self.encoding)[units.first_tokens])
         order = kept[np.argsort(-values[kept], kind="stable")][: check_positive(k, "k")]
         return pd.DataFrame(
             {
                 "rank": np.arange(1, len(order) + 1),
                 "text": np.array([units.texts[i] for i in order], dtype=object),
-                "position": units.positions[order],
+                "position": units.first_tokens[order],
                 "received": values[order],
                 "share": values[order] / total if total else values[order],
             }
@@ -148,7 +147,7 @@ class Totals:
             return pd.DataFrame(first | columns)
         units = units_of(self.encoding, level)
         return pd.DataFrame(
-            {"position": units.positions, "text": np.array(units.texts, dtype=object)}
+            {"position": units.first_tokens, "text": np.array(units.texts, dtype=object)}
             | {name: units.fold(values) for name, values in columns.items()}
         )
 

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter, kept_tokens
 from sightline.analysis.source import checked_head_weights
-from sightline.analysis.units import Units, descending_ranks, units_of
 from sightline.attention.arrays import check_position, check_positive
 from sightline.errors import OptionError
-from sightline.explanation import Level
+from sightline.metrics.token_sets import descending_ranks
 from sightline.text import Encoding
+from sightline.text.units import Level, Units, units_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +92,7 @@ class RelationCounts:
             {
                 "rank": np.arange(1, len(order) + 1),
                 "text": _texts(units.texts[i] for i in order),
-                "position": units.positions[order],
+                "position": units.first_tokens[order],
                 "count": count[order],
             }
         )
@@ -170,7 +170,7 @@ class RelationCounts:
         units, kept = self._units("word")
         wanted = word.strip().casefold()
         chosen = np.array([number for number, unit in enumerate(kept) if units.types[unit] == wanted], dtype=np.int64)
-        where = units.positions[kept[chosen]]
+        where = units.first_tokens[kept[chosen]]
         spans = [self.encoding.words[self.encoding.word_ids[position]] for position in where]
         columns: dict[str, object] = {
             "position": where,
@@ -190,14 +190,14 @@ class RelationCounts:
         units, kept = self._units(level)
         columns: dict[str, object] = {
             "text": _texts(units.texts[i] for i in kept),
-            "position": units.positions[kept],
+            "position": units.first_tokens[kept],
         }
         return pd.DataFrame(columns | {side: units.fold(self.counts(side))[kept] for side in DIRECTIONS})
 
     def _units(self, level: Level) -> tuple[Units, npt.NDArray[np.int64]]:
         """The words (or tokens) and the numbers of those that were kept."""
         units = units_of(self.encoding, level)
-        return units, np.flatnonzero(units.keep(kept_tokens(self.filter, self.encoding)))
+        return units, np.flatnonzero(kept_tokens(self.filter, self.encoding)[units.first_tokens])
 
     def _types(self, level: Level, counts: list[Values]) -> tuple[list[str], npt.NDArray[np.int64], list[Values]]:
         """Types in order of first instance, the number of their instances, and their counts."""

@@ -24,10 +24,9 @@ import numpy.typing as npt
 from sightline.analysis.filters import TokenFilter, kept_tokens
 from sightline.analysis.received import LayerChoice, LayerName, layer_numbers
 from sightline.analysis.source import AttentionSource, checked_head_weights, weighted_mean
-from sightline.analysis.units import descending_ranks, units_of
 from sightline.attention.arrays import check_positive
 from sightline.errors import InputError
-from sightline.explanation import Explanation, Level
+from sightline.explanation import Explanation
 from sightline.metrics.agreement import (
     ROW_FORMS,
     MaskMode,
@@ -42,6 +41,8 @@ from sightline.metrics.agreement import (
 )
 from sightline.metrics.chance import Interval, TokenScores, central_interval, shuffled_blocks
 from sightline.metrics.inputs import is_constant, score_pair, token_mask
+from sightline.metrics.token_sets import descending_ranks
+from sightline.text.units import Level, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,13 +195,13 @@ def document_similarity(
     """
     _check_same_document(source, explanation)
     units = units_of(explanation.encoding, level)
-    tokens = TokenScores(np.asarray(explanation.scores, dtype=np.float64), units.of_token, len(units))
+    tokens = TokenScores(explanation.scores.astype(np.float64), units)
     attribution = tokens.sums()
     scalings = [None] if head_weights is None else [None, head_weights]
     masks = [None] if filter is None else [None, filter]
     found = []
     for choice, weights, mask in product(layers, scalings, masks):
-        keep = units.keep(kept_tokens(mask, explanation.encoding))
+        keep = kept_tokens(mask, explanation.encoding)[units.first_tokens]
         attention = units.fold(attention_scores(source, choice, weights))
         if not len(units):
             one = Similarity(0, {}, {}, note="The document has no words to compare.")
@@ -237,7 +238,7 @@ def disagreements(
     _check_same_document(source, explanation)
     k = check_positive(k, "k")
     units = units_of(explanation.encoding, level)
-    stay = np.flatnonzero(units.keep(kept_tokens(filter, explanation.encoding)))
+    stay = np.flatnonzero(kept_tokens(filter, explanation.encoding)[units.first_tokens])
     attention = units.fold(attention_scores(source, layers, head_weights))[stay]
     attribution = units.fold(explanation.scores)[stay]
     ranks = [descending_ranks(attention), descending_ranks(np.abs(attribution))]
@@ -247,7 +248,7 @@ def disagreements(
         return tuple(
             Disagreement(
                 text=units.texts[stay[i]],
-                position=int(units.positions[stay[i]]),
+                position=int(units.first_tokens[stay[i]]),
                 attention=float(attention[i]),
                 attribution=float(attribution[i]),
                 attention_rank=int(ranks[0][i]),

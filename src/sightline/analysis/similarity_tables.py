@@ -15,10 +15,10 @@ from sightline.analysis.received import LayerName
 from sightline.analysis.similarity import Similarity, document_similarity
 from sightline.analysis.source import Progress, tracked
 from sightline.errors import InputError
-from sightline.explanation import Level
 from sightline.metrics.agreement import MaskMode
 from sightline.metrics.chance import Interval, bootstrap_interval
 from sightline.text import as_examples
+from sightline.text.units import Level
 
 if TYPE_CHECKING:
     import pandas as pd

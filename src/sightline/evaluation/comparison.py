@@ -17,6 +17,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
+
 from sightline.errors import OptionError, SightlineError
 from sightline.evaluation.agreement import Agreement, Failure, Pair
 from sightline.evaluation.choice import chosen_methods
@@ -41,9 +43,10 @@ from sightline.methods import METHODS
 from sightline.metrics import METRICS, SightlineWarning, chance_level
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import without_conventions
-from sightline.metrics.perturbed import UnitLevel, removable_units
 from sightline.passes import Array
-from sightline.text import Encoding, Example
+from sightline.perturb import removable_units
+from sightline.text import Example
+from sightline.text.units import LEVELS, Level, Units
 
 if TYPE_CHECKING:
     from sightline.model import Model
@@ -63,9 +66,9 @@ class Scored:
     tokens: TokenScores
 
     @classmethod
-    def of(cls, places: tuple[Place, ...], scores: Array, units: Sequence[Sequence[int]]) -> Scored:
-        """Take scores (n,) and the token positions of every unit."""
-        return cls(places, TokenScores.of(scores, units))
+    def of(cls, places: tuple[Place, ...], scores: Array, units: Units) -> Scored:
+        """Take scores (n,) and the units over which they are summed."""
+        return cls(places, TokenScores(scores.astype(np.float64), units))
 
 
 Group = dict[str, Scored]
@@ -78,7 +81,7 @@ def compare(
     methods: str | Sequence[str] | None = None,
     metrics: str | Sequence[str] = STATISTICS,
     *,
-    level: UnitLevel = "word",
+    level: Level = "word",
     layers: bool = False,
     target: TargetChoice = "predicted",
     permutations: int = PERMUTATIONS,
@@ -95,7 +98,7 @@ def compare(
     named = _named(models)
     names = chosen_methods(methods)
     statistics = _statistics(metrics)
-    one_of("level", level, get_args(UnitLevel))
+    one_of("level", level, LEVELS)
     one_of("target", target, get_args(TargetChoice))
     between = _question(named, names, layers, level)
     comparison = _Comparison(
@@ -166,7 +169,7 @@ def _statistics(metrics: str | Sequence[str]) -> list[str]:
 
 
 def _question(
-    models: Mapping[str, Model], methods: Sequence[str], layers: bool, level: UnitLevel
+    models: Mapping[str, Model], methods: Sequence[str], layers: bool, level: Level
 ) -> Literal["methods", "layers", "models"]:
     if len(models) > 1:
         if layers:
@@ -187,7 +190,7 @@ class _Comparison:
     methods: Sequence[str]
     statistics: Sequence[str]
     between: Literal["methods", "layers", "models"]
-    level: UnitLevel
+    level: Level
     target: TargetChoice
     permutations: int
     seed: int
@@ -229,7 +232,7 @@ class _Comparison:
         except (Missing, SightlineError) as error:
             failures += [Failure(example.id, model_name, name, str(error)) for name in self.methods]
             return
-        places = tuple(_place(encoding, unit) for unit in units)
+        places = tuple((unit.segment, unit.start, unit.end) for unit in units)
         for step, name in enumerate(self.methods):
             if progress is not None:
                 progress(name, step, len(self.methods))
@@ -268,18 +271,13 @@ class _Comparison:
             return Pair(*where, None, None, str(reason))
 
 
-def _place(encoding: Encoding, unit: Sequence[int]) -> Place:
-    word = int(encoding.word_ids[unit[0]])
-    return encoding.words[word].segment, encoding.words[word].start, encoding.words[word].end
-
-
 def _aligned(first: Scored, second: Scored) -> tuple[TokenScores, TokenScores]:
     """Return the scores of the units both have, in document order."""
-    if first.places == second.places:  # tokens of one word share its place
+    if first.places == second.places:  # tokens of one character share its place
         kept = [(index, index) for index in range(len(first.places))]
     else:
         where = {place: index for index, place in enumerate(second.places)}
         kept = [(index, where[place]) for index, place in enumerate(first.places) if place in where]
     if len(kept) < 2:
         raise Missing("The two explanations have fewer than two words in common.")
-    return first.tokens.only([index for index, _ in kept]), second.tokens.only([index for _, index in kept])
+    return first.tokens.select([index for index, _ in kept]), second.tokens.select([index for _, index in kept])

@@ -33,9 +33,10 @@ from sightline.metrics import METRICS, MetricEntry, SightlineWarning, chance_lev
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import FloatArray, IntArray, without_conventions
 from sightline.metrics.measurement import Faithfulness, Measured, Settings, measure_scores
-from sightline.metrics.perturbed import removable_units, unit_scores
 from sightline.models import Target
+from sightline.perturb import removable_units
 from sightline.text import Encoding, Example
+from sightline.text.units import Units
 
 if TYPE_CHECKING:
     from sightline.model import Model
@@ -223,7 +224,7 @@ class _Document:
         record = self._record(method, metric, partial(self._value, method, METRICS.get(metric)))
         if record.value is None:
             return record
-        own = TokenScores.of(self.explained[method].scores, self._units)
+        own = TokenScores(self.explained[method].scores, self._units)
         seed = seed_for(self.assignment.seed, self.example.id, method, metric)
         chance = chance_level(
             metric, self._reference_scores(method), own.sums(), permutations=PERMUTATIONS, seed=seed, tokens=own
@@ -251,10 +252,10 @@ class _Document:
         return float(entry(self._on_units(explained.scores)))
 
     def _on_units(self, scores: FloatArray) -> FloatArray:
-        return unit_scores(scores, self._units)
+        return self._units.fold(scores)
 
     @cached_property
-    def _units(self) -> list[list[int]]:
+    def _units(self) -> Units:
         return removable_units(self.encoding, self.target, self.assignment.settings.level)
 
     def _reference_scores(self, method: str) -> FloatArray:
@@ -282,6 +283,6 @@ class _Document:
             tokens = tokens_in_characters(
                 self.encoding.offsets, [characters], segments=self.encoding.segments, segment=segment
             )
-            units = np.array([bool(tokens[unit].any()) for unit in self._units])
+            units = np.array([bool(tokens[unit].any()) for unit in self._units.tokens])
             if units.any():
                 yield spans_of(units)

@@ -28,10 +28,11 @@ from sightline.evaluation.explaining import (
 from sightline.evaluation.result import Evaluation
 from sightline.evaluation.workers import each_document
 from sightline.methods import METHODS
-from sightline.metrics.faithfulness import Compat, Replacement, checked_ratios
+from sightline.metrics.faithfulness import Compat, checked_ratios
 from sightline.metrics.measurement import RANDOM_ORDERINGS, Settings
-from sightline.metrics.perturbed import UnitLevel
+from sightline.perturb import Replacement
 from sightline.text import Example
+from sightline.text.units import LEVELS, Level
 
 if TYPE_CHECKING:
     from sightline.model import Model
@@ -43,7 +44,7 @@ def evaluate(
     methods: str | Sequence[str] | None = None,
     metrics: str | Sequence[str] | None = None,
     *,
-    level: UnitLevel = "word",
+    level: Level = "word",
     target: TargetChoice = "predicted",
     replacement: Replacement | None = None,
     ratios: Sequence[float] | None = None,
@@ -79,7 +80,7 @@ def evaluate(
     examples = examples_of(dataset, limit)
     names = chosen_methods(methods)
     settings = Settings(
-        level=one_of("level", level, get_args(UnitLevel)),
+        level=one_of("level", level, LEVELS),
         replacement=replacement,
         ratios=None if ratios is None else checked_ratios(ratios),
         mask_pads=mask_pads,

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from sightline.analysis.units import units_of
 from sightline.errors import OptionError, SightlineError
 from sightline.evaluation.explaining import Progress, encoded, examples_of, seed_for, seeded, sentence
 from sightline.evaluation.randomised import cascade, fingerprint
@@ -39,6 +38,7 @@ from sightline.metrics.chance import TokenScores
 from sightline.model import Model
 from sightline.models import Target
 from sightline.text import Example
+from sightline.text.units import units_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -286,8 +286,7 @@ def _explained(model: Model, example: Example, names: Sequence[str], target: Tar
 
 
 def _scores(explanation: Explanation) -> TokenScores:
-    units = units_of(explanation.encoding, "word")
-    return TokenScores(np.asarray(explanation.scores, dtype=np.float64), units.of_token, len(units))
+    return TokenScores(explanation.scores.astype(np.float64), units_of(explanation.encoding, "word"))
 
 
 def _comparison(
@@ -298,12 +297,12 @@ def _comparison(
             return Comparison(document, method, stage, None, None, 0, scores), None
     assert not isinstance(first, str)
     assert not isinstance(second, str)
-    words = first.words
-    if words < FEWEST_WORDS or words != second.words:
+    words, second_words = len(first.units), len(second.units)
+    if words < FEWEST_WORDS or words != second_words:
         reason = (
             f"The document has {words} words; a ranking needs at least {FEWEST_WORDS}."
-            if words == second.words
-            else f"The models read {words} and {second.words} words of the document: one of them reads a shorter part."
+            if words == second_words
+            else f"The models read {words} and {second_words} words of the document: one of them reads a shorter part."
         )
         return Comparison(document, method, stage, None, None, words, reason), None
     with warnings.catch_warnings():
@@ -318,7 +317,7 @@ def _chance(pairs: Sequence[tuple[TokenScores, TokenScores]], seed: int) -> tupl
     generator = np.random.default_rng(seed)
     total = np.zeros(SHUFFLES)
     for first, second in pairs:
-        rows = second.shuffled(SHUFFLES, generator, np.ones(second.words, dtype=np.bool_))
+        rows = second.shuffle(SHUFFLES, generator, np.ones(len(second.units), dtype=np.bool_))
         total += spearman_rows(np.abs(first.sums()), np.abs(rows))
     low, high = np.quantile(total / len(pairs), [0.025, 0.975])
     return float(low), float(high)

@@ -7,8 +7,7 @@ once for all when every class is explained.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -17,72 +16,41 @@ from torch import Tensor
 
 from sightline.errors import OptionError
 from sightline.methods.registry import Array, Attribution, checked_layer, method
-from sightline.methods.segments import LEVELS, Level, groups_of
 from sightline.models.batching import BATCH_TOKENS
-from sightline.models.target import Quantity
+from sightline.models.target import Quantity, Target
+from sightline.perturb import Key, Perturbations, Replacement, default_replacement
 from sightline.text import Encoding
+from sightline.text.units import LEVELS, Level, units_of
 from sightline.trace import Trace
 
-Replacement = Literal["mask", "unk", "pad", "delete"]
+
+_WHOLE_OUTPUT = Target(index=None, label="")
+"""All logits are kept, for the classes to come; to ask for the target would run the model before a budget is checked."""
 
 
-def without(trace: Trace, positions: Sequence[int], replacement: Replacement) -> Encoding:
-    """Return the document with the tokens at `positions` replaced or deleted."""
-    if not len(positions):
-        return trace.encoding
-    if replacement == "delete":
-        if len(positions) == trace.tokens:
-            raise OptionError(
-                "Deleting all tokens leaves nothing to run; replace them by a token that the vocabulary has "
-                "(replacement='mask', 'unk' or 'pad')."
-            )
-        if trace.target.position is not None or trace.target.span is not None:
-            raise OptionError(
-                "This model reads single tokens, and deleting others would move them; "
-                "use replacement='mask', 'unk' or 'pad'."
-            )
-        return trace.encoding.drop(positions)
-    ids = trace.encoding.ids.copy()
-    ids[list(positions)] = trace.network.token_id(replacement)
-    return trace.encoding.replace_ids(ids)
+def request_removals(
+    trace: Trace, removed: Iterable[Sequence[int]], replacement: Replacement
+) -> tuple[Perturbations[Tensor], list[Key]]:
+    """Request the document without each of the sets of tokens; return the engine and one key per set."""
+    if replacement == "delete" and trace.target.read_positions:
+        raise OptionError(
+            "This model reads single tokens, and deleting others would move them; "
+            "use replacement='mask', 'unk' or 'pad'."
+        )
+    removals = Perturbations(trace.network, trace.encoding, _WHOLE_OUTPUT, lambda logits, _target: logits)
+    return removals, [removals.request(positions, replacement) for positions in removed]
 
 
-def default_replacement(trace: Trace) -> Replacement:
-    """Return the first of mask, unk and pad that the model's vocabulary has."""
-    known: tuple[Replacement, ...] = ("mask", "unk", "pad")
-    return next((name for name in known if name in trace.network.token_ids), "delete")
+def evaluate_removals(trace: Trace, removals: Perturbations[Tensor], keys: Sequence[Key], quantity: Quantity) -> Array:
+    """Return y of every requested document, in the order of `keys`; classes explained together share the runs."""
 
+    def run() -> dict[Key, Tensor]:
+        removals.run(trace.progress)
+        return {key: removals.result(key) for key in keys}
 
-class Removals:
-    """Documents with parts removed, each different one once."""
-
-    def __init__(self, trace: Trace, removed: Sequence[Sequence[int]], replacement: Replacement) -> None:
-        self.trace = trace
-        self._keys: list[bytes] = []
-        self._changed: dict[bytes, Encoding] = {}
-        for positions in removed:
-            encoding = without(trace, positions, replacement)
-            key = hashlib.blake2b(encoding.ids.tobytes() + encoding.type_ids.tobytes(), digest_size=16).digest()
-            self._keys.append(key)
-            self._changed.setdefault(key, encoding)
-
-    def __len__(self) -> int:
-        """How many documents the model has to read."""
-        return len(self._changed)
-
-    def values(self, quantity: Quantity) -> Array:
-        """y of every document, in the order of `removed`."""
-        logits = self.trace.once(tuple(self._changed), lambda: self.trace.probe(list(self._changed.values())))
-        found = {key: self.trace.value_of(one, quantity) for key, one in zip(self._changed, logits, strict=True)}
-        return np.array([found[key] for key in self._keys])
-
-
-def shared_by(groups: Sequence[Sequence[int]], values: Array, tokens: int) -> Array:
-    """Scores (n,): the value of each group shared equally among its tokens, 0 for tokens in no group."""
-    scores: Array = np.zeros(tokens)
-    for group, value in zip(groups, values, strict=True):
-        scores[list(group)] = value / len(group)
-    return scores
+    logits = trace.once(tuple(dict.fromkeys(keys)), run)
+    values = {key: trace.value_of(document_logits, quantity) for key, document_logits in logits.items()}
+    return np.array([values[key] for key in keys])
 
 
 @method(
@@ -112,19 +80,20 @@ def occlusion(
     `replacement` is the mask token by default (unknown or pad where the vocabulary has none). `budget` is the largest
     number of documents the model may be asked to read; what would need more is refused before anything runs.
     """
-    chosen = replacement or default_replacement(trace)
-    groups = groups_of(trace.encoding, level)
-    removals = Removals(trace, [[], *groups], chosen)
-    if budget is not None and len(removals) > budget:
-        raise OptionError(_over_budget(trace.encoding, level, len(removals), budget))
-    whole, *others = removals.values(quantity)
-    scores = shared_by(groups, whole - np.array(others), trace.tokens)
-    return Attribution(scores, checks={"model_calls": len(removals), "replacement": chosen})
+    chosen = replacement or default_replacement(trace.network)
+    units = units_of(trace.encoding, level)
+    removals, keys = request_removals(trace, [[], *(positions.tolist() for positions in units.tokens)], chosen)
+    calls = removals.calls_made
+    if budget is not None and calls > budget:
+        raise OptionError(_over_budget(trace.encoding, level, calls, budget))
+    whole, *others = evaluate_removals(trace, removals, keys, quantity)
+    scores = units.spread(whole - np.array(others))
+    return Attribution(scores, checks={"model_calls": calls, "replacement": chosen})
 
 
 def _over_budget(encoding: Encoding, level: Level, needed: int, budget: int) -> str:
     coarser = LEVELS[LEVELS.index(level) + 1 :]
-    counts = {other: len(groups_of(encoding, other)) + 1 for other in coarser}
+    counts = {other: len(units_of(encoding, other)) + 1 for other in coarser}
     fitting = [f"level='{other}' needs {count:,} at most" for other, count in counts.items() if count <= budget]
     advice = f"; {fitting[0]}" if fitting else ""
     return f"Occlusion at {level} level needs {needed:,} calls of the model, the budget is {budget:,}{advice}."

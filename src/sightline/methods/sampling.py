@@ -11,7 +11,7 @@ import itertools
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,11 +24,12 @@ from sightline.attention.arrays import as_array
 from sightline.errors import OptionError
 from sightline.methods.integration.paths import Baseline, build_path
 from sightline.methods.integration.quadrature import completeness_gap
-from sightline.methods.perturbation import Removals, Replacement, default_replacement, shared_by
+from sightline.methods.perturbation import evaluate_removals, request_removals
 from sightline.methods.registry import Array, Attribution, checked_seed, method
-from sightline.methods.segments import Level, groups_of
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
+from sightline.perturb import Replacement, default_replacement
+from sightline.text.units import Level, Units, units_of
 from sightline.trace import Trace
 
 _GLOBAL_GENERATORS = threading.Lock()
@@ -39,11 +40,9 @@ Fit = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], 
 class Surrogate:
     """A linear model of the document's parts, as captum's LimeBase wants it: it is asked for values, then fitted."""
 
-    def __init__(
-        self, trace: Trace, groups: Sequence[Sequence[int]], replacement: Replacement, quantity: Quantity
-    ) -> None:
+    def __init__(self, trace: Trace, units: Units, replacement: Replacement, quantity: Quantity) -> None:
         self.trace = trace
-        self.groups = groups
+        self.units = units
         self.replacement: Replacement = replacement
         self.quantity: Quantity = quantity
         self.model_calls = 0
@@ -71,16 +70,14 @@ class Surrogate:
         )
         # All samples at once: they are sorted by length and cut into batches where the model is run.
         with _seeded(0):  # captum's data loader draws a number that nothing depends on
-            engine.attribute(torch.ones(1, len(self.groups)), n_samples=len(masks), perturbations_per_eval=len(masks))
+            engine.attribute(torch.ones(1, len(self.units)), n_samples=len(masks), perturbations_per_eval=len(masks))
         return self._coefficients
 
     def _evaluate(self, masks: Tensor) -> Tensor:
-        removed = [
-            [i for group, kept in zip(self.groups, mask, strict=True) if not kept for i in group] for mask in masks
-        ]
-        removals = Removals(self.trace, removed, self.replacement)
-        self.values = removals.values(self.quantity).astype(np.float64)
-        self.model_calls = len(removals)
+        removed = [self.units.positions(np.flatnonzero(mask == 0)) for mask in masks.numpy()]
+        removals, keys = request_removals(self.trace, removed, self.replacement)
+        self.values = evaluate_removals(self.trace, removals, keys, self.quantity).astype(np.float64)
+        self.model_calls = removals.calls_made
         return torch.from_numpy(self.values)
 
     def fit(self, samples: Any) -> None:
@@ -125,17 +122,17 @@ def lime(
     if kernel_width <= 0 or ridge < 0:
         raise OptionError(f"kernel_width must be above 0 and ridge not below 0, not {kernel_width} and {ridge}.")
     generator = np.random.default_rng(checked_seed(seed))
-    groups = _groups(trace, level, samples, "lime")
-    if not groups:
+    units = _units(trace, level, samples, "lime")
+    if not len(units):
         return Attribution(np.zeros(trace.tokens), checks={"model_calls": 0})
-    count = len(groups)
+    count = len(units)
     masks = np.ones((samples, count), dtype=bool)
     for mask in masks[1:]:  # the first one is the document itself
         mask[generator.permutation(count)[: generator.integers(1, count + 1)]] = False
     # cos(z, 1) = |z| / (√|z| √F)
     distance = 1 - np.sqrt(masks.mean(axis=1))
     weights = np.exp(-(distance**2) / (2 * kernel_width**2))
-    surrogate = Surrogate(trace, groups, replacement or default_replacement(trace), quantity)
+    surrogate = Surrogate(trace, units, replacement or default_replacement(trace.network), quantity)
     fitted: dict[str, float] = {}
 
     def fit(z: NDArray[np.float64], y: NDArray[np.float64], w: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -144,7 +141,7 @@ def lime(
 
     scores = surrogate.explain(masks, weights, fit)
     return Attribution(
-        shared_by(groups, scores, trace.tokens),
+        units.spread(scores),
         checks={"model_calls": surrogate.model_calls, "replacement": surrogate.replacement, **fitted},
     )
 
@@ -193,15 +190,15 @@ def kernel_shap(
     completeness_gap is what rounding leaves of the difference. Check exact says that all subsets were used.
     """
     checked_seed(seed)
-    groups = _groups(trace, level, samples, "kernel_shap")
-    if not groups:
+    units = _units(trace, level, samples, "kernel_shap")
+    if not len(units):
         return Attribution(np.zeros(trace.tokens), checks={"model_calls": 0, "completeness_gap": 0.0, "exact": True})
-    count = len(groups)
+    count = len(units)
     exact = 2 ** min(count, 63) <= samples
     masks, weights = _all_coalitions(count) if exact else _random_coalitions(count, samples, seed)
-    surrogate = Surrogate(trace, groups, replacement or default_replacement(trace), quantity)
+    surrogate = Surrogate(trace, units, replacement or default_replacement(trace.network), quantity)
     values = surrogate.explain(masks, weights, shapley_fit)
-    scores = shared_by(groups, values, trace.tokens)
+    scores = units.spread(values)
     return Attribution(
         scores,
         checks={
@@ -257,18 +254,18 @@ def _random_coalitions(count: int, samples: int, seed: int) -> tuple[NDArray[np.
     return masks, np.ones(samples)
 
 
-def _groups(trace: Trace, level: Level, samples: int, name: str) -> list[list[int]]:
-    """The document's parts; says so when there are too few samples for them."""
+def _units(trace: Trace, level: Level, samples: int, name: str) -> Units:
+    """Return the document's units; warn when there are too few samples for them."""
     if samples < 4:
         raise OptionError(f"{name} needs at least 4 samples, not {samples}.")
-    groups = groups_of(trace.encoding, level)
-    if len(groups) > samples:
+    units = units_of(trace.encoding, level)
+    if len(units) > samples:
         warnings.warn(
-            f"{name} has {samples} samples for {len(groups)} {level}s, too few to tell them apart; "
+            f"{name} has {samples} samples for {len(units)} {level}s, too few to tell them apart; "
             "raise samples or choose a coarser level.",
             stacklevel=3,
         )
-    return groups
+    return units
 
 
 @method(

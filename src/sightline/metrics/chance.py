@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.errors import InputError, OptionError
+from sightline.errors import OptionError
 from sightline.metrics.agreement import ROW_FORMS, MaskMode, masked_pair
 from sightline.metrics.inputs import (
     FloatArray,
@@ -30,6 +30,7 @@ from sightline.metrics.inputs import (
     warn_convention,
 )
 from sightline.metrics.registry import METRICS
+from sightline.text.units import Units
 
 BLOCK_ENTRIES = 2**22  # entries of one block of rows: 32 MB of float64
 
@@ -50,50 +51,30 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class TokenScores:
-    """What the scores of U words are sums of: scores (n,) of tokens and the word (n,) of each, -1 for none."""
+    """Token scores (n,) and the units over which they are summed."""
 
     scores: FloatArray
-    word: npt.NDArray[np.int64]
-    words: int
-    """U; a word may be without tokens."""
-
-    def __post_init__(self) -> None:
-        if self.scores.shape != self.word.shape or self.word.max(initial=-1) >= self.words:
-            raise InputError(
-                f"{len(self.scores)} token scores and the words of {len(self.word)} tokens were given; each token "
-                f"needs one of each, and words are numbered from 0 to {self.words - 1}."
-            )
-
-    @classmethod
-    def of(cls, scores: npt.ArrayLike, words: Sequence[Sequence[int]]) -> TokenScores:
-        """Take the scores (n,) of all tokens and the positions of the tokens of each word."""
-        values = np.asarray(scores, dtype=np.float64)
-        word = np.full(values.size, -1, dtype=np.int64)
-        for number, positions in enumerate(words):
-            word[list(positions)] = number
-        return cls(values, word, len(words))
+    units: Units
 
     def sums(self) -> FloatArray:
-        """Return the scores of the words, (U,)."""
-        inside = self.word >= 0
-        return np.bincount(self.word[inside], weights=self.scores[inside], minlength=self.words).astype(np.float64)
+        """Return the scores of the units, (U,)."""
+        return self.units.fold(self.scores)
 
-    def only(self, words: Sequence[int]) -> TokenScores:
-        """Return the tokens of some words, which are numbered anew in the order given."""
-        number = np.full(self.words + 1, -1)  # the last entry serves the tokens of no word
-        number[np.asarray(words, dtype=np.int64)] = np.arange(len(words))
-        return TokenScores(self.scores, number[self.word], len(words))
+    def select(self, units: Sequence[int] | npt.NDArray[np.int64]) -> TokenScores:
+        """Return the same token scores over some of the units, renumbered in the order given."""
+        return TokenScores(self.scores, self.units.select(units))
 
-    def shuffled(self, rows: int, generator: np.random.Generator, kept: npt.NDArray[np.bool_]) -> FloatArray:
-        """Return sums (rows, U) after scores changed places among the tokens of the words in `kept` (U,)."""
-        moving = np.flatnonzero((self.word >= 0) & np.append(kept, False)[self.word])
-        moving = moving[np.argsort(self.word[moving], kind="stable")]
+    def shuffle(self, rows: int, generator: np.random.Generator, kept: npt.NDArray[np.bool_]) -> FloatArray:
+        """Return sums (rows, U) after scores changed places among the tokens of the units in `kept` (U,)."""
+        unit = self.units.of_token
+        moving = np.flatnonzero((unit >= 0) & np.append(kept, False)[unit])
+        moving = moving[np.argsort(unit[moving], kind="stable")]
         values = generator.permuted(np.tile(self.scores[moving], (rows, 1)), axis=1)
-        owners, first = np.unique(self.word[moving], return_index=True)
-        found = np.tile(self.sums(), (rows, 1))
+        owners, first = np.unique(unit[moving], return_index=True)
+        sums = np.tile(self.sums(), (rows, 1))
         if len(moving):
-            found[:, owners] = np.add.reduceat(values, first, axis=1)
-        return found
+            sums[:, owners] = np.add.reduceat(values, first, axis=1)
+        return sums
 
 
 def shuffled_blocks(
@@ -108,7 +89,7 @@ def shuffled_blocks(
         positive_count(permutations, "permutations"), scores.size if tokens is None else tokens.scores.size
     ):
         if tokens is not None:
-            yield tokens.shuffled(size, generator, kept)
+            yield tokens.shuffle(size, generator, kept)
         else:
             rows = np.tile(scores, (size, 1))
             rows[:, kept] = generator.permuted(rows[:, kept], axis=1)
@@ -167,7 +148,7 @@ def chance_level(
     kept = token_mask(keep, first.size)
     first, second = masked_pair(first, second, kept, mask_mode)
     if mask_mode == "drop":
-        tokens = None if tokens is None else tokens.only(np.flatnonzero(kept).tolist())
+        tokens = None if tokens is None else tokens.select(np.flatnonzero(kept))
         kept = np.ones(first.size, dtype=np.bool_)
     rows_form = ROW_FORMS.get(function)
     draws = []

@@ -15,17 +15,10 @@ import numpy as np
 
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.metrics.faithfulness import aopc
-from sightline.metrics.perturbed import (
-    Probes,
-    random_order,
-    removable_units,
-    removed_positions,
-    unit_counts,
-    unit_scores,
-)
-from sightline.metrics.token_sets import descending_order
+from sightline.metrics.removal_order import random_order, removed_positions, score_order, unit_counts
 from sightline.models import Network
 from sightline.models.removal import RemovalCurve
+from sightline.perturb import Perturbations, perturb_probability, removable_units
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
@@ -88,13 +81,14 @@ def faithfulness_checks(
     """Check several explanations; those of one document and class share the random orders. `budget` is for each."""
     if orderings < 1:
         raise OptionError(f"orderings={orderings} is not possible; compare with at least one random ordering.")
-    shared: dict[tuple[object, ...], Probes] = {}
+    shared: dict[tuple[object, ...], Perturbations[float]] = {}
     found: list[Checked] = []
     for explanation in explanations:
         encoding, target = explanation.encoding, explanation.target
         key = (id(encoding), target.index, target.position, target.span)
         try:
-            probes = shared.get(key) or shared.setdefault(key, Probes(network, encoding, target))
+            if key not in shared:
+                shared[key] = perturb_probability(network, encoding, target)
             units = removable_units(encoding, target, "word")
         except (InputError, UnsupportedError) as error:
             found.append(Checked({"faithfulness_check": str(error)}))
@@ -105,25 +99,25 @@ def faithfulness_checks(
         shares = _shares(len(encoding), orderings, budget)
         counts = unit_counts(shares, len(units))
         generator = np.random.default_rng(seed)
-        orders = [descending_order(unit_scores(explanation.scores, units))]
-        orders += [random_order(units, len(encoding), generator) for _ in range(orderings)]
+        orders = [score_order(explanation.scores, units)]
+        orders += [random_order(units, generator) for _ in range(orderings)]
         removals = [removed_positions(one, units, counts, "remove") for one in orders]
-        found.append(_compared(probes, shares, removals, progress))
+        found.append(_compared(shared[key], shares, removals, progress))
     return found
 
 
 def _compared(
-    probes: Probes,
+    perturbations: Perturbations[float],
     shares: Sequence[float],
     removals: Sequence[Sequence[Sequence[int]]],
     progress: Callable[[int, int], None] | None,
 ) -> Checked:
     """Compare the first order with the others, each given as what it removes at every share."""
-    whole = probes.ask([], "delete")
-    asked = [[probes.ask(removed, "delete") for removed in order] for order in removals]
-    probes.run(progress)
-    original = probes.probability(whole)
-    curves = np.stack([probes.curve(keys) for keys in asked])
+    whole = perturbations.request([], "delete")
+    asked = [[perturbations.request(removed, "delete") for removed in order] for order in removals]
+    perturbations.run(progress)
+    original = perturbations.result(whole)
+    curves = np.array([perturbations.results(keys) for keys in asked])
     own, *random = (aopc(curve, original) for curve in curves)
     beaten, tied = sum(one < own for one in random), sum(one == own for one in random)
     checks: Checks = {

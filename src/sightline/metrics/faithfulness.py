@@ -15,7 +15,7 @@ them is. What the model then gives the explained class is a *curve* of probabili
 
 (`PLANS`; replacement and shares can be set.) Metrics that change documents alike share the model's runs. Differences
 are signed: a removal that makes the model surer counts against the explanation. These are pure functions on arrays;
-running the model is the work of `perturbed` and `measurement`.
+running the model is the work of `sightline.perturb` and `measurement`.
 
 Citations: Samek et al. 2017 and Nguyen 2018 (AOPC), Shrikumar et al. 2017 and Chen et al. 2020 (log-odds), DeYoung et
 al. 2020 (comprehensiveness, sufficiency and their shares), Petsiuk et al. 2018 (insertion, deletion).
@@ -33,10 +33,10 @@ import numpy.typing as npt
 from sightline.errors import InputError, OptionError
 from sightline.metrics.inputs import FloatArray, score_vector
 from sightline.metrics.registry import metric
+from sightline.perturb import Replacement
 
 Direction = Literal["remove", "keep"]
 """Whether the units with the highest scores are removed, or the only ones that are kept."""
-Replacement = Literal["delete", "pad", "mask", "unk"]
 Summary = Literal["mean", "area"]
 Compat = Literal["attcat"]
 

@@ -1,7 +1,7 @@
 """Faithfulness of explanations of one document, measured on the model, each beside its floor and its ceiling.
 
-All explanations and all metrics of a document share their changed documents (`perturbed.Probes`): first everything that
-is known beforehand runs together, then what the ceiling needs.
+All explanations and all metrics of a document share their perturbed documents (`sightline.perturb`). Everything known
+beforehand runs together, then what the ceiling needs.
 
 - *floor*: the same metric for random scores of the tokens, mean of several seeded draws;
 - *ceiling*: the same metric for the order of the exact one-at-a-time effects, p(x) − p(x without the unit), units
@@ -27,22 +27,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import InputError, SizeError
-from sightline.metrics.faithfulness import CURVES, Compat, Plan, Replacement, plan_of
+from sightline.metrics.faithfulness import CURVES, Compat, Plan, plan_of
 from sightline.metrics.inputs import FloatArray, IntArray, score_vector
-from sightline.metrics.perturbed import (
-    Key,
-    Probes,
-    UnitLevel,
-    random_order,
-    removable_units,
-    removed_positions,
-    unit_counts,
-    unit_scores,
-)
 from sightline.metrics.registry import METRICS
+from sightline.metrics.removal_order import random_order, removed_positions, score_order, unit_counts
 from sightline.metrics.token_sets import descending_order
 from sightline.models import Network, Target
+from sightline.perturb import Key, Replacement, perturb_probability, removable_units
 from sightline.text import Encoding
+from sightline.text.units import Level
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
@@ -75,7 +68,7 @@ class Faithfulness:
 class Settings:
     """How faithfulness is measured; None where every metric keeps its own (`faithfulness.PLANS`)."""
 
-    level: UnitLevel = "word"
+    level: Level = "word"
     replacement: Replacement | None = None
     ratios: tuple[float, ...] | None = None
     mask_pads: bool = False
@@ -107,7 +100,7 @@ def measure_faithfulness(
     explanation: Explanation,
     metric: str = "aopc",
     *,
-    level: UnitLevel = "word",
+    level: Level = "word",
     replacement: Replacement | None = None,
     ratios: Sequence[float] | None = None,
     mask_pads: bool = False,
@@ -175,94 +168,97 @@ class _Measurement:
     ) -> None:
         self.settings = settings
         self.plans = {metric: settings.plan(metric) for metric in metrics}
-        self.probes = Probes(network, encoding, target, mask_pads=settings.mask_pads)
+        self.perturbations = perturb_probability(
+            network, encoding, target, mask_pads=settings.mask_pads, budget=settings.budget
+        )
         if settings.compat is not None and len(encoding) < ATTCAT_SHORTEST:
             raise InputError(
                 f"The document has {len(encoding)} tokens; compat='attcat' leaves out those with fewer than "
                 f"{ATTCAT_SHORTEST}."
             )
-        level: UnitLevel = "token" if settings.compat is not None else settings.level
+        level: Level = "token" if settings.compat is not None else settings.level
         self.units = removable_units(encoding, target, level)
 
     def run(
         self, scores: Mapping[str, npt.ArrayLike], seed: int, progress: Callable[[int, int], None] | None
     ) -> Measured:
-        whole = self.probes.ask([], "delete")
+        whole = self.perturbations.request([], "delete")
         own = {name: self._ask(self._order(vector)) for name, vector in scores.items()}
         generator = np.random.default_rng(seed)
-        tokens = len(self.probes.encoding)
-        orders = [random_order(self.units, tokens, generator) for _ in range(self.settings.random_orderings)]
+        orders = [random_order(self.units, generator) for _ in range(self.settings.random_orderings)]
         draws = [self._ask(order) for order in orders]
         self._check_budget()
         effects = self._ask_effects() if self._affords_ceiling() else {}
-        self.probes.run(progress)
-        original = self.probes.probability(whole)
+        self.perturbations.run(progress)
+        original = self.perturbations.result(whole)
         ceiling = self._ask_ceiling(original, effects)
-        self.probes.run(progress)
+        self.perturbations.run(progress)
 
         by = {}
         for name, asked in own.items():
             for metric, keys in asked.items():
                 ratios = np.array(self.plans[metric].ratios)
-                floors = [self.probes.curve(one[metric]) for one in draws]
-                top = self.probes.curve(ceiling[metric]) if metric in ceiling else None
+                floors = [self._curve(one[metric]) for one in draws]
+                top = self._curve(ceiling[metric]) if metric in ceiling else None
                 by[name, metric] = Faithfulness(
                     metric=metric,
-                    value=self._value(metric, self.probes.curve(keys), original),
+                    value=self._value(metric, self._curve(keys), original),
                     ratios=ratios,
-                    curve=CURVES[metric](self.probes.curve(keys), original),
+                    curve=CURVES[metric](self._curve(keys), original),
                     floor=_mean([self._value(metric, one, original) for one in floors]),
                     ceiling=None if top is None else self._value(metric, top, original),
                     floor_curve=np.mean([CURVES[metric](one, original) for one in floors], axis=0) if floors else None,
                     ceiling_curve=None if top is None else CURVES[metric](top, original),
                     calls=len(keys),
                 )
-        return Measured(by, self.probes.calls_requested, self.probes.calls_made)
+        return Measured(by, self.perturbations.calls_requested, self.perturbations.calls_made)
 
     def _order(self, scores: npt.ArrayLike) -> IntArray:
         if self.settings.compat is None:
-            return descending_order(unit_scores(scores, self.units))
-        unit_at = {unit[0]: index for index, unit in enumerate(self.units)}
-        ranked = descending_order(score_vector(scores))[:-1]
-        return np.array([unit_at[position] for position in ranked if position in unit_at], dtype=np.int64)
+            return score_order(scores, self.units)
+        ranked = self.units.of_token[descending_order(score_vector(scores))[:-1]]  # units are tokens here
+        return np.asarray(ranked[ranked >= 0])
 
     def _ask(self, order: IntArray, only: Replacement | None = None) -> Asked:
         asked = {}
         for metric, plan in self.plans.items():
             if only is None or plan.replacement == only:
                 removed = removed_positions(order, self.units, self._counts(plan, len(order)), plan.direction)
-                asked[metric] = [self.probes.ask(positions, plan.replacement) for positions in removed]
+                asked[metric] = [self.perturbations.request(positions, plan.replacement) for positions in removed]
         return asked
 
     def _counts(self, plan: Plan, ordered: int) -> IntArray:
         if self.settings.compat is None:
             return unit_counts(plan.ratios, ordered)
-        return np.minimum(unit_counts(plan.ratios, len(self.probes.encoding)), ordered)
+        return np.minimum(unit_counts(plan.ratios, len(self.perturbations.encoding)), ordered)
 
     def _ask_effects(self) -> dict[Replacement, list[Key]]:
         replacements = dict.fromkeys(plan.replacement for plan in self.plans.values())
-        return {how: [self.probes.ask(unit, how) for unit in self.units] for how in replacements}
+        return {
+            how: [self.perturbations.request(unit.tolist(), how) for unit in self.units.tokens] for how in replacements
+        }
 
     def _ask_ceiling(self, original: float, effects: Mapping[Replacement, Sequence[Key]]) -> Asked:
         asked: Asked = {}
         for how, keys in effects.items():
-            asked |= self._ask(descending_order(original - self.probes.curve(keys)), only=how)
+            asked |= self._ask(descending_order(original - self._curve(keys)), only=how)
         return asked
 
     def _check_budget(self) -> None:
-        needed, budget = self.probes.calls_made, self.settings.budget
-        if budget is not None and needed > budget:
+        if not self.perturbations.affords():
             raise SizeError(
-                f"Faithfulness of this document needs {needed:,} calls of the model, the budget is {budget:,}. "
+                f"Faithfulness of this document needs {self.perturbations.calls_made:,} calls of the model, the budget "
+                f"is {self.settings.budget:,}. "
                 "Take fewer ratios, metrics, methods or random orderings, or raise the budget."
             )
 
     def _affords_ceiling(self) -> bool:
-        if not self.settings.ceiling or self.settings.budget is None:
-            return self.settings.ceiling
         replacements = {plan.replacement for plan in self.plans.values()}
         further = len(self.units) * len(replacements) + sum(len(plan.ratios) for plan in self.plans.values())
-        return self.probes.calls_made + further <= self.settings.budget
+        return self.settings.ceiling and self.perturbations.affords(further)
+
+    def _curve(self, keys: Sequence[Key]) -> FloatArray:
+        return np.array(self.perturbations.results(keys))
 
     def _value(self, metric: str, probabilities: FloatArray, original: float) -> float:
         compat = {"compat": self.settings.compat} if metric == "aopc" else {}

@@ -18,6 +18,13 @@ def descending_order(scores: FloatArray) -> IntArray:
     return np.argsort(-scores, axis=-1, kind="stable")
 
 
+def descending_ranks(scores: FloatArray) -> IntArray:
+    """Return the rank of every score, (n,): 1 = highest; equal scores in token order."""
+    ranks = np.empty(len(scores), dtype=np.int64)
+    ranks[descending_order(scores)] = np.arange(1, len(scores) + 1)
+    return ranks
+
+
 def top_order(scores: FloatArray, depth: int) -> IntArray:
     """Return the first `depth` of descending_order(scores (n,)), without sorting the rest: O(n + depth log depth)."""
     n = scores.size

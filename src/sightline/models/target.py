@@ -7,7 +7,8 @@ labels at once) it is the logit itself, and for a contrast y_a − y_b.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -42,6 +43,25 @@ class Target:
     def name(self) -> str:
         """The class, or the contrast as the command line writes it: "positive:negative"."""
         return self.label if self.contrast_label is None else f"{self.label}:{self.contrast_label}"
+
+    @property
+    def read_positions(self) -> tuple[int, ...]:
+        """The tokens whose own output the head reads: the masked token, the tokens of an answer; none otherwise."""
+        if self.span is not None:
+            return tuple(range(self.span[0], self.span[1] + 1))
+        return () if self.position is None else (self.position,)
+
+    def moved(self, removed: Collection[int]) -> Target:
+        """Return the target where its tokens stand after the tokens at `removed` were deleted."""
+
+        def move(position: int) -> int:
+            return position - sum(gone < position for gone in removed)
+
+        return replace(
+            self,
+            position=None if self.position is None else move(self.position),
+            span=None if self.span is None else (move(self.span[0]), move(self.span[1])),
+        )
 
     def description(self) -> str:
         """Return a phrase such as "logit of 'positive' minus 'negative'"."""

@@ -113,6 +113,11 @@ class Task(ABC):
         y = scores[target.index]
         return y if target.contrast is None else y - scores[target.contrast]
 
+    def probability(self, logits: Tensor, target: Target) -> float:
+        """Return the probability of the target's class, whatever quantity is explained."""
+        assert target.index is not None
+        return float(self.probabilities(self.class_logits(logits, target.position))[target.index])
+
     def quantity(self, scores: Tensor, quantity: Quantity) -> Tensor:
         """Logits, probabilities, log-probabilities or margins of the classes, (C,)."""
         if quantity == "logit":
@@ -300,6 +305,12 @@ class QuestionAnswering(Task):
         assert target.span is not None
         start, end = (self.quantity(logits[:, side], target.quantity) for side in (0, 1))
         return start[target.span[0]] + end[target.span[1]]
+
+    def probability(self, logits: Tensor, target: Target) -> float:
+        """Return the product of the probabilities of the answer's two ends."""
+        assert target.span is not None
+        start, end = (self.probabilities(logits[:, side]) for side in (0, 1))
+        return float(start[target.span[0]] * end[target.span[1]])
 
     def prediction(self, logits: Tensor, encoding: Encoding, position: int | None) -> Prediction:
         """Return the best span with the product of its two probabilities."""

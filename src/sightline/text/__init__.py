@@ -1,6 +1,7 @@
 """text: from a string to the tokens a model reads, each tied to its place in the original.
 
 Encoding        one document: ids, spans, words, specials, what truncation dropped
+Units, units_of the tokens, words, sentences or paragraphs of a document as groups of tokens
 Example         one row of a data set: a text with what is known about it
 encode_text     a text or a pair, through a fast tokenizer
 encode_ids      bare ids, for a model without tokenizer
@@ -11,13 +12,17 @@ from sightline.text.encode import encode_ids, encode_text
 from sightline.text.encoding import Encoding
 from sightline.text.examples import Example, as_examples
 from sightline.text.tokenizers import check_fit, check_known, load_tokenizer, special_tokens
+from sightline.text.units import LEVELS, Level, Units, units_of
 from sightline.text.validation import MAX_CHARACTERS, check_text
 from sightline.text.words import Word, split_words
 
 __all__ = [
+    "LEVELS",
     "MAX_CHARACTERS",
     "Encoding",
     "Example",
+    "Level",
+    "Units",
     "Word",
     "as_examples",
     "check_fit",
@@ -28,4 +33,5 @@ __all__ = [
     "load_tokenizer",
     "special_tokens",
     "split_words",
+    "units_of",
 ]

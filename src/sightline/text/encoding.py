@@ -71,16 +71,20 @@ class Encoding:
             object.__setattr__(self, "global_tokens", _positions(self.global_tokens, n, "Global token"))
 
     def __repr__(self) -> str:
-        texts = [self.text] if self.pair is None else [self.text, self.pair]
-        said = ", ".join(repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()}…") for text in texts)
-        lost = f", {self.dropped} dropped" if self.dropped else ""
-        return f"Encoding({said}: {len(self)} tokens, {len(self.words)} words{lost})"
+        excerpts = (text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()}…" for text in self.segment_texts)
+        dropped = f", {self.dropped} dropped" if self.dropped else ""
+        return f"Encoding({', '.join(map(repr, excerpts))}: {len(self)} tokens, {len(self.words)} words{dropped})"
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __eq__(self, other: object) -> bool:
         return self.to_dict() == other.to_dict() if isinstance(other, Encoding) else NotImplemented
+
+    @property
+    def segment_texts(self) -> tuple[str, ...]:
+        """The original text and, if there is one, its pair."""
+        return (self.text,) if self.pair is None else (self.text, self.pair)
 
     def without_specials(self) -> NDArray[np.bool_]:
         """Mask (n,) of the tokens that stand for text."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from sightline.text.units import units_of
 from sightline.view import colours
-from sightline.view.page.units import display_units, segment_texts
 from sightline.view.words.sentences import (
     MARKS,
     check_sentences,
@@ -62,11 +62,11 @@ def _top_words(explanation: Explanation) -> list[str]:
 
 def _coloured_text(explanation: Explanation) -> str:
     """Each segment with its words on a tint; half-transparent, so that it works on any theme's background."""
-    units = display_units(explanation, "word")
-    scores = [sum(float(explanation.scores[i]) for i in unit.tokens) for unit in units]
+    units = units_of(explanation.encoding, "word").drawable(explanation.encoding)
+    scores = units.fold(explanation.scores).tolist()
     levels = colours.levels(scores)
     blocks = []
-    for segment, text in enumerate(segment_texts(explanation)):
+    for segment, text in enumerate(explanation.encoding.segment_texts):
         at, pieces = 0, []
         for unit, score, level in zip(units, scores, levels, strict=True):
             if unit.segment != segment:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from sightline.analysis.filters import TokenFilter
 from sightline.errors import InputError, UsageError
+from sightline.text.units import LEVELS, Level, Unit, units_of
 from sightline.view import colours
 from sightline.view.page.curves import Curve, removal_curves
 from sightline.view.page.maps import EDGE, coded_maps, fine_maps, heads_by_importance, pooled
-from sightline.view.page.units import PAGE_LEVELS, DisplayUnit, PageLevel, display_units, segment_texts
 from sightline.view.words.sentences import check_sentences, notices, verdict
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def build(
             "arrays": {},
         }
     )
-    for level in PAGE_LEVELS:
+    for level in LEVELS:
         _add_units(payload, first, level)
     payload.add("tokens.flags", token_flags(first.encoding), "uint8")
     for number, explanation in enumerate(explanations):
@@ -167,7 +167,7 @@ def _checked(explanations: Sequence[Explanation], inside: Inside | None) -> Expl
 
 
 def _document(explanation: Explanation) -> dict[str, Any]:
-    encoding, texts = explanation.encoding, segment_texts(explanation)
+    encoding, texts = explanation.encoding, explanation.encoding.segment_texts
     names = ("Text", "Second text")
     segments = []
     for number, text in enumerate(texts):
@@ -178,12 +178,12 @@ def _document(explanation: Explanation) -> dict[str, Any]:
     return {"tokens": len(encoding), "dropped": encoding.dropped, "segments": segments, "specials": specials}
 
 
-def _add_units(payload: Payload, explanation: Explanation, level: PageLevel) -> None:
+def _add_units(payload: Payload, explanation: Explanation, level: Level) -> None:
     """Start, end and segment (U,) of the units of one level, and the unit (n,) of every token."""
-    units = display_units(explanation, level)
+    units = list(units_of(explanation.encoding, level).drawable(explanation.encoding))
     if level in ("token", "word"):
         units = _with_specials(units, explanation.encoding)
-    places = [utf16_places(text) for text in segment_texts(explanation)]
+    places = [utf16_places(text) for text in explanation.encoding.segment_texts]
     of_token = np.full(len(explanation.encoding), -1, dtype=np.int32)
     for number, unit in enumerate(units):
         of_token[list(unit.tokens)] = number
@@ -193,17 +193,17 @@ def _add_units(payload: Payload, explanation: Explanation, level: PageLevel) -> 
     payload.add(f"units.{level}.of", of_token, "int32")
 
 
-def _with_specials(units: list[DisplayUnit], encoding: Encoding) -> list[DisplayUnit]:
+def _with_specials(units: list[Unit], encoding: Encoding) -> list[Unit]:
     """Put every special behind the unit of the token before it, as a unit without characters."""
     owner = {token: number for number, unit in enumerate(units) for token in unit.tokens}
-    merged: list[list[DisplayUnit]] = [[] for _ in range(len(units) + 1)]
+    merged: list[list[Unit]] = [[] for _ in range(len(units) + 1)]
     behind, segment, place = 0, 0, 0
     for token in range(len(encoding)):
         if token in owner:
             behind = owner[token] + 1
             segment, place = units[behind - 1].segment, units[behind - 1].end
         elif encoding.special[token]:
-            merged[behind].append(DisplayUnit(segment, place, place, (token,)))
+            merged[behind].append(Unit("", segment, place, place, (token,)))
     result = merged[0]
     for number, unit in enumerate(units):
         result += [unit, *merged[number + 1]]

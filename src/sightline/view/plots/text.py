@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sightline.text.units import units_of
 from sightline.view import colours
-from sightline.view.page.units import display_units, segment_texts
 from sightline.view.plots.style import CHARACTERS_PER_INCH, INK, QUIET, font_families, in_house_style, new_figure, shown
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ def text_overlay(explanation: Explanation, *, lines: int = LINES, title: str = "
 
 def laid_out(explanation: Explanation, width: float) -> list[Piece]:
     """Set the words of the document line by line within `width` points; line breaks of the text are kept."""
-    units = display_units(explanation, "word")
-    scores = [sum(float(explanation.scores[token]) for token in unit.tokens) for unit in units]
+    units = units_of(explanation.encoding, "word").drawable(explanation.encoding)
+    scores = units.fold(explanation.scores).tolist()
     levels = colours.levels(scores)
-    texts = segment_texts(explanation)
+    texts = explanation.encoding.segment_texts
     pieces: list[Piece] = []
     line, left, at, segment = 0, 0.0, 0, 0
     space = _text_width(" ")

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from sightline.text.units import units_of
 from sightline.view import colours
-from sightline.view.page.units import display_units, segment_texts
 from sightline.view.words.sentences import MARKS, check_sentences, notices, number, percent, verdict
 
 if TYPE_CHECKING:
@@ -140,16 +140,16 @@ def _passages(explanation: Explanation, width: int) -> Iterator[Text]:
     """Yield the whole text in colour, or its strongest lines with a word on what is left out."""
     from rich.text import Text
 
-    units = display_units(explanation, "word")
-    scores = [sum(float(explanation.scores[i]) for i in unit.tokens) for unit in units]
+    units = units_of(explanation.encoding, "word").drawable(explanation.encoding)
+    scores = units.fold(explanation.scores).tolist()
     levels = colours.levels(scores)
     last_read = {unit.segment: unit.end for unit in units}
     lines = [
         (segment, start, end)
-        for segment, text in enumerate(segment_texts(explanation))
+        for segment, text in enumerate(explanation.encoding.segment_texts)
         for start, end in wrapped(text[: last_read.get(segment, 0)], max(width, 20))
     ]
-    texts = [printable(text) for text in segment_texts(explanation)]
+    texts = [printable(text) for text in explanation.encoding.segment_texts]
     coloured = [Text(texts[segment][start:end], no_wrap=True, overflow="crop") for segment, start, end in lines]
     strength = [0.0] * len(lines)
     line = 0

@@ -1,0 +1,212 @@
+"""Perturbed documents: evaluate the model on a document with some of its tokens replaced or deleted.
+
+`Perturbations` is the one engine behind perturbation methods and faithfulness metrics. Request any number of sets of
+removed tokens, run them together, then read the results. Requests that lead to the same input are run once, and the
+rest run in batches of similar length.
+
+    perturbations = Perturbations(network, encoding, target, read)
+    keys = [perturbations.request(units.positions(removed), "mask") for removed in sets]
+    perturbations.run()
+    results = perturbations.results(keys)
+
+`read(logits, target)` says what to keep of each run, for example a probability. Logits of a language model are large,
+so only what `read` returns is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from sightline.errors import InputError, OptionError, SizeError, UnsupportedError
+from sightline.models import Network, Target
+from sightline.text import Encoding
+from sightline.text.units import Level, Units, units_of
+
+T = TypeVar("T")
+Key = bytes
+"""Identifies an input: equal for inputs that the model cannot tell apart."""
+Replacement = Literal["delete", "pad", "mask", "unk"]
+"""What happens to a removed token: it is deleted, or the pad, mask or unknown token takes its place."""
+Progress = Callable[[int, int], None]
+"""Called with (done, total) documents."""
+
+
+def removable_units(encoding: Encoding, target: Target, level: Level = "word") -> Units:
+    """Return the units that may be removed: without special tokens and without tokens whose output the head reads.
+
+    Without those (the masked token, the tokens of an answer) there would be nothing to measure.
+    """
+    units = units_of(encoding, level).without(target.read_positions)
+    if not len(units):
+        raise InputError(f"The document has no {level} that could be removed: all its tokens are special.")
+    return units
+
+
+def default_replacement(network: Network) -> Replacement:
+    """Return the first of mask, unk and pad that the model's vocabulary has, else "delete"."""
+    known: tuple[Replacement, ...] = ("mask", "unk", "pad")
+    return next((name for name in known if name in network.token_ids), "delete")
+
+
+@dataclass(frozen=True)
+class Perturbed:
+    """A document as the model will read it."""
+
+    encoding: Encoding
+    hidden: tuple[int, ...]
+    """Positions that no token attends to."""
+    target: Target
+    """The target, at the position where it then stands."""
+
+    def key(self, network: Network) -> Key:
+        """Return a digest of everything the model and the head read."""
+        places = (*network.global_tokens(self.encoding), -1) if network.banded else ()
+        reads = (self.target.position, *(self.target.span or ()))
+        arrays = (self.encoding.ids, self.encoding.type_ids, np.array(self.hidden), np.array(places))
+        parts = (*(array.tobytes() for array in arrays), repr(reads).encode())
+        lengths = np.array([len(part) for part in parts]).tobytes()
+        return hashlib.blake2b(b"".join((lengths, *parts)), digest_size=16).digest()
+
+
+def perturb(
+    network: Network,
+    encoding: Encoding,
+    target: Target,
+    removed: Sequence[int],
+    replacement: Replacement,
+    *,
+    mask_pads: bool = False,
+) -> Perturbed:
+    """Return the document with the tokens at `removed` replaced or deleted.
+
+    Deleted tokens move the ones behind them, and the target with them. With `mask_pads`, no token attends to the pads
+    that take the place of removed tokens.
+    """
+    if not len(removed):
+        return Perturbed(encoding, (), target)
+    if replacement == "delete":
+        if len(removed) == len(encoding):
+            raise InputError(
+                "Deleting all words would leave nothing to read: the document has no special tokens. "
+                "Use replacement='mask', 'unk' or 'pad', or remove fewer words."
+            )
+        if not set(removed).isdisjoint(target.read_positions):
+            raise OptionError(
+                "The model's head reads one of the tokens to delete; use replacement='mask', 'unk' or 'pad'."
+            )
+        return Perturbed(encoding.drop(removed), (), target.moved(removed))
+    ids = encoding.ids.copy()
+    ids[list(removed)] = network.token_id(replacement)
+    hidden = tuple(removed) if replacement == "pad" and mask_pads else ()
+    return Perturbed(encoding.replace_ids(ids), hidden, target)
+
+
+class Perturbations(Generic[T]):
+    """Perturbed forms of one document, each distinct input run once."""
+
+    def __init__(
+        self,
+        network: Network,
+        encoding: Encoding,
+        target: Target,
+        read: Callable[[Tensor, Target], T],
+        *,
+        mask_pads: bool = False,
+        budget: int | None = None,
+    ) -> None:
+        """Take a document, its target, and what to keep of the logits of each run.
+
+        `read` gets the logits of one document and the target at its position in that document. `budget` is the largest
+        number of documents the model may read.
+        """
+        self.network = network
+        self.encoding = encoding
+        self.target = target
+        self.read = read
+        self.mask_pads = mask_pads
+        self.budget = budget
+        self.calls_requested = 0
+        self._requested: dict[tuple[str | int, ...], Key] = {}
+        self._waiting: dict[Key, Perturbed] = {}
+        self._results: dict[Key, T] = {}
+
+    @property
+    def calls_made(self) -> int:
+        """Documents the model has read, and will have read after the next `run`."""
+        return len(self._results) + len(self._waiting)
+
+    @property
+    def remaining(self) -> int | None:
+        """Documents the budget still allows, negative if the requests exceed it; None without a budget."""
+        return None if self.budget is None else self.budget - self.calls_made
+
+    def affords(self, further: int = 0) -> bool:
+        """Say whether the budget allows everything requested and `further` documents."""
+        return self.remaining is None or self.remaining >= further
+
+    def request(self, removed: Sequence[int], replacement: Replacement) -> Key:
+        """Request the document without the tokens at `removed`; its result is there after `run`."""
+        self.calls_requested += 1
+        # Metrics remove the same positions again and again; the document is built for the first request only.
+        request = (replacement if len(removed) else "", *removed)
+        if request not in self._requested:
+            perturbed = perturb(
+                self.network, self.encoding, self.target, removed, replacement, mask_pads=self.mask_pads
+            )
+            self._requested[request] = key = perturbed.key(self.network)
+            if key not in self._results:
+                self._waiting.setdefault(key, perturbed)
+        return self._requested[request]
+
+    def run(self, progress: Progress | None = None) -> None:
+        """Run what was requested since the last time; raise SizeError if that exceeds the budget."""
+        if not self._waiting:
+            return
+        if not self.affords():
+            raise SizeError(f"{self.calls_made:,} calls of the model are needed, the budget is {self.budget:,}.")
+        # Sorted by content, so that the batches do not depend on the order of the requests.
+        waiting = sorted(self._waiting.items(), key=lambda item: item[0])
+        hidden = [perturbed.hidden for _, perturbed in waiting]
+        logits = self.network.run_many(
+            [perturbed.encoding for _, perturbed in waiting], hidden=hidden if any(hidden) else None, progress=progress
+        )
+        for (key, perturbed), document_logits in zip(waiting, logits, strict=True):
+            self._results[key] = self.read(document_logits, perturbed.target)
+        self._waiting.clear()
+
+    def result(self, key: Key) -> T:
+        """Return what `read` returned for a document that was run."""
+        return self._results[key]
+
+    def results(self, keys: Iterable[Key]) -> list[T]:
+        """Return the results of several documents, in the order of `keys`."""
+        return [self._results[key] for key in keys]
+
+    def evaluate(
+        self, sets: Iterable[Sequence[int]], replacement: Replacement, progress: Progress | None = None
+    ) -> list[T]:
+        """Request and run several sets of removed tokens; return their results in the order given."""
+        keys = [self.request(removed, replacement) for removed in sets]
+        self.run(progress)
+        return self.results(keys)
+
+
+def perturb_probability(
+    network: Network, encoding: Encoding, target: Target, *, mask_pads: bool = False, budget: int | None = None
+) -> Perturbations[float]:
+    """Return an engine whose results are the probability of the target's class, computed in double precision."""
+    if target.span is None and len(network.task.facts.labels) < 2 and not network.task.facts.multi_label:
+        raise UnsupportedError(
+            "The model has a single output, whose probability is always 1: faithfulness cannot be measured on it."
+        )
+
+    def read(logits: Tensor, moved: Target) -> float:
+        return network.task.probability(logits.double(), moved)
+
+    return Perturbations(network, encoding, target, read, mask_pads=mask_pads, budget=budget)
