@@ -53,7 +53,7 @@ def test_a_vocabulary_of_special_tokens_only_is_no_tokenizer(folder):
 
 def test_a_broken_tokenizer_file_is_named(folder):
     (folder / "tokenizer.json").write_text("{not json")
-    with pytest.raises(ModelError, match=f"The tokenizer in {folder} cannot be loaded"):
+    with pytest.raises(ModelError, match=f"tokenizer.json in '{folder}' could not be read: it is not valid JSON"):
         load_tokenizer(folder, local_only=True)
 
 

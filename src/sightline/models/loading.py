@@ -1,7 +1,11 @@
 """Loading: a folder, a hub id or a model object becomes a Network with its tokenizer, or a sentence says why not.
 
-safetensors only unless pickle is allowed; no code from the folder is ever run; every weight must be there and fit. The
-network is asked only for owner/name and hf://name, so that a mistyped folder is answered at once; a name alone is
+The road of a folder: config.json is read as data (`config`), the headers of the weight files are read (`weights`), the
+model is laid out without memory and compared with them, and only then is it built. transformers never sees the folder:
+it gets checked settings and tensors, so that nothing in the folder can name code, kernels, adapters or other files.
+safetensors only unless pickle is allowed; every weight must be there and fit.
+
+The network is asked only for owner/name and hf://name, so that a mistyped folder is answered at once; a name alone is
 looked up in the library's cache on this machine.
 """
 
@@ -16,15 +20,19 @@ from typing import Any, Literal, get_args
 
 import torch
 import transformers
-from transformers import AutoConfig, PreTrainedModel
+from transformers import CONFIG_MAPPING, PreTrainedModel
 from transformers import logging as library_logging
 
 from sightline.errors import ModelError, OptionError, SightlineError, UnsupportedError, UsageError
+from sightline.foreign import first_line
+from sightline.hub import MODEL_FILES, PICKLED_FILES, fetch_snapshot
+from sightline.models.config import ConfigFacts, read_config
 from sightline.models.families import Family, family_of
 from sightline.models.longformer.encoder import use_banded, use_library
 from sightline.models.network import Network
 from sightline.models.observe import OBSERVING, register
 from sightline.models.tasks import MaskedLanguageModel, Task, TaskFacts, task_class
+from sightline.models.weights import Checkpoint, check_size, find_checkpoint, read_weights
 from sightline.registry import suggestion
 from sightline.text import check_fit, load_tokenizer
 
@@ -59,56 +67,62 @@ def load_network(
         raise OptionError(f"There is no attention implementation '{attention}'. Choose banded or library.")
     register()
     chosen = _dtype(dtype)
+    folder: Path | None = None
     if isinstance(source, PreTrainedModel):
-        module, name, place, local, missing = source, _name_of(source), None, True, False
+        module, name, untrained = source, _name_of(source), False
         if chosen is not None:
             module = module.to(chosen)
     else:
-        place, local = _locate(source)
-        name = place.name if isinstance(place, Path) else place
-        module, missing = _load_module(place, local, task, chosen or torch.float32, allow_pickle, allow_random)
+        folder, name = _find_folder(source, allow_pickle)
+        module, untrained = _load_module(folder, name, task, chosen or torch.float32, allow_pickle, allow_random)
     family = family_of(module.config.model_type)
     if device is not None:
         _move(module, device)
     _choose_attention(module, attention)
-    found = _tokenizer(tokenizer, place, local)
-    if found is not None:
-        check_fit(found, int(module.config.vocab_size))
+    reader = _load_tokenizer(tokenizer, folder)
+    if reader is not None:
+        check_fit(reader, int(module.config.vocab_size))
     head = task_class(task, module.config.architectures or [type(module).__name__])
     _check_direction(module.config, family)
     network = Network(
         module,
         family,
-        _task(head, module, family, found),
+        _bind_task(head, module, family, reader),
         name=name,
-        token_ids=_token_ids(module, family, found),
-        untrained=missing,
+        token_ids=_token_ids(module, family, reader),
+        untrained=untrained,
     )
-    return network, found
+    return network, reader
 
 
-def _locate(source: str | Path) -> tuple[Path | str, bool]:
-    """Return a folder with a config, or the name of a model on the hub; and whether to keep to this machine's files."""
-    if isinstance(source, str) and source.startswith(HUB):
-        name = source.removeprefix(HUB)
-        if not HUB_ID.fullmatch(name):
-            raise UsageError(f"'{source}' does not name a model on the hub; write hf://owner/name.")
-        return name, False
+def _find_folder(source: str | Path, allow_pickle: bool) -> tuple[Path, str]:
+    """Return the folder with the files of a model, and the model's name."""
     if not isinstance(source, str | Path):
         raise OptionError(
             f"A model is a folder, a name on the hub or a transformers model object, not {type(source).__name__}."
         )
-    path = Path(source).expanduser()
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise ModelError(f"The folder '{source}' has no config.json, so it is not a model folder.")
-        return path, True
-    if path.is_file():
+    files = (*MODEL_FILES, *PICKLED_FILES) if allow_pickle else MODEL_FILES
+    if isinstance(source, str) and source.startswith(HUB):
+        name = source.removeprefix(HUB)
+        if not HUB_ID.fullmatch(name):
+            raise UsageError(f"'{source}' does not name a model on the hub; write hf://owner/name.")
+        return fetch_snapshot(name, local_only=False, files=files), name
+    try:
+        path = Path(source).expanduser()
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except (OSError, RuntimeError, ValueError):  # a name too long, an unknown user's home, a NUL byte
+        raise UsageError(f"There is no model folder '{str(source)[:200]}'.") from None
+    if is_folder:
+        return path, path.name or path.resolve().name
+    if is_file:
         raise ModelError(f"'{source}' is a file; give the folder that holds config.json and the weights.")
-    # With the first half of owner/name a folder here, the second half is a mistake in a path.
+    # If the first half of owner/name is a folder here, the second half is a mistake in a path.
     if isinstance(source, Path) or not HUB_ID.fullmatch(source) or ("/" in source and path.parent.is_dir()):
         raise UsageError(f"There is no model folder '{source}'.{_similar(path)}")
-    return source, "/" not in source
+    try:
+        return fetch_snapshot(source, local_only="/" not in source, files=files), source
+    except ModelError as error:
+        raise _not_fetched(source, error) from error
 
 
 def _similar(path: Path) -> str:
@@ -117,55 +131,70 @@ def _similar(path: Path) -> str:
 
 
 def _load_module(
-    place: Path | str, local: bool, task: str | None, dtype: torch.dtype, allow_pickle: bool, allow_random: bool
+    folder: Path, name: str, task: str | None, dtype: torch.dtype, allow_pickle: bool, allow_random: bool
 ) -> tuple[Any, bool]:
     """Return the module and whether some of its weights are random."""
+    facts = read_config(folder)
+    head = task_class(task, list(facts.architectures))
+    checkpoint = find_checkpoint(folder, allow_pickle=allow_pickle)
+    if checkpoint is None and not allow_random:
+        raise ModelError(f"The folder '{folder}' has no weights (model.safetensors). --allow-random makes random ones.")
+    _check_layers(facts, checkpoint, folder)
     with _quiet_library():
-        try:
-            config = AutoConfig.from_pretrained(place, local_files_only=local)
-        except (OSError, ValueError, KeyError) as error:
-            raise _config_problem(place, local, error) from error
-        family_of(config.model_type)
-        head = task_class(task, config.architectures)
+        config = _build_config(facts, folder)
         auto = getattr(transformers, head.auto_class)
-        options: dict[str, Any] = {"attn_implementation": _implementation(config.model_type)}
-        if isinstance(place, Path) and not _weight_files(place, allow_pickle, allow_random):
-            return auto.from_config(config, **options).to(dtype), True
-        try:
-            module, report = auto.from_pretrained(
-                place,
+        options: dict[str, Any] = {"attn_implementation": _implementation(facts.model_type)}
+        with _as_model_error(f"The config of '{folder}' describes no model that can be built"), torch.device("meta"):
+            blueprint = auto.from_config(config, trust_remote_code=False, **options)
+        check_size(blueprint, checkpoint, str(folder))
+        if checkpoint is None:
+            with _as_model_error(f"The config of '{folder}' describes no model that can be built"):
+                return auto.from_config(config, trust_remote_code=False, **options).to(dtype), True
+        with _as_model_error(f"The weights of '{folder}' could not be loaded"):
+            module, report = type(blueprint).from_pretrained(
+                None,
                 config=config,
+                state_dict=read_weights(checkpoint),
                 dtype=dtype,
-                local_files_only=local,
-                use_safetensors=None if allow_pickle else True,
+                local_files_only=True,
                 trust_remote_code=False,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # they are reported then, and refused below in a sentence of ours
                 **options,
             )
-        except Exception as error:  # the library raises many kinds for damaged or mismatched files
-            raise ModelError(f"The weights of '{place}' could not be loaded: {_first_sentence(error)}") from error
-    return module, _check_weights(place, report, allow_random)
+    module.config.name_or_path = name
+    return module, _check_weights(folder, report, allow_random)
 
 
-def _weight_files(folder: Path, allow_pickle: bool, allow_random: bool) -> bool:
-    """Whether the folder has weights that may be read; explain what to do if not."""
-    if any(folder.glob("*.safetensors")):
-        return True
-    pickled = sorted(folder.glob("pytorch_model*.bin"))
-    if pickled and allow_pickle:
-        return True
-    if pickled:
+def _build_config(facts: ConfigFacts, folder: Path) -> Any:
+    with _as_model_error(f"The config of '{folder}' could not be read"):
+        return CONFIG_MAPPING[facts.model_type](**facts.settings, architectures=list(facts.architectures))
+
+
+def _check_layers(facts: ConfigFacts, checkpoint: Checkpoint | None, folder: Path) -> None:
+    """Refuse more layers than there are tensors, before every layer is laid out; ALBERT's layers share theirs."""
+    layers = facts.number("num_hidden_layers", "n_layers", "n_layer")
+    if checkpoint is None or checkpoint.pickled or layers is None or facts.model_type == "albert":
+        return
+    if layers > len(checkpoint.shapes):
         raise ModelError(
-            f"The weights of '{folder}' are a pickle ({pickled[0].name}), which can run code when it is read. "
-            "Convert them to safetensors, or allow it with --allow-pickle (allow_pickle=True) if you trust the source."
+            f"The weights of '{folder}' do not fit its config: {layers:,} layers are described, and there are only "
+            f"{len(checkpoint.shapes):,} tensors."
         )
-    if allow_random:
-        return False
-    raise ModelError(f"The folder '{folder}' has no weights (model.safetensors). --allow-random makes random ones.")
 
 
-def _check_weights(place: Path | str, report: dict[str, Any], allow_random: bool) -> bool:
+@contextmanager
+def _as_model_error(what: str) -> Iterator[None]:
+    """Turn whatever the library raises about foreign files into a sentence that starts with `what`."""
+    try:
+        yield
+    except SightlineError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{what}: {first_line(error)}") from error
+
+
+def _check_weights(folder: Path, report: dict[str, Any], allow_random: bool) -> bool:
     """Refuse missing, left-over or misshapen weights; return True if some are random by permission."""
     missing = sorted(report["missing_keys"])
     unexpected = sorted(key for key in report["unexpected_keys"] if not HARMLESS_LEFTOVERS.search(key))
@@ -180,7 +209,7 @@ def _check_weights(place: Path | str, report: dict[str, Any], allow_random: bool
         if keys
     ]
     raise ModelError(
-        f"The weights of '{place}' do not fit its config: {'; '.join(problems)}. Explaining a partly random model "
+        f"The weights of '{folder}' do not fit its config: {'; '.join(problems)}. Explaining a partly random model "
         "would be misleading; --allow-random (allow_random=True) does it all the same and marks every result."
     )
 
@@ -198,14 +227,14 @@ def _implementation(model_type: str) -> str:
     return "eager" if model_type == "longformer" else OBSERVING
 
 
-def _tokenizer(given: Any, place: Path | str | None, local: bool) -> Any:
+def _load_tokenizer(given: Any, folder: Path | None) -> Any:
+    """Return the tokenizer that was given, or the one of a folder or hub id, or the model folder's own."""
     if given is not None and not isinstance(given, str | Path):
         return given
-    where = given if given is not None else place
-    if where is None:
-        return None
     with _quiet_library():
-        return load_tokenizer(where, local_only=local if given is None else Path(where).is_dir())
+        if given is not None:
+            return load_tokenizer(given, local_only=False)
+        return None if folder is None else load_tokenizer(folder, local_only=True)
 
 
 def _check_direction(config: Any, family: Family) -> None:
@@ -218,7 +247,7 @@ def _check_direction(config: Any, family: Family) -> None:
         )
 
 
-def _task(head: type[Task], module: Any, family: Family, tokenizer: Any) -> Task:
+def _bind_task(head: type[Task], module: Any, family: Family, tokenizer: Any) -> Task:
     """Bind the task to what the config and tokenizer say about labels, pooling and the mask."""
     config = module.config
     outside = None
@@ -245,14 +274,14 @@ def _token_ids(module: Any, family: Family, tokenizer: Any) -> dict[str, int]:
 
     Causal models are often made without a pad token; whoever pads then takes the one that ends a text, and so do we.
     """
-    found = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("pad", "mask", "unk")}
-    if found["pad"] is None:
-        found["pad"] = module.config.pad_token_id
-    if found["pad"] is None and family.causal and isinstance(module.config.eos_token_id, int):
-        found["pad"] = module.config.eos_token_id
+    ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("pad", "mask", "unk")}
+    if ids["pad"] is None:
+        ids["pad"] = module.config.pad_token_id
+    if ids["pad"] is None and family.causal and isinstance(module.config.eos_token_id, int):
+        ids["pad"] = module.config.eos_token_id
     if tokenizer is None:
-        found = {name: dict(family.token_ids).get(name) if index is None else index for name, index in found.items()}
-    return {name: int(i) for name, i in found.items() if i is not None and 0 <= i < module.config.vocab_size}
+        ids = {name: dict(family.token_ids).get(name) if index is None else index for name, index in ids.items()}
+    return {name: int(i) for name, i in ids.items() if i is not None and 0 <= i < module.config.vocab_size}
 
 
 def _vocabulary(tokenizer: Any, size: int) -> tuple[str, ...]:
@@ -268,11 +297,11 @@ def _vocabulary(tokenizer: Any, size: int) -> tuple[str, ...]:
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
     if dtype is None:
         return None
-    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
-    if not isinstance(found, torch.dtype) or found not in NUMBER_TYPES:
-        known = ", ".join(str(one).removeprefix("torch.") for one in NUMBER_TYPES)
+    number_type = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(number_type, torch.dtype) or number_type not in NUMBER_TYPES:
+        known = ", ".join(str(known_type).removeprefix("torch.") for known_type in NUMBER_TYPES)
         raise OptionError(f"There is no number type '{dtype}' to run a model in. Use one of: {known}.")
-    return found
+    return number_type
 
 
 def _move(module: PreTrainedModel, device: str | torch.device) -> None:
@@ -288,23 +317,17 @@ def _name_of(module: Any) -> str:
     return str(module.config.name_or_path or type(module).__name__)
 
 
-def _config_problem(place: Path | str, local: bool, error: Exception) -> SightlineError:
-    if isinstance(place, Path):
-        return ModelError(f"The config of '{place}' could not be read: {_first_sentence(error)}")
-    if local:
+def _not_fetched(source: str, error: ModelError) -> SightlineError:
+    """Return what to say about a name that is neither a folder nor a model that could be fetched."""
+    if "/" not in source:
         return UsageError(
-            f"There is no model folder '{place}'.{_similar(Path(place))} To fetch a model of that name from the hub, "
-            f"write hf://{place}."
+            f"There is no model folder '{source}'.{_similar(Path(source))} To fetch a model of that name from the hub, "
+            f"write hf://{source}."
         )
+    reason = str(error).partition(": ")[2]
     return ModelError(
-        f"There is no model folder '{place}', and no model of that name could be fetched from the hub: "
-        f"{_first_sentence(error)}"
+        f"There is no model folder '{source}', and no model of that name could be fetched from the hub: {reason}"
     )
-
-
-def _first_sentence(error: Exception) -> str:
-    line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sightline.errors import InputError
 from sightline.text.encoding import Encoding
 from sightline.text.offsets import token_spans
-from sightline.text.tokenizers import require_fast, special_tokens
+from sightline.text.tokenizers import require_fast, special_tokens, tokenizer_errors
 from sightline.text.validation import check_text
 from sightline.text.words import Word, split_words, words_of_tokens
 
@@ -38,7 +38,15 @@ def encode_text(
     texts = [check_text(text)]
     if pair is not None:
         texts.append(check_text(pair, _SEGMENT_NAMES[1]))
+    with tokenizer_errors("The tokenizer failed on this text"):
+        return _encode_checked(tokenizer, texts, max_tokens, global_tokens)
 
+
+def _encode_checked(
+    tokenizer: Any, texts: list[str], max_tokens: int | None, global_tokens: Sequence[int] | None
+) -> Encoding:
+    """Encode a text, or the two texts of a pair, that passed `check_text`."""
+    text, pair = texts[0], texts[1] if len(texts) > 1 else None
     batch = tokenizer(text, pair, truncation=False, padding=False, verbose=False, return_attention_mask=False)
     library = batch.encodings[0]
     sequence = np.array([-1 if s is None else s for s in library.sequence_ids], dtype=np.int64)

@@ -6,42 +6,75 @@ that knows five special tokens and calls every word unknown. Such a tokenizer ex
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sightline.errors import ModelError
+from sightline.errors import ModelError, SightlineError
+from sightline.foreign import first_line
+from sightline.hub import TOKENIZER_FILES, fetch_snapshot
 from sightline.text.encoding import Encoding
+from sightline.text.stderr import hold_back_stderr
+from sightline.text.tokenizer_files import has_vocabulary, lay_out
 
-_VOCABULARY_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.vocab", "*.tiktoken")
 _UNKNOWN_SHARE = 0.5
 _ENOUGH_TOKENS = 8
 """With fewer tokens than this, many unknown ones say something about the text and not about the tokenizer."""
+_PROBE = "A probe of 3 words, é 日本\n[CLS]<s> 😀"
 
 
 def load_tokenizer(folder_or_id: str | Path, *, local_only: bool) -> Any | None:
     """Return the fast tokenizer of a model folder or hub id, or None if there is none.
 
     A folder is read without the network in any case, a hub id only from the local cache if `local_only`. Code that
-    comes with a tokenizer is never run.
+    comes with a tokenizer is never run, and a tokenizer that fails on a short text is refused here.
     """
     folder = Path(folder_or_id)
-    is_folder = folder.is_dir()
-    if folder.is_absolute() and not folder.exists():
-        raise ModelError(f"There is no tokenizer folder '{folder}'.")
-    if is_folder and not any(any(folder.glob(pattern)) for pattern in _VOCABULARY_FILES):
+    if not folder.is_dir():
+        if folder.is_absolute() or isinstance(folder_or_id, Path) or folder.parts[:1] in ((".",), ("..",), ("~",)):
+            raise ModelError(f"There is no tokenizer folder '{folder}'.")
+        try:
+            folder = fetch_snapshot(str(folder_or_id), local_only=local_only, files=(*TOKENIZER_FILES, "config.json"))
+        except ModelError as error:
+            reason = str(error).partition(": ")[2]
+            raise ModelError(f"The tokenizer of '{folder_or_id}' cannot be loaded: {reason}") from error
+    if not has_vocabulary(folder):
         return None
+    with tempfile.TemporaryDirectory(prefix="sightline-") as temporary:
+        lay_out(folder, Path(temporary))
+        with tokenizer_errors(f"The tokenizer in {folder} cannot be loaded"), hold_back_stderr():
+            tokenizer = _load(temporary)
+            require_fast(tokenizer)
+            tokenizer(_PROBE, truncation=False, padding=False, verbose=False)
+            ordinary = _ordinary_tokens(tokenizer)
+    tokenizer.name_or_path = str(folder_or_id)
+    return tokenizer if ordinary else None
+
+
+@contextmanager
+def tokenizer_errors(what: str) -> Iterator[None]:
+    """Turn whatever a foreign tokenizer raises into a `ModelError` that starts with `what`.
+
+    The tokenizers library is written in Rust; where it panics, a `PanicException` arrives that is no `Exception`.
+    """
+    try:
+        yield
+    except (SightlineError, MemoryError):
+        raise
+    except Exception as error:  # the library raises nearly every type here, for files it cannot read
+        raise ModelError(f"{what}: {first_line(error)}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ModelError(f"{what}: its tokenizer.json is faulty ({first_line(error).rstrip('.')}).") from None
+
+
+def _load(folder: str) -> Any:
     from transformers import AutoTokenizer
 
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(folder_or_id), local_files_only=local_only or is_folder, trust_remote_code=False
-        )
-    except Exception as error:  # the library raises nearly every type here, for files it cannot read
-        where = f"in {folder}" if is_folder else f"of '{folder_or_id}'"
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"The tokenizer {where} cannot be loaded: {reason}") from error
-    require_fast(tokenizer)
-    return tokenizer if _ordinary_tokens(tokenizer) else None
+    return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 def require_fast(tokenizer: Any) -> None:

@@ -25,6 +25,9 @@ from sightline.models.longformer.band_kernel import (
 from sightline.models.longformer.band_summary import window_sums
 from sightline.models.recording import Layout, Summary
 
+WIDE_WINDOW = 512
+"""One-sided window up to which a short document keeps the model's own window; published models have 256 at most."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -52,7 +55,12 @@ class Batch:
         return Batch(attention_mask.shape[1], tuple(lengths), tuple(global_tokens), tuple(masked))
 
     def plans(self, window: int, dtype: torch.dtype) -> tuple[BandPlan, ...]:
-        """One plan a document for a one-sided window; equal documents share it."""
+        """One plan per document for a one-sided window; equal documents share it.
+
+        A window beyond both the longest document and `WIDE_WINDOW` is cut down: it would only widen every row of
+        weights with slots that no token fills, and a config may name any number.
+        """
+        window = min(window, max(WIDE_WINDOW, *self.lengths))
         shared: dict[tuple[object, ...], BandPlan] = {}
         plans = []
         for global_tokens, masked in zip(self.global_tokens, self.masked, strict=True):

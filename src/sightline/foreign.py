@@ -1,0 +1,121 @@
+"""Reading files that somebody else wrote: only regular files inside their folder, and JSON only within stated limits.
+
+Nothing here trusts the file. A file is opened only if its resolved path stays inside the folder it belongs to and it is
+a regular file, so that a link to a device or to another part of the disk is refused; JSON is refused when it is larger
+or more deeply nested than any honest file of its kind.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sightline.errors import SightlineError
+
+JSON_DEPTH = 64
+"""Levels of nesting that are read; the files we know have fewer than ten."""
+_SHOWN = 60
+
+
+def regular_file(folder: Path, name: str, error: type[SightlineError]) -> Path | None:
+    """Return the path of `name` inside `folder`, or None if there is none; raise `error` if it must not be read.
+
+    Links are followed. The file they lead to has to be inside the folder or, for a snapshot of the hub's cache
+    (`…/snapshots/<revision>`), in the `blobs` folder beside it, where the cache keeps all files.
+    """
+    path = folder / name
+    try:
+        if "\0" in name or (not path.exists() and not path.is_symlink()):
+            return None
+        root, target = folder.resolve(), path.resolve(strict=True)
+        allowed = [root, root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [root]
+        if not any(target.is_relative_to(place) for place in allowed):
+            raise error(f"'{shown(name)}' in '{folder}' leads out of the folder; files outside it are not read.")
+        if not target.is_file():
+            raise error(f"'{shown(name)}' in '{folder}' is not a regular file.")
+    except (OSError, RuntimeError) as problem:  # a name too long, a loop of links, no permission
+        reason = getattr(problem, "strerror", None) or "the link leads nowhere"
+        raise error(f"'{shown(name)}' in '{folder}' cannot be opened: {reason}.") from None
+    return target
+
+
+def read_json(path: Path, *, limit: int, error: type[SightlineError], name: str | None = None) -> Any:
+    """Return the content of a JSON file of at most `limit` bytes, or raise `error` with the reason.
+
+    Refused besides what is no JSON: nesting beyond `JSON_DEPTH`, integers of more than 4,300 digits, NaN and infinity.
+    `name` is what the message calls the file.
+    """
+    label = name or f"'{path}'"
+    try:
+        with path.open("rb") as file:
+            raw = file.read(limit + 1)
+    except OSError as problem:
+        raise error(f"{label} could not be read: {problem.strerror or 'it cannot be opened'}.") from None
+    if len(raw) > limit:
+        raise error(f"{label} could not be read: it is larger than {limit:,} bytes.")
+    return parse_json(raw, error=error, name=label)
+
+
+def parse_json(raw: bytes, *, error: type[SightlineError], name: str) -> Any:
+    """Return what `raw` says, under the limits of `read_json`."""
+
+    def refuse(reason: str) -> NoReturn:
+        raise error(f"{name} could not be read: {reason}.") from None
+
+    def refuse_constant(constant: str) -> NoReturn:
+        refuse(f"it holds {constant}, which is no JSON number")
+
+    try:
+        content = json.loads(raw.decode("utf-8-sig"), parse_constant=refuse_constant)
+    except UnicodeDecodeError:
+        refuse("it is not UTF-8")
+    except json.JSONDecodeError as problem:
+        refuse(f"it is not valid JSON (line {problem.lineno}, column {problem.colno})")
+    except ValueError:
+        refuse("it holds a number of more than 4,300 digits")
+    except RecursionError:
+        refuse(f"it is nested more than {JSON_DEPTH} levels deep")
+    if _depth_exceeds(content, JSON_DEPTH):
+        refuse(f"it is nested more than {JSON_DEPTH} levels deep")
+    return content
+
+
+def shown(value: object) -> str:
+    """Return a foreign value for use in a message: on one line, printable, and cut off after a few words."""
+    text = value if isinstance(value, str) else _plain(value)
+    text = "".join(character if character.isprintable() else "�" for character in text)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of a foreign exception as the end of a sentence."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = "".join(c if c.isprintable() else "�" for c in lines[0]) if lines else type(error).__name__
+    text = text if len(text) <= 300 else f"{text[:300]}…"
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return "an integer of more than 30 digits"
+    return json.dumps(value, default=repr)
+
+
+def _depth_exceeds(content: Any, limit: int) -> bool:
+    level = [content]
+    for _ in range(limit + 1):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner.extend(value.values())
+            elif isinstance(value, list):
+                inner.extend(value)
+        level = [value for value in inner if isinstance(value, dict | list)]
+        if not level:
+            return False
+    return True

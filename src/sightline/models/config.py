@@ -1,0 +1,316 @@
+"""config.json read as data: what it may say, within which ranges, before transformers sees any of it.
+
+`read_config` returns only settings that are listed here and have the right type and range; everything else in the file
+(paths, versions, output formats, names of kernels to fetch) never reaches the library. Settings that change no number
+are dropped. The listed settings are those of the supported families; a test compares them with transformers' own
+configuration classes, so that a new setting of a new release is noticed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sightline.errors import ModelError, UnsupportedError
+from sightline.foreign import read_json, regular_file, shown
+from sightline.models.families import family_of
+
+CONFIG_BYTES = 32_000_000
+"""Largest config.json: room for the names of several hundred thousand labels."""
+
+MAX_LAYERS = 512
+MAX_WIDTH = 262_144
+MAX_HEADS = 4_096
+MAX_ROWS = 16_777_216
+"""Most rows of an embedding table (words, positions); they are compared with the weights as well."""
+MAX_LABELS = 1_000_000
+MAX_WINDOW = 4_096
+"""Widest attention window of Longformer, both sides together: the library pads every text to a multiple of it."""
+
+_ROTATIONS = ("default", "linear")
+_POOLINGS = ("cls", "mean")
+_PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
+_LAYER_KINDS = ("full_attention", "sliding_attention")
+_NUMBER_TYPES = ("auto", "float16", "bfloat16", "float32", "float64")
+
+UNUSED = frozenset(
+    {
+        # How the library answers or runs; we decide that.
+        *("output_hidden_states", "return_dict", "use_cache", "chunk_size_feed_forward", "onnx_export"),
+        *("deterministic_flash_attn", "sparse_prediction", "sparse_pred_ignore_index", "transformers_version", "dtype"),
+        *("is_encoder_decoder", "position_embedding_type"),
+        # Rebuilt from id2label.
+        *("label2id", "num_labels"),
+        # Heads that we do not load.
+        *("summary_activation", "summary_first_dropout", "summary_last_dropout", "summary_proj_to_labels"),
+        *("summary_type", "summary_use_proj"),
+    }
+)
+"""Settings of the library's configuration classes that are not handed on."""
+
+
+@dataclass(frozen=True)
+class ConfigFacts:
+    """What a config.json says, checked."""
+
+    model_type: str
+    architectures: tuple[str, ...]
+    settings: Mapping[str, Any]
+    """Settings for the configuration class of the family, by the names in the file."""
+
+    def number(self, *names: str) -> int | None:
+        """Return the first of these settings that the file has."""
+        values = (self.settings.get(name) for name in names)
+        return next((value for value in values if isinstance(value, int)), None)
+
+
+def read_config(folder: Path) -> ConfigFacts:
+    """Return what config.json in `folder` says, or raise a `ModelError` that names the setting at fault."""
+    path = regular_file(folder, "config.json", ModelError)
+    if path is None:
+        raise ModelError(f"The folder '{folder}' has no config.json, so it is not a model folder.")
+    content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"The config of '{folder}'")
+    if not isinstance(content, dict):
+        raise ModelError(f"The config of '{folder}' is {shown(content)}, not a JSON object with settings.")
+    return check_config(content, f"the config of '{folder}'")
+
+
+def check_config(content: Mapping[str, Any], place: str) -> ConfigFacts:
+    """Return the checked facts of a config given as a dictionary; `place` is what messages call it."""
+    if content.get("auto_map"):
+        raise ModelError(
+            f"The model needs code of its own ('auto_map' in {place}), and Sightline never runs code from a model "
+            "folder. Use a model of a supported family."
+        )
+    for name, reason in (
+        ("quantization_config", "Quantised weights are not supported"),
+        ("per_layer_config", "Layers of different sizes are not supported"),
+    ):
+        if content.get(name):
+            raise UnsupportedError(f"{reason} ('{name}' in {place}).")
+    model_type = content.get("model_type")
+    if not isinstance(model_type, str):
+        raise ModelError(f"{place[0].upper()}{place[1:]} does not name the family of the model ('model_type').")
+    family_of(shown(model_type))
+    settings = {}
+    for name, value in content.items():
+        check = SETTINGS.get(name)
+        if check is not None:
+            problem = check(value)
+            if problem is not None:
+                raise _wrong(place, name, value, problem)
+            if name not in UNUSED:
+                settings[name] = value
+    _check_number_type(content, place)
+    settings["id2label"] = _labels(content, place)
+    facts = ConfigFacts(model_type, tuple(settings.pop("architectures", None) or ()), settings)
+    _check_together(facts, place)
+    return facts
+
+
+Check = Callable[[Any], str | None]
+"""Returns what a setting must be, if it is something else."""
+
+
+def _whole(low: int, high: int, *, optional: bool = False) -> Check:
+    def check(value: Any) -> str | None:
+        if value is None and optional:
+            return None
+        ok = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+        return None if ok else f"a whole number from {low:,} to {high:,}"
+
+    return check
+
+
+def _real(low: float, high: float, *, optional: bool = False) -> Check:
+    def check(value: Any) -> str | None:
+        if value is None and optional:
+            return None
+        # Comparing first: an integer of hundreds of digits has no float.
+        ok = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+        return None if ok and math.isfinite(value) else f"a number from {low:g} to {high:g}"
+
+    return check
+
+
+def _flag(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "true or false"
+
+
+def _choice(*choices: str) -> Check:
+    def check(value: Any) -> str | None:
+        return None if value is None or value in choices else f"one of {', '.join(choices)}"
+
+    return check
+
+
+def _activation(value: Any) -> str | None:
+    from transformers.activations import ACT2FN
+
+    return None if isinstance(value, str) and value in ACT2FN else "the name of an activation function such as gelu"
+
+
+def _names(value: Any) -> str | None:
+    ok = value is None or (isinstance(value, list) and len(value) <= 16 and all(isinstance(v, str) for v in value))
+    return None if ok else "a list of names"
+
+
+def _list_of(check: Check, what: str) -> Check:
+    def check_all(value: Any) -> str | None:
+        ok = isinstance(value, list) and 0 < len(value) <= MAX_LAYERS and all(check(v) is None for v in value)
+        return None if ok else what
+
+    return check_all
+
+
+def _either(*checks: Check) -> Check:
+    def check(value: Any) -> str | None:
+        problems = [problem for problem in (check(value) for check in checks) if problem is not None]
+        return None if len(problems) < len(checks) else " or ".join(problems)
+
+    return check
+
+
+def _rotation(value: Any) -> str | None:
+    """Check the parameters of rotary positions: one set, or one per kind of layer."""
+    what = f"an object with rope_type ({' or '.join(_ROTATIONS)}) and positive numbers"
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        return what
+    parts = value.values() if any(kind in value for kind in _LAYER_KINDS) else [value]
+    for part in parts:
+        if part is None:
+            continue
+        if not isinstance(part, dict) or part.get("rope_type", "default") not in _ROTATIONS:
+            return what
+        if part.get("rope_type") == "linear" and _positive(part.get("factor")) is not None:
+            return what
+        if any(_positive(number) is not None for key, number in part.items() if key != "rope_type"):
+            return what
+    return None
+
+
+_positive = _real(1e-12, 1e12)
+_token_id = _whole(-1, MAX_ROWS, optional=True)
+_width = _whole(1, MAX_WIDTH)
+_layers = _whole(1, MAX_LAYERS)
+_heads = _whole(1, MAX_HEADS)
+_rows = _whole(1, MAX_ROWS)
+_share = _real(0, 1, optional=True)
+_epsilon = _real(0, 1)
+_window = _whole(2, MAX_WINDOW)
+
+SETTINGS: Mapping[str, Check] = {
+    "architectures": _names,
+    **dict.fromkeys(("vocab_size", "max_position_embeddings", "n_positions"), _rows),
+    "type_vocab_size": _whole(0, MAX_ROWS),
+    **dict.fromkeys(("hidden_size", "dim", "n_embd", "embedding_size", "intermediate_size", "hidden_dim"), _width),
+    "n_inner": _whole(1, MAX_WIDTH, optional=True),
+    **dict.fromkeys(("num_hidden_layers", "n_layers", "n_layer"), _layers),
+    **dict.fromkeys(("num_hidden_groups", "inner_group_num", "global_attn_every_n_layers"), _layers),
+    **dict.fromkeys(("num_attention_heads", "n_heads", "n_head"), _heads),
+    "attention_window": _either(_window, _list_of(_window, "a list of one such number per layer")),
+    "local_attention": _whole(1, MAX_ROWS),
+    **dict.fromkeys(
+        ("hidden_act", "activation", "activation_function", "hidden_activation", "classifier_activation"), _activation
+    ),
+    **dict.fromkeys(
+        (
+            *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "classifier_dropout_prob"),
+            *("dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout", "embedding_dropout"),
+            *("mlp_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop"),
+        ),
+        _share,
+    ),
+    **dict.fromkeys(("layer_norm_eps", "norm_eps", "layer_norm_epsilon"), _epsilon),
+    "initializer_range": _real(0, 1e6),
+    "initializer_cutoff_factor": _real(0, 1e6),
+    **dict.fromkeys(("pad_token_id", "bos_token_id", "sep_token_id", "cls_token_id"), _token_id),
+    "eos_token_id": _either(_token_id, _list_of(_token_id, "a list of such numbers")),
+    **dict.fromkeys(
+        (
+            *("is_decoder", "add_cross_attention", "tie_word_embeddings"),
+            *("sinusoidal_pos_embds", "scale_attn_weights", "scale_attn_by_inverse_layer_idx"),
+            *("reorder_and_upcast_attn", "attention_bias", "mlp_bias", "norm_bias", "decoder_bias", "classifier_bias"),
+        ),
+        _flag,
+    ),
+    "classifier_pooling": _choice(*_POOLINGS),
+    "problem_type": _choice(*_PROBLEMS),
+    "layer_types": _either(
+        _list_of(_choice(*_LAYER_KINDS), f"a list of {' and '.join(_LAYER_KINDS)}"),
+        lambda value: None if value is None else "null",
+    ),
+    "rope_parameters": _rotation,
+    **dict.fromkeys(("global_rope_theta", "local_rope_theta", "rope_theta"), _positive),
+    # Other ways to tell positions apart were dropped from the library: a model trained with them would be run wrongly.
+    "position_embedding_type": _choice("absolute"),
+}
+"""Every setting that is handed on, and what it has to be."""
+
+
+def _check_number_type(content: Mapping[str, Any], place: str) -> None:
+    for name in ("dtype", "torch_dtype"):
+        value = content.get(name)
+        if value is not None and not (isinstance(value, str) and value.removeprefix("torch.") in _NUMBER_TYPES):
+            raise _wrong(place, name, value, f"one of {', '.join(_NUMBER_TYPES)}")
+
+
+def _labels(content: Mapping[str, Any], place: str) -> dict[int, str]:
+    """Return the label of every class, 0 … C-1."""
+    names, count = content.get("id2label"), content.get("num_labels")
+    if count is not None and (problem := _whole(1, MAX_LABELS)(count)) is not None:
+        raise _wrong(place, "num_labels", count, problem)
+    if names is None:
+        return {index: f"LABEL_{index}" for index in range(2 if count is None else count)}
+    if not isinstance(names, dict) or not names:
+        raise _wrong(place, "id2label", names, 'an object such as {"0": "negative", "1": "positive"}')
+    labels = {}
+    for index in range(len(names)):
+        label = names.get(str(index))
+        if not isinstance(label, str | int | float):
+            raise ModelError(
+                f"{place[0].upper()}{place[1:]} has {len(names):,} labels in 'id2label', but none with the number "
+                f'"{index}": they must be numbered from 0 without gaps, and their names must be strings.'
+            )
+        labels[index] = str(label)
+    return labels
+
+
+def _check_together(facts: ConfigFacts, place: str) -> None:
+    """Refuse settings that are possible alone but not beside each other."""
+
+    def refuse(reason: str) -> None:
+        raise ModelError(f"{place[0].upper()}{place[1:]} contradicts itself: {reason}.")
+
+    settings = facts.settings
+    width, heads = (
+        facts.number("hidden_size", "dim", "n_embd"),
+        facts.number("num_attention_heads", "n_heads", "n_head"),
+    )
+    if width and heads and width % heads:
+        refuse(f"{heads:,} attention heads do not divide a width of {width:,}")
+    layers = facts.number("num_hidden_layers", "n_layers", "n_layer")
+    for name in ("attention_window", "layer_types"):
+        listed = settings.get(name)
+        if isinstance(listed, list) and layers and len(listed) != layers:
+            refuse(f"'{name}' has {len(listed):,} entries for {layers:,} layers")
+    windows = settings.get("attention_window")
+    if any(window % 2 for window in (windows if isinstance(windows, list) else [windows or 0])):
+        refuse("'attention_window' counts the tokens on both sides, so it must be even")
+    vocabulary, pad = facts.number("vocab_size"), facts.number("pad_token_id")
+    if vocabulary and pad is not None and pad >= vocabulary:
+        refuse(f"pad token {pad:,} lies outside a vocabulary of {vocabulary:,} tokens")
+    if settings.get("problem_type") == "single_label_classification" and len(settings["id2label"]) == 1:
+        refuse("single-label classification needs more than one label")
+    groups = facts.number("num_hidden_groups")
+    if groups and layers and groups > layers:
+        refuse(f"{groups:,} groups of layers for {layers:,} layers")
+
+
+def _wrong(place: str, name: str, value: Any, expected: str) -> ModelError:
+    return ModelError(f"'{name}' in {place} is {shown(value)}; it must be {expected}.")
