@@ -77,7 +77,9 @@ def test_one_forward_and_one_backward_a_class_serve_many_methods_and_documents(m
 def test_methods_that_do_not_know_the_class_run_once(model, monkeypatch):
     calls = []
     entry = METHODS.get("rollout")
-    monkeypatch.setitem(entry.__dict__, "function", lambda trace, **options: calls.append(1) or np.ones(trace.tokens))
+    monkeypatch.setitem(
+        entry.__dict__, "function", lambda trace, **options: calls.append(1) or np.ones(trace.token_count)
+    )
     found = model.explain(document(model), "rollout", target="all")
     assert len(calls) == 1
     assert [explanation.target.label for explanation in found.values()] == ["AI", "PL", "other"]

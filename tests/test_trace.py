@@ -127,8 +127,8 @@ def test_what_was_not_foreseen_is_fetched_by_another_pass():
     model = tiny_model("longformer")
     trace = model.trace(model.encode(ids=tiny_ids("longformer")), target=1)
     before = trace.logits
-    assert len(trace.hidden_states) == trace.layers + 1
-    assert trace.embedding_gradient.shape[0] == trace.tokens
+    assert len(trace.hidden_states) == trace.layer_count + 1
+    assert trace.embedding_gradient.shape[0] == trace.token_count
     np.testing.assert_allclose(trace.logits, before, atol=1e-12)
 
 
@@ -137,7 +137,7 @@ def test_operators_beyond_the_cache_are_made_again(monkeypatch):
     model = tiny_model()
     trace = model.trace(model.encode(ids=tiny_ids()))
     first = trace.attentions[0].dense()
-    assert trace.attentions[2].tokens == trace.tokens
+    assert trace.attentions[2].tokens == trace.token_count
     np.testing.assert_array_equal(trace.attentions[0].dense(), first)
     with pytest.raises(IndexError, match=r"Layer 3 asked for, the model has 3 \(0-2\)"):
         trace.attentions[3]

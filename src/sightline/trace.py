@@ -92,7 +92,8 @@ class Trace:
         """How the model reads another text, for methods that compare with one."""
 
     def __repr__(self) -> str:
-        return f"Trace({len(self.encoding)} tokens, {self.layers} layers, {self.heads} heads, {self.network.name!r})"
+        size = f"{self.token_count} tokens, {self.layer_count} layers, {self.head_count} heads"
+        return f"Trace({size}, {self.network.name!r})"
 
     @property
     def shared(self) -> Pass:
@@ -115,17 +116,17 @@ class Trace:
         return self._pass.network
 
     @property
-    def tokens(self) -> int:
+    def token_count(self) -> int:
         """n."""
         return len(self.encoding)
 
     @property
-    def layers(self) -> int:
+    def layer_count(self) -> int:
         """L."""
         return len(self.network.layers)
 
     @property
-    def heads(self) -> int:
+    def head_count(self) -> int:
         """H."""
         return self.network.heads
 
@@ -193,7 +194,7 @@ class Trace:
             self.require("attentions")
             return self._pass.recorder.layers[layer].weights(self._document)
 
-        return Layers(self.layers, make)
+        return Layers(self.layer_count, make)
 
     @cached_property
     def attention_gradients(self) -> Layers:
@@ -204,7 +205,7 @@ class Trace:
             gradient = self._output_gradient(layer)
             return self._pass.recorder.layers[layer].gradient(self._document, gradient)
 
-        return Layers(self.layers, make)
+        return Layers(self.layer_count, make)
 
     @cached_property
     def _summaries(self) -> list[Summary]:
@@ -212,7 +213,8 @@ class Trace:
         readout = torch.from_numpy(self.readout)
         # Where gradients of attention are wanted as well, one sweep serves both.
         gradients = [
-            self._output_gradient(layer) if self._pass.attention_gradients else None for layer in range(self.layers)
+            self._output_gradient(layer) if self._pass.attention_gradients else None
+            for layer in range(self.layer_count)
         ]
         return [
             record.summary(self._document, readout, gradient)
@@ -249,12 +251,12 @@ class Trace:
         """Word embeddings (n, ·)."""
         embeddings = self._pass.recorder.embeddings
         assert embeddings is not None
-        return as_array(embeddings[self._document, : self.tokens])
+        return as_array(embeddings[self._document, : self.token_count])
 
     @property
     def inputs(self) -> tuple[Array, ...]:
         """x^0 … x^{L-1}: the input of every layer, each (n, d)."""
-        return tuple(self._cut(hidden) for hidden in self._pass.recorder.hidden[: self.layers])
+        return tuple(self._cut(hidden) for hidden in self._pass.recorder.hidden[: self.layer_count])
 
     @property
     def hidden_states(self) -> tuple[Array, ...]:
@@ -265,12 +267,12 @@ class Trace:
     @property
     def embedding_gradient(self) -> Array:
         """∂y/∂(word embeddings), (n, ·)."""
-        return as_array(self._gradients().embeddings[self._document, : self.tokens])
+        return as_array(self._gradients().embeddings[self._document, : self.token_count])
 
     @property
     def input_gradients(self) -> tuple[Array, ...]:
         """∂y/∂x^0 … ∂y/∂x^{L-1}, each (n, d)."""
-        return tuple(self._cut(gradient) for gradient in self._gradients().hidden[: self.layers])
+        return tuple(self._cut(gradient) for gradient in self._gradients().hidden[: self.layer_count])
 
     @property
     def hidden_gradients(self) -> tuple[Array, ...]:

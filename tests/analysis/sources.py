@@ -21,11 +21,11 @@ class Source:
     attentions: list[Attention]
 
     @property
-    def layers(self) -> int:
+    def layer_count(self) -> int:
         return len(self.attentions)
 
     @property
-    def heads(self) -> int:
+    def head_count(self) -> int:
         return self.attentions[0].heads
 
     @cached_property

@@ -40,7 +40,7 @@ def test_partners_are_the_strongest_of_the_mean_of_all_of_a_layer_and_of_a_head(
     for name, matrix in maps.items():
         for direction, oriented in (("attended", matrix), ("attending", matrix.T)):
             lists = getattr(found.relations[name], direction)
-            for token in range(trace.tokens):
+            for token in range(trace.token_count):
                 kept = lists.indices[token][lists.indices[token] >= 0]
                 np.testing.assert_allclose(
                     lists.values[token, : len(kept)], strongest(oriented, token, len(kept)), atol=1e-9
@@ -53,15 +53,15 @@ def test_maps_and_totals_are_those_of_the_matrices(trace):
     found = inside(trace, thumbnail=5, image=8)
     weights = dense(trace)
     np.testing.assert_allclose(found.received, weights.sum(axis=2), rtol=1e-5)
-    assert found.thumbnails.shape == (trace.layers, trace.heads, 5, 5)
-    assert found.images.shape == (trace.layers, trace.heads, 8, 8)
+    assert found.thumbnails.shape == (trace.layer_count, trace.head_count, 5, 5)
+    assert found.images.shape == (trace.layer_count, trace.head_count, 8, 8)
     blocks = weights[1, 2].reshape(5, 8, 5, 8).mean(axis=(1, 3))
     np.testing.assert_allclose(found.thumbnails[1, 2], blocks, rtol=1e-5)
 
 
 def test_relations_of_layers_and_heads_stay_within_the_budget():
     trace = traced("bert")
-    one_map = BYTES_A_PARTNER * trace.tokens * 4
+    one_map = BYTES_A_PARTNER * trace.token_count * 4
     sizes = {}
     for maps in (1, 2, 5, 20):
         found = inside(trace, k=4, budget=one_map * maps)
@@ -70,15 +70,17 @@ def test_relations_of_layers_and_heads_stay_within_the_budget():
         sizes[maps] = spent
     assert sizes[1] == one_map
     assert sizes[20] > sizes[5] > sizes[2]
-    assert len(inside(trace, k=4, budget=LARGE).relations) == 1 + trace.layers + trace.layers * trace.heads
+    assert (
+        len(inside(trace, k=4, budget=LARGE).relations) == 1 + trace.layer_count + trace.layer_count * trace.head_count
+    )
 
 
 def test_the_most_important_heads_come_first_when_not_all_fit():
     trace = traced("bert")
-    importance = np.zeros((trace.layers, trace.heads))
+    importance = np.zeros((trace.layer_count, trace.head_count))
     importance[0, 2], importance[1, 1] = 3.0, 2.0
-    one_map = BYTES_A_PARTNER * trace.tokens * 2
-    found = inside(trace, k=2, budget=one_map * (1 + trace.layers + 2), importance=importance)
+    one_map = BYTES_A_PARTNER * trace.token_count * 2
+    found = inside(trace, k=2, budget=one_map * (1 + trace.layer_count + 2), importance=importance)
     assert {name for name in found.relations if name.startswith("head")} == {"head-0-2", "head-1-1"}
     assert found.importance is not None
 

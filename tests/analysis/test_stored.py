@@ -44,7 +44,7 @@ def test_layers_come_back_within_the_error_in_the_same_layout(tmp_path, family, 
     stored = store_attention(trace, tmp_path / "attention", error=error)
     again = StoredAttention.load(tmp_path / "attention")
     assert again.encoding == trace.encoding
-    assert (again.layers, again.heads) == (3, 4)
+    assert (again.layer_count, again.head_count) == (3, 4)
     difference = 0.0
     for layer in range(3):
         ours, theirs = again.attentions[layer], trace.attentions[layer]

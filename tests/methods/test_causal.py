@@ -101,7 +101,7 @@ def test_by_receptive_field_even_attention_is_flat(name, options):
 
 def test_rescaled_rollout_is_the_quotient_written_out(model):
     trace = model.trace(document(model))
-    n, L = trace.tokens, trace.layers
+    n, L = trace.token_count, trace.layer_count
     even = np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
     np.testing.assert_allclose(even_attention(trace).dense()[0], even)
 

@@ -45,7 +45,7 @@ def by_linear_programme(stack, source):
 
 def weights_of(model, encoding):
     trace = model.trace(encoding)
-    return np.stack([trace.attentions[layer].dense() for layer in range(trace.layers)])
+    return np.stack([trace.attentions[layer].dense() for layer in range(trace.layer_count)])
 
 
 @pytest.mark.parametrize("family", ["bert", "longformer", "modernbert"])

@@ -39,7 +39,7 @@ def test_logits_attention_and_its_gradient_equal_the_library_s(family):
     trace = model.trace(model.encode(ids=ids), target=1)
     tolerance = exactness(family)
     np.testing.assert_allclose(trace.logits, logits, atol=tolerance)
-    for layer in range(trace.layers):
+    for layer in range(trace.layer_count):
         np.testing.assert_allclose(trace.attentions[layer].dense(), attentions[layer], atol=tolerance)
         seen = attentions[layer] != 0  # a sliding window forbids some pairs; their gradient means nothing
         np.testing.assert_allclose(
@@ -82,7 +82,7 @@ def test_both_longformer_implementations_show_the_same(attention):
     encoding = model.encode(ids=ids, global_tokens=[0, 7])
     trace, expected = model.trace(encoding, target=1), other.trace(encoding, target=1)
     np.testing.assert_allclose(trace.logits, expected.logits, atol=1e-6)
-    for layer in range(trace.layers):
+    for layer in range(trace.layer_count):
         np.testing.assert_allclose(trace.attentions[layer].dense(), expected.attentions[layer].dense(), atol=1e-6)
         np.testing.assert_allclose(
             trace.attention_gradients[layer].dense(), expected.attention_gradients[layer].dense(), atol=1e-6

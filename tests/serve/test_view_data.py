@@ -21,7 +21,7 @@ def seen(server):
 def dense():
     """The attention of the same document, every layer as a matrix (H, n, n) in float64."""
     trace = sl.load().trace(LONG_TEXT[:3000])
-    return [np.asarray(trace.attentions[layer].dense(), dtype=np.float64) for layer in range(trace.layers)]
+    return [np.asarray(trace.attentions[layer].dense(), dtype=np.float64) for layer in range(trace.layer_count)]
 
 
 def array(server, job, name):

@@ -20,11 +20,11 @@ class KnownAttention:
     weights: np.ndarray
 
     @property
-    def layers(self) -> int:
+    def layer_count(self) -> int:
         return self.weights.shape[0]
 
     @property
-    def heads(self) -> int:
+    def head_count(self) -> int:
         return self.weights.shape[1]
 
     @property
@@ -46,7 +46,9 @@ def known_attention(encoded: Encoding, layers: int = 2, heads: int = 3, seed: in
 def sample_inside(encoded: Encoding, **options) -> Inside:
     """Return relations, maps and totals of random attention, with head importance."""
     attention = known_attention(encoded)
-    importance = np.arange(1.0, 1 + attention.layers * attention.heads).reshape(attention.layers, attention.heads)
+    importance = np.arange(1.0, 1 + attention.layer_count * attention.head_count).reshape(
+        attention.layer_count, attention.head_count
+    )
     return inside(attention, **{"k": 3, "thumbnail": 8, "image": 16, "importance": importance, **options})
 
 

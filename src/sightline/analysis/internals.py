@@ -83,18 +83,18 @@ def inside(
     if image is None:
         image = max(1, len(trace.encoding)) if len(trace.encoding) <= EVERY_CELL else IMAGE
     _check_positive(k=k, thumbnail=thumbnail, image=image, budget=budget)
-    weights = None if importance is None else checked_head_weights(importance, trace.layers, trace.heads)
+    weights = None if importance is None else checked_head_weights(importance, trace.layer_count, trace.head_count)
     n = len(trace.encoding)
-    plan = _plan(n, trace.layers, trace.heads, min(k, n), budget, weights)
+    plan = _plan(n, trace.layer_count, trace.head_count, min(k, n), budget, weights)
     relations: dict[str, Relations] = {}
     means: list[Attention] = []
     received, thumbnails = [], []
     edge = min(image, n)
     # Filled layer by layer: a list that is stacked at the end would hold the largest array twice.
-    images = np.empty((trace.layers, trace.heads, edge, edge), dtype=np.float32)
-    for layer in range(trace.layers):
+    images = np.empty((trace.layer_count, trace.head_count, edge, edge), dtype=np.float32)
+    for layer in range(trace.layer_count):
         if progress is not None:
-            progress("looking inside", layer, trace.layers)
+            progress("looking inside", layer, trace.layer_count)
         attention = trace.attentions[layer]
         means.append(attention.mean())
         if plan.layer_k:
@@ -106,8 +106,8 @@ def inside(
         images[layer] = attention.image(image)
     return Inside(
         tokens=n,
-        layers=trace.layers,
-        heads=trace.heads,
+        layers=trace.layer_count,
+        heads=trace.head_count,
         k=min(k, n),
         relations={"all": _strongest(mean_of_layers(means), min(k, n)), **relations},
         received=np.stack(received),

@@ -107,7 +107,7 @@ def pyramid(
     if not chosen:
         raise OptionError("A pyramid needs at least one size.")
     layers: list[list[Floats]] = [[] for _ in chosen]
-    for number in tracked(range(source.layers), "attention maps", progress):
+    for number in tracked(range(source.layer_count), "attention maps", progress):
         attention = source.attentions[number]
         for pictures, size in zip(layers, chosen, strict=True):
             pictures.append(attention.image(size, pool))
@@ -134,7 +134,7 @@ def average_maps(
     reached = np.zeros((size, size))
     for encoding in tracked(encodings, "average attention maps", progress):
         trace = model.trace(encoding)
-        for layer in range(trace.layers):
+        for layer in range(trace.layer_count):
             totals[layer] += padded(trace.attentions[layer], longest).image(size) * cells
         lengths = np.bincount(pixels[: len(encoding)], minlength=size)
         reached += np.outer(lengths, lengths)

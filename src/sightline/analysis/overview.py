@@ -101,10 +101,12 @@ def first_view(
     progress: Progress | None = None,
 ) -> FirstView:
     """Return maps, relations and totals from one sweep: every band is laid out once."""
-    weights = None if head_weights is None else checked_head_weights(head_weights, source.layers, source.heads)
+    weights = (
+        None if head_weights is None else checked_head_weights(head_weights, source.layer_count, source.head_count)
+    )
     wanted, keep = partners_wanted(source, k, filter)
     pictures, counts, received = [], [], []
-    for number in tracked(range(source.layers), "first view", progress):
+    for number in tracked(range(source.layer_count), "first view", progress):
         attention = source.attentions[number]
         pictures.append(attention.image(size))
         counts.append(layer_counts(attention, wanted, keep))

@@ -160,7 +160,9 @@ class Totals:
 
 def totals(source: AttentionSource, head_weights: npt.ArrayLike | None = None) -> Totals:
     """Return the attention every token receives."""
-    weights = None if head_weights is None else checked_head_weights(head_weights, source.layers, source.heads)
+    weights = (
+        None if head_weights is None else checked_head_weights(head_weights, source.layer_count, source.head_count)
+    )
     return totals_of(source.encoding, source.received, weights, longformer=is_banded(source))
 
 

@@ -95,7 +95,7 @@ def relation_counts(
     wanted, keep = partners_wanted(source, k, filter)
     layers = [
         layer_counts(source.attentions[layer], wanted, keep)
-        for layer in tracked(range(source.layers), "relations", progress)
+        for layer in tracked(range(source.layer_count), "relations", progress)
     ]
     return RelationCounts(source.encoding, k, filter, *(np.stack(side) for side in zip(*layers, strict=True)))
 

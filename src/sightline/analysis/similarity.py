@@ -122,8 +122,8 @@ def attention_scores(
     source: AttentionSource, layers: LayerChoice = "last", head_weights: npt.ArrayLike | None = None
 ) -> Values:
     """Return the attention every token receives, (n,): mean over the heads of the chosen layers."""
-    chosen = layer_numbers(layers, source.layers)
-    weights = checked_head_weights(head_weights, source.layers, source.heads)
+    chosen = layer_numbers(layers, source.layer_count)
+    weights = checked_head_weights(head_weights, source.layer_count, source.head_count)
     return weighted_mean(source.received[chosen], weights[chosen])
 
 

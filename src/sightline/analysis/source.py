@@ -32,11 +32,11 @@ class AttentionSource(Protocol):
         """The document."""
 
     @property
-    def layers(self) -> int:
+    def layer_count(self) -> int:
         """L."""
 
     @property
-    def heads(self) -> int:
+    def head_count(self) -> int:
         """H."""
 
     @property
@@ -55,12 +55,12 @@ def is_banded(source: AttentionSource) -> bool:
 
 def layer_number(source: AttentionSource, layer: int) -> int:
     """Return the number of a layer, counted from the top where negative; refuse one that is not there."""
-    return check_position(layer + source.layers if layer < 0 else layer, source.layers, "Layer")
+    return check_position(layer + source.layer_count if layer < 0 else layer, source.layer_count, "Layer")
 
 
 def head_number(source: AttentionSource, head: int) -> int:
     """Return the number of a head; refuse one that is not there."""
-    return check_position(head, source.heads, "Head")
+    return check_position(head, source.head_count, "Head")
 
 
 def checked_head_weights(weights: npt.ArrayLike | None, layers: int, heads: int) -> npt.NDArray[np.float64]:

@@ -44,7 +44,7 @@ def store_attention(
     levels = _levels(error)
     measured, kinds = 0.0, []
     with writing(path) as archive:
-        for number in tracked(range(source.layers), "storing attention", progress):
+        for number in tracked(range(source.layer_count), "storing attention", progress):
             attention = source.attentions[number]
             kinds.append(_facts(attention, number, archive))
             for name, weights in _parts(attention).items():
@@ -57,7 +57,7 @@ def store_attention(
             VERSION,
             {
                 "encoding": source.encoding.to_dict(),
-                "heads": source.heads,
+                "heads": source.head_count,
                 "layers": kinds,
                 "levels": levels,
                 "error": error,
@@ -76,7 +76,7 @@ class StoredAttention:
         self._levels = int(archive.header["levels"])
         self.encoding: Encoding = Encoding.from_dict(archive.header["encoding"])
         """The document."""
-        self.heads = int(archive.header["heads"])
+        self.head_count = int(archive.header["heads"])
         """H."""
         self.error = float(archive.header["error"])
         """The largest error a weight could have."""
@@ -93,14 +93,14 @@ class StoredAttention:
             raise InputError(f"'{path}' is damaged: {str(error).rstrip('.')}.") from None
 
     @property
-    def layers(self) -> int:
+    def layer_count(self) -> int:
         """L."""
         return len(self._kinds)
 
     @cached_property
     def attentions(self) -> Sequence[Attention]:
         """A^1 … A^L; few are kept in memory."""
-        return Layers(self.layers, self._layer)
+        return Layers(self.layer_count, self._layer)
 
     @cached_property
     def received(self) -> Floats:
@@ -108,7 +108,7 @@ class StoredAttention:
         return self._archive.array("received")
 
     def __repr__(self) -> str:
-        return f"StoredAttention({len(self.encoding)} tokens, {self.layers} layers, {self.heads} heads)"
+        return f"StoredAttention({len(self.encoding)} tokens, {self.layer_count} layers, {self.head_count} heads)"
 
     def _layer(self, number: int) -> Attention:
         kind = self._kinds[number]

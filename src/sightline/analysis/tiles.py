@@ -66,9 +66,11 @@ def strongest_relations(
     n = len(source.encoding)
     positions = sorted({check_position(token, n, "Token") for token in tokens})
     layer_numbers = sorted(
-        {layer_number(source, layer) for layer in (range(source.layers) if layers is None else layers)}
+        {layer_number(source, layer) for layer in (range(source.layer_count) if layers is None else layers)}
     )
-    head_numbers = sorted({head_number(source, head) for head in (range(source.heads) if heads is None else heads)})
+    head_numbers = sorted(
+        {head_number(source, head) for head in (range(source.head_count) if heads is None else heads)}
+    )
     attended, attending = np.zeros(n), np.zeros(n)
     for layer in layer_numbers:
         attention = source.attentions[layer]

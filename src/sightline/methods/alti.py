@@ -54,7 +54,7 @@ def _norm(module: Any) -> Norm:
 
 def rolled_out(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool = False, layer: int = -1) -> Attribution:
     """Contributions of every layer up to `layer`, multiplied; `layers` holds the readout row of every R^l."""
-    top = checked_layer(layer, trace.layers)
+    top = checked_layer(layer, trace.layer_count)
     found = []
     error = 0.0
     clipped = 0

@@ -28,7 +28,7 @@ from sightline.trace import Trace
 )
 def grads(trace: Trace, *, layer: int = -1) -> Array:
     """Readout row of the head mean of ∂A in one layer."""
-    chosen = checked_layer(layer, trace.layers)
+    chosen = checked_layer(layer, trace.layer_count)
     found: Array = trace.attention_gradients[chosen].mean().left(trace.readout)[0]
     return found
 
@@ -49,7 +49,7 @@ def grads(trace: Trace, *, layer: int = -1) -> Array:
 )
 def attgrads(trace: Trace) -> Attribution:
     """Column means of A⊙relu(∂A)."""
-    layers = trace.gradient_received.mean(axis=1) / trace.tokens
+    layers = trace.gradient_received.mean(axis=1) / trace.token_count
     scores = layers.mean(axis=0)
     warn_of_zeros(scores, "attgrads", "no attention weight has a positive gradient")
     return Attribution(scores, layers=layers, layer_kind="averaged")
@@ -71,8 +71,8 @@ def attgrads(trace: Trace) -> Attribution:
 )
 def attention_gradcam(trace: Trace, *, layer: int = -1) -> Array:
     """Heads of one layer weighted by their mean gradient; zeros when every weighted entry is negative."""
-    chosen = checked_layer(layer, trace.layers)
-    weights = trace.attention_gradients[chosen].received().sum(axis=1) / trace.tokens**2
+    chosen = checked_layer(layer, trace.layer_count)
+    weights = trace.attention_gradients[chosen].received().sum(axis=1) / trace.token_count**2
     rows = trace.readout_rows[chosen]
     found: Array = np.maximum((weights[:, None] * rows).mean(axis=0), 0)
     warn_of_zeros(found, "attention_gradcam", "the heads' mean gradients count against the target")

@@ -35,9 +35,9 @@ def fused_layers(trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[f
     weights = None
     if head_weights is not None:
         weights = np.asarray(head_weights, dtype=float)
-        if weights.shape != (trace.layers, trace.heads):
+        if weights.shape != (trace.layer_count, trace.head_count):
             raise OptionError(
-                f"Head weights must have the shape (layers, heads) = ({trace.layers}, {trace.heads}), "
+                f"Head weights must have the shape (layers, heads) = ({trace.layer_count}, {trace.head_count}), "
                 f"not {weights.shape}."
             )
         if (weights < 0).any():
@@ -46,7 +46,7 @@ def fused_layers(trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[f
         return trace.mean_attentions
     return [
         fuse(trace.attentions[layer], fusion, None if weights is None else weights[layer])
-        for layer in range(trace.layers)
+        for layer in range(trace.layer_count)
     ]
 
 
@@ -73,9 +73,9 @@ def raw_attention(
     head_weights: Sequence[Sequence[float]] | None = None,
 ) -> Attribution:
     """Row r of A in one layer, of one head or of all fused; `layers` holds the same for every layer."""
-    chosen = checked_layer(layer, trace.layers)
+    chosen = checked_layer(layer, trace.layer_count)
     if head is not None:
-        layers = trace.readout_rows[:, checked_head(head, trace.heads)]
+        layers = trace.readout_rows[:, checked_head(head, trace.head_count)]
     elif fusion == "mean" and head_weights is None:
         layers = trace.readout_rows.mean(axis=1)  # known from the sweep over the weights
     else:
@@ -107,14 +107,14 @@ def received_attention(
 ) -> Attribution:
     """Column sums, of one head or of all fused; over all layers, the lower or upper half, or one layer."""
     if head is not None:
-        per_layer = trace.received[:, checked_head(head, trace.heads)]
+        per_layer = trace.received[:, checked_head(head, trace.head_count)]
     elif fusion == "mean" and head_weights is None:
         per_layer = trace.received.mean(axis=1)  # known from the sweep over the weights
     else:
         per_layer = np.stack([fused.received()[0] for fused in fused_layers(trace, fusion, head_weights)])
-    half = trace.layers // 2
+    half = trace.layer_count // 2
     if not isinstance(layers, str):
-        chosen = per_layer[checked_layer(layers, trace.layers)]
+        chosen = per_layer[checked_layer(layers, trace.layer_count)]
     else:
         # A single layer is both its lower and its upper half.
         part = {"all": per_layer, "lower": per_layer[: half or 1], "upper": per_layer[half:]}[layers]
@@ -170,16 +170,16 @@ def rollout(
     (the single-head form of the paper's appendix). `receptive_field` is for causal models, where early tokens are seen
     by more others: scores are divided by those of even attention and scaled to sum 1.
     """
-    top = checked_layer(layer, trace.layers)
+    top = checked_layer(layer, trace.layer_count)
     checks = causal_checks(trace, "rollout", receptive_field)
-    first = None if head is None else trace.readout_rows[top, checked_head(head, trace.heads)]
+    first = None if head is None else trace.readout_rows[top, checked_head(head, trace.head_count)]
     scores, rows = _rolled(fused_layers(trace, fusion, head_weights), trace.readout, top, first, residual)
     if receptive_field:
         even = even_attention(trace)
         even_first = None if first is None else even.left(trace.readout)[0]
-        even_scores, even_rows = _rolled([even] * trace.layers, trace.readout, top, even_first, residual)
+        even_scores, even_rows = _rolled([even] * trace.layer_count, trace.readout, top, even_first, residual)
         scores, rows = rescaled(scores, even_scores, "rollout"), rescaled(rows, even_rows, "rollout")
-    cumulative = head is None and top == trace.layers - 1
+    cumulative = head is None and top == trace.layer_count - 1
     kind: LayerKind = "cumulative" if cumulative else "separate"
     return Attribution(scores, layers=rows, checks=checks, layer_kind=kind)
 

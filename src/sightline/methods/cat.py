@@ -93,10 +93,10 @@ def attention_factor(trace: Trace, attention: Literal["column", "readout", "row"
     """a^l_i for every layer, (L, n)."""
     if attention in ("column", "sum"):
         sums: Array = trace.received.mean(axis=1)
-        mean: Array = sums / trace.tokens
+        mean: Array = sums / trace.token_count
         return mean if attention == "column" else sums
     if attention == "readout":
         rows: Array = trace.readout_rows.mean(axis=1)
         return rows
-    ones = np.ones(trace.tokens)
-    return np.stack([mean.right(ones)[0] / trace.tokens for mean in trace.mean_attentions])
+    ones = np.ones(trace.token_count)
+    return np.stack([mean.right(ones)[0] / trace.token_count for mean in trace.mean_attentions])

@@ -66,7 +66,7 @@ def layer_conductance(
     those of the mean over layers, except the gap, which is that of the worst layer.
     """
     check_tolerance(tolerance)
-    chosen = None if layer is None else checked_layer(layer, trace.layers)
+    chosen = None if layer is None else checked_layer(layer, trace.layer_count)
     walk = _Walk(trace, build_path(trace, baseline, baseline_text, embeddings), hidden)
     if steps is not None:
         check_steps(steps)
@@ -99,13 +99,13 @@ class _Walk:
 
     def simpson(self, intervals: int) -> tuple[Tensor, NDArray[np.float64]]:
         """Conductances (L, n) on an even number of intervals, and y at both ends of the path."""
-        fine = torch.zeros(self.trace.layers, self.trace.tokens, dtype=torch.float64)
+        fine = torch.zeros(self.trace.layer_count, self.trace.token_count, dtype=torch.float64)
         coarse = torch.zeros_like(fine)
         last: _Node | None = None
         last_even: _Node | None = None
         values: list[float] = []
         nodes = torch.linspace(0, 1, intervals + 1, dtype=torch.float64)
-        for chunk in torch.split(nodes, max(1, BATCH_TOKENS // self.trace.tokens)):
+        for chunk in torch.split(nodes, max(1, BATCH_TOKENS // self.trace.token_count)):
             for node in self._evaluate(chunk):
                 if last is not None:
                     fine += _trapezoid(last, node)
@@ -122,7 +122,7 @@ class _Walk:
         leaves = {place: one.requires_grad_() for place, one in self.path.points(positions).items()}
         recorder = Recorder(attention=False, readout_only=self.hidden == "input")
         y = self.trace.values_at(leaves, recorder)
-        layers = self.trace.layers
+        layers = self.trace.layer_count
         states = recorder.hidden[:layers] if self.hidden == "input" else recorder.hidden[1:]
         gradients = self.trace.network.backward(y.sum(), states)
         values = y.detach().double().tolist()

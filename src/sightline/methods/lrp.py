@@ -76,7 +76,7 @@ def positive_mean(relevance: Attention) -> Attention:
 )
 def partial_lrp(trace: Trace, *, rules: RuleSet = "positive", layer: int = -1) -> Attribution:
     """Readout row of R(A) in one layer; `layers` holds the same for every layer."""
-    chosen = checked_layer(layer, trace.layers)
+    chosen = checked_layer(layer, trace.layer_count)
     found = propagated(trace, RULE_SETS[rules]).attentions
     layers = np.stack([positive_mean(one).left(trace.readout)[0] for one in found])
     warn_of_zeros(layers[chosen], "partial_lrp", "no attention weight that is read has positive relevance")
@@ -121,9 +121,11 @@ def transatt(trace: Trace, *, rules: RuleSet = "positive", start_layer: int = 0)
 
     The readout token keeps its own score, most of which comes from the identity I.
     """
-    first = checked_layer(start_layer, trace.layers)
+    first = checked_layer(start_layer, trace.layer_count)
     found = propagated(trace, RULE_SETS[rules]).attentions
-    layers = [positive_mean(trace.attention_gradients[layer].multiply(found[layer])) for layer in range(trace.layers)]
+    layers = [
+        positive_mean(trace.attention_gradients[layer].multiply(found[layer])) for layer in range(trace.layer_count)
+    ]
     rows = np.stack([layer.left(trace.readout)[0] for layer in layers])
     return Attribution(rollout_rows(layers[first:], trace.readout), layers=rows, layer_kind="separate")
 

@@ -58,14 +58,14 @@ def flow(
     Checks: whether every value is certified by a cut, the largest gap, and how the tokens were settled.
     `receptive_field` is for causal models: normalised values are divided by those of even attention first.
     """
-    top = checked_layer(layer, trace.layers)
+    top = checked_layer(layer, trace.layer_count)
     causal = causal_checks(trace, "flow", receptive_field)
     fused = fused_layers(trace, fusion, head_weights)
     starts = _starts(trace, source)
     if head is None:
         found = _averaged(fused[: top + 1], starts, residual, trace.progress)
     else:
-        rows = trace.attentions[top].head(checked_head(head, trace.heads))
+        rows = trace.attentions[top].head(checked_head(head, trace.head_count))
         found = _averaged(fused[:top], _above(rows, starts), residual, trace.progress)
     normalised = found.normalised
     if receptive_field:
@@ -86,9 +86,9 @@ def _starts(trace: Trace, source: Source) -> _Starts:
         return [(1.0, readout)]
     if source == "readout":
         return [(float(readout[i]), int(i)) for i in np.flatnonzero(readout)]
-    if not 0 <= source < trace.tokens:
+    if not 0 <= source < trace.token_count:
         raise OptionError(
-            f"Token {source} asked for as the source, the document has {trace.tokens} (0-{trace.tokens - 1})."
+            f"Token {source} asked for as the source, the document has {trace.token_count} (0-{trace.token_count - 1})."
         )
     return [(1.0, int(source))]
 

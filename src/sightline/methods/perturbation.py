@@ -23,9 +23,8 @@ from sightline.text import Encoding
 from sightline.text.units import LEVELS, Level, units_of
 from sightline.trace import Trace
 
-
 _WHOLE_OUTPUT = Target(index=None, label="")
-"""All logits are kept, for the classes to come; to ask for the target would run the model before a budget is checked."""
+"""All logits are kept, for the classes to come. Asking for the target would run the model before the budget check."""
 
 
 def request_removals(
@@ -121,7 +120,7 @@ def leave_one_out(
     quantity: Quantity = "probability",
 ) -> Attribution:
     """y(x) − y(x^l_i replaced by zeros, or by the mean of x^l over the tokens); specials are tokens like all others."""
-    number = checked_layer(layer, trace.layers)
+    number = checked_layer(layer, trace.layer_count)
     logits = trace.once(
         ("leave_one_out", number, replacement), lambda: _logits_without_each(trace, number, replacement)
     )
@@ -133,9 +132,9 @@ def _logits_without_each(trace: Trace, layer: int, replacement: Literal["zero", 
     """Logits with every token in turn replaced in x^l, n of them; then those with none replaced, measured alike."""
     states = torch.from_numpy(trace.inputs[layer]).to(trace.network.device, trace.network.dtype)
     substitute = torch.zeros_like(states[0]) if replacement == "zero" else states.mean(dim=0)
-    places = torch.arange(trace.tokens + 1)  # the last one is out of range
+    places = torch.arange(trace.token_count + 1)  # the last one is out of range
     logits: list[Tensor] = []
-    for chunk in torch.split(places, max(1, BATCH_TOKENS // trace.tokens)):
+    for chunk in torch.split(places, max(1, BATCH_TOKENS // trace.token_count)):
         points = _replaced(states, chunk.to(states.device), substitute)
         logits += trace.network.run([trace.encoding] * len(chunk), given={layer: points})
         if trace.progress is not None:

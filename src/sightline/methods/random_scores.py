@@ -24,4 +24,4 @@ from sightline.trace import Trace
 )
 def random(trace: Trace, *, seed: int = 0) -> Array:
     """Independent uniform scores from numpy's PCG64."""
-    return np.random.default_rng(checked_seed(seed)).random(trace.tokens)
+    return np.random.default_rng(checked_seed(seed)).random(trace.token_count)

@@ -44,7 +44,7 @@ def causal_checks(trace: Trace, name: str, receptive_field: bool) -> dict[str, C
 
 def even_attention(trace: Trace) -> Attention:
     """U as an operator of one head: every row spread evenly over the tokens up to its own."""
-    seen = torch.ones(trace.tokens, trace.tokens, dtype=torch.float64).tril()
+    seen = torch.ones(trace.token_count, trace.token_count, dtype=torch.float64).tril()
     return DenseAttention((seen / seen.sum(dim=1, keepdim=True))[None])
 
 

@@ -133,8 +133,8 @@ class Method:
         trace.require(*self.requirements(options))
         result = self.function(trace, **options)
         attribution = result if isinstance(result, Attribution) else Attribution(np.asarray(result))
-        if attribution.scores.shape != (trace.tokens,) or not np.isfinite(attribution.scores).all():
-            raise RuntimeError(f"method '{self.name}' returned scores that are not {trace.tokens} finite numbers")
+        if attribution.scores.shape != (trace.token_count,) or not np.isfinite(attribution.scores).all():
+            raise RuntimeError(f"method '{self.name}' returned scores that are not {trace.token_count} finite numbers")
         return attribution
 
     def __call__(self, trace: Trace, **options: Any) -> Attribution:

@@ -124,7 +124,7 @@ def lime(
     generator = np.random.default_rng(checked_seed(seed))
     units = _units(trace, level, samples, "lime")
     if not len(units):
-        return Attribution(np.zeros(trace.tokens), checks={"model_calls": 0})
+        return Attribution(np.zeros(trace.token_count), checks={"model_calls": 0})
     count = len(units)
     masks = np.ones((samples, count), dtype=bool)
     for mask in masks[1:]:  # the first one is the document itself
@@ -192,7 +192,9 @@ def kernel_shap(
     checked_seed(seed)
     units = _units(trace, level, samples, "kernel_shap")
     if not len(units):
-        return Attribution(np.zeros(trace.tokens), checks={"model_calls": 0, "completeness_gap": 0.0, "exact": True})
+        return Attribution(
+            np.zeros(trace.token_count), checks={"model_calls": 0, "completeness_gap": 0.0, "exact": True}
+        )
     count = len(units)
     exact = 2 ** min(count, 63) <= samples
     masks, weights = _all_coalitions(count) if exact else _random_coalitions(count, samples, seed)
@@ -302,7 +304,7 @@ def gradient_shap(
 
     path = build_path(trace, baseline, baseline_text, "full")
     ordinary = torch.from_numpy(np.flatnonzero(~trace.encoding.special)).to(path.end.device)
-    scores: Array = np.zeros(trace.tokens)
+    scores: Array = np.zeros(trace.token_count)
     if not len(ordinary):
         return Attribution(scores, checks={"evaluations": 0, "completeness_gap": 0.0})
 
@@ -314,7 +316,7 @@ def gradient_shap(
     engine = GradientShap(values)
     end, start = path.end[None, ordinary], path.start[None, ordinary]
     total = torch.zeros_like(end[0])
-    batch = max(1, BATCH_TOKENS // trace.tokens)
+    batch = max(1, BATCH_TOKENS // trace.token_count)
     with _seeded(checked_seed(seed)):
         for done in range(0, samples, batch):
             count = min(batch, samples - done)

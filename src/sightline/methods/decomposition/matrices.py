@@ -44,7 +44,7 @@ def layer_contributions(
     kind, both_norms = _KINDS[method]
     return [
         contributions(attention_block(trace, layer), kind=kind, p=p, second_norm=second_norm or both_norms).attention
-        for layer in range(trace.layers)
+        for layer in range(trace.layer_count)
     ]
 
 
@@ -55,15 +55,15 @@ def relevance_matrices(
 
     `p` and `second_norm` are the options of `alti`.
     """
-    check_dense_size(trace.layers, trace.tokens, np.dtype(np.float64).itemsize, DENSE_LIMIT)
-    relevance: Matrix = np.eye(trace.tokens)
+    check_dense_size(trace.layer_count, trace.token_count, np.dtype(np.float64).itemsize, DENSE_LIMIT)
+    relevance: Matrix = np.eye(trace.token_count)
     found = []
     residual = method == "rollout"
     steps = trace.mean_attentions if residual else layer_contributions(trace, method, p=p, second_norm=second_norm)
     for step in steps:
         carried = step.right(relevance[None])[0]
         if residual:
-            sums = step.right(np.ones(trace.tokens))[0][:, None] + 1.0
+            sums = step.right(np.ones(trace.token_count))[0][:, None] + 1.0
             carried = (carried + relevance) / sums
         relevance = carried
         found.append(relevance)

@@ -51,7 +51,7 @@ class PathSums:
         """Σ_k w_k ∂y/∂x(α_k), (n, D), and the values y(α_k), in batches that fit in memory."""
         total = torch.zeros_like(self.path.end)
         values = []
-        step = max(1, BATCH_TOKENS // self.trace.tokens)
+        step = max(1, BATCH_TOKENS // self.trace.token_count)
         for chunk, weight in zip(torch.split(positions, step), torch.split(weights, step), strict=True):
             found, gradients = self.trace.values_and_gradients(self.path.points(chunk))
             total += torch.cat([torch.tensordot(weight.to(total), one, dims=1) for one in gradients], dim=-1)

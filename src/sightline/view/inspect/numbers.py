@@ -216,7 +216,7 @@ def window_maps(trace: Trace, size: int = WINDOW_PIXELS) -> FloatArray | None:
     """
     layers = []
     for attention in trace.attentions:
-        if not isinstance(attention, BandedAttention) or 4 * (2 * attention.window + 1) > trace.tokens:
+        if not isinstance(attention, BandedAttention) or 4 * (2 * attention.window + 1) > trace.token_count:
             return None
         slots = attention.local[:, :, len(attention.global_tokens) :].numpy()
         side = min(size, slots.shape[2])
@@ -235,7 +235,7 @@ def _tables(explanations: Mapping[str, Explanation], settings: Settings, table: 
 def _one_head(trace: Trace, layer: int | None, head: int | None, importance: FloatArray | None) -> OneHead:
     """The head asked for; what is not asked for is chosen by importance, else the last layer and the first head."""
     if importance is None:
-        layer = trace.layers - 1 if layer is None else layer
+        layer = trace.layer_count - 1 if layer is None else layer
         head = 0 if head is None else head
     else:
         allowed = np.full(importance.shape, -1.0)
@@ -243,7 +243,7 @@ def _one_head(trace: Trace, layer: int | None, head: int | None, importance: Flo
         columns = slice(None) if head is None else head
         allowed[rows, columns] = importance[rows, columns]
         layer, head = (int(one) for one in np.unravel_index(np.argmax(allowed), allowed.shape))
-    n = trace.tokens
+    n = trace.token_count
     side = (0, TILE_TOKENS)
     return OneHead(
         layer=layer,
