@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sightline.errors import InputError, ModelError, OptionError, UsageError
-from sightline.explanation import Explanation
-from sightline.models.removal import RemovalCurve
+from sightline.explanation import Explanation, RemovalCurve
 from sightline.models.target import Target
 from tests.sample_explanations import TEXT, encoding, explanation
 

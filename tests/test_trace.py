@@ -11,9 +11,9 @@ import torch
 
 from benchmarks.methods import TEN_METHODS
 from sightline.analysis.internals import inside
-from sightline.cli.output import in_one_list
 from sightline.errors import OptionError
 from sightline.methods import METHODS
+from sightline.report import Report
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model
 
 
@@ -81,11 +81,11 @@ def test_nothing_runs_until_something_is_asked():
 def test_a_trace_is_explained_as_its_document_is_and_its_pass_is_shared(family, target):
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, 12))
-    expected = in_one_list(model.explain(encoding, methods=["attcat", "rollout"], target=target, quantity="margin"))
+    expected = Report(model.explain(encoding, methods=["attcat", "rollout"], target=target, quantity="margin"))
     trace = model.trace(encoding, target, quantity="margin")
     trace.require("attentions")
     before = model.network.forward_passes
-    found = in_one_list(model.explain(trace, methods=["attcat", "rollout"], quantity="margin"))
+    found = Report(model.explain(trace, methods=["attcat", "rollout"], quantity="margin"))
     assert inside(trace).tokens == 12
     assert model.network.forward_passes == before + 1
     for one, other in zip(found, expected, strict=True):

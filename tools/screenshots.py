@@ -20,12 +20,11 @@ from typing import Any
 from PIL import Image
 
 from sightline import builtin
-from sightline.analysis.internals import inside
 from sightline.model import load
+from sightline.report import Report
 from sightline.serve.http.server import Server, address, bound_socket
 from sightline.serve.settings import Settings
 from sightline.serve.worker.process import WorkerProcess
-from sightline.view.page.html import render_page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 COLOURS = 256
@@ -75,11 +74,9 @@ def document() -> str:
 def report() -> str:
     """The page of one built-in document by a few methods, for both classes."""
     model = load()
-    trace = model.trace(document())
-    trace.require("attentions")
-    explanations = list(model.explain(trace, methods=METHODS, check=True).values())
-    explanations.append(model.explain(trace.encoding, "attcat", target="programming languages"))
-    return render_page(explanations, inside=inside(trace))
+    made = model.report(document(), METHODS)
+    other = model.explain(made.encoding, "attcat", target="programming languages")
+    return Report.of([*made, other], inside=made.inside).to_html()
 
 
 @contextmanager

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from sightline.metrics import list_metrics, metric
     from sightline.model import Model, load
     from sightline.models import Prediction, Target
+    from sightline.report import Report
     from sightline.text import Encoding
     from sightline.trace import Trace
+    from sightline.verdict import Verdict
 
 __all__ = [
     "Encoding",
@@ -32,9 +34,11 @@ __all__ = [
     "Explanation",
     "Model",
     "Prediction",
+    "Report",
     "SightlineError",
     "Target",
     "Trace",
+    "Verdict",
     "analysis",
     "attention",
     "compare",
@@ -61,9 +65,11 @@ _HOMES = {
     "Explanation": "sightline.explanation",
     "Model": "sightline.model",
     "Prediction": "sightline.models",
+    "Report": "sightline.report",
     "SightlineError": "sightline.errors",
     "Target": "sightline.models",
     "Trace": "sightline.trace",
+    "Verdict": "sightline.verdict",
     "compare": "sightline.evaluation",
     "evaluate": "sightline.evaluation",
     "list_methods": "sightline.methods",

@@ -1,7 +1,8 @@
-"""An Explanation: how much each token moved the number that is explained, and everything needed to trust or redo it.
+"""Explanation: how much each token contributed to the explained number, with everything needed to trust or redo it.
 
-scores (n,) belong to the n tokens of the encoding, specials included; magnitude = how much, sign = for (+) or against
-(−) the target when the method is signed. Words are sums of their tokens by default, because contributions add up.
+`scores` (n,) belong to the n tokens of the encoding, specials included. The magnitude says how much; for signed methods
+the sign says for (+) or against (−) the target. The score of a word is the sum of its tokens by default, because
+contributions add up.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from numpy.typing import NDArray
 from sightline import storage
 from sightline.errors import InputError, ModelError, OptionError
 from sightline.layer_kind import LayerKind, resolve_layer_kind
-from sightline.models.removal import RemovalCurve
 from sightline.models.target import Prediction, Target
 from sightline.registry import suggestion
 from sightline.text import Encoding
 from sightline.text.units import Level, units_of
+from sightline.verdict import Verdict, judge
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sightline.analysis.internals import Inside
+    from sightline.report import Report
 
 Aggregate = Literal["sum", "mean", "max_abs"]
 Sign = Literal["any", "for", "against"]
@@ -35,12 +37,41 @@ FloatArray: TypeAlias = NDArray[np.floating[Any]]
 _STORABLE_KINDS = "biuf"
 
 
+@dataclass(frozen=True, eq=False)
+class RemovalCurve:
+    """The probability of the explained class while more and more words are deleted; K shares, R random orders.
+
+    Point k is the document without the share `ratios[k]` of its words, highest-ranked first. The first share is 0, the
+    whole document.
+    """
+
+    ratios: NDArray[np.float64]
+    """(K,) shares of the words, ascending."""
+    probabilities: NDArray[np.float64]
+    """(K,) when words are deleted in the order of the explanation."""
+    random: NDArray[np.float64]
+    """(R, K) when they are deleted in random orders."""
+
+    def __post_init__(self) -> None:
+        for name in ("ratios", "probabilities", "random"):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        shape = self.ratios.shape
+        if self.ratios.ndim != 1 or self.probabilities.shape != shape or self.random.shape[1:] != shape:
+            raise ValueError("a removal curve needs one point per ratio in every array")
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the arrays as lists, by name."""
+        return {name: array.tolist() for name, array in vars(self).items()}
+
+
 @dataclass(frozen=True)
 class WordScore:
     """The score of one word (or token) of the document.
 
-    `start` and `end` are characters of the text (segment 0) or its pair (segment 1); `index` is its place among the
-    words (or tokens) of the document; `tokens` are the positions it is made of; `count` is above 1 only for words
+    `start` and `end` are characters of the text (segment 0) or its pair (segment 1); `index` is the place among the
+    words (or tokens) of the document; `tokens` are the positions of its tokens; `count` is above 1 only for words
     merged by `Explanation.top(merge=True)`, which keep the place of their first instance.
     """
 
@@ -56,42 +87,42 @@ class WordScore:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Scores of all tokens for one target, by one method.
+    """The scores of all tokens for one target, by one method.
 
-    Arrays are read-only copies and always finite; `checks`, `options` and `provenance` hold plain values that can be
-    written as JSON, so that whatever can be built can be saved.
+    Arrays are read-only copies and always finite; `checks`, `options` and `provenance` hold plain JSON values, so that
+    every explanation can be saved.
     """
 
     method: str
     scores: FloatArray
-    """(n,) one score a token, specials included."""
+    """(n,) one score per token, specials included."""
     encoding: Encoding
     target: Target
     prediction: Prediction
     layers: FloatArray | None = None
-    """(L, n) scores by layer, for methods that have them."""
+    """(L, n) scores per layer, for methods that have them."""
     layer_kind: LayerKind | None = None
     """How `layers` relate to `scores`: "additive", "averaged", "cumulative" or "separate"; None without layers."""
     checks: dict[str, float | int | str | bool] = field(default_factory=dict)
-    """How far to trust it: completeness gap, share on specials, …"""
+    """Numbers that say how far to trust it: completeness gap, share on specials, faithfulness, …"""
     options: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
-    """What produced it: model, hash, versions, seed."""
+    """What produced it: model, hash of its weights, versions."""
     extras: dict[str, NDArray[Any]] = field(default_factory=dict)
     """Further arrays of the method, by name."""
     signed: bool = True
-    """False when the method only says how much, not in which direction."""
+    """False if the method says how much each token matters but not in which direction."""
     removal: RemovalCurve | None = None
-    """What the check against random orderings measured, if it was made (`check=True`)."""
+    """What the comparison with random orders measured, if it was made (`check=True`)."""
 
     def __post_init__(self) -> None:
         n = len(self.encoding)
-        self._set("scores", self._checked("scores", self.scores, (n,)))
+        self._set("scores", self._finite_copy("scores", self.scores, (n,)))
         if self.layers is not None:
             layers = np.asarray(self.layers)
-            self._set("layers", self._checked("layers", layers, (len(layers), n)))
+            self._set("layers", self._finite_copy("layers", layers, (len(layers), n)))
         self._set("layer_kind", resolve_layer_kind(self.layer_kind, has_layers=self.layers is not None))
-        self._set("extras", {str(name): self._checked(f"extra '{name}'", a) for name, a in self.extras.items()})
+        self._set("extras", {str(name): self._finite_copy(f"extra '{name}'", a) for name, a in self.extras.items()})
         for name in ("checks", "options", "provenance"):
             values: Mapping[str, Any] = getattr(self, name)
             self._set(name, {str(key): storage.plain(value, f"{name}['{key}']") for key, value in values.items()})
@@ -99,8 +130,8 @@ class Explanation:
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
-    def _checked(self, name: str, values: Any, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
-        """Return a read-only copy of an array of numbers; refuse a wrong shape and anything that is not finite."""
+    def _finite_copy(self, name: str, values: Any, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
+        """Return a read-only copy of an array of real numbers; raise if its shape is wrong or a value is not finite."""
         array = np.array(values)
         if array.dtype.kind not in _STORABLE_KINDS:
             raise TypeError(f"The {name} of '{self.method}' must be real numbers, not {array.dtype}.")
@@ -113,27 +144,32 @@ class Explanation:
         if bad:
             raise ModelError(
                 f"The {name} of '{self.method}' are not finite ({bad} of {array.size} values): numbers overflow "
-                "inside the model. Try another number type (dtype) or check the weights."
+                "inside the model. Try another dtype or check the weights."
             )
         array.setflags(write=False)
         return array
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The tokens as a person sees them, one for each score."""
+        """The tokens as a person sees them, one per score."""
         return self.encoding.tokens
 
-    def words(self, aggregate: Aggregate = "sum") -> list[WordScore]:
-        """Return the words in document order, specials left out.
+    @property
+    def verdict(self) -> Verdict:
+        """How far to trust the explanation: level, reasons and the numbers behind them (`sightline.verdict`)."""
+        return judge(self.checks)
 
-        A word's score is the sum of its tokens, their mean, or the one token score of greatest magnitude (`max_abs`).
-        A word cut by truncation counts with the tokens that are left; words that own no token are not listed.
+    def words(self, aggregate: Aggregate = "sum") -> list[WordScore]:
+        """Return the words in document order, without specials.
+
+        A word's score is the sum of its tokens, their mean, or the token score of greatest magnitude (`max_abs`). A
+        word cut by truncation counts with its remaining tokens; words without tokens are not listed.
         """
         _one_of("aggregate", aggregate, ("sum", "mean", "max_abs"))
         return self._scored("word", aggregate)
 
     def units(self, level: Level = "word") -> list[WordScore]:
-        """Return the words, tokens, sentences or paragraphs in document order, specials left out; scores are sums."""
+        """Return the words, tokens, sentences or paragraphs in document order, without specials; scores are sums."""
         return self._scored(level, "sum")
 
     def _scored(self, level: Level, aggregate: Aggregate) -> list[WordScore]:
@@ -153,23 +189,23 @@ class Explanation:
         ]
 
     def top(self, k: int = 10, level: Level = "word", sign: Sign = "any", *, merge: bool = False) -> list[WordScore]:
-        """Return the k strongest words (or tokens) by |score|, ties in document order, specials left out.
+        """Return the k strongest words (or tokens) by |score|, ties in document order, without specials.
 
-        `sign` keeps those for (score > 0) or against (score < 0) the target. Instances of one word are kept apart
-        unless `merge`: then they are added up whatever their case, before ranking.
+        `sign` selects those for (score > 0) or against (score < 0) the target. With `merge`, instances of one word are
+        added up before ranking, ignoring case.
         """
         if k < 0:
-            raise OptionError(f"k = {k} asked for; give a number of words from 0 up.")
+            raise OptionError(f"k={k} is not possible; give a number of words from 0 up.")
         _one_of("sign", sign, ("any", "for", "against"))
         units = self.units(level)
         if merge:
-            units = merged(units)
+            units = merge_instances(units)
         if sign != "any":
             units = [unit for unit in units if (unit.score > 0 if sign == "for" else unit.score < 0)]
         return sorted(units, key=lambda unit: -abs(unit.score))[:k]
 
     def to_frame(self, level: Level = "token") -> pd.DataFrame:
-        """Return a pandas frame: one row per token (specials included and marked) or one row per word (sentence, …)."""
+        """Return a pandas frame with one row per token (specials included and marked), word, sentence or paragraph."""
         import pandas as pd
 
         if level != "token":
@@ -200,24 +236,30 @@ class Explanation:
             }
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain JSON values: the saved record, with the verdict and one entry per word."""
+        words = [
+            {"text": word.text, "score": word.score, "start": word.start, "end": word.end, "segment": word.segment}
+            for word in self.words()
+        ]
+        return {**storage.to_record(self), "words": words}
+
     def to_html(self, path: str | Path | None = None, *, inside: Inside | None = None) -> str:
         """Return the explanation as one self-contained page, and write it to `path` if given.
 
-        `inside` (from `sightline.analysis.inside(trace)`) adds what attends to what and the maps of heads.
+        `inside` (from `sightline.analysis.inside`) adds what attends to what and the head maps; `Model.report` makes
+        all of it in one call.
         """
-        from sightline.files import write_whole
-        from sightline.view.page.html import render_page
-
-        html = render_page([self], inside=inside)
-        if path is not None:
-            write_whole(path, html)
-        return html
+        return self._report(inside).to_html(path)
 
     def show(self, *, inside: Inside | None = None) -> Any:
-        """Return the page as a widget for a notebook (needs the extra `notebook`)."""
-        from sightline.view.page.html import show
+        """Return the page as a notebook widget (needs the extra `notebook`)."""
+        return self._report(inside).show()
 
-        return show([self], inside=inside)
+    def _report(self, inside: Inside | None) -> Report:
+        from sightline.report import Report
+
+        return Report({self.method: self}, inside=inside)
 
     def save(self, path: str | Path) -> None:
         """Write everything to one `.json` or `.parquet` file, from which `load` rebuilds it bit for bit."""
@@ -225,17 +267,28 @@ class Explanation:
 
     @classmethod
     def load(cls, path: str | Path) -> Explanation:
-        """Read what `save` wrote."""
+        """Read an explanation written by `save`."""
         arguments = storage.read(Path(path))
         try:
-            return cls(**arguments)
+            return cls._from_arguments(arguments)
         except (TypeError, ValueError, ModelError) as error:
             raise InputError(f"'{path}' is damaged: {str(error).rstrip('.')}.") from None
 
-    def _repr_html_(self) -> str:
-        from sightline.view.page.html import render_fragment
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any], *, encoding: Encoding | None = None) -> Explanation:
+        """Rebuild an explanation from `to_dict`, on an encoding that is there already if given.
 
-        return render_fragment(self)
+        A damaged record raises KeyError, TypeError or ValueError.
+        """
+        return cls._from_arguments(storage.from_record(record, encoding=encoding))
+
+    @classmethod
+    def _from_arguments(cls, arguments: dict[str, Any]) -> Explanation:
+        removal = arguments.pop("removal")
+        return cls(**arguments, removal=None if removal is None else RemovalCurve(**removal))
+
+    def _repr_html_(self) -> str:
+        return self._report(None)._repr_html_()
 
     def __repr__(self) -> str:
         strongest = ", ".join(f"{word.text!r} {word.score:+.3g}" for word in self.top(3))
@@ -245,8 +298,8 @@ class Explanation:
         )
 
 
-def merged(units: list[WordScore]) -> list[WordScore]:
-    """Add up the instances of each word, whatever their case, in order of first instance."""
+def merge_instances(units: list[WordScore]) -> list[WordScore]:
+    """Add up the instances of each word, ignoring case, in order of first instance."""
     groups: dict[str, list[WordScore]] = {}
     for unit in units:
         groups.setdefault(unit.text.casefold(), []).append(unit)
@@ -264,6 +317,6 @@ def merged(units: list[WordScore]) -> list[WordScore]:
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
         raise OptionError(
-            f"{option} = '{value}' is not known.{suggestion(value, list(known))} Known: {', '.join(known)}."
+            f"{option}='{value}' is not known.{suggestion(value, list(known))} Known: {', '.join(known)}."
         )
     return value

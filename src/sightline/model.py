@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -17,18 +19,25 @@ import numpy as np
 import torch
 
 from sightline import builtin
-from sightline.errors import InputError, ModelError, OptionError
-from sightline.explanation import Explanation
+from sightline.analysis.importance import Importance, head_importance_of
+from sightline.analysis.internals import inside as look_inside
+from sightline.defaults import DEFAULT_METHODS
+from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
+from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS, Attribution, Method
-from sightline.metrics.check import faithfulness_checks
+from sightline.metrics.check import ORDERINGS, faithfulness_checks
 from sightline.models import ALL, Network, TargetLike, load_network
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.loading import AttentionKind
 from sightline.passes import Pass, Request
+from sightline.report import Report
 from sightline.text import Encoding, check_known, encode_ids, encode_text
 from sightline.trace import Trace
+from sightline.verdict import MEASURED, NOT_COMPARABLE
 
-DEFAULT_METHOD = "attcat"
+CHECK_STAGE = "comparing with random orders"
+CHECK_ENTRIES = frozenset({*MEASURED, NOT_COMPARABLE, "faithfulness_percentile", "check_calls"})
+"""Entries of `Explanation.checks` that a check replaces."""
 Document = str | Encoding
 Explainable = Document | Trace
 ByClass = dict[str, Explanation]
@@ -282,7 +291,7 @@ class Model:
         model calls.
         """
         chosen = self._chosen(method, methods, options, quantity)
-        finish = partial(self._checked, budget=check_budget, progress=progress) if check else lambda found: found
+        finish = partial(self._check_all, budget=check_budget, progress=progress) if check else lambda found: found
         asked: dict[str, Any] = {"target": target, "quantity": quantity or "logit", "position": position}
         _check_kind(document)
         if isinstance(document, Trace):
@@ -302,12 +311,102 @@ class Model:
                 results[index] = found if methods is not None else next(iter(found.values()))
         return results
 
+    def check(
+        self,
+        explanation: Explanation,
+        *,
+        orderings: int = ORDERINGS,
+        budget: int | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Explanation:
+        """Return the explanation with `checks`, `removal` and `verdict` as this model measures them.
+
+        Its words are deleted in the order of its scores and in `orderings` random orders, whatever made the scores: a
+        method, an edit (`dataclasses.replace(explanation, scores=...)`) or another program. `budget` bounds the model
+        calls; by default the tokens that are read are bounded.
+        """
+        if not isinstance(explanation, Explanation):
+            raise InputError(f"An Explanation can be checked, not {type(explanation).__name__}.")
+        watch = None if progress is None else partial(progress, CHECK_STAGE)
+        (measured,) = faithfulness_checks(
+            self.network, [explanation], orderings=orderings, budget=budget, seed=seed, progress=watch
+        )
+        own = {name: value for name, value in explanation.checks.items() if name not in CHECK_ENTRIES}
+        own["special_share"] = _special_share(explanation.scores, explanation.encoding)
+        return replace(explanation, checks={**own, **measured.checks}, removal=measured.curve)
+
+    def report(
+        self,
+        document: Explainable,
+        methods: Sequence[str] | None = None,
+        target: TargetLike = None,
+        *,
+        check: bool = True,
+        inside: bool = True,
+        quantity: str | None = None,
+        position: int | None = None,
+        pair: str | None = None,
+        check_budget: int | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Report:
+        """Explain one document and return everything a page shows: `Report`.
+
+        The arguments are those of `explain` with `methods`; the default methods are `DEFAULT_METHODS`. inside: add
+        relations between tokens, head maps and head importance, from the pass that the methods share. check: compare
+        every explanation with random orders of the words, for its verdict and its removal curve.
+        """
+        if not isinstance(document, str | Encoding | Trace):
+            raise InputError(f"A report is about one text, encoding or trace, not {type(document).__name__}.")
+        if isinstance(document, Trace):
+            self._check_trace(document, target, quantity, position, pair)
+            trace = document
+        else:
+            encoding = self._encoded(document, pair)
+            trace = self.trace(encoding, target, quantity=quantity or "logit", position=position)
+        seconds: dict[str, float] = {}
+        with _timed(seconds, "explain"):
+            importance = self._require_inside(trace) if inside else None
+            explanations: dict[str, Any] = self.explain(
+                trace,
+                methods=DEFAULT_METHODS if methods is None else methods,
+                quantity=quantity,
+                progress=progress,
+                **options,
+            )
+        seen = None
+        if importance is not None:
+            with _timed(seconds, "inside"):
+                seen = look_inside(trace, importance=importance(), progress=progress)
+        if check:
+            with _timed(seconds, "check"):
+                explanations = self._check_all(explanations, check_budget, progress)
+        return Report(explanations, inside=seen, seconds=seconds)
+
+    def _require_inside(self, trace: Trace) -> Callable[[], Importance | None]:
+        """Let the pass of the methods record what `inside` needs; returns how to get the head importance afterwards.
+
+        It is None where the weights of single heads are not known. If all classes are explained, it is that of the
+        predicted class, on a graph that is kept for the classes to come.
+        """
+        trace.require("attentions")
+        try:
+            trace.require("head_importance")
+        except UnsupportedError:
+            return lambda: None
+        if trace.shared.requests[trace.document].target != ALL:
+            return lambda: head_importance_of(trace)
+        importance = head_importance_of(trace.with_target(None))
+        trace.shared.keep_graph = False
+        return lambda: importance
+
     def _chosen(
         self, method: str | None, methods: Sequence[str] | None, options: Mapping[str, Any], quantity: str | None
     ) -> dict[Method, dict[str, Any]]:
         """Return the methods asked for with their settled options, before anything runs."""
         if methods is None:
-            entry = METHODS.get(method or DEFAULT_METHOD)
+            entry = METHODS.get(method or DEFAULT_METHODS[0])
             return {entry: self._settled(entry, options, quantity)}
         if method is not None:
             raise OptionError("Give either method= or methods=, not both.")
@@ -384,19 +483,19 @@ class Model:
         trace.progress = None
         return found
 
-    def _checked(self, found: dict[str, Any], budget: int | None, progress: Progress | None) -> dict[str, Any]:
+    def _check_all(self, explanations: dict[str, Any], budget: int | None, progress: Progress | None) -> dict[str, Any]:
         """Add the comparison with random orders to explanations by method, or by method and label."""
-        explanations = [one for own in found.values() for one in (own.values() if isinstance(own, dict) else [own])]
-        watch = None if progress is None else partial(progress, "comparing with random orderings")
-        measured = iter(faithfulness_checks(self.network, explanations, budget=budget, progress=watch))
+        flat = [one for own in explanations.values() for one in (own.values() if isinstance(own, dict) else [own])]
+        watch = None if progress is None else partial(progress, CHECK_STAGE)
+        measured = iter(faithfulness_checks(self.network, flat, budget=budget, progress=watch))
 
-        def checked(one: Any) -> Any:
-            if isinstance(one, dict):
-                return {name: checked(own) for name, own in one.items()}
+        def add_check(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {name: add_check(own) for name, own in value.items()}
             checks, curve = next(measured)
-            return replace(one, checks={**one.checks, **checks}, removal=curve)
+            return replace(value, checks={**value.checks, **checks}, removal=curve)
 
-        return {name: checked(own) for name, own in found.items()}
+        return {name: add_check(value) for name, value in explanations.items()}
 
     def _traced(self, shared: Pass, document: int) -> Trace:
         trace = Trace(shared, document)
@@ -407,9 +506,8 @@ class Model:
         self, trace: Trace, entry: Method, options: dict[str, Any], attribution: Attribution
     ) -> Explanation:
         encoding = trace.encoding
-        mass = float(np.abs(attribution.scores).sum())
         checks: dict[str, Any] = {
-            "special_share": float(np.abs(attribution.scores[encoding.special]).sum()) / mass if mass else 0.0,
+            "special_share": _special_share(attribution.scores, encoding),
             "untrained": self.network.untrained,
             "dropped_tokens": encoding.dropped,
             **attribution.checks,
@@ -450,3 +548,16 @@ class Model:
         if not isinstance(document, str):
             raise InputError(f"Each document is a text or an encoding, not {type(document).__name__}.")
         return self.encode(document, pair)
+
+
+def _special_share(scores: FloatArray, encoding: Encoding) -> float:
+    """Return the share of the total magnitude on special tokens."""
+    mass = float(np.abs(scores).sum())
+    return float(np.abs(scores[encoding.special]).sum()) / mass if mass else 0.0
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[stage] = time.perf_counter() - start

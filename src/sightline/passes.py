@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from sightline.attention import Attention
 from sightline.attention.arrays import as_array
-from sightline.models import Network, Recorder, Target, TargetLike
+from sightline.models import ALL, Network, Recorder, Target, TargetLike
 from sightline.models.head_weights import HeadWeights
 from sightline.text import Encoding
 
@@ -190,7 +190,8 @@ class Pass:
     def gradients(self, document: int, target: Target) -> Gradients:
         """∂y/∂· for one document; documents of a batch that ask for their own targets share one backward."""
         self.require("gradients")
-        shared = target == self._own_target(document)
+        every_class = self._round is None and self.requests[document].target == ALL
+        shared = not every_class and target == self._own_target(document)
         key = None if shared else (document, target)
         if key not in self._gradients:
             if not self._graph_alive:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.files import replacing, write_whole
-from sightline.models.removal import RemovalCurve
 from sightline.models.target import Prediction, Target
 from sightline.text import Encoding
 
@@ -71,6 +70,7 @@ def to_record(explanation: Explanation) -> dict[str, Any]:
             "probabilities": _array_record(prediction.probabilities),
             "logits": _array_record(prediction.logits),
         },
+        "verdict": explanation.verdict.to_dict(),
         "checks": explanation.checks,
         **({} if explanation.removal is None else {"removal": explanation.removal.to_dict()}),
         "options": explanation.options,
@@ -85,8 +85,11 @@ def to_record(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def from_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `Explanation` from a record; a damaged one raises KeyError, TypeError or ValueError."""
+def from_record(record: Mapping[str, Any], *, encoding: Encoding | None = None) -> dict[str, Any]:
+    """Return the arguments of `Explanation` from a record, on an encoding that is there already if given.
+
+    A damaged record raises KeyError, TypeError or ValueError.
+    """
     target = {key: value for key, value in record["target"].items() if key != "description"}
     prediction = record["prediction"]
     return {
@@ -108,8 +111,8 @@ def from_record(record: Mapping[str, Any]) -> dict[str, Any]:
         "layers": None if record["layers"] is None else _array(record["layers"]),
         "layer_kind": record.get("layer_kind"),
         "extras": {name: _array(one) for name, one in record["extras"].items()},
-        "encoding": Encoding.from_dict({**record["encoding"], "tokens": record["tokens"]}),
-        "removal": RemovalCurve(**record["removal"]) if record.get("removal") is not None else None,
+        "encoding": encoding or Encoding.from_dict({**record["encoding"], "tokens": record["tokens"]}),
+        "removal": record.get("removal"),
     }
 
 

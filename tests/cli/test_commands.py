@@ -20,15 +20,17 @@ import pytest
 import typer
 from rich.console import Console
 
-from sightline import __version__, model
-from sightline.cli import options
+from sightline import __version__
 from sightline.cli.app import EXAMPLES, app
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.cli.values import listed, parsed_target, typed
+from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import OptionError, UsageError
 from sightline.methods import METHODS
 from sightline.metrics import METRICS
+from sightline.model import load
+from sightline.serve.http.schemas import ExplainRequest
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -96,8 +98,12 @@ def test_every_command_that_is_shown_exists_with_all_its_options():
         COMMANDS[name].make_context(name, arguments)  # an unknown option or value is an exception
 
 
-def test_the_method_named_in_the_help_is_the_one_the_library_takes():
-    assert options.DEFAULT_METHOD == model.DEFAULT_METHOD  # two constants, for help must not load the library
+def test_help_python_and_server_share_the_default_methods(sightline):
+    library = load()
+    assert library.explain("the old mill").method == DEFAULT_METHODS[0]
+    assert list(library.report("the old mill", check=False, inside=False).explanations) == list(DEFAULT_METHODS)
+    assert ExplainRequest(text="the old mill").methods == list(DEFAULT_METHODS)
+    assert f"[default: {', '.join(DEFAULT_METHODS)}]" in " ".join(sightline("explain", "--help").stdout.split())
 
 
 def test_version(sightline):

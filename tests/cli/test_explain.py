@@ -22,6 +22,9 @@ def test_json_is_one_document_that_loads_as_the_library_explains(sightline, tmp_
     record = json.loads(result.stdout)
     expected = load(good_model).explain(DOCUMENT)
     assert record["scores"] == expected.scores.tolist()
+    assert record["verdict"] == {**expected.verdict.to_dict(), "level": "unchecked"}
+    assert [word["text"] for word in record["words"]] == [word.text for word in expected.words()]
+    assert [word["score"] for word in record["words"]] == [word.score for word in expected.words()]
     (tmp_path / "saved.json").write_text(result.stdout)
     assert Explanation.load(tmp_path / "saved.json").scores.tobytes() == expected.scores.tobytes()
 
@@ -81,8 +84,10 @@ def test_a_person_at_a_terminal_gets_colours_and_no_page_is_poured_out(sightline
 def test_the_form_follows_the_name_of_the_output_file(sightline, tmp_path, good_model, name, start):
     result = sightline("explain", "doc.txt", "--model", good_model, "-o", name)
     assert result.exit_code == 0
-    assert result.stdout == ""
     assert result.stderr == f"Wrote {name}\n"
+    # Whoever writes a page still reads the answer in the terminal.
+    answer = name == "p.html"
+    assert all((f"{line}\t" in result.stdout) == answer for line in ("predicted", "trust", "side\trank"))
     assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)
     assert {path.name for path in tmp_path.iterdir()} == {"doc.txt", name}
 

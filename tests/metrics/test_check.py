@@ -12,7 +12,8 @@ from sightline.metrics import faithfulness_check, faithfulness_checks, measure_f
 from sightline.metrics.check import GRIDS, _shares
 from sightline.model import load
 from sightline.perturb import removable_units
-from sightline.view.words.sentences import check_sentences, verdict
+from sightline.verdict import judge
+from sightline.view.words.sentences import check_sentences, describe_verdict
 from tests.metrics import brute_force
 from tests.metrics.brute_force import OneAtATime
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -149,12 +150,12 @@ def test_the_check_comes_with_every_form_of_asking_and_keeps_its_budget(model):
 def test_the_check_is_told_in_a_sentence():
     checks = {"faithfulness": 0.21, "random_mean": 0.05, "random_beaten": 20, "random_orderings": 20}
     checks["faithfulness_percentile"] = 100.0
-    assert verdict(checks).sentences == (
-        "Beats 20 of 20 random orders: removing its strongest words lowers the probability by 0.21 on average, "
+    assert describe_verdict(judge(checks)).sentences == (
+        "Beats 20 of 20 random orders: removing its strongest words lowers the probability by 0.21 on average; "
         "removing random words lowers it by 0.05.",
     )
     assert check_sentences(checks) == []
-    (sentence,) = verdict({**checks, "random_beaten": 9}).sentences
+    (sentence,) = describe_verdict(judge({**checks, "random_beaten": 9})).sentences
     assert "Beats 9 of 20 random orders, no more than chance would" in sentence
 
 

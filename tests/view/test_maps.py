@@ -13,10 +13,10 @@ import pytest
 
 from sightline.analysis.internals import EVERY_CELL, inside
 from sightline.view.page import maps
-from sightline.view.page.html import LARGEST, render_page
+from sightline.view.page.html import LARGEST
 from sightline.view.page.maps import EDGE, coded_maps, fine_maps, heads_by_importance, pooled
-from sightline.view.page.payload import build
 from tests.sample_explanations import encoding, explanation
+from tests.sample_pages import build, render_page
 from tests.view.sample_inside import known_attention, long_inside, sample_inside
 
 TEXT = " ".join(f"old mill {i}" for i in range(400))

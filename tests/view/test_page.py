@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError, UsageError
 from sightline.models.target import Target
-from sightline.view.page.html import embedded_json, render_page
+from sightline.view.page.html import embedded_json
 from tests.sample_explanations import encoding, explanation
+from tests.sample_pages import render_page
 from tests.view.sample_inside import long_inside, sample_inside
 
 HOSTILE = "</script><script>alert(1)</script> <!-- &amp; \u2028\u2029 old mill"

@@ -10,9 +10,9 @@ import pytest
 
 from sightline.models.target import Prediction, Target
 from sightline.view import colours
-from sightline.view.page.html import render_page
 from tests.browsing import wait_until
 from tests.sample_explanations import encoding, explanation, prediction
+from tests.sample_pages import render_page
 from tests.view.conftest import settle
 from tests.view.sample_inside import long_inside, sample_inside
 

@@ -9,11 +9,12 @@ import re
 import numpy as np
 import pytest
 
-from sightline.view.page.curves import Curve, CurveSeries
-from sightline.view.page.html import render_page
-from sightline.view.page.payload import Table
+from sightline.explanation import RemovalCurve
+from sightline.models.target import Target
+from sightline.view.page.curves import points_measured
 from tests.browsing import wait_until
 from tests.sample_explanations import encoding, explanation
+from tests.sample_pages import render_page
 from tests.view.conftest import settle
 from tests.view.sample_inside import known_attention, sample_inside
 
@@ -210,11 +211,8 @@ def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
 
 def test_tables_sort_filter_and_download(open_page, encoded):
     scores = np.linspace(-1, 1, len(encoded))
-    table = Table("Data set", ["word", "documents"], [["=evil()", 3], ["mill", 12]])
     page = open_page(
-        render_page(
-            [explanation(encoded, scores), explanation(encoded, np.abs(scores), method="rollout")], tables=[table]
-        )
+        render_page([explanation(encoded, scores), explanation(encoded, np.abs(scores), method="rollout")])
     )
     page.get_by_role("button", name="Words", exact=True).click()
     choose(page, "by", "by position")
@@ -235,36 +233,29 @@ def test_tables_sort_filter_and_download(open_page, encoded):
     assert download.value.suggested_filename == "words-attcat.csv"
     assert [row["word"] for row in read] == list(encoded.tokens[len(encoded) // 2 : -1])
     np.testing.assert_allclose([float(row["attcat"]) for row in read], scores[len(encoded) // 2 : -1], rtol=1e-6)
-    choose(page, "by", "Data set")
-    assert rows.first.inner_text().split() == ["mill", "12"] or rows.count() == 2
-    with page.expect_download() as download:
-        page.locator("[data-control=csv]").click()
-    assert "'=evil()" in download.value.path().read_text(encoding="utf-8-sig")
     choose(page, "by", "by word")
     rows.first.locator("button").click()
     assert page.locator(".card").is_visible()
 
 
 def test_perturbation_curves_are_drawn_with_their_numbers(open_page, encoded):
-    curve = Curve(
-        "Deletion <b>",
-        "share deleted",
-        "probability",
-        [
-            CurveSeries("attcat", [0, 0.5, 1], [0.9, 0.4, 0.1], low=[0.8, 0.3, 0], high=[1, 0.5, 0.2]),
-            CurveSeries("random", [0, 1], [0.9, 0.6]),
-        ],
-        ["attcat <i>beats</i> all."],
-        "Measured <u>twice</u>.",
+    random = [[0.9, 0.8, 0.5], [0.9, 0.6, 0.7]]
+    checked = explanation(
+        encoded,
+        target=Target(1, "<b>PL</b>"),
+        method="<i>mine</i>",
+        removal=RemovalCurve([0, 0.2, 0.5], [0.9, 0.4, 0.1], random),
+        checks={"faithfulness": 0.65, "random_mean": 0.25, "random_beaten": 2, "random_orderings": 2},
     )
-    page = open_page(render_page([explanation(encoded)], curves=[curve]), "#view=curves")
-    assert page.locator("figcaption").inner_text() == "Deletion <b>"
+    page = open_page(render_page([checked]), "#view=curves")
+    name = "What is left of “<b>PL</b>” when the highest-ranked words are deleted"
+    assert page.locator("figcaption").inner_text() == name
     plot = page.locator(".curves svg[role=img]")
     assert plot.locator(".band").count() == 1
-    assert plot.get_attribute("aria-label") == "Deletion <b>: attcat, random"
-    assert page.locator(".curves figure p").inner_text() == "attcat <i>beats</i> all."
-    assert page.locator(".curves .footnote").inner_text() == "Measured <u>twice</u>."
+    assert plot.get_attribute("aria-label") == f"{name}: <i>mine</i>, 2 random orderings"
+    assert page.locator(".curves figure p").first.inner_text().startswith("<i>mine</i> beats 2 of 2 random orderings")
+    assert page.locator(".curves .footnote").inner_text() == points_measured(checked.removal)
     legend = page.locator(".curves .lines li").all_inner_texts()
-    assert legend == ["attcat (mean, and from lowest to highest)", "random"]
+    assert legend == ["<i>mine</i>", "2 random orderings (mean, and from lowest to highest)"]
     page.get_by_text("The numbers").click()
-    assert page.locator(".curves tbody tr").count() == 5
+    assert page.locator(".curves tbody tr").count() == 6

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from sightline.explanation import Explanation
+from sightline.explanation import Explanation, RemovalCurve
 from sightline.model import load
-from sightline.models.removal import RemovalCurve
 from sightline.models.target import Target
 from sightline.text import LEVELS
-from sightline.view.page.curves import Curve, CurveSeries, points_measured
+from sightline.view.page.curves import points_measured
 from sightline.view.page.payload import (
     PUNCTUATION,
     SPECIAL,
     STOP_WORD,
-    Table,
-    build,
     token_flags,
 )
 from tests.sample_explanations import encoding, explanation
+from tests.sample_pages import build
 from tests.view.sample_inside import known_attention, sample_inside
 
 TEXTS = [
@@ -143,24 +140,6 @@ def test_a_token_with_fewer_partners_than_k_has_empty_places():
     assert partners.max() < len(encoded)
 
 
-def test_curves_and_tables_are_handed_over():
-    curve = Curve(
-        "Deletion",
-        "share deleted",
-        "probability",
-        [CurveSeries("attcat", [0, 1], [0.9, 0.1], low=[0.8, 0.0], high=[1, 0.2])],
-    )
-    table = Table("Data set", ["word", "score"], [["mill", 1.5], ["old", None]])
-    found = build([explanation()], curves=[curve], tables=[table]).json
-    assert found["curves"][0]["series"] == [
-        {"name": "attcat", "x": [0, 1], "y": [0.9, 0.1], "low": [0.8, 0.0], "high": [1, 0.2]}
-    ]
-    assert found["tables"] == [
-        {"name": "Data set", "columns": ["word", "score"], "rows": [["mill", 1.5], ["old", None]]}
-    ]
-    json.dumps(found)
-
-
 def checked(method: str, curve: list[float], random: list[list[float]], **facts) -> Explanation:
     """An explanation that was checked against random orderings at two shares of the words."""
     falls = [0.9 - np.mean(one[1:]) for one in (curve, *random)]
@@ -200,8 +179,6 @@ def test_checked_explanations_bring_a_plot_for_each_target_with_a_line_a_method_
     ]
     assert "“AI”" in second["name"]
     assert [one["name"] for one in second["series"]] == ["attcat", "1 random ordering"]
-    further = Curve("Further", "x", "y", [])
-    assert [one["name"] for one in build(shown[:1], curves=[further]).json["curves"]] == [first["name"], "Further"]
 
 
 def test_a_plot_says_how_many_points_were_measured_and_why_no_more():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.view.page.html import render_page
 from tests.sample_explanations import encoding, explanation
+from tests.sample_pages import render_page
 from tests.view.conftest import settle
 from tests.view.test_page_browser import LONG, choose, chosen
 

@@ -41,7 +41,7 @@ def test_the_plain_report_is_tab_separated_without_colours_or_boxes():
         "target\tlogit of 'PL'",
         "tokens\t7",
         "trust\tholds up\tBeats 20 of 20 random orders: removing its strongest words lowers the probability by 0.21 on "
-        "average, removing random words lowers it by 0.05.",
+        "average; removing random words lowers it by 0.05.",
         "warning\tSpecial tokens such as [CLS] carry 75 % of the total: the words are the smaller part.",
         "check\tThe completeness gap is 0.3 %.",
         "",

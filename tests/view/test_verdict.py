@@ -5,16 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.view.page.payload import build
-from sightline.view.words.sentences import (
-    LARGEST_CHANCE,
-    LARGEST_SPECIAL_SHARE,
-    MARKS,
-    SMALLEST_FALL,
-    check_sentences,
-    verdict,
-)
+from sightline.verdict import LARGEST_CHANCE, LARGEST_SPECIAL_SHARE, SMALLEST_FALL, judge
+from sightline.view.words.sentences import MARKS, VerdictText, check_sentences, describe_verdict
 from tests.sample_explanations import explanation
+from tests.sample_pages import build
 
 
 def checks(fall: float = 0.5, chance: float = 0.1, beaten: int = 20, orders: int = 20, **others) -> dict:
@@ -38,13 +32,13 @@ def checks(fall: float = 0.5, chance: float = 0.1, beaten: int = 20, orders: int
     ],
 )
 def test_an_explanation_holds_up_if_it_beats_chance_by_a_fall_that_matters(fall, chance, beaten, level):
-    assert verdict(checks(fall, chance, beaten)).level == level
+    assert judge(checks(fall, chance, beaten)).level == level
 
 
 @pytest.mark.parametrize("orders", [1, 5, 8, 9, 10, 20, 40, 100])
 def test_a_random_order_seldom_holds_up(orders):
     """Ranks of an order among R others are equally likely: the share that holds up is at most the chance allowed."""
-    levels = [verdict(checks(beaten=beaten, orders=orders)).level for beaten in range(orders + 1)]
+    levels = [judge(checks(beaten=beaten, orders=orders)).level for beaten in range(orders + 1)]
     share = levels.count("holds") / (orders + 1)
     assert share <= LARGEST_CHANCE
     assert ("holds" in levels) == (orders >= 9)
@@ -59,41 +53,45 @@ def test_twenty_orders_need_nineteen_beaten():
     assert 2 / 21 <= LARGEST_CHANCE < 3 / 21
 
 
+def described(checks: dict) -> VerdictText:
+    return describe_verdict(judge(checks))
+
+
 def test_the_reason_is_told_in_a_sentence():
-    assert verdict(checks(0.837, -0.00291, 20, special_share=0.081)).sentences == (
-        "Beats 20 of 20 random orders: removing its strongest words lowers the probability by 0.84 on average, "
+    assert described(checks(0.837, -0.00291, 20, special_share=0.081)).sentences == (
+        "Beats 20 of 20 random orders: removing its strongest words lowers the probability by 0.84 on average; "
         "removing random words raises it by 0.0029.",
         "Special tokens carry 8.1 % of the total.",
     )
-    (weak,) = verdict(checks(0.3, 0.1, 15)).sentences
+    (weak,) = described(checks(0.3, 0.1, 15)).sentences
     assert weak.startswith("Beats 15 of 20 random orders, too few to rule out chance: ")
-    (small,) = verdict(checks(0.0002, 0.0, 20)).sentences
+    (small,) = described(checks(0.0002, 0.0, 20)).sentences
     assert small == (
         "Beats 20 of 20 random orders, but by little: removing its strongest words lowers the probability by less than "
-        "0.001 on average, removing random words leaves it as it is."
+        "0.001 on average; removing random words leaves it as it is."
     )
-    (poor,) = verdict(checks(-0.1, 0.1, 7)).sentences
+    (poor,) = described(checks(-0.1, 0.1, 7)).sentences
     assert poor.startswith("Beats 7 of 20 random orders, no more than chance would: ")
     assert "raises the probability by 0.1 on" in poor
 
 
 def test_without_a_check_it_is_said_how_to_get_one():
-    found = verdict({"special_share": 0.2})
+    found = described({"special_share": 0.2})
     assert found.level == "unchecked"
     for way in ("check=True", "--check", "server"):
         assert way in found.sentences[0]
-    impossible = verdict({"faithfulness_check": "The document has fewer than two words to put in order."})
+    impossible = described({"faithfulness_check": "The document has fewer than two words to put in order."})
     assert impossible.level == "unchecked"
     assert impossible.sentences == (
         "It could not be compared with random orders. The document has fewer than two words to put in order.",
     )
-    assert verdict({}).warning is None
+    assert described({}).warning is None
 
 
 def test_more_than_half_on_special_tokens_is_a_warning_whatever_the_level():
     for found in (checks(), checks(beaten=2), {}):
-        fine = verdict({**found, "special_share": LARGEST_SPECIAL_SHARE})
-        warned = verdict({**found, "special_share": LARGEST_SPECIAL_SHARE + 0.01})
+        fine = described({**found, "special_share": LARGEST_SPECIAL_SHARE})
+        warned = described({**found, "special_share": LARGEST_SPECIAL_SHARE + 0.01})
         assert fine.warning is None
         assert "51 %" in warned.warning
         assert warned.level == fine.level
@@ -101,15 +99,15 @@ def test_more_than_half_on_special_tokens_is_a_warning_whatever_the_level():
 
 
 def test_a_model_with_random_weights_is_not_to_be_trusted():
-    assert verdict(checks(untrained=True)).level == "poor"
-    assert "random" in verdict({"untrained": True}).sentences[0]
-    assert verdict(checks(untrained=False)).level == "holds"
+    assert described(checks(untrained=True)).level == "poor"
+    assert "random" in described({"untrained": True}).sentences[0]
+    assert described(checks(untrained=False)).level == "holds"
 
 
 def test_page_and_notebook_give_the_same_verdict_and_say_nothing_twice():
     for found in (checks(special_share=0.6), checks(beaten=15, special_share=0.1), checks(beaten=2), {}):
         exp = explanation(checks={"completeness_gap": 0.003, **found})
-        expected = verdict(exp.checks)
+        expected = describe_verdict(exp.verdict)
         shown = build([exp]).json["explanations"][0]
         assert shown["verdict"]["level"] == expected.level
         assert shown["verdict"]["words"] == expected.words

@@ -14,8 +14,8 @@ from sightline.errors import UnsupportedError
 from sightline.models.target import Prediction, Target
 from sightline.view.page import widget
 from sightline.view.page.assets import script, style
-from sightline.view.page.html import show
 from tests.sample_explanations import encoding, explanation
+from tests.sample_pages import show
 from tests.view.sample_inside import sample_inside
 
 pytest.importorskip("anywidget")

@@ -11,7 +11,6 @@ export interface Payload {
   explanations: ExplanationData[];
   inside: InsideData | null;
   curves: Curve[];
-  tables: Table[];
   colours: { levels: number; gamma: number; clipped: number };
   arrays: Record<string, ArrayInfo>;
   live?: { relations: boolean; tiles: boolean };
@@ -70,12 +69,6 @@ export interface CurveSeries {
   y: number[];
   low?: number[];
   high?: number[];
-}
-
-export interface Table {
-  name: string;
-  columns: string[];
-  rows: (string | number | null)[][];
 }
 
 export type Dtype = "uint8" | "uint16" | "int32" | "float16" | "float32";

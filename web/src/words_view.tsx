@@ -1,4 +1,4 @@
-// Tables: words for and against, place by place or added up by word, with the score of every method; tables of the payload.
+// Tables of words for and against, per instance or added up per word, with the score of every method.
 
 import { useMemo, useState } from "preact/hooks";
 import { Choice } from "./choices";
@@ -14,11 +14,8 @@ const SIDES = ["both", "for", "against"] as const;
 type Side = (typeof SIDES)[number];
 
 export function WordsView({ page, picture, go }: { page: Page; picture: Picture; go(unit: number): void }) {
-  const { tables } = page.source.payload;
   const [by, setBy] = useState<By>("type");
   const [side, setSide] = useState<Side>("both");
-  const [given, setGiven] = useState("");
-  const table = tables.find((one) => one.name === given);
   const found = useMemo(() => wordRows(page, picture, by, side), [page.source, page.model, picture, by, side]);
   return (
     <div class="words">
@@ -29,15 +26,11 @@ export function WordsView({ page, picture, go }: { page: Page; picture: Picture;
           options={[
             { value: "type", text: "by word", hint: "Instances of one word added up" },
             { value: "position", text: "by position", hint: "Every instance by itself" },
-            ...tables.map(({ name }) => ({ value: `table:${name}`, text: name })),
           ]}
-          value={given ? `table:${given}` : by}
-          choose={(value) => {
-            setGiven(value.startsWith("table:") ? value.slice(6) : "");
-            if (!value.startsWith("table:")) setBy(value as By);
-          }}
+          value={by}
+          choose={(value) => setBy(value as By)}
         />
-        {picture.reading.signed && !table && (
+        {picture.reading.signed && (
           <Choice
             id="side"
             label="For or against"
@@ -47,25 +40,15 @@ export function WordsView({ page, picture, go }: { page: Page; picture: Picture;
           />
         )}
       </div>
-      {table ? (
-        <SortableTable
-          key={table.name}
-          caption={table.name}
-          columns={table.columns.map((name) => ({ name }))}
-          rows={table.rows}
-          file="table.csv"
-        />
-      ) : (
-        <SortableTable
-          key={by}
-          caption={`${picture.units.level}s by ${picture.reading.name}, ${picture.reading.label}`}
-          columns={found.columns}
-          rows={found.rows}
-          file={`${picture.units.level}s-${picture.reading.name}.csv`}
-          sortBy={1}
-          onRow={(row) => go(found.units[row])}
-        />
-      )}
+      <SortableTable
+        key={by}
+        caption={`${picture.units.level}s by ${picture.reading.name}, ${picture.reading.label}`}
+        columns={found.columns}
+        rows={found.rows}
+        file={`${picture.units.level}s-${picture.reading.name}.csv`}
+        sortBy={1}
+        onRow={(row) => go(found.units[row])}
+      />
     </div>
   );
 }

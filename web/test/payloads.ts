@@ -26,7 +26,6 @@ export class PayloadBuilder {
       explanations: [explanation("attcat", "“PL”", true), explanation("rollout", "“PL”", false), explanation("attcat", "“AI”", true)],
       inside: null,
       curves: [],
-      tables: [],
       colours: { levels: 8, gamma: 0.75, clipped: 0.005 },
       arrays: {},
     };

@@ -1,4 +1,4 @@
-"""`sightline demo`: a built-in document, the built-in model, a few methods, a page; nothing to download or to set."""
+"""`sightline demo`: explain a built-in document with the built-in model; nothing to download or configure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typer
 from sightline import builtin
 from sightline.cli.errors import reports_errors
 from sightline.cli.options import Debug
-from sightline.cli.output import Format, emit
+from sightline.cli.output import print_text
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_text
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
 from sightline.errors import UsageError
-from sightline.files import check_writable, write_whole
+from sightline.files import check_writable
 from sightline.registry import suggestion
 
 DEMO_METHODS = ("attcat", "integrated_gradients", "rollout", "gradient")
@@ -47,17 +47,13 @@ def demo(
 
     with LateProgress() as progress:
         with starting(progress):
-            from sightline.analysis.internals import inside
             from sightline.model import load
-            from sightline.view.page.html import render_page
 
         use_free_cores()
         progress("loading the model", 0, 0)
-        model = load()
-        trace = model.trace(text)
-        trace.require("attentions")
-        explanations = list(model.explain(trace, methods=DEMO_METHODS, check=True, progress=progress).values())
-        seen = inside(trace, progress=progress)
-        write_whole(output, render_page(explanations, inside=seen))
-    emit(explanations[:1], Format.text, None, top=10)
-    typer.echo(f"\nThe whole document, by {len(explanations)} methods: open {output.resolve()} in a browser.")
+        report = load().report(text, DEMO_METHODS, progress=progress)
+        report.to_html(output)
+    print_text([report.first], top=10)
+    typer.echo(
+        f"\nTo see the whole document, explained by {len(report)} methods, open {output.resolve()} in a browser."
+    )

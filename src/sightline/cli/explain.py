@@ -1,4 +1,4 @@
-"""`sightline explain`: why the model decided what it decided about one text."""
+"""`sightline explain`: which words of one text the model based its prediction on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import typer
 
 from sightline.cli.errors import reports_errors
 from sightline.cli.options import (
-    DEFAULT_METHOD,
     AllowPickle,
     AllowRandom,
     Debug,
@@ -20,12 +19,13 @@ from sightline.cli.options import (
     ModelSource,
     Pair,
 )
-from sightline.cli.output import Format, check_terminal, chosen_format, emit, in_one_list
+from sightline.cli.output import Format, check_terminal, choose_format, emit
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
 from sightline.cli.values import listed, method_options, parsed_positions, parsed_target
+from sightline.defaults import DEFAULT_METHODS
 from sightline.files import check_writable
 
 EVERY_CLASS = "all"
@@ -93,7 +93,7 @@ def explain(
       sightline explain letter.txt --target all -o page.html
     """
     # Cheap checks first: whatever can be wrong with the request is said before a model is loaded.
-    chosen = chosen_format(format, output)
+    chosen = choose_format(format, output)
     if output is not None:
         check_writable(output)
     check_terminal(chosen, output)
@@ -104,28 +104,22 @@ def explain(
         with starting(progress):
             from sightline.model import load
 
-        methods = listed(method or [DEFAULT_METHOD])
+        methods = listed(method or DEFAULT_METHODS)
         options = method_options(option or [], methods, seed)
         use_free_cores()
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
-        encoding = loaded.encode(*texts, global_tokens=positions)
-        asked = parsed_target(target, loaded.labels)
-        measure = None if quantity is None else quantity.value
-        trace = loaded.trace(encoding, asked, quantity=measure or "logit", position=position)
-        seen, for_page = None, chosen is Format.html
-        if for_page:
-            trace.require("attentions")
-        by_method = loaded.explain(
-            trace,
-            methods=methods,
-            quantity=measure,
+        explained = parsed_target(target, loaded.labels)
+        for_page = chosen is Format.html
+        report = loaded.report(
+            loaded.encode(*texts, global_tokens=positions),
+            methods,
+            explained,
+            quantity=None if quantity is None else quantity.value,
+            position=position,
+            inside=for_page,
+            check=for_page and explained != EVERY_CLASS if check is None else check,
             progress=progress,
-            check=for_page and asked != EVERY_CLASS if check is None else check,
             **options,
         )
-        if for_page:
-            from sightline.analysis.internals import inside
-
-            seen = inside(trace, progress=progress)
-    emit(in_one_list(by_method), chosen, output, top, inside=seen)
+    emit(report, chosen, output, top)

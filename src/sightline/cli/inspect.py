@@ -9,7 +9,6 @@ import typer
 
 from sightline.cli.errors import reports_errors
 from sightline.cli.options import (
-    DEFAULT_METHOD,
     AllowPickle,
     AllowRandom,
     Debug,
@@ -28,6 +27,7 @@ from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
 from sightline.cli.values import listed, method_options, parsed_positions, parsed_target
+from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def inspect(
             from sightline.model import load
             from sightline.view.inspect.report import Settings, check_folder, gather, gather_dataset, write_gathered
 
-        methods = tuple(listed(method or [DEFAULT_METHOD]))
+        methods = tuple(listed(method or DEFAULT_METHODS))
         settings = Settings(
             methods=methods,
             options=method_options(option or [], methods, seed),

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-DEFAULT_METHOD = "attcat"
+from sightline.defaults import DEFAULT_METHODS
+
 BUILT_IN = "[default: the built-in model]"
 MODEL = "Model folder, or owner/name or hf://name for one of the hub"
 
@@ -21,7 +22,7 @@ MethodNames = Annotated[
         "--method",
         "--methods",
         metavar="NAME,…",
-        help=f"Method, or several with commas; may be repeated. [default: {DEFAULT_METHOD}]",
+        help=f"Method, or several with commas; may be repeated. [default: {', '.join(DEFAULT_METHODS)}]",
     ),
 ]
 MethodOptions = Annotated[

@@ -9,19 +9,16 @@ is kept as a `RemovalCurve`, to be drawn.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sightline.errors import InputError, OptionError, UnsupportedError
+from sightline.explanation import Explanation, RemovalCurve
 from sightline.metrics.faithfulness import aopc
 from sightline.metrics.removal_order import random_order, removed_positions, score_order, unit_counts
 from sightline.models import Network
-from sightline.models.removal import RemovalCurve
 from sightline.perturb import Perturbations, perturb_probability, removable_units
-
-if TYPE_CHECKING:
-    from sightline.explanation import Explanation
 
 ORDERINGS = 20
 TOKENS = 100_000

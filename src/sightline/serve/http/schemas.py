@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
+from sightline.defaults import DEFAULT_METHODS
+
 MAX_METHODS = 32
 
 Class = StrictInt | StrictStr
@@ -34,7 +36,7 @@ class ExplainRequest(BaseModel):
     pair: StrictStr | None = Field(None, description="The second text, for models that take text pairs.")
     model: StrictStr | None = Field(None, description="A name from /api/models; by default, the first.")
     methods: Annotated[list[StrictStr], Field(min_length=1, max_length=MAX_METHODS)] = Field(
-        default=["attcat"], description="Names from /api/methods; the methods share one pass of the model."
+        default=list(DEFAULT_METHODS), description="Names from /api/methods; the methods share one pass of the model."
     )
     target: Class | Annotated[list[Class], Field(min_length=2, max_length=2)] | None = Field(
         None, description="A label or class number, or a list of two for a contrast; by default, the predicted class."
@@ -127,6 +129,9 @@ class VerdictAnswer(BaseModel):
     words: str = Field(description="The level as shown on the page.")
     sentences: list[str]
     warning: str | None = None
+    reasons: list[str] = Field(description="The same as codes; the first one decided the level.")
+    numbers: dict[str, float] = Field(description="The numbers behind it, by their names in `checks`.")
+    detail: str | None = Field(default=None, description="Why no comparison was possible.")
 
 
 class ExplanationAnswer(BaseModel):

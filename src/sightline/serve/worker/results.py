@@ -5,21 +5,20 @@ Positions in the text (`start`, `end`, `offsets`) count Unicode characters of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sightline.view.words.sentences import check_sentences, notices, verdict
+from sightline.view.words.sentences import check_sentences, describe_verdict, notices
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
     from sightline.models import Prediction
+    from sightline.report import Report
 
 
-def result_record(
-    job: str, model: str, explanations: Mapping[str, Explanation], notes: Sequence[str], seconds: float
-) -> dict[str, Any]:
+def result_record(job: str, model: str, report: Report, notes: Sequence[str], seconds: float) -> dict[str, Any]:
     """Return the answer to one request: tokens and words once, scores per method."""
-    first = next(iter(explanations.values()))
+    first = report.first
     encoding = first.encoding
     return {
         "id": job,
@@ -34,7 +33,7 @@ def result_record(
             {"text": word.text, "start": word.start, "end": word.end, "segment": word.segment, "tokens": word.tokens}
             for word in first.words()
         ],
-        "explanations": {method: _explanation(explanation) for method, explanation in explanations.items()},
+        "explanations": {method: _explanation(explanation) for method, _, explanation in report.entries()},
         "notes": list(notes),
         "provenance": first.provenance,
         "seconds": round(seconds, 3),
@@ -61,7 +60,7 @@ def _explanation(explanation: Explanation) -> dict[str, Any]:
         "scores": explanation.scores.tolist(),
         "word_scores": [word.score for word in explanation.words()],
         "checks": explanation.checks,
-        "verdict": verdict(explanation.checks).to_dict(),
+        "verdict": {**explanation.verdict.to_dict(), **describe_verdict(explanation.verdict).to_dict()},
         "sentences": [*notices(explanation), *check_sentences(explanation.checks)],
         "removal": None if explanation.removal is None else explanation.removal.to_dict(),
         "options": explanation.options,

@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sightline.analysis.importance import head_importance
-from sightline.analysis.internals import Inside, inside
 from sightline.analysis.tiles import pooled_tile, strongest_relations
-from sightline.errors import InputError, OptionError, UnsupportedError
+from sightline.errors import InputError, OptionError
 from sightline.methods import METHODS, list_methods
 from sightline.metrics import list_metrics
 from sightline.model import Model, load
@@ -62,23 +60,20 @@ class WorkerSession:
         model, relations = self._models[request["model"]], request["relations"]
         with _collect_warnings() as notes:
             trace = self._run(request)
-            if relations:
-                trace.require("attentions")
-            explanations = model.explain(
+            report = model.report(
                 trace,
-                methods=request["methods"],
+                request["methods"],
                 quantity=request["quantity"],
                 check=request["check"],
+                inside=relations,
                 progress=progress,
                 **_options(request),
             )
-            seen = None
-            if relations:
-                self._keep(job, trace)
-                seen = self._inside(model, trace, progress)
-        shown = payload.build(list(explanations.values()), inside=seen)
+        if relations:
+            self._keep(job, trace)
+        shown = payload.build(report)
         live = {**shown.json, "live": {"relations": True, "tiles": True}}
-        record = result_record(job, request["model"], explanations, notes, time.monotonic() - started)
+        record = result_record(job, request["model"], report, notes, time.monotonic() - started)
         parts = {f"array:{name}": array.tobytes() for name, array in shown.arrays.items()}
         parts |= {"result": _json(record), "payload": _json(live)}
         return {"arrays": shown.json["arrays"]}, parts
@@ -110,14 +105,6 @@ class WorkerSession:
                 f"The text has {len(encoding):,} tokens; this server explains at most {most:,}. Give it in parts."
             )
         return encoding
-
-    def _inside(self, model: Model, trace: Trace, progress: Progress) -> Inside:
-        """Return the attention summaries for the page, with head importance where it is defined."""
-        try:
-            importance = head_importance(model, trace.encoding, progress=progress)
-        except UnsupportedError:
-            importance = None
-        return inside(trace, importance=importance, progress=progress)
 
     def _trace(self, job: str, request: Mapping[str, Any], progress: Progress) -> Trace:
         """Return the trace of a job's document; run the model again if it is no longer in memory."""

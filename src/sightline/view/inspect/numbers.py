@@ -18,6 +18,7 @@ from sightline.analysis import TokenFilter
 from sightline.analysis.source import head_number, layer_number
 from sightline.attention import BandedAttention
 from sightline.attention.arrays import check_position, check_positive
+from sightline.defaults import DEFAULT_METHODS
 from sightline.methods.decomposition.matrices import relevance_matrices
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ MATRIX_TOKENS = 256
 class Settings:
     """What to look at, and how; the names are those of the command's options."""
 
-    methods: tuple[str, ...] = ("attcat",)
+    methods: tuple[str, ...] = DEFAULT_METHODS
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the methods: method -> option -> value."""
     stop_words: str | None = "en"

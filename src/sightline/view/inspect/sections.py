@@ -14,7 +14,7 @@ from sightline.view.inspect.comparison import comparison_section
 from sightline.view.inspect.numbers import GRAPH_TOKENS, MATRIX_TOKENS, Inspection
 from sightline.view.inspect.parts import Picture, Section, Table
 from sightline.view.plots.style import AGAINST, FOR, PLAIN
-from sightline.view.words.sentences import check_sentences, notices, prediction_sentence, verdict
+from sightline.view.words.sentences import check_sentences, describe_verdict, notices, prediction_sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ def attribution_section(found: Inspection, name: str) -> Section:
         f"{prediction_sentence(explanation)} The numbers below say what moved the {explanation.target.description()}, "
         f"by the method {name}. {sides}",
         *notices(explanation),
-        " ".join([*verdict(explanation.checks).sentences, *check_sentences(explanation.checks)]),
+        " ".join([*describe_verdict(explanation.verdict).sentences, *check_sentences(explanation.checks)]),
         filter_sentence(found),
     )
     by_type, by_position = found.by_type[name], found.by_position[name]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sightline.explanation import Explanation
-    from sightline.models.removal import RemovalCurve
+    from sightline.explanation import Explanation, RemovalCurve
+    from sightline.report import Entry
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,19 @@ class Curve:
         return {**plot, "footnote": self.footnote} if self.footnote else plot
 
 
-def removal_curves(explanations: Sequence[Explanation], methods: Sequence[str], targets: Sequence[str]) -> list[Curve]:
-    """Return one plot for each target of the explanations that were checked, which page and switch call so.
+def removal_curves(entries: Sequence[Entry], targets: Sequence[str]) -> list[Curve]:
+    """Return one plot per target of the explanations that were checked; `targets` names the target of each entry.
 
-    A line is one method; the band are the random orderings, from the lowest to the highest. Explanations that were
-    compared with other orderings, or at other shares, get a plot of their own.
+    One line per method; the band spans the random orders from the lowest to the highest. Explanations compared with
+    other orders, or at other shares, get a plot of their own.
     """
     plots: dict[tuple[str, bytes, bytes], list[tuple[str, Explanation, RemovalCurve]]] = {}
-    for explanation, method, target in zip(explanations, methods, targets, strict=True):
+    for (method, _, explanation), target in zip(entries, targets, strict=True):
         removal = explanation.removal
         if removal is not None:
             key = target, removal.ratios.tobytes(), removal.random.tobytes()
             plots.setdefault(key, []).append((method, explanation, removal))
-    return [_removal_plot(target, shown) for (target, _, _), shown in plots.items()]
+    return [_removal_plot(target, lines) for (target, _, _), lines in plots.items()]
 
 
 def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCurve]]) -> Curve:

@@ -1,4 +1,4 @@
-"""The notebook's view: a fragment of HTML without script, every string escaped, colours that suit light and dark."""
+"""The static view for notebooks: HTML without script, every string escaped, colours that suit light and dark."""
 
 from __future__ import annotations
 
@@ -10,43 +10,53 @@ from sightline.view import colours
 from sightline.view.words.sentences import (
     MARKS,
     check_sentences,
+    describe_verdict,
     notices,
     number,
     prediction_sentence,
-    verdict,
 )
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
+    from sightline.report import Report
 
 LISTED = 8
 
 
+def render_static(report: Report) -> str:
+    """Return the first explanation as HTML without script, and the names of those that only the page shows."""
+    first, *others = report
+    if not others:
+        return render_fragment(first)
+    names = ", ".join(f"{other.method} ({other.target.description()})" for other in others)
+    return f"{render_fragment(first)}<p>{html.escape(f'The widget also shows: {names}.')}</p>"
+
+
 def render_fragment(explanation: Explanation) -> str:
-    """Return prediction, verdict, top words, the coloured text and further checks, to be put anywhere in a page."""
-    said = [prediction_sentence(explanation), f"{explanation.method}, {explanation.target.description()}."]
-    further = check_sentences(explanation.checks)
+    """Return prediction, verdict, top words, coloured text and further checks as HTML for any place in a page."""
+    prediction, method = prediction_sentence(explanation), f"{explanation.method}, {explanation.target.description()}."
+    checks = check_sentences(explanation.checks)
     parts = [
         '<div style="max-width:48rem;line-height:1.7">',
-        f'<p style="margin:.3em 0"><b>{html.escape(said[0])}</b> {html.escape(said[1])}</p>',
+        f'<p style="margin:.3em 0"><b>{html.escape(prediction)}</b> {html.escape(method)}</p>',
         _verdict(explanation),
         *(f'<p style="margin:.3em 0"><b>{html.escape(notice)}</b></p>' for notice in notices(explanation)),
         *_top_words(explanation),
         f'<div style="max-height:32rem;overflow:auto;white-space:pre-wrap">{_coloured_text(explanation)}</div>',
-        f'<p style="margin:.3em 0;opacity:.75">{html.escape(" ".join(further))}</p>',
+        f'<p style="margin:.3em 0;opacity:.75">{html.escape(" ".join(checks))}</p>',
         "</div>",
     ]
     return "".join(parts)
 
 
 def _verdict(explanation: Explanation) -> str:
-    """How far to trust it: shape and words in front, then why."""
-    found = verdict(explanation.checks)
-    shape, words = MARKS[found.level]
-    told = html.escape(" ".join(found.sentences))
-    if found.warning is not None:
-        told += f" <b>{html.escape(found.warning)}</b>"
-    return f'<p style="margin:.3em 0"><b>{shape} {words}.</b> {told}</p>'
+    """Return how far to trust it: the mark first, then the reasons."""
+    text = describe_verdict(explanation.verdict)
+    shape, words = MARKS[text.level]
+    reasons = html.escape(" ".join(text.sentences))
+    if text.warning is not None:
+        reasons += f" <b>{html.escape(text.warning)}</b>"
+    return f'<p style="margin:.3em 0"><b>{shape} {words}.</b> {reasons}</p>'
 
 
 def _top_words(explanation: Explanation) -> list[str]:
@@ -61,26 +71,26 @@ def _top_words(explanation: Explanation) -> list[str]:
 
 
 def _coloured_text(explanation: Explanation) -> str:
-    """Each segment with its words on a tint; half-transparent, so that it works on any theme's background."""
+    """Return each segment with tinted words; tints are half transparent, so that they suit any background."""
     units = units_of(explanation.encoding, "word").drawable(explanation.encoding)
     scores = units.fold(explanation.scores).tolist()
     levels = colours.levels(scores)
     blocks = []
     for segment, text in enumerate(explanation.encoding.segment_texts):
-        at, pieces = 0, []
+        end, pieces = 0, []
         for unit, score, level in zip(units, scores, levels, strict=True):
             if unit.segment != segment:
                 continue
             word = html.escape(text[unit.start : unit.end])
-            pieces.append(html.escape(text[at : unit.start]))
+            pieces.append(html.escape(text[end : unit.start]))
             if level:
                 pieces.append(
                     f'<span style="background:{_tint(explanation, int(level))}" title="{number(score)}">{word}</span>'
                 )
             else:
                 pieces.append(word)
-            at = unit.end
-        pieces.append(html.escape(text[at:]))
+            end = unit.end
+        pieces.append(html.escape(text[end:]))
         blocks.append(f'<div dir="auto">{"".join(pieces)}</div>')
     return "<hr>".join(blocks)
 

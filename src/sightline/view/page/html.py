@@ -14,21 +14,14 @@ import html
 import json
 import re
 import zlib
-from collections.abc import Sequence
 from string import Template
 from typing import TYPE_CHECKING, Any
 
 from sightline.view.page import payload
 from sightline.view.page.assets import script, static, style
-from sightline.view.page.curves import Curve
-from sightline.view.page.fragment import render_fragment
-from sightline.view.page.widget import show
 
 if TYPE_CHECKING:
-    from sightline.analysis.internals import Inside
-    from sightline.explanation import Explanation
-
-__all__ = ["render_fragment", "render_page", "script", "show", "style"]
+    from sightline.report import Report
 
 LARGEST = 2_800_000
 """Bytes a report may have before optional arrays are left out."""
@@ -37,16 +30,9 @@ LARGEST = 2_800_000
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
-def render_page(
-    explanations: Sequence[Explanation],
-    *,
-    inside: Inside | None = None,
-    title: str | None = None,
-    curves: Sequence[Curve] = (),
-    tables: Sequence[payload.Table] = (),
-) -> str:
-    """Return the page as one string of HTML; several explanations must be of the same document and get a switch."""
-    shown = payload.build(explanations, inside=inside, title=title, curves=curves, tables=tables)
+def render_page(report: Report, *, title: str | None = None) -> str:
+    """Return the page of a report as one string of HTML; several explanations get a switch."""
+    shown = payload.build(report, title=title)
     policy = (
         f"default-src 'none'; style-src {_hash(style())}; script-src {_hash(script())}; "
         "base-uri 'none'; form-action 'none'"

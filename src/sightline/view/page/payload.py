@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.analysis.filters import TokenFilter
-from sightline.errors import InputError, UsageError
 from sightline.text.units import LEVELS, Level, Unit, units_of
 from sightline.view import colours
-from sightline.view.page.curves import Curve, removal_curves
+from sightline.view.page.curves import removal_curves
 from sightline.view.page.maps import EDGE, coded_maps, fine_maps, heads_by_importance, pooled
-from sightline.view.words.sentences import check_sentences, notices, verdict
+from sightline.view.words.sentences import check_sentences, describe_verdict, notices
 
 if TYPE_CHECKING:
     from sightline.analysis.internals import Inside
     from sightline.explanation import Explanation
+    from sightline.report import Report
     from sightline.text import Encoding
 
 FORMAT, VERSION = "sightline-page", 1
@@ -35,15 +35,6 @@ LONGEST_TITLE = 70
 SPECIAL, STOP_WORD, PUNCTUATION = 1, 2, 4
 """Bits of `tokens.flags`."""
 DIRECTIONS = ("attended", "attending")
-
-
-@dataclass(frozen=True)
-class Table:
-    """A further table for the page, for example of the words of a whole data set."""
-
-    name: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str | float | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,60 +73,40 @@ class Payload:
         self.optional.append(tuple(arrays))
 
 
-def build(
-    explanations: Sequence[Explanation],
-    *,
-    inside: Inside | None = None,
-    title: str | None = None,
-    curves: Sequence[Curve] = (),
-    tables: Sequence[Table] = (),
-) -> Payload:
-    """Return what the page shows of explanations of one document and, if given, of the inside of the model.
-
-    Explanations that were checked against random orderings bring their curves with them, before further `curves`.
-    """
-    first = _checked(explanations, inside)
-    methods, targets = _method_names(explanations), _target_names(explanations)
-    curves = [*removal_curves(explanations, methods, targets), *curves]
+def build(report: Report, *, title: str | None = None) -> Payload:
+    """Return what the page shows of a report; explanations that were checked bring their removal curves with them."""
+    entries, inside, encoding = report.entries(), report.inside, report.encoding
+    targets = _target_names(list(report))
+    summaries = report.summaries
     payload = Payload(
         {
             "format": FORMAT,
             "version": VERSION,
-            "title": title or _title(first),
-            "document": _document(first),
+            "title": title or _title(encoding),
+            "document": _document(encoding),
             "explanations": [
-                _explanation(explanation, method, target)
-                for explanation, method, target in zip(explanations, methods, targets, strict=True)
+                _explanation(entry.explanation, entry.method, target, summaries[entry.method])
+                for entry, target in zip(entries, targets, strict=True)
             ],
             "inside": None if inside is None else _inside_facts(inside),
-            "curves": [curve.to_json() for curve in curves],
-            "tables": [
-                {"name": table.name, "columns": list(table.columns), "rows": [list(row) for row in table.rows]}
-                for table in tables
-            ],
+            "curves": [curve.to_json() for curve in removal_curves(entries, targets)],
             "colours": {"levels": colours.LEVELS, "gamma": colours.GAMMA, "clipped": colours.CLIPPED_SHARE},
             "arrays": {},
         }
     )
     for level in LEVELS:
-        _add_units(payload, first, level)
-    payload.add("tokens.flags", token_flags(first.encoding), "uint8")
-    for number, explanation in enumerate(explanations):
+        _add_units(payload, report.first, level)
+    payload.add("tokens.flags", token_flags(encoding), "uint8")
+    for number, explanation in enumerate(report):
         payload.add(f"scores.{number}", explanation.scores, "float32")
     if inside is not None:
         _add_overview(payload, inside)
-    for number, explanation in enumerate(explanations):
+    for number, explanation in enumerate(report):
         if explanation.layers is not None:
             payload.add_optional({f"layers.{number}": (explanation.layers, "float16")}, scaled=True)
     if inside is not None:
         _add_details(payload, inside)
     return payload
-
-
-def same_document(first: Explanation, second: Explanation) -> bool:
-    """Whether two explanations are of the same text cut into the same tokens."""
-    a, b = first.encoding, second.encoding
-    return a.text == b.text and a.pair == b.pair and a.tokens == b.tokens and bool((a.offsets == b.offsets).all())
 
 
 def token_flags(encoding: Encoding) -> NDArray[np.uint8]:
@@ -149,28 +120,13 @@ def token_flags(encoding: Encoding) -> NDArray[np.uint8]:
     return flags
 
 
-def _checked(explanations: Sequence[Explanation], inside: Inside | None) -> Explanation:
-    if not explanations:
-        raise UsageError("A page needs at least one explanation.")
-    first = explanations[0]
-    if any(not same_document(first, other) for other in explanations[1:]):
-        raise UsageError("A page shows one document: the explanations given are of different texts.")
-    if inside is not None and inside.tokens != len(first.encoding):
-        raise InputError(
-            f"The inside is of {inside.tokens} tokens, the explanation of {len(first.encoding)}: "
-            "give what a trace of the same document saw."
-        )
-    return first
-
-
 # The document ---------------------------------------------------------------------------------------------------------
 
 
-def _document(explanation: Explanation) -> dict[str, Any]:
-    encoding, texts = explanation.encoding, explanation.encoding.segment_texts
+def _document(encoding: Encoding) -> dict[str, Any]:
     names = ("Text", "Second text")
     segments = []
-    for number, text in enumerate(texts):
+    for number, text in enumerate(encoding.segment_texts):
         ends = encoding.offsets[(encoding.segments == number) & ~encoding.special, 1]
         read = int(ends.max(initial=0)) if encoding.dropped else len(text)
         segments.append({"name": names[number], "text": text, "read": int(utf16_places(text)[read])})
@@ -216,9 +172,9 @@ def utf16_places(text: str) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(1 + (characters > 0xFFFF))))
 
 
-def _title(explanation: Explanation) -> str:
-    """Return the first line of the document that has words, shortened."""
-    line = next((line.strip() for line in explanation.encoding.text.splitlines() if line.strip()), "Explanation")
+def _title(encoding: Encoding) -> str:
+    """Return the first line of the document that is not blank, shortened."""
+    line = next((line.strip() for line in encoding.text.splitlines() if line.strip()), "Explanation")
     shortened = textwrap.shorten(line, LONGEST_TITLE, placeholder=" …")
     # A first "word" longer than a title (a web address, a sentence in Chinese) is cut where it is.
     return line[:LONGEST_TITLE] if shortened == "…" else shortened
@@ -227,12 +183,12 @@ def _title(explanation: Explanation) -> str:
 # The explanations -----------------------------------------------------------------------------------------------------
 
 
-def _explanation(explanation: Explanation, method: str, target: str) -> dict[str, Any]:
+def _explanation(explanation: Explanation, method: str, target: str, summary: str) -> dict[str, Any]:
     prediction = explanation.prediction
     ranked = sorted(zip(prediction.labels, prediction.probabilities.tolist(), strict=True), key=lambda one: -one[1])
     return {
         "method": method,
-        "summary": _summary(explanation.method),
+        "summary": summary,
         "signed": explanation.signed,
         "layer_kind": explanation.layer_kind,
         "target": {
@@ -246,7 +202,7 @@ def _explanation(explanation: Explanation, method: str, target: str) -> dict[str
             "classes": ranked[:SHOWN_CLASSES],
         },
         "notices": notices(explanation),
-        "verdict": verdict(explanation.checks).to_dict(),
+        "verdict": describe_verdict(explanation.verdict).to_dict(),
         "checks": check_sentences(explanation.checks),
         "facts": _facts(explanation),
     }
@@ -257,36 +213,14 @@ def _label(explanation: Explanation) -> str:
     return f"“{target.label}”" + (f" over “{target.contrast_label}”" if target.contrast_label is not None else "")
 
 
-def _method_names(explanations: Sequence[Explanation]) -> list[str]:
-    """What the switch calls each method; runs of one method for the same target are numbered."""
-    seen: Counter[tuple[str, str]] = Counter()
-    runs = []
-    for explanation in explanations:
-        key = explanation.method, explanation.target.description()
-        seen[key] += 1
-        runs.append(seen[key])
-    repeated = {method for (method, _), count in seen.items() if count > 1}
-    return [
-        f"{explanation.method} {run}" if explanation.method in repeated else explanation.method
-        for explanation, run in zip(explanations, runs, strict=True)
-    ]
-
-
 def _target_names(explanations: Sequence[Explanation]) -> list[str]:
-    """What the switch calls each target: its class, or the whole description where that does not tell them apart."""
+    """Return what the switch calls each target: its class, or its description where that does not tell two apart."""
     descriptions = {explanation.target.description(): _label(explanation) for explanation in explanations}
     labels = Counter(descriptions.values())
     return [
         label if labels[label := _label(explanation)] == 1 else explanation.target.description()
         for explanation in explanations
     ]
-
-
-def _summary(method: str) -> str:
-    """What the method computes; empty for a file made with a method that is not registered here."""
-    from sightline.methods import METHODS
-
-    return METHODS.get(method).summary if method in METHODS else ""
 
 
 def _facts(explanation: Explanation) -> list[tuple[str, str]]:

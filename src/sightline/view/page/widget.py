@@ -1,60 +1,40 @@
-"""The notebook's interactive view: the same module as the report, shown by anywidget, arrays sent as binary buffers.
+"""The notebook's interactive view: the same module as the report page, shown by anywidget, arrays as binary buffers.
 
-Beside the widget a notebook keeps a form without script, for whoever cannot run one: a notebook made into HTML without
-the state of its widgets, a viewer on the web, a notebook that is opened without its kernel.
+Beside the widget a notebook keeps HTML without script, for places where no widget can run: a notebook converted to HTML
+without widget state, a viewer on the web, a notebook opened without its kernel.
 """
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import UnsupportedError
 from sightline.view.page import payload
 from sightline.view.page.assets import script, style
-from sightline.view.page.curves import Curve
-from sightline.view.page.fragment import render_fragment
+from sightline.view.page.fragment import render_static
 
 if TYPE_CHECKING:
-    from sightline.analysis.internals import Inside
-    from sightline.explanation import Explanation
+    from sightline.report import Report
 
 
-def show(
-    explanations: Sequence[Explanation],
-    *,
-    inside: Inside | None = None,
-    title: str | None = None,
-    curves: Sequence[Curve] = (),
-    tables: Sequence[payload.Table] = (),
-) -> Any:
-    """Return a widget that a notebook draws: the page of `render_page`, with all that `inside` holds."""
-    shown = payload.build(explanations, inside=inside, title=title, curves=curves, tables=tables)
+def show(report: Report, *, title: str | None = None) -> Any:
+    """Return a widget that draws the page of a report in a notebook, with everything `inside` holds."""
+    shown = payload.build(report, title=title)
     arrays = {name: array.tobytes() for name, array in shown.arrays.items()}
-    return _widget_class()(static_form(explanations), payload=shown.json, arrays=arrays)
-
-
-def static_form(explanations: Sequence[Explanation]) -> str:
-    """Return the first explanation as HTML without script, and which others only the widget shows."""
-    first, *others = explanations
-    if not others:
-        return render_fragment(first)
-    named = ", ".join(f"{other.method} ({other.target.description()})" for other in others)
-    return f"{render_fragment(first)}<p>{html.escape(f'The widget also shows: {named}.')}</p>"
+    return _widget_class()(render_static(report), payload=shown.json, arrays=arrays)
 
 
 @cache
 def _widget_class() -> Any:
-    """The widget's class, made when the first one is shown: anywidget is an optional extra."""
+    """Return the widget's class, made on first use because anywidget is an optional extra."""
     try:
         import anywidget
         import traitlets
     except ImportError:
         raise UnsupportedError(
-            "Showing an explanation as a widget needs anywidget. Install it with: pip install 'sightline[notebook]'. "
-            "Without it, a notebook shows an explanation that stands at the end of a cell, and to_html() writes a page."
+            "Showing a report as a widget needs anywidget. Install it with: pip install 'sightline[notebook]'. "
+            "Without it, an explanation at the end of a cell is shown as text, and to_html() writes a page."
         ) from None
 
     class ExplanationWidget(anywidget.AnyWidget):  # type: ignore[misc]
@@ -70,7 +50,7 @@ def _widget_class() -> Any:
             self._static = static
 
         def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-            """The widget for whoever can run it, the form without script for all others."""
+            """Return the widget, with the static HTML for places that cannot run it."""
             bundle = super()._repr_mimebundle_(**kwargs)
             if bundle is None:
                 return None

@@ -1,35 +1,23 @@
-"""Checks, predictions, notices and the verdict in plain sentences, the same wherever an explanation is shown."""
+"""Predictions, notices, verdicts and checks as sentences, the same wherever an explanation is shown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from sightline.verdict import MEASURED, NOT_COMPARABLE, Level, Reason, Value, Verdict
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
 
-Value = float | int | str | bool
-CHECKED = ("faithfulness", "random_mean", "random_beaten", "random_orderings")
-"""The entries of `Explanation.checks` that the check against random orders makes."""
-
-Level = Literal["holds", "weak", "poor", "unchecked"]
 MARKS: dict[Level, tuple[str, str]] = {
     "holds": ("✓", "holds up"),
     "weak": ("△", "weak evidence"),
     "poor": ("✕", "do not trust"),
     "unchecked": ("○", "not checked"),
 }
-"""How a verdict is marked: by a shape and by words, so that nobody needs colours to tell one from another."""
-LARGEST_CHANCE = 0.1
-"""How often a random order may do as well as an explanation that holds up. If b of R random orders are beaten, one more
-random order is among the best R − b + 1 of R + 1 with probability (R − b + 1) / (R + 1): 2/21 where 19 of 20 are
-beaten, 3/21 where 18 are. Beating all of fewer than 9 orders is never enough."""
-SMALLEST_FALL = 0.05
-"""Fall of the probability, by itself and beyond that of random words, from which it matters: less than a twentieth is
-within what deleting any words does to a prediction, however regularly it happens."""
-LARGEST_SPECIAL_SHARE = 0.5
-"""Share of the total on special tokens above which words, which are all that a reader sees, are the smaller part."""
+"""The mark of each verdict: a shape and words, so that nobody needs colours to tell one from another."""
 
 
 def percent(share: float) -> str:
@@ -58,24 +46,24 @@ def prediction_sentence(explanation: Explanation) -> str:
 
 
 def notices(explanation: Explanation) -> list[str]:
-    """Return what a reader must know before believing anything: text the model never saw, random weights, …"""
-    found = []
-    dropped, kept = explanation.encoding.dropped, len(explanation.encoding)
+    """Return what a reader must know first: text the model never saw, random weights, …"""
+    sentences = []
+    dropped, read = explanation.encoding.dropped, len(explanation.encoding)
     if dropped:
-        lost = "1 more was" if dropped == 1 else f"{dropped:,} more were"
-        found.append(f"The model read the first {kept:,} tokens; {lost} cut off and played no part in the prediction.")
-    found += [sentence for name, sentence in _NOTICES.items() if _alarming(name, explanation.checks)]
-    return found
+        rest = "1 more was" if dropped == 1 else f"{dropped:,} more were"
+        sentences.append(f"The model read the first {read:,} tokens; {rest} cut off and did not affect the prediction.")
+    sentences += [sentence for name, sentence in _NOTICES.items() if _is_alarming(name, explanation.checks)]
+    return sentences
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How far to trust an explanation, in two or three sentences to be read before anything else."""
+class VerdictText:
+    """A verdict in two or three sentences, to be read before anything else."""
 
     level: Level
     sentences: tuple[str, ...]
     warning: str | None = None
-    """What keeps even an explanation that holds up from telling much."""
+    """What limits even an explanation that holds up."""
 
     @property
     def words(self) -> str:
@@ -83,58 +71,52 @@ class Verdict:
         return MARKS[self.level][1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON, for the page and for the API."""
-        told = {"level": self.level, "words": self.words, "sentences": list(self.sentences)}
-        return told if self.warning is None else {**told, "warning": self.warning}
+        """Return plain JSON values, for the page and the API."""
+        record = {"level": self.level, "words": self.words, "sentences": list(self.sentences)}
+        return record if self.warning is None else {**record, "warning": self.warning}
 
 
-def verdict(checks: Mapping[str, Value]) -> Verdict:
-    """Judge an explanation by its checks: what deleting its strongest words does to the model, against random words.
-
-    It holds up if that lowers the probability by `SMALLEST_FALL` or more, and more than random words do, and if chance
-    does as well in at most `LARGEST_CHANCE` of the cases; it is poor if it beats no more than half of the random
-    orders, or if the model's weights are random. Everything between is weak.
-    """
-    level, sentences = _comparison(checks)
-    if _alarming("untrained", checks):
-        level, sentences = "poor", [_NOTICES["untrained"], *sentences]
-    share = float(checks.get("special_share", 0.0))
+def describe_verdict(verdict: Verdict) -> VerdictText:
+    """Return the verdict in sentences."""
+    sentences = [_comparison_sentence(verdict)]
+    if "untrained_model" in verdict.reasons:
+        sentences.insert(0, _NOTICES["untrained"])
     warning = None
-    if share > LARGEST_SPECIAL_SHARE:
-        warning = f"Special tokens such as [CLS] carry {percent(share)} of the total: the words are the smaller part."
-    elif "special_share" in checks:
-        sentences = [*sentences, f"Special tokens carry {percent(share)} of the total."]
-    return Verdict(level, tuple(sentences), warning)
+    if "special_share" in verdict.numbers:
+        share = percent(verdict.numbers["special_share"])
+        if "special_tokens_dominate" in verdict.reasons:
+            warning = f"Special tokens such as [CLS] carry {share} of the total: the words are the smaller part."
+        else:
+            sentences.append(f"Special tokens carry {share} of the total.")
+    return VerdictText(verdict.level, tuple(sentences), warning)
 
 
-def _comparison(checks: Mapping[str, Value]) -> tuple[Level, list[str]]:
-    """Level and sentence of the check against random orders, or why there was none."""
-    if "faithfulness_check" in checks:
-        return "unchecked", [f"It could not be compared with random orders. {checks['faithfulness_check']}"]
-    if not all(name in checks for name in CHECKED):
-        return "unchecked", [
-            "It was not compared with random orders of the words: check=True in Python, --check on the command line "
-            "and a tick box of the server do that."
-        ]
-    own, random = float(checks["faithfulness"]), float(checks["random_mean"])
-    beaten, orders = int(checks["random_beaten"]), int(checks["random_orderings"])
-    level: Level
-    if 2 * beaten <= orders:
-        level, but = "poor", ", no more than chance would"
-    elif (orders - beaten + 1) / (orders + 1) > LARGEST_CHANCE:
-        level, but = "weak", ", too few to rule out chance"
-    elif min(own, own - random) < SMALLEST_FALL:
-        level, but = "weak", ", but by little"
-    else:
-        level, but = "holds", ""
-    return level, [
-        f"Beats {beaten} of {orders} random orders{but}: removing its strongest words {_moves(own, 'the probability')} "
-        f"on average, removing random words {_moves(random, 'it')}."
-    ]
+_QUALIFIERS: dict[Reason, str] = {
+    "no_better_than_random": ", no more than chance would",
+    "chance_not_excluded": ", too few to rule out chance",
+    "small_effect": ", but by little",
+}
+
+
+def _comparison_sentence(verdict: Verdict) -> str:
+    """Return what the comparison with random orders showed, or why there was none."""
+    if "not_comparable" in verdict.reasons:
+        return f"It could not be compared with random orders. {verdict.detail}"
+    if "not_checked" in verdict.reasons:
+        return (
+            "It was not compared with random orders of the words. To do that, pass check=True in Python or --check on "
+            "the command line, or tick the box on the page of the server."
+        )
+    fall, random_fall, beaten, orders = (verdict.numbers[name] for name in MEASURED)
+    qualifier = next((_QUALIFIERS[reason] for reason in verdict.reasons if reason in _QUALIFIERS), "")
+    return (
+        f"Beats {beaten} of {orders} random orders{qualifier}: removing its strongest words "
+        f"{_moves(fall, 'the probability')} on average; removing random words {_moves(random_fall, 'it')}."
+    )
 
 
 def _moves(fall: float, what: str) -> str:
-    """Return "lowers the probability by 0.84", or what else a fall is."""
+    """Return "lowers the probability by 0.84", or the phrase for a rise or no change."""
     if fall == 0.0:
         return f"leaves {what} as it is"
     size = f"{abs(fall):.2g}" if abs(fall) >= 0.001 else "less than 0.001"
@@ -142,9 +124,9 @@ def _moves(fall: float, what: str) -> str:
 
 
 def check_sentences(checks: Mapping[str, Value]) -> list[str]:
-    """Return one sentence for each check that neither verdict nor notices tell, in the method's order.
+    """Return one sentence per check that neither the verdict nor a notice covers, in the method's order.
 
-    Unknown ones are shown by name.
+    Unknown checks are shown by name.
     """
     sentences = [
         _SENTENCES[name](value) if name in _SENTENCES else _named(name, value) for name, value in checks.items()
@@ -175,17 +157,23 @@ def _tokens(template: str) -> Callable[[Any], str]:
 
 
 def _silent(value: Any) -> str:
-    """Said elsewhere, by `verdict` or `notices`."""
+    """Return nothing: the verdict or a notice says it."""
     return ""
 
 
+_REPLACEMENTS = {
+    "mask": "Words were replaced with the mask token.",
+    "unk": "Words were replaced with the unknown token.",
+    "pad": "Words were replaced with the padding token.",
+    "delete": "Words were deleted.",
+}
 _SENTENCES: dict[str, Callable[[Any], str]] = {
     "completeness_gap": _share("The completeness gap is {}."),
     "change": _share("Twice the steps changed the scores by {}."),
     "reconstruction_error": _share("The parts add up to the layers' outputs with an error of {}."),
     "evaluations": _count("evaluation"),
     "model_calls": _count("call"),
-    "replacement": lambda value: f"Words were hidden by '{value}'.",
+    "replacement": lambda value: _REPLACEMENTS.get(value, f"Words were replaced with '{value}'."),
     "converged": lambda value: "The steps were refined until the scores were stable." if value else "",
     "surrogate_fit": _share("The linear model it is read from explains {} of what was measured."),
     "exact": lambda value: (
@@ -199,18 +187,18 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "settled_by_flow": _tokens("An explicit flow settled {}."),
     "settled_by_cut": _tokens("A minimum cut settled {}."),
     "check_calls": lambda value: f"Checking it took {value:,} calls of the model.",
-    **dict.fromkeys((*CHECKED, "faithfulness_percentile", "faithfulness_check", "special_share"), _silent),
+    **dict.fromkeys((*MEASURED, NOT_COMPARABLE, "faithfulness_percentile", "special_share"), _silent),
     "causal": lambda value: "The model is causal: early tokens are seen by more others than late ones.",
     "untrained": _silent,
     "dropped_tokens": _silent,
 }
 _NOTICES = {
-    "untrained": "Some weights of this model are random: what it says and why mean nothing.",
-    "converged": "The scores had not settled when the limit of steps was reached: read them with care.",
-    "certified": "Not every value of the flow is certified: between flow and cut there is a gap.",
+    "untrained": "Some weights of this model are random: its predictions and their explanations mean nothing.",
+    "converged": "The scores had not converged at the limit of steps: read them with care.",
+    "certified": "Some flow values are not certified: flow and cut differ.",
 }
 
 
-def _alarming(name: str, checks: Mapping[str, Value]) -> bool:
-    """Untrained is bad when true, converged and certified when false."""
+def _is_alarming(name: str, checks: Mapping[str, Value]) -> bool:
+    """`untrained` is bad when true, `converged` and `certified` when false."""
     return name in checks and bool(checks[name]) == (name == "untrained")

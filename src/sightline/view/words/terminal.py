@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sightline.text.units import units_of
 from sightline.view import colours
-from sightline.view.words.sentences import MARKS, check_sentences, notices, number, percent, verdict
+from sightline.view.words.sentences import MARKS, check_sentences, describe_verdict, notices, number, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ def printable(text: str) -> str:
 
 def plain_report(explanation: Explanation, top: int = 10) -> str:
     """Return the explanation as lines of tab-separated fields: facts first, then the strongest words."""
-    prediction, trust = explanation.prediction, verdict(explanation.checks)
+    prediction, trust = explanation.prediction, describe_verdict(explanation.verdict)
     lines: list[tuple[str, ...]] = [
         ("method", explanation.method),
         ("predicted", prediction.label, f"{prediction.probability:.4f}"),
@@ -75,8 +75,10 @@ def sides(explanation: Explanation, top: int) -> list[tuple[Sign, list[WordScore
     return [(sign, explanation.top(top, sign=sign, merge=True)) for sign in signs]
 
 
-def print_report(console: Console, explanations: Sequence[Explanation], top: int = 10) -> None:
-    """Print prediction, then for each explanation the passages, the strongest words and the checks."""
+def print_report(
+    console: Console, explanations: Sequence[Explanation], top: int = 10, *, passages: bool = True
+) -> None:
+    """Print the prediction, then per explanation the passages (if asked for), the strongest words and the checks."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -88,12 +90,13 @@ def print_report(console: Console, explanations: Sequence[Explanation], top: int
         target = printable(explanation.target.description())
         console.print(Text.assemble((explanation.method, "bold"), f" explains the {target}"))
         console.print()
-        for passage in _passages(explanation, console.width - 4):
-            console.print(Padding(passage, (0, 2)), soft_wrap=False)
-        console.print()
+        if passages:
+            for passage in _passages(explanation, console.width - 4):
+                console.print(Padding(passage, (0, 2)), soft_wrap=False)
+            console.print()
         console.print(_table(explanation, top))
         console.print()
-        trust = verdict(explanation.checks)
+        trust = describe_verdict(explanation.verdict)
         mark, words = MARKS[trust.level]
         console.print(Text.assemble((f"{mark} {words}. ", "bold"), printable(" ".join(trust.sentences))))
         if trust.warning is not None:

@@ -1,0 +1,222 @@
+"""Report: everything a page shows of one document.
+
+Explanations by method (and class), what was seen inside the model, verdicts, removal curves, provenance and timing.
+`Model.report` makes one; the command line, the server, the notebook and `Explanation.to_html` all draw one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from sightline import report_storage
+from sightline.analysis.internals import Inside
+from sightline.errors import InputError, UsageError
+from sightline.explanation import Explanation, RemovalCurve
+from sightline.methods import METHODS
+from sightline.verdict import Verdict
+
+if TYPE_CHECKING:
+    from sightline.models import Prediction
+    from sightline.text import Encoding
+
+T = TypeVar("T")
+ByMethod = Mapping[str, Explanation | Mapping[str, Explanation]]
+"""Method -> explanation, or method -> label -> explanation when several classes are explained."""
+
+FORMAT, VERSION = "sightline-report", 1
+
+
+class Entry(NamedTuple):
+    """One explanation of a report with the names it goes by."""
+
+    method: str
+    label: str | None
+    """The class, if the method explains several."""
+    explanation: Explanation
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report:
+    """Explanations of one document, with everything a page shows beside them."""
+
+    explanations: ByMethod
+    """By method, and by class within a method if several classes are explained, as `Model.explain` returns them."""
+    inside: Inside | None = None
+    """Relations between tokens, head maps and head importance."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """How long each stage took: "explain", "inside", "check"."""
+
+    def __post_init__(self) -> None:
+        if not self.explanations or not all(self.explanations.values()):
+            raise UsageError("A report needs at least one explanation.")
+        first, *others = (entry.explanation.encoding for entry in self.entries())
+        if any(not _is_same_document(first, other) for other in others):
+            raise UsageError("A report shows one document: these explanations are of different texts.")
+        if self.inside is not None and self.inside.tokens != len(first):
+            raise InputError(
+                f"`inside` describes {self.inside.tokens} tokens, the explanations {len(first)}: "
+                "make it from a trace of the same document."
+            )
+
+    @classmethod
+    def of(cls, explanations: Sequence[Explanation], *, inside: Inside | None = None) -> Report:
+        """Return the report of a list of explanations of one document.
+
+        Several targets of one method are keyed by their class, or by their description where that is not enough;
+        several runs for one target are told apart by a number behind the method's name.
+        """
+        by_method: dict[str, dict[str, Explanation]] = {}
+        for explanation, method in zip(explanations, _number_runs(explanations), strict=True):
+            by_method.setdefault(method, {})[explanation.target.description()] = explanation
+        return cls({method: _by_class(list(own.values())) for method, own in by_method.items()}, inside=inside)
+
+    def entries(self) -> list[Entry]:
+        """Return all explanations with their names, method by method, class by class."""
+        entries: list[Entry] = []
+        for method, explanation in self.explanations.items():
+            if isinstance(explanation, Explanation):
+                entries.append(Entry(method, None, explanation))
+            else:
+                entries += [Entry(method, label, own) for label, own in explanation.items()]
+        return entries
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return (entry.explanation for entry in self.entries())
+
+    def __len__(self) -> int:
+        return len(self.entries())
+
+    @property
+    def first(self) -> Explanation:
+        """The explanation that is shown first."""
+        return next(iter(self))
+
+    @property
+    def encoding(self) -> Encoding:
+        """The document."""
+        return self.first.encoding
+
+    @property
+    def prediction(self) -> Prediction:
+        """What the model said."""
+        return self.first.prediction
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What produced the report: model, hash of its weights, versions."""
+        return self.first.provenance
+
+    @property
+    def verdicts(self) -> dict[str, Verdict | dict[str, Verdict]]:
+        """How far to trust each explanation, under the keys of `explanations`."""
+        return self._map(lambda explanation: explanation.verdict)
+
+    @property
+    def removal_curves(self) -> dict[str, RemovalCurve | dict[str, RemovalCurve | None] | None]:
+        """What the comparison with random orders measured, under the keys of `explanations`; None if not made."""
+        return self._map(lambda explanation: explanation.removal)
+
+    @property
+    def summaries(self) -> dict[str, str]:
+        """What each method computes, in one sentence; empty for a method that is not registered here."""
+        names = {entry.method: entry.explanation.method for entry in self.entries()}
+        return {name: METHODS.get(method).summary if method in METHODS else "" for name, method in names.items()}
+
+    def _map(self, function: Callable[[Explanation], T]) -> dict[str, T | dict[str, T]]:
+        return {
+            method: function(explanation)
+            if isinstance(explanation, Explanation)
+            else {label: function(own) for label, own in explanation.items()}
+            for method, explanation in self.explanations.items()
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain JSON values.
+
+        Of `inside` it holds head importance and the relations; the head maps are pictures and left to `save`.
+        """
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "explanations": self._map(Explanation.to_dict),
+            "inside": None if self.inside is None else report_storage.inside_record(self.inside),
+            "provenance": self.provenance,
+            "seconds": dict(self.seconds),
+        }
+
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
+        """Return the report as one self-contained page, and write it to `path` if given."""
+        from sightline.files import write_whole
+        from sightline.view.page.html import render_page
+
+        html = render_page(self, title=title)
+        if path is not None:
+            write_whole(path, html)
+        return html
+
+    def show(self, *, title: str | None = None) -> Any:
+        """Return the page as a notebook widget (needs the extra `notebook`)."""
+        from sightline.view.page.widget import show
+
+        return show(self, title=title)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one `.zip` file of JSON and plain arrays, from which `load` rebuilds it bit for bit."""
+        report_storage.write(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Report:
+        """Read a report written by `save`."""
+        return cls(**report_storage.read(Path(path)))
+
+    def _repr_html_(self) -> str:
+        from sightline.view.page.fragment import render_static
+
+        return render_static(self)
+
+    def __repr__(self) -> str:
+        prediction = self.prediction
+        return (
+            f"<Report on {len(self.encoding)} tokens; predicted '{prediction.label}' ({prediction.probability:.1%}); "
+            f"methods: {', '.join(self.explanations)}{'' if self.inside is None else '; with inside'}>"
+        )
+
+
+def _number_runs(explanations: Sequence[Explanation]) -> list[str]:
+    """Return the method of each explanation, numbered if it explains one target more than once."""
+    seen: Counter[tuple[str, str]] = Counter()
+    runs = []
+    for explanation in explanations:
+        key = explanation.method, explanation.target.description()
+        seen[key] += 1
+        runs.append(seen[key])
+    repeated = {method for (method, _), count in seen.items() if count > 1}
+    return [
+        f"{explanation.method} {run}" if explanation.method in repeated else explanation.method
+        for explanation, run in zip(explanations, runs, strict=True)
+    ]
+
+
+def _by_class(explanations: list[Explanation]) -> Explanation | dict[str, Explanation]:
+    """Return the explanations of one method by class; a single one as it is."""
+    if len(explanations) == 1:
+        return explanations[0]
+    classes = [explanation.target.name for explanation in explanations]
+    return {
+        name if classes.count(name) == 1 else explanation.target.description(): explanation
+        for name, explanation in zip(classes, explanations, strict=True)
+    }
+
+
+def _is_same_document(first: Encoding, second: Encoding) -> bool:
+    """Whether two encodings are of the same text cut into the same tokens."""
+    return first is second or (
+        first.text == second.text
+        and first.pair == second.pair
+        and first.tokens == second.tokens
+        and bool((first.offsets == second.offsets).all())
+    )
