@@ -15,8 +15,7 @@ from transformers import BertConfig, BertForSequenceClassification
 import sightline as sl
 from benchmarks import harness
 from sightline.metrics import METRICS
-from sightline.metrics.faithfulness import PLANS
-from sightline.metrics.measurement import Measured, Settings, measure_scores
+from sightline.metrics.measurement import FaithfulnessSettings, Measured, measure_scores
 from sightline.metrics.removal_order import removed_positions, score_order, unit_counts
 from sightline.model import Model
 from sightline.models import Target
@@ -29,7 +28,7 @@ METHODS = (
     *("input_x_gradient", "cat", "attcat", "alti", "norm_rollout"),
 )
 LARGEST_DIFFERENCE = 1e-5
-SETTINGS = Settings(random_orderings=0, ceiling=False)
+SETTINGS = FaithfulnessSettings(random_orderings=0, ceiling=False)
 
 Values = dict[tuple[str, str], float]
 
@@ -76,7 +75,7 @@ def one_at_a_time(model: Model, encoding: Encoding, target: Target, scores: dict
     for name, vector in scores.items():
         order = score_order(vector, units)
         for metric in WANTED:
-            plan = PLANS[metric]
+            plan = METRICS.get(metric).plan
             counts = unit_counts(plan.ratios, len(units))
             curve = [
                 probability(one, plan.replacement) for one in removed_positions(order, units, counts, plan.direction)

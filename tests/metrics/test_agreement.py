@@ -10,8 +10,18 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sightline.errors import InputError, OptionError
-from sightline.metrics import SightlineWarning, average_overlap, cosine, jaccard, kendall, masked_pair, rbo, spearman
-from sightline.metrics.agreement import ROW_FORMS, SHORT, kendall_rows
+from sightline.metrics import (
+    METRICS,
+    SightlineWarning,
+    average_overlap,
+    cosine,
+    jaccard,
+    kendall,
+    masked_pair,
+    rbo,
+    spearman,
+)
+from sightline.metrics.agreement import SHORT, kendall_rows
 
 STATISTICS = {
     "cosine": cosine,
@@ -294,13 +304,12 @@ def test_a_depth_beyond_the_document_means_the_whole_document():
     assert average_overlap(a, b, depth=10) == average_overlap(a, b)
 
 
-@pytest.mark.parametrize("statistic", ROW_FORMS, ids=lambda statistic: statistic.__name__)
-def test_many_rows_at_once_are_each_row_alone(statistic):
+@pytest.mark.parametrize("entry", [entry for entry in METRICS if entry.rows is not None], ids=lambda entry: entry.name)
+def test_many_rows_at_once_are_each_row_alone(entry):
     generator = np.random.default_rng(0)
     a, rows = generator.integers(0, 6, 30).astype(float), generator.integers(0, 6, (9, 30)).astype(float)
-    options = {"p": 0.8} if statistic is rbo else {}
-    expected = [statistic(a, row, **options) for row in rows]
-    np.testing.assert_allclose(ROW_FORMS[statistic](a, rows, **options), expected, rtol=0, atol=1e-15)
+    expected = [entry(a, row) for row in rows]
+    np.testing.assert_allclose(entry.rows(a, rows, **entry.options), expected, rtol=0, atol=1e-15)
 
 
 def test_dropping_removes_masked_tokens_and_zeroing_keeps_their_places():

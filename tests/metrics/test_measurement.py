@@ -9,8 +9,8 @@ import sightline as sl
 from sightline import builtin
 from sightline.errors import InputError, OptionError, SizeError
 from sightline.metrics import measure_faithfulness, measure_scores
-from sightline.metrics.faithfulness import NINTHS, PLANS, Plan
-from sightline.metrics.measurement import Settings
+from sightline.metrics.measurement import FaithfulnessSettings
+from sightline.metrics.plans import NINTHS, Plan
 from sightline.model import load
 from sightline.perturb import removable_units
 from tests.metrics import brute_force
@@ -19,6 +19,7 @@ from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
 TEXT = "hello old miller! the river mills; the world"
+PLANS = {entry.name: entry.plan for entry in sl.metrics.METRICS if entry.plan is not None}
 METRICS = tuple(PLANS)
 
 
@@ -34,7 +35,13 @@ def test_every_metric_with_floor_and_ceiling_equals_one_changed_document_at_a_ti
     target = model.trace(encoding).target
     scores = np.random.default_rng(3).normal(size=len(encoding))
     found = measure_scores(
-        model.network, encoding, target, {"mine": scores}, METRICS, Settings(level=level, random_orderings=2), seed=7
+        model.network,
+        encoding,
+        target,
+        {"mine": scores},
+        METRICS,
+        FaithfulnessSettings(level=level, random_orderings=2),
+        seed=7,
     )
     runner = OneAtATime(tiny_module(), target.index, model.network.token_ids)
     units = [unit.tokens for unit in removable_units(encoding, target, level)]
@@ -88,7 +95,7 @@ def test_the_published_variant_counts_all_tokens_and_never_removes_the_last_rank
         last = min(range(14), key=lambda i: (scores[i], -i))
         order = [i for i in brute_force.descending(scores) if i not in (0, 13, last)]
         for replacement in ("delete", "pad"):
-            settings = Settings(compat="attcat", replacement=replacement, random_orderings=0, ceiling=False)
+            settings = FaithfulnessSettings(compat="attcat", replacement=replacement, random_orderings=0, ceiling=False)
             found = measure_scores(model.network, encoding, target, {"": scores}, ["aopc", "log_odds"], settings)
             whole = runner.without(encoding, [], "delete")
             p = [runner.without(encoding, order[: round(ratio * 14)], replacement) for ratio in NINTHS]
@@ -108,7 +115,7 @@ def test_explanations_share_their_calls_and_do_not_change_each_other(model):
     target = model.trace(encoding).target
     generator = np.random.default_rng(1)
     scores = {name: generator.normal(size=len(encoding)) for name in "abc"}
-    settings = Settings(random_orderings=1)
+    settings = FaithfulnessSettings(random_orderings=1)
     together = measure_scores(model.network, encoding, target, scores, METRICS, settings)
     backwards = measure_scores(model.network, encoding, target, dict(reversed(scores.items())), METRICS[::-1], settings)
     made = 0
@@ -127,7 +134,7 @@ def test_shares_nought_and_all_are_the_same_for_every_explanation(model):
     target = model.trace(encoding).target
     generator = np.random.default_rng(1)
     scores = {str(i): generator.normal(size=len(encoding)) for i in range(6)}
-    settings = Settings(ratios=(0.0, 1.0), random_orderings=3, ceiling=False)
+    settings = FaithfulnessSettings(ratios=(0.0, 1.0), random_orderings=3, ceiling=False)
     found = measure_scores(model.network, encoding, target, scores, ["aopc", "comprehensiveness"], settings)
     assert found.calls_made == 2
     assert found.calls_requested == 1 + (6 + 3) * 2 * 2
@@ -136,7 +143,12 @@ def test_shares_nought_and_all_are_the_same_for_every_explanation(model):
 def test_text_shorter_than_the_bins_has_defined_values(model):
     encoding = model.encode("hello")
     found = measure_scores(
-        model.network, encoding, model.trace(encoding).target, {"": np.ones(len(encoding))}, METRICS, Settings()
+        model.network,
+        encoding,
+        model.trace(encoding).target,
+        {"": np.ones(len(encoding))},
+        METRICS,
+        FaithfulnessSettings(),
     )
     for one in found.by.values():
         assert np.isfinite(one.curve).all()
@@ -170,7 +182,13 @@ def test_random_never_beats_the_floor_beyond_its_interval():
     target = model.trace(encoding).target
     draws = {str(seed): model.explain(encoding, "random", seed=seed).scores for seed in range(10)}
     found = measure_scores(
-        model.network, encoding, target, draws, METRICS, Settings(random_orderings=10, ceiling=False), seed=5
+        model.network,
+        encoding,
+        target,
+        draws,
+        METRICS,
+        FaithfulnessSettings(random_orderings=10, ceiling=False),
+        seed=5,
     )
     for metric in METRICS:
         values = np.array([found.by[name, metric].value for name in draws])

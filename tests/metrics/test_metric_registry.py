@@ -1,5 +1,6 @@
-"""Metrics are found by name, say what they are, and carry the options they are called with."""
+"""Metrics are found by name, say what they are, and carry how they are called."""
 
+import math
 import subprocess
 import sys
 
@@ -7,33 +8,28 @@ import numpy as np
 import pytest
 
 from sightline.errors import OptionError
-from sightline.metrics import METRICS, list_metrics, metric, rbo
+from sightline.metrics import METRICS, Plan, list_metrics, metric, rbo
+from sightline.metrics.registry import NEEDS, RANDOM_ORDERS, SHUFFLED_SCORES
 from sightline.registry import Registry
 
-ARRAYS = {
-    "scores": np.array([0.1, 0.9, 0.4, 0.3]),
-    "other_scores": np.array([0.2, 0.5, 0.6, 0.1]),
-    "class_scores": np.array([[0.1, 0.9, 0.4], [0.5, 0.2, 0.3]]),
-    "rationale": np.array([[1, 3]]),
-    "answer": np.array([[1, 2]]),
-    "special": np.array([True, False, False, True]),
-    "hidden_states": np.array([[0.1, 0.9], [0.4, -0.3], [0.2, 0.2]]),
-}
-ON_ARRAYS = [entry for entry in list_metrics() if entry.needs <= set(ARRAYS)]
+CONTRACT = (
+    *("aopc", "log_odds", "comprehensiveness", "sufficiency", "confidence", "precision_at_k", "recall_at_k"),
+    *("cosine", "kendall", "spearman", "rbo", "average_overlap", "jaccard", "entropy"),
+    *("token_f1", "auprc", "iou_f1", "special_share"),
+)
+FACTS = {"name": "new", "higher_is_better": True, "summary": "New.", "citation": "None 2000"}
 
 
-def test_the_names_of_the_metrics_on_arrays_are_a_contract():
-    assert {entry.name for entry in ON_ARRAYS} == {
-        *("cosine", "kendall", "spearman", "rbo", "average_overlap", "jaccard"),
-        *("confidence", "precision_at_k", "recall_at_k"),
-        *("entropy", "special_share", "special_rank", "anisotropy", "token_f1", "auprc", "iou_f1"),
-    }
+@pytest.fixture
+def registry(monkeypatch):
+    registry = Registry("metric")
+    monkeypatch.setattr("sightline.metrics.registry.METRICS", registry)
+    return registry
 
 
-def test_the_names_of_the_metrics_on_the_model_are_a_contract():
-    on_the_model = {entry.name for entry in list_metrics() if "model" in entry.needs}
-    assert on_the_model == {"aopc", "log_odds", "comprehensiveness", "sufficiency", "deletion", "insertion"}
-    assert on_the_model | {entry.name for entry in ON_ARRAYS} == {entry.name for entry in list_metrics()}
+@pytest.mark.parametrize("name", CONTRACT)
+def test_the_promised_names_exist(name):
+    assert METRICS.get(name).name == name
 
 
 @pytest.mark.parametrize("entry", list_metrics(), ids=lambda entry: entry.name)
@@ -43,22 +39,14 @@ def test_every_metric_says_what_it_is_in_one_line_and_where_it_comes_from(entry)
     assert entry.citation
     assert entry.higher_is_better in (True, False, None)
     assert METRICS.get(entry.name) is entry
-
-
-@pytest.mark.parametrize("entry", ON_ARRAYS, ids=lambda entry: entry.name)
-def test_every_metric_can_be_called_by_name_with_what_it_needs(entry):
-    order = tuple(ARRAYS)
-    arrays = [ARRAYS[need] for need in order if need in entry.needs]
-    value = entry(*arrays, target=0) if entry.name == "confidence" else entry(*arrays)
-    assert isinstance(value, float)
-    assert -1.0 <= value <= 1.0
+    assert entry.facts()["needs"] == sorted(entry.needs)
 
 
 def test_registered_options_are_used_reported_and_overridden():
     entry = METRICS.get("rbo")
-    a, b = ARRAYS["scores"], ARRAYS["other_scores"]
+    a, b = np.array([0.1, 0.9, 0.4, 0.3]), np.array([0.2, 0.5, 0.6, 0.1])
     assert entry.options == {"p": 0.9}
-    assert entry(a, b) == rbo(a, b, p=0.9)
+    assert entry(a, b) == entry.compute({"scores": a, "other_scores": b}.get) == rbo(a, b, p=0.9)
     assert entry(a, b, p=0.5) == rbo(a, b, p=0.5) != entry(a, b)
     with pytest.raises(TypeError):
         rbo(a, b)
@@ -69,15 +57,93 @@ def test_an_unknown_metric_is_answered_with_the_nearest_name():
         METRICS.get("kendal")
 
 
-def test_words_outside_the_vocabulary_are_refused_at_registration(monkeypatch):
-    monkeypatch.setattr("sightline.metrics.registry.METRICS", Registry("metric"))
-    facts = {"name": "new", "higher_is_better": True, "summary": "New.", "citation": "None 2000"}
-    with pytest.raises(ValueError, match="vocabulary"):
-        metric(kind="agreement", needs={"tea"}, **facts)
-    with pytest.raises(ValueError, match="vocabulary"):
-        metric(kind="tea", needs={"scores"}, **facts)
-    function = metric(kind="agreement", needs={"scores"}, **facts)(abs)
+def test_the_vocabulary_of_needs_is_described_in_full():
+    used = {need for entry in list_metrics() for need in entry.needs}
+    assert used <= set(NEEDS)
+    assert all(NEEDS.values())
+
+
+def test_words_outside_the_vocabulary_are_refused_at_registration(registry):
+    with pytest.raises(OptionError, match="vocabulary"):
+        metric(kind="agreement", needs={"tea"}, **FACTS)
+    with pytest.raises(OptionError, match="vocabulary"):
+        metric(kind="tea", needs={"scores"}, **FACTS)
+    with pytest.raises(OptionError, match="range"):
+        metric(kind="agreement", needs={"scores"}, range=(1, 0), **FACTS)
+    with pytest.raises(OptionError, match="level='tokens'"):
+        metric(kind="dispersion", needs={"special"}, level="units", **FACTS)
+    function = metric(kind="dispersion", needs={"scores"}, **FACTS)(abs)
     assert function is abs
+    assert registry.get("new").compute({"scores": -2.0}.get) == 2.0
+
+
+def by_name(special, scores):
+    return 10 * special + scores
+
+
+def by_place(first, second, *, factor=1.0):
+    return factor * (10 * first + second)
+
+
+def mixed(values, scores, *, compat="unset"):
+    assert compat is None
+    return 10 * values + scores
+
+
+SUPPLIED = {"scores": 1.0, "other_scores": 2.0, "special": 3.0, "hidden_states": 4.0, "compat": None}
+
+
+@pytest.mark.parametrize(
+    ("function", "needs", "expected"),
+    [
+        (by_name, {"scores", "special"}, 31.0),
+        (by_place, {"other_scores", "scores"}, 12.0),  # in the order of the vocabulary
+        (by_place, {"first": "other_scores", "second": "scores"}, 21.0),
+        (mixed, {"scores", "hidden_states"}, 41.0),
+    ],
+)
+def test_needs_are_bound_by_name_then_by_place_or_as_mapped(registry, function, needs, expected):
+    metric(kind="dispersion", needs=needs, **FACTS)(function)
+    assert registry.get("new").compute(SUPPLIED.__getitem__) == expected
+
+
+@pytest.mark.parametrize(
+    ("needs", "message"),
+    [
+        ({"scores"}, "do not fit its parameters"),
+        ({"scores", "special", "answer"}, "do not fit its parameters"),
+        ({"third": "scores"}, "no parameter third"),
+    ],
+)
+def test_needs_that_do_not_fit_the_parameters_are_refused(registry, needs, message):
+    with pytest.raises(OptionError, match=message):
+        metric(kind="dispersion", needs=needs, **FACTS)(by_place)
+
+
+def test_a_faithfulness_metric_has_a_plan_and_is_given_its_removal_curve(registry):
+    def last(probabilities, original, *, ratios):
+        return original - probabilities[-1] + 10 * ratios[-1]
+
+    metric(kind="faithfulness", needs={"scores", "model"}, **FACTS)(last)
+    entry = registry.get("new")
+    assert entry.plan == Plan("remove", "delete", tuple(k / 10 for k in range(11)))
+    assert entry.chance is RANDOM_ORDERS
+    assert entry.arguments == {"probabilities": "probabilities", "original": "original", "ratios": "ratios"}
+    curve = {"probabilities": [0.9, 0.25], "original": 0.5, "ratios": [0.0, 1.0]}
+    assert entry.compute(curve.__getitem__) == 10.25
+
+
+def test_a_faithfulness_metric_that_takes_the_model_runs_it_itself(registry):
+    metric(kind="faithfulness", needs={"scores", "model"}, **FACTS)(lambda scores, model: 1.0)
+    assert registry.get("new").plan is None
+    with pytest.raises(OptionError, match="leave plan= out"):
+        metric(kind="faithfulness", needs={"scores", "model"}, plan=Plan(), **FACTS)(lambda scores, model: 1.0)
+
+
+def test_chance_of_agreement_is_sampled_where_two_explanations_are_all_it_needs(registry):
+    metric(kind="agreement", needs={"scores", "other_scores"}, **FACTS)(by_place)
+    assert registry.get("new").chance is SHUFFLED_SCORES
+    assert registry.get("new").range == (-math.inf, math.inf)
 
 
 def test_importing_the_metrics_loads_neither_torch_nor_scipy_stats():

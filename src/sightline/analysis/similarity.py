@@ -28,16 +28,15 @@ from sightline.attention.arrays import check_positive
 from sightline.errors import InputError
 from sightline.explanation import Explanation
 from sightline.metrics.agreement import (
-    ROW_FORMS,
     MaskMode,
-    average_overlap,
-    cosine,
-    jaccard,
-    kendall,
+    average_overlap_rows,
+    cosine_rows,
+    jaccard_rows,
+    kendall_rows,
     masked_pair,
     minmax_magnitude,
-    rbo,
-    spearman,
+    rbo_rows,
+    spearman_rows,
 )
 from sightline.metrics.chance import Interval, TokenScores, central_interval, shuffled_blocks
 from sightline.metrics.inputs import is_constant, score_pair, token_mask
@@ -162,7 +161,7 @@ def compare_scores(
         found = {}
         for name, (function, extra) in statistics.items():
             view = name if name in views_of_rows else "ranked"
-            found[name] = np.asarray(ROW_FORMS[function](views_of_first[view], views_of_rows[view], **extra))
+            found[name] = np.asarray(function(views_of_first[view], views_of_rows[view], **extra))
         return found
 
     values = {name: float(found[0]) for name, found in measured(second[None]).items()}
@@ -283,17 +282,17 @@ def _zeroed_views(scores: Values, kept: npt.NDArray[np.bool_]) -> dict[str, Valu
     }
 
 
-def _statistics(p: float, share: float) -> dict[str, tuple[Callable[..., float], dict[str, Any]]]:
-    """Every statistic by name: the function and its options."""
+def _statistics(p: float, share: float) -> dict[str, tuple[Callable[..., Values], dict[str, Any]]]:
+    """Return every statistic by name: its form for many rows, and its options."""
     return {
-        "cosine": (cosine, {}),
-        "cosine_normalised": (cosine, {"form": "normalised"}),
-        "cosine_thresholded": (cosine, {"form": "thresholded", "quantile": 1.0 - share}),
-        "kendall": (kendall, {}),
-        "spearman": (spearman, {}),
-        "rbo": (rbo, {"p": p}),
-        "average_overlap": (average_overlap, {}),
-        "jaccard": (jaccard, {"share": share}),
+        "cosine": (cosine_rows, {}),
+        "cosine_normalised": (cosine_rows, {"form": "normalised"}),
+        "cosine_thresholded": (cosine_rows, {"form": "thresholded", "quantile": 1.0 - share}),
+        "kendall": (kendall_rows, {}),
+        "spearman": (spearman_rows, {}),
+        "rbo": (rbo_rows, {"p": p}),
+        "average_overlap": (average_overlap_rows, {}),
+        "jaccard": (jaccard_rows, {"share": share}),
     }
 
 

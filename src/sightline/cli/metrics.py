@@ -15,16 +15,6 @@ from sightline.cli.starting import starting
 if TYPE_CHECKING:
     from sightline.metrics import MetricEntry
 
-_NEEDS = {
-    "scores": "an explanation",
-    "other_scores": "a second explanation of the same document (--reference)",
-    "class_scores": "explanations of every class",
-    "rationale": "human rationales in the data set",
-    "answer": "answers in the data set",
-    "special": "",
-    "model": "calls of the model",
-}
-
 
 @reports_errors
 def metrics(
@@ -57,11 +47,11 @@ def metrics(
 
 def _describe(metric: MetricEntry) -> str:
     better = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
-    needs = ", ".join(words for need in sorted(metric.needs) if (words := _NEEDS.get(need, need)))
+    needs = "; ".join(words for need, words in NEEDS.items() if need in metric.needs)
     lines = [
         f"{metric.name}: {metric.summary}{describe_origin(metric)}",
         f"  measures   {metric.kind}; {better[metric.higher_is_better]}",
-        f"  needs      {needs or 'hidden states of the model'}",
+        f"  needs      {needs}",
         f"  citation   {metric.citation}",
     ]
     if metric.options:

@@ -11,8 +11,7 @@ from sightline.errors import OptionError
 from sightline.evaluation.explaining import given_names
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry
-from sightline.metrics.faithfulness import ATTCAT_METRICS
-from sightline.metrics.measurement import Settings
+from sightline.metrics.measurement import FaithfulnessSettings
 from sightline.text import Example
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def chosen_metrics(
     metrics: str | Sequence[str] | None,
     model: Model,
     examples: Sequence[Example],
-    settings: Settings,
+    settings: FaithfulnessSettings,
     reference: str | None,
 ) -> tuple[list[str], dict[str, str]]:
     """Return the metrics to measure and, for "all" (or None), those left out with the reason.
@@ -57,7 +56,7 @@ def chosen_metrics(
     kept, skipped = [], {}
     for entry in entries:
         reason = _obstacle(entry, model, examples, settings, reference)
-        if reason is None and everything and entry.name == "confidence" and len(model.labels) > MOST_CLASSES:
+        if reason is None and everything and "class_scores" in entry.needs and len(model.labels) > MOST_CLASSES:
             reason = f"the model has {len(model.labels)} classes to explain; ask for it by name"
         if reason is None:
             kept.append(entry.name)
@@ -69,7 +68,7 @@ def chosen_metrics(
 
 
 def _obstacle(
-    entry: MetricEntry, model: Model, examples: Sequence[Example], settings: Settings, reference: str | None
+    entry: MetricEntry, model: Model, examples: Sequence[Example], settings: FaithfulnessSettings, reference: str | None
 ) -> str | None:
     """Say why no document at all can be measured, or None."""
     if "other_scores" in entry.needs and reference is None:
@@ -83,8 +82,8 @@ def _obstacle(
             return f"the model's task is {model.task.replace('_', ' ')}, which has no classes to compare"
         if len(model.labels) < 2:
             return "the model has one class only, so there is no other to compare with"
-    if entry.kind == "faithfulness":
-        if settings.compat is not None and entry.name not in ATTCAT_METRICS:
+    if entry.plan is not None:
+        if settings.compat is not None and not entry.has_published_variant:
             return f"the published program that compat='{settings.compat}' follows has no such metric"
         replacement = settings.plan(entry.name).replacement
         if replacement != "delete" and replacement not in model.network.token_ids:

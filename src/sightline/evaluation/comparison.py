@@ -27,6 +27,7 @@ from sightline.evaluation.explaining import (
     Progress,
     TargetChoice,
     checked_options,
+    describe_error,
     encoded,
     examples_of,
     given_names,
@@ -34,7 +35,6 @@ from sightline.evaluation.explaining import (
     one_of,
     seed_for,
     seeded,
-    sentence,
     wanted,
     watcher,
     whole_number,
@@ -163,8 +163,14 @@ def _statistics(metrics: str | Sequence[str]) -> list[str]:
     if not names:
         raise OptionError(f"No metric was given; name at least one, for example metrics={list(STATISTICS[:2])}.")
     for name in names:
-        if METRICS.get(name).kind != "agreement":
-            raise OptionError(f"The metric '{name}' measures {METRICS.get(name).kind}; compare() is for agreement.")
+        entry = METRICS.get(name)
+        if entry.kind != "agreement":
+            raise OptionError(f"The metric '{name}' measures {entry.kind}; compare() is for agreement.")
+        if not entry.needs <= {"scores", "other_scores"}:
+            raise OptionError(
+                f"The metric '{name}' needs more than two explanations ({', '.join(sorted(entry.needs))}); use it in "
+                "evaluate() with a reference."
+            )
     return names
 
 
@@ -241,7 +247,7 @@ class _Comparison:
                 options = seeded(entry, self.options.get(name, {}), seed_for(self.seed, example.id, name))
                 attribution = entry(model.trace(encoding, target), **options)
             except Exception as error:  # whatever goes wrong in a method, the others go on
-                failures.append(Failure(example.id, model_name, name, sentence(error)))
+                failures.append(Failure(example.id, model_name, name, describe_error(error)))
                 continue
             whole = Scored.of(places, attribution.scores, units)
             if self.between == "methods":
@@ -261,7 +267,7 @@ class _Comparison:
         try:
             a, b = _aligned(first[1], second[1])
             with without_conventions():
-                value = float(METRICS.get(statistic)(a.sums(), b.sums()))
+                value = METRICS.get(statistic).compute({"scores": a.sums(), "other_scores": b.sums()}.__getitem__)
                 seed = seed_for(self.seed, *where)
                 chance = chance_level(
                     statistic, a.sums(), b.sums(), permutations=self.permutations, seed=seed, tokens=b

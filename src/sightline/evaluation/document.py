@@ -7,8 +7,9 @@ leaves rows that say so and the others go on; a metric that is not defined for t
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,10 +22,10 @@ from sightline.evaluation.explaining import (
     Missing,
     Progress,
     TargetChoice,
+    describe_error,
     encoded,
     seed_for,
     seeded,
-    sentence,
     wanted,
 )
 from sightline.evaluation.result import MODEL, Curve, Record
@@ -32,7 +33,9 @@ from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry, SightlineWarning, chance_level, spans_of, tokens_in_characters
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import FloatArray, IntArray, without_conventions
-from sightline.metrics.measurement import Faithfulness, Measured, Settings, measure_scores
+from sightline.metrics.measurement import Faithfulness, FaithfulnessSettings, Measured, measure_scores
+from sightline.metrics.plans import Compat
+from sightline.metrics.registry import SHUFFLED_SCORES, MetricNeed
 from sightline.models import Target
 from sightline.perturb import removable_units
 from sightline.text import Encoding, Example
@@ -52,12 +55,12 @@ class Assignment:
     """Options of the methods, by method."""
     target: TargetChoice
     reference: str | None
-    settings: Settings
+    settings: FaithfulnessSettings
     seed: int
 
-    def of_kind(self, *kinds: str) -> list[str]:
-        """Metrics of these kinds."""
-        return [name for name in self.metrics if METRICS.get(name).kind in kinds]
+    def needs(self, need: MetricNeed) -> bool:
+        """Whether one of the metrics needs it."""
+        return any(need in METRICS.get(name).needs for name in self.metrics)
 
 
 @dataclass
@@ -98,15 +101,11 @@ def _without(
 ) -> DocumentResult:
     return DocumentResult(
         [
-            Record(example.id, MODEL if _of_the_model(metric) else method, metric, None, status=status, error=reason)
+            Record(example.id, method, metric, None, status=status, error=reason)
             for metric in assignment.metrics
-            for method in (assignment.methods[:1] if _of_the_model(metric) else assignment.methods)
+            for method in ([MODEL] if METRICS.get(metric).describes_model else assignment.methods)
         ]
     )
-
-
-def _of_the_model(metric: str) -> bool:
-    return "scores" not in (needs := METRICS.get(metric).needs) and "class_scores" not in needs
 
 
 class _Document:
@@ -129,23 +128,22 @@ class _Document:
             result.calls_requested, result.calls_made = measured.calls_requested, measured.calls_made
         for metric in self.assignment.metrics:
             entry = METRICS.get(metric)
-            if _of_the_model(metric):
-                result.records.append(self._record(MODEL, metric, self._model_value))
+            if entry.describes_model:
+                result.records.append(self._record(MODEL, entry))
                 continue
             for method in self.assignment.methods:
                 if method in self.failures:
                     reason = self.failures[method]
                     result.records.append(Record(self.example.id, method, metric, None, status="failed", error=reason))
-                elif entry.kind == "faithfulness":
+                elif entry.plan is not None:
                     found = None if measured is None else measured.by[method, metric]
                     result.records.append(self._faithful_record(method, metric, found, obstacle))
                     if found is not None:
                         curve = Curve(found.ratios, found.curve, found.floor_curve, found.ceiling_curve)
                         result.curves[self.example.id, method, metric] = curve
-                elif entry.kind == "agreement":
-                    result.records.append(self._agreement_record(method, metric))
                 else:
-                    result.records.append(self._record(method, metric, partial(self._value, method, entry)))
+                    record = self._record(method, entry)
+                    result.records.append(self._with_chance(record, entry))
         return result
 
     # Explaining -------------------------------------------------------------------------------------------------------
@@ -159,7 +157,7 @@ class _Document:
             try:
                 self.explained[name] = self._explain(name)
             except Exception as error:  # whatever goes wrong in a method, the others go on
-                self.failures[name] = sentence(error)
+                self.failures[name] = describe_error(error)
 
     def _explain(self, name: str) -> Explained:
         entry = METHODS.get(name)
@@ -170,7 +168,7 @@ class _Document:
         scores = entry(trace, **options).scores
         seconds = time.perf_counter() - begin
         rows = None
-        if "confidence" in self.assignment.metrics and name in self.assignment.methods:
+        if self.assignment.needs("class_scores") and name in self.assignment.methods:
             classes = range(len(self.model.labels))
             position = self.target.position
             rows = [
@@ -183,7 +181,7 @@ class _Document:
         return Explained(scores.astype(np.float64), class_scores, seconds)
 
     def _faithfulness(self, progress: Progress | None) -> tuple[Measured | None, str]:
-        metrics = self.assignment.of_kind("faithfulness")
+        metrics = [name for name in self.assignment.metrics if METRICS.get(name).plan is not None]
         scores = {name: self.explained[name].scores for name in self.assignment.methods if name in self.explained}
         if not metrics or not scores:
             return None, ""
@@ -211,78 +209,102 @@ class _Document:
             self.example.id, method, metric, found.value, found.floor, found.ceiling, found.calls, seconds=seconds
         )
 
-    def _record(self, method: str, metric: str, value: Callable[[], float]) -> Record:
+    def _record(self, method: str, entry: MetricEntry) -> Record:
         seconds = self.explained[method].seconds if method in self.explained else 0.0
         try:
             with without_conventions():
-                return Record(self.example.id, method, metric, value(), seconds=seconds)
-        except (Missing, SightlineWarning, SightlineError) as reason:
-            return Record(self.example.id, method, metric, None, seconds=seconds, status="missing", error=str(reason))
+                value = entry.compute(partial(self._supply, method, entry))
+            if not math.isfinite(value):
+                raise Missing(f"The metric '{entry.name}' returned {value}.")
+            return Record(self.example.id, method, entry.name, value, seconds=seconds)
+        except Exception as error:  # whatever goes wrong in a metric, the others go on
+            reason = str(error) if isinstance(error, Missing | SightlineWarning) else describe_error(error)
+            return Record(self.example.id, method, entry.name, None, seconds=seconds, status="missing", error=reason)
 
-    def _agreement_record(self, method: str, metric: str) -> Record:
-        """The floor is chance: the same after the scores of the method's tokens were shuffled."""
-        record = self._record(method, metric, partial(self._value, method, METRICS.get(metric)))
-        if record.value is None:
+    def _with_chance(self, record: Record, entry: MetricEntry) -> Record:
+        """Add the floor of an agreement metric: its value after the method's token scores were shuffled."""
+        if record.value is None or entry.chance is not SHUFFLED_SCORES:
             return record
-        own = TokenScores(self.explained[method].scores, self._units)
-        seed = seed_for(self.assignment.seed, self.example.id, method, metric)
+        tokens = TokenScores(self.explained[record.method].scores, self._units) if entry.level == "units" else None
+        seed = seed_for(self.assignment.seed, self.example.id, record.method, entry.name)
         chance = chance_level(
-            metric, self._reference_scores(method), own.sums(), permutations=PERMUTATIONS, seed=seed, tokens=own
+            entry.name,
+            self._reference_scores(record.method, entry),
+            self._fold(self.explained[record.method].scores, entry),
+            permutations=PERMUTATIONS,
+            seed=seed,
+            tokens=tokens,
         )
         return replace(record, floor=chance.mean)
 
-    def _model_value(self) -> float:
-        return float(METRICS.get("anisotropy")(self.model.trace(self.encoding, self.target).hidden_states[-1]))
+    def _supply(self, method: str, entry: MetricEntry, need: str) -> Any:
+        """Return what a metric is given for one of its needs."""
+        match need:
+            case "scores":
+                return self._fold(self.explained[method].scores, entry)
+            case "other_scores":
+                return self._reference_scores(method, entry)
+            case "class_scores":
+                rows = self.explained[method].class_scores
+                assert rows is not None
+                if self._compat is not None and "compat" in entry.arguments:
+                    return rows  # the published program compares all tokens
+                return self._fold(rows, entry)
+            case "target":
+                return self.target.index
+            case "rationale" | "answer":
+                return self._spans(need, entry)
+            case "special":
+                return self.encoding.special
+            case "hidden_states":
+                return self.model.trace(self.encoding, self.target).hidden_states[-1]
+            case "encoding":
+                return self.encoding
+            case "model":
+                return self.model
+            case "compat":
+                return self._compat
+        raise AssertionError(f"nothing is supplied for '{need}'")
 
-    def _value(self, method: str, entry: MetricEntry) -> float:
-        explained = self.explained[method]
-        match entry.kind:
-            case "confidence":
-                assert explained.class_scores is not None
-                compat = self.assignment.settings.compat
-                rows = explained.class_scores if compat else np.stack([*map(self._on_units, explained.class_scores)])
-                return float(entry(rows, self.target.index, compat=compat))
-            case "agreement":
-                return float(entry(self._on_units(explained.scores), self._reference_scores(method)))
-            case "plausibility" | "retrieval":
-                which: Literal["rationale", "answer"] = "rationale" if "rationale" in entry.needs else "answer"
-                return float(entry(self._on_units(explained.scores), self._spans(which)))
-        if "special" in entry.needs:
-            return float(entry(explained.scores, self.encoding.special))
-        return float(entry(self._on_units(explained.scores)))
+    @property
+    def _compat(self) -> Compat | None:
+        return self.assignment.settings.compat
 
-    def _on_units(self, scores: FloatArray) -> FloatArray:
-        return self._units.fold(scores)
+    def _fold(self, scores: FloatArray, entry: MetricEntry) -> FloatArray:
+        """Return token scores (..., n) at the level of the metric."""
+        return self._units.fold(scores) if entry.level == "units" else scores
 
     @cached_property
     def _units(self) -> Units:
         return removable_units(self.encoding, self.target, self.assignment.settings.level)
 
-    def _reference_scores(self, method: str) -> FloatArray:
+    def _reference_scores(self, method: str, entry: MetricEntry) -> FloatArray:
         reference = self.assignment.reference
         assert reference is not None
         if method == reference:
             raise Missing("This is the reference itself.")
         if reference in self.failures:
             raise Missing(f"The reference '{reference}' failed: {self.failures[reference]}")
-        return self._on_units(self.explained[reference].scores)
+        return self._fold(self.explained[reference].scores, entry)
 
-    def _spans(self, which: Literal["rationale", "answer"]) -> IntArray:
+    def _spans(self, which: Literal["rationale", "answer"], entry: MetricEntry) -> IntArray:
         """Half-open spans (s, 2) of units that the marked characters touch."""
         marked = self.example.rationale if which == "rationale" else self.example.answer
         if marked is None:
             raise Missing(f"The document has no {which}.")
         read_second = self.model.task == "question_answering" and self.encoding.pair is not None
-        spans = list(self._unit_spans(marked, 1 if read_second else 0))
+        spans = list(self._marked_spans(marked, 1 if read_second else 0, entry))
         if not spans:
             raise Missing(f"No {self.assignment.settings.level} that the model read lies in the {which}.")
         return np.concatenate(spans)
 
-    def _unit_spans(self, marked: Sequence[tuple[int, int]], segment: int) -> Iterator[IntArray]:
+    def _marked_spans(self, marked: Sequence[tuple[int, int]], segment: int, entry: MetricEntry) -> Iterator[IntArray]:
         for characters in marked:
             tokens = tokens_in_characters(
                 self.encoding.offsets, [characters], segments=self.encoding.segments, segment=segment
             )
-            units = np.array([bool(tokens[unit].any()) for unit in self._units.tokens])
-            if units.any():
-                yield spans_of(units)
+            touched = tokens
+            if entry.level == "units":
+                touched = np.array([bool(tokens[unit].any()) for unit in self._units.tokens])
+            if touched.any():
+                yield spans_of(touched)

@@ -145,6 +145,6 @@ def seeded(entry: Method, options: Mapping[str, Any], seed: int) -> dict[str, An
     return {"seed": seed, **options} if "seed" in entry.options else dict(options)
 
 
-def sentence(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return what went wrong: the message of our own errors; others are named."""
     return str(error) if isinstance(error, SightlineError) else f"{type(error).__name__}: {error}"

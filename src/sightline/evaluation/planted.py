@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sightline.errors import OptionError
-from sightline.evaluation.explaining import Progress, seed_for, seeded, sentence
+from sightline.evaluation.explaining import Progress, describe_error, seed_for, seeded
 from sightline.evaluation.planted_model import BATCH, predicted, train
 from sightline.evaluation.planted_task import PlantedDocument, PlantedTask
 from sightline.evaluation.statistics import mean_interval
@@ -204,7 +204,7 @@ def _found(model: Model, number: int, document: PlantedDocument, method: str, se
     try:
         explanation = model.explain(document.text, method=method, **own)
     except Exception as error:  # whatever goes wrong in a method, the others go on
-        return Found(number, method, None, chance, sentence(error))
+        return Found(number, method, None, chance, describe_error(error))
     scores = [word.score for word in explanation.words()]
     spans = [(place, place + 1) for place in document.planted]
     return Found(number, method, precision_at_k(scores, spans, k=len(spans)), chance)

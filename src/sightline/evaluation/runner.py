@@ -28,8 +28,8 @@ from sightline.evaluation.explaining import (
 from sightline.evaluation.result import Evaluation
 from sightline.evaluation.workers import each_document
 from sightline.methods import METHODS
-from sightline.metrics.faithfulness import Compat, checked_ratios
-from sightline.metrics.measurement import RANDOM_ORDERINGS, Settings
+from sightline.metrics.measurement import RANDOM_ORDERINGS, FaithfulnessSettings
+from sightline.metrics.plans import Compat, check_ratios
 from sightline.perturb import Replacement
 from sightline.text import Example
 from sightline.text.units import LEVELS, Level
@@ -79,10 +79,10 @@ def evaluate(
     model = loaded_model(model)
     examples = examples_of(dataset, limit)
     names = chosen_methods(methods)
-    settings = Settings(
+    settings = FaithfulnessSettings(
         level=one_of("level", level, LEVELS),
         replacement=replacement,
-        ratios=None if ratios is None else checked_ratios(ratios),
+        ratios=None if ratios is None else check_ratios(ratios),
         mask_pads=mask_pads,
         random_orderings=whole_number("random_orderings", random_orderings, 0),
         ceiling=ceiling,

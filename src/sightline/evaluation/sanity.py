@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from sightline.errors import OptionError, SightlineError
-from sightline.evaluation.explaining import Progress, encoded, examples_of, seed_for, seeded, sentence
+from sightline.evaluation.explaining import Progress, describe_error, encoded, examples_of, seed_for, seeded
 from sightline.evaluation.randomised import cascade, fingerprint
 from sightline.evaluation.statistics import mean_interval
 from sightline.evaluation.wording import written
@@ -281,7 +281,7 @@ def _explained(model: Model, example: Example, names: Sequence[str], target: Tar
         try:
             scores[name] = _scores(model.explain(encoding, method=name, target=target, **own[name]))
         except Exception as error:
-            scores[name] = sentence(error)
+            scores[name] = describe_error(error)
     return _Explained(scores, target)
 
 

@@ -32,24 +32,27 @@ from sightline.metrics.faithfulness import (
     sufficiency,
 )
 from sightline.metrics.inputs import SightlineWarning
+from sightline.metrics.plans import Plan, Quantity
 from sightline.metrics.plausibility import auprc, iou_f1, token_f1
-from sightline.metrics.registry import METRICS, MetricEntry, list_metrics, metric
+from sightline.metrics.registry import METRICS, Chance, MetricEntry, list_metrics, metric
 from sightline.metrics.retrieval import count_at_k, precision_at_k, recall_at_k
 from sightline.metrics.token_sets import mask_of, spans_of, tokens_in_characters, top_tokens
 
 if TYPE_CHECKING:
     from sightline.metrics.check import faithfulness_check, faithfulness_checks
-    from sightline.metrics.measurement import Faithfulness, Settings, measure_faithfulness, measure_scores
+    from sightline.metrics.measurement import Faithfulness, measure_faithfulness, measure_scores
 
 entropy = normalised_entropy
 """The name under which the metric is registered."""
 
 __all__ = [
     "METRICS",
+    "Chance",
     "Faithfulness",
     "Interval",
     "MetricEntry",
-    "Settings",
+    "Plan",
+    "Quantity",
     "SightlineWarning",
     "anisotropy",
     "aopc",
@@ -95,7 +98,6 @@ __all__ = [
 
 _ON_THE_MODEL = {
     "Faithfulness": "sightline.metrics.measurement",
-    "Settings": "sightline.metrics.measurement",
     "faithfulness_check": "sightline.metrics.check",
     "faithfulness_checks": "sightline.metrics.check",
     "measure_faithfulness": "sightline.metrics.measurement",

@@ -24,9 +24,8 @@ Conventions, each with a SightlineWarning: cosine with a zero vector is 0; kenda
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +46,6 @@ from sightline.metrics.token_sets import top_count, top_order
 
 MaskMode = Literal["drop", "zero"]
 CosineForm = Literal["raw", "normalised", "thresholded"]
-RowForm = Callable[..., FloatArray]
 
 
 def masked_pair(
@@ -111,6 +109,8 @@ def cosine_rows(a: FloatArray, rows: FloatArray, *, form: CosineForm = "raw", qu
     name="cosine",
     kind="agreement",
     needs={"scores", "other_scores"},
+    range=(-1, 1),
+    rows=cosine_rows,
     higher_is_better=True,
     summary="Cosine of the angle between two score vectors (raw, normalised or thresholded).",
     citation="Salton & McGill 1983",
@@ -175,6 +175,8 @@ def _warn_if_constant(a: FloatArray, b: FloatArray, consequence: str) -> None:
     name="kendall",
     kind="agreement",
     needs={"scores", "other_scores"},
+    range=(-1, 1),
+    rows=kendall_rows,
     higher_is_better=True,
     summary="Kendall's tau-b: concordant minus discordant pairs of tokens, corrected for ties.",
     citation="Kendall 1945",
@@ -203,6 +205,8 @@ def spearman_rows(a: FloatArray, rows: FloatArray) -> FloatArray:
     name="spearman",
     kind="agreement",
     needs={"scores", "other_scores"},
+    range=(-1, 1),
+    rows=spearman_rows,
     higher_is_better=True,
     summary="Spearman's rho: correlation of the ranks, ties averaged.",
     citation="Spearman 1904",
@@ -267,6 +271,8 @@ def rbo_rows(a: FloatArray, rows: FloatArray, *, p: float, depth: int | None = N
     name="rbo",
     kind="agreement",
     needs={"scores", "other_scores"},
+    range=(0, 1),
+    rows=rbo_rows,
     higher_is_better=True,
     summary="Rank-biased overlap, extrapolated: overlap of the top d tokens, weighted by p^(d-1).",
     citation="Webber, Moffat & Zobel 2010",
@@ -297,6 +303,8 @@ def average_overlap_rows(a: FloatArray, rows: FloatArray, *, depth: int | None =
     name="average_overlap",
     kind="agreement",
     needs={"scores", "other_scores"},
+    range=(0, 1),
+    rows=average_overlap_rows,
     higher_is_better=True,
     summary="Average overlap: mean over depths d of the share of tokens that two top-d lists have in common.",
     citation="Fagin, Kumar & Sivakumar 2003",
@@ -323,6 +331,8 @@ def jaccard_rows(a: FloatArray, rows: FloatArray, *, share: float = 0.05) -> Flo
     name="jaccard",
     kind="agreement",
     needs={"scores", "other_scores"},
+    range=(0, 1),
+    rows=jaccard_rows,
     higher_is_better=True,
     summary="Jaccard index of the two sets of highest-scored tokens (top 5 %).",
     citation="Jaccard 1901",
@@ -336,14 +346,3 @@ def jaccard(a: npt.ArrayLike, b: npt.ArrayLike, *, share: float = 0.05) -> float
     first, second = score_pair(a, b)
     _warn_if_constant(first, second, "the overlap follows the order of the tokens")
     return float(jaccard_rows(first, second[None], share=share)[0])
-
-
-# The form of each statistic for many second vectors, by the statistic itself.
-ROW_FORMS: dict[Callable[..., Any], RowForm] = {
-    cosine: cosine_rows,
-    kendall: kendall_rows,
-    spearman: spearman_rows,
-    rbo: rbo_rows,
-    average_overlap: average_overlap_rows,
-    jaccard: jaccard_rows,
-}

@@ -11,15 +11,16 @@ rows of shape (m, n) in blocks of bounded memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import OptionError
-from sightline.metrics.agreement import ROW_FORMS, MaskMode, masked_pair
+from sightline.metrics.agreement import MaskMode, masked_pair
 from sightline.metrics.inputs import (
     FloatArray,
     fraction,
@@ -114,13 +115,25 @@ def _blocks(samples: int, width: int) -> list[int]:
     return [min(size, samples - start) for start in range(0, samples, size)]
 
 
-def _statistic(statistic: str | Callable[..., float], options: dict[str, Any]) -> tuple[Callable[..., float], Any]:
+def _resolve_statistic(
+    statistic: str | Callable[..., float], options: Mapping[str, Any]
+) -> tuple[Callable[[FloatArray, FloatArray], float], Callable[[FloatArray, FloatArray], FloatArray] | None]:
+    """Return the statistic of two vectors and, where it has one, its form for many second vectors."""
     if not isinstance(statistic, str):
-        return statistic, options
+        registered = next((entry for entry in METRICS if entry.function is statistic), None)
+        rows = None if registered is None else registered.rows
+        return partial(statistic, **options), None if rows is None else partial(rows, **options)
     entry = METRICS.get(statistic)
-    if entry.kind != "agreement":
-        raise OptionError(f"Metric '{statistic}' measures {entry.kind}; a chance level needs an agreement metric.")
-    return entry.function, {**entry.options, **options}
+    if entry.kind != "agreement" or not entry.needs <= {"scores", "other_scores"}:
+        raise OptionError(
+            f"Metric '{statistic}' measures {entry.kind} and needs {', '.join(sorted(entry.needs))}; a chance level "
+            "needs an agreement metric of two explanations."
+        )
+
+    def compute(a: FloatArray, b: FloatArray) -> float:
+        return entry.compute({"scores": a, "other_scores": b}.__getitem__, **options)
+
+    return compute, None if entry.rows is None else partial(entry.rows, **{**entry.options, **options})
 
 
 def chance_level(
@@ -143,21 +156,20 @@ def chance_level(
     in `masked_pair`: so the level shows how much agreement the masking itself creates. tokens: where b are sums over
     tokens, what they are sums of; then the scores of tokens change places.
     """
-    function, chosen = _statistic(statistic, options)
+    compute, compute_rows = _resolve_statistic(statistic, options)
     first, second = score_pair(a, b)
     kept = token_mask(keep, first.size)
     first, second = masked_pair(first, second, kept, mask_mode)
     if mask_mode == "drop":
         tokens = None if tokens is None else tokens.select(np.flatnonzero(kept))
         kept = np.ones(first.size, dtype=np.bool_)
-    rows_form = ROW_FORMS.get(function)
     draws = []
     for rows in shuffled_blocks(second, kept, permutations, seed, tokens):
         rows[:, ~kept] = 0.0
-        if rows_form is not None:
-            draws.append(rows_form(first, rows, **chosen))
+        if compute_rows is not None:
+            draws.append(compute_rows(first, rows))
         else:
-            draws.append(np.array([function(first, row, **chosen) for row in rows]))
+            draws.append(np.array([compute(first, row) for row in rows]))
     return central_interval(np.concatenate(draws), level)
 
 

@@ -13,14 +13,16 @@ import numpy.typing as npt
 
 from sightline.errors import InputError, OptionError, TargetError
 from sightline.metrics.agreement import kendall
-from sightline.metrics.registry import metric
+from sightline.metrics.registry import Chance, metric
 from sightline.metrics.token_sets import descending_order
 
 
 @metric(
     name="confidence",
     kind="confidence",
-    needs={"class_scores"},
+    needs={"class_scores", "target"},
+    range=(-1, 1),
+    chance=Chance("unrelated rankings", "0", lambda class_scores, target, **options: 0.0),
     higher_is_better=False,
     summary="Kendall's tau-b between the explanations of the target class and of each other class, averaged.",
     citation="Qiang et al. 2022",

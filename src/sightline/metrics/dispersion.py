@@ -11,7 +11,14 @@ import numpy.typing as npt
 
 from sightline.errors import InputError
 from sightline.metrics.inputs import FloatArray, score_vector, token_mask, warn_convention
-from sightline.metrics.registry import metric
+from sightline.metrics.registry import Chance, metric
+
+SPECIAL_TOKENS = Chance(
+    "random scores", "the share of special tokens among all tokens", lambda scores, special: float(np.mean(special))
+)
+MEAN_RANK = Chance(
+    "random scores", "(n + 1) / 2n", lambda scores, special: (np.size(scores) + 1) / (2 * np.size(scores))
+)
 
 
 def _mass(scores: FloatArray) -> FloatArray | None:
@@ -28,6 +35,7 @@ def _mass(scores: FloatArray) -> FloatArray | None:
     name="entropy",
     kind="dispersion",
     needs={"scores"},
+    range=(0, 1),
     higher_is_better=None,
     summary="Normalised entropy of the magnitudes: 0 all on one token, 1 spread evenly.",
     citation="Meister et al. 2021",
@@ -54,6 +62,8 @@ def normalised_entropy(scores: npt.ArrayLike) -> float:
     name="special_share",
     kind="dispersion",
     needs={"scores", "special"},
+    range=(0, 1),
+    chance=SPECIAL_TOKENS,
     higher_is_better=False,
     summary="Share of the total magnitude that lies on special tokens.",
     citation="Clark et al. 2019",
@@ -87,6 +97,8 @@ def normalised_rank(scores: npt.ArrayLike) -> FloatArray:
     name="special_rank",
     kind="dispersion",
     needs={"scores", "special"},
+    range=(0, 1),
+    chance=MEAN_RANK,
     higher_is_better=False,
     summary="Mean normalised rank of the special tokens by magnitude: near 1 when they lead the list.",
     citation="Clark et al. 2019",
@@ -109,6 +121,7 @@ def special_rank(scores: npt.ArrayLike, special: npt.ArrayLike) -> float:
     name="anisotropy",
     kind="dispersion",
     needs={"hidden_states"},
+    range=(-1, 1),
     higher_is_better=None,
     summary="Mean cosine between the model's representations of two tokens: near 1 when all point the same way.",
     citation="Ethayarajh 2019",

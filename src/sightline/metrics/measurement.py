@@ -27,8 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import InputError, SizeError
-from sightline.metrics.faithfulness import CURVES, Compat, Plan, plan_of
+from sightline.metrics.faithfulness import plan_of
 from sightline.metrics.inputs import FloatArray, IntArray, score_vector
+from sightline.metrics.plans import PROBABILITY, Compat, Plan
 from sightline.metrics.registry import METRICS
 from sightline.metrics.removal_order import random_order, removed_positions, score_order, unit_counts
 from sightline.metrics.token_sets import descending_order
@@ -65,8 +66,8 @@ class Faithfulness:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How faithfulness is measured; None where every metric keeps its own (`faithfulness.PLANS`)."""
+class FaithfulnessSettings:
+    """How faithfulness is measured; None where every metric keeps its own (its plan)."""
 
     level: Level = "word"
     replacement: Replacement | None = None
@@ -114,10 +115,10 @@ def measure_faithfulness(
     """Measure one explanation by one faithfulness metric: value, curve, floor and ceiling.
 
     The probability is that of the explained class. Units are ordered by score, most supporting first, ties in document
-    order. See `Settings` for the options.
+    order. See `FaithfulnessSettings` for the options.
     """
     network = model if isinstance(model, Network) else model.network
-    settings = Settings(
+    settings = FaithfulnessSettings(
         level,
         replacement,
         None if ratios is None else tuple(ratios),
@@ -146,13 +147,13 @@ def measure_scores(
     target: Target,
     scores: Mapping[str, npt.ArrayLike],
     metrics: Sequence[str],
-    settings: Settings | None = None,
+    settings: FaithfulnessSettings | None = None,
     *,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Measured:
     """Measure several explanations of one document, scores (n,) by name, by several metrics, sharing all runs."""
-    chosen = settings or Settings()
+    chosen = settings or FaithfulnessSettings()
     return _Measurement(network, encoding, target, metrics, chosen).run(scores, seed, progress)
 
 
@@ -164,7 +165,12 @@ class _Measurement:
     """One document under way: what was asked for, then what came back."""
 
     def __init__(
-        self, network: Network, encoding: Encoding, target: Target, metrics: Sequence[str], settings: Settings
+        self,
+        network: Network,
+        encoding: Encoding,
+        target: Target,
+        metrics: Sequence[str],
+        settings: FaithfulnessSettings,
     ) -> None:
         self.settings = settings
         self.plans = {metric: settings.plan(metric) for metric in metrics}
@@ -204,11 +210,11 @@ class _Measurement:
                     metric=metric,
                     value=self._value(metric, self._curve(keys), original),
                     ratios=ratios,
-                    curve=CURVES[metric](self._curve(keys), original),
+                    curve=self._read(metric, self._curve(keys), original),
                     floor=_mean([self._value(metric, one, original) for one in floors]),
                     ceiling=None if top is None else self._value(metric, top, original),
-                    floor_curve=np.mean([CURVES[metric](one, original) for one in floors], axis=0) if floors else None,
-                    ceiling_curve=None if top is None else CURVES[metric](top, original),
+                    floor_curve=_mean_curve([self._read(metric, one, original) for one in floors]),
+                    ceiling_curve=None if top is None else self._read(metric, top, original),
                     calls=len(keys),
                 )
         return Measured(by, self.perturbations.calls_requested, self.perturbations.calls_made)
@@ -260,9 +266,21 @@ class _Measurement:
     def _curve(self, keys: Sequence[Key]) -> FloatArray:
         return np.array(self.perturbations.results(keys))
 
+    def _read(self, metric: str, probabilities: FloatArray, original: float) -> FloatArray:
+        return (METRICS.get(metric).curve or PROBABILITY).of(probabilities, original)
+
     def _value(self, metric: str, probabilities: FloatArray, original: float) -> float:
-        compat = {"compat": self.settings.compat} if metric == "aopc" else {}
-        return float(METRICS.get(metric)(probabilities, original, ratios=self.plans[metric].ratios, **compat))
+        supplied = {
+            "probabilities": probabilities,
+            "original": original,
+            "ratios": np.array(self.plans[metric].ratios),
+            "compat": self.settings.compat,
+        }
+        return METRICS.get(metric).compute(supplied.__getitem__)
+
+
+def _mean_curve(curves: Sequence[FloatArray]) -> FloatArray | None:
+    return np.mean(curves, axis=0) if curves else None
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from sightline.errors import OptionError
 from sightline.metrics.inputs import BoolArray, FloatArray, positive_count, score_vector, warn_convention
-from sightline.metrics.registry import metric
+from sightline.metrics.registry import Chance, metric
 from sightline.metrics.token_sets import (
     descending_order,
     kept_tokens,
@@ -31,6 +31,24 @@ from sightline.metrics.token_sets import (
     top_count,
     top_tokens,
 )
+
+
+def _rationale_share(scores: npt.ArrayLike, rationale: npt.ArrayLike) -> float:
+    return float(mask_of(rationale, np.size(scores)).mean())
+
+
+def _expected_average_precision(scores: npt.ArrayLike, rationale: npt.ArrayLike) -> float:
+    """Return (H_n + (m − 1)(n − H_n) / (n − 1)) / n, H_n = Σ_{k ≤ n} 1/k, for m of n tokens in random order.
+
+    The token at rank k is one of the m with probability m/n, and then the other m − 1 fill the k − 1 ranks above it in
+    proportion: E[AP] = (1/n) Σ_k (1 + (k − 1)(m − 1) / (n − 1)) / k.
+    """
+    n = np.size(scores)
+    if n == 1:
+        return _rationale_share(scores, rationale)
+    harmonic = float((1.0 / np.arange(1.0, n + 1)).sum())
+    inside = int(mask_of(rationale, n).sum())
+    return (harmonic + (inside - 1) * (n - harmonic) / (n - 1)) / n
 
 
 def _harmonic_mean(precision: float, recall: float) -> float:
@@ -49,6 +67,8 @@ def _chosen(scores: FloatArray, kept: BoolArray, k: int | None, share: float | N
     name="token_f1",
     kind="plausibility",
     needs={"scores", "rationale"},
+    range=(0, 1),
+    chance=Chance("random scores", "the share of rationale tokens", _rationale_share),
     higher_is_better=True,
     summary="F1 of the highest-scored tokens against the tokens of a human rationale.",
     citation="DeYoung et al. 2020",
@@ -81,6 +101,12 @@ def token_f1(
     name="auprc",
     kind="plausibility",
     needs={"scores", "rationale"},
+    range=(0, 1),
+    chance=Chance(
+        "random scores",
+        "the expected precision of a random order, near the share of rationale tokens",
+        _expected_average_precision,
+    ),
     higher_is_better=True,
     summary="Area under the precision-recall curve of the scores for the tokens of a human rationale.",
     citation="DeYoung et al. 2020",
@@ -96,7 +122,7 @@ def auprc(
 
     `scores` (n,), `rationale` (s, 2). "step" is average precision, Σ_t (R_t - R_{t-1}) P_t; "linear" joins the points
     by the trapezoid rule, as ERASER's program does, which flatters few thresholds. Equal scores share one threshold.
-    Chance is the share of rationale tokens. A rationale without tokens gives 0, with a warning.
+    Chance is near the share of rationale tokens. A rationale without tokens gives 0, with a warning.
     """
     vector = score_vector(scores)
     kept = kept_tokens(keep, vector.size)
@@ -122,6 +148,7 @@ def auprc(
     name="iou_f1",
     kind="plausibility",
     needs={"scores", "rationale"},
+    range=(0, 1),
     higher_is_better=True,
     summary="F1 of spans: runs of chosen tokens that cover a rationale span with an intersection over union of 0.5.",
     citation="DeYoung et al. 2020",

@@ -1,44 +1,97 @@
-"""The metrics found by name: what each one measures, what it needs, and which direction is better.
+"""The registry of metrics: what each one measures, what it is given, and how to read its value.
 
-A metric is a function on arrays. One decorator line registers it:
+A metric is one function on arrays. Its decorator says everything else about it:
 
-    @metric(name="kendall", kind="agreement", needs={"scores", "other_scores"}, higher_is_better=True,
+    @metric(name="kendall", kind="agreement", needs={"scores", "other_scores"}, range=(-1, 1), higher_is_better=True,
             summary="...", citation="...")
     def kendall(a, b): ...
 
-`entry(*arrays, **options)` calls it with the registered options; those are part of a result and are printed beside it.
+`evaluate` never calls a metric by name. It supplies what the metric needs (`NEEDS`), bound to the function's
+parameters as follows:
+
+- `needs={"vectors": "hidden_states"}` maps parameters to needs;
+- `needs={"scores", "special"}` binds parameters that are named after a need to it; needs left over fill the remaining
+  required parameters from left to right, in the order of `NEEDS`: `kendall(a, b)` gets scores and other_scores;
+- a parameter called `compat` is given the variant that was asked for ("attcat" or None);
+- a *faithfulness* metric needs {"scores", "model"} and is given a removal curve, measured by its `plan`:
+  `probabilities` (K,), `original` and, if it has such parameters, `ratios` (K,) and `compat`. If the function has a
+  parameter `model` it is given its needs like any other metric and runs the model itself.
+
+`entry(*arrays, **options)` calls the function with the registered options; those are part of a result and are reported
+with it.
 """
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args
 
+from sightline.errors import OptionError
+from sightline.metrics.plans import PROBABILITY, Plan, Quantity
 from sightline.registry import METRIC_PLUGINS, Registry, origin_of
 
 Kind = Literal["agreement", "faithfulness", "plausibility", "dispersion", "confidence", "retrieval"]
-Need = Literal[
-    "scores",  # (n,) one score per token
-    "other_scores",  # (n,) a second explanation of the same tokens
-    "class_scores",  # (C, n) one explanation per class
-    "rationale",  # (s, 2) token spans a person marked
-    "answer",  # (s, 2) token spans of the answer
-    "special",  # (n,) which tokens are special
-    "hidden_states",  # (n, d) the last layer's output
-    "model",  # the model itself, to run perturbed inputs
+Level = Literal["units", "tokens"]
+"""Whether `evaluate` supplies scores of units (words unless asked otherwise) or of all tokens, specials included."""
+MetricNeed = Literal[
+    "scores",
+    "other_scores",
+    "class_scores",
+    "target",
+    "rationale",
+    "answer",
+    "special",
+    "hidden_states",
+    "encoding",
+    "model",
 ]
+NEEDS: Mapping[MetricNeed, str] = MappingProxyType(
+    {
+        "scores": "an explanation: one score per unit, (n,)",
+        "other_scores": "a second explanation of the same units, (n,): that of the reference method (--reference)",
+        "class_scores": "one explanation per class, (C, n)",
+        "target": "the number of the explained class",
+        "rationale": "human rationales in the data set, as half-open spans of units (s, 2)",
+        "answer": "answers in the data set, as half-open spans of units (s, 2)",
+        "special": "which tokens are special, (n,)",
+        "hidden_states": "the output of the model's last layer, (n, d)",
+        "encoding": "the document as the model reads it",
+        "model": "calls of the model",
+    }
+)
+"""Every need with what is supplied for it."""
+_REMOVAL_CURVE = ("probabilities", "original")
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Chance:
+    """What a metric gives for scores without information."""
+
+    name: str
+    """What such scores are called in a sentence: "random orders"."""
+    text: str
+    """How the level is computed."""
+    level: Callable[..., float] | None = None
+    """The expected value, a function of the metric's arguments and options; None where `evaluate` samples it."""
+
+
+SHUFFLED_SCORES = Chance("shuffled scores", "mean after the token scores of one explanation were shuffled")
+RANDOM_ORDERS = Chance("random orders", "mean of several random orders of the words")
 
 
 @dataclass(frozen=True)
 class MetricEntry:
     """A registered metric.
 
-    `needs` lists what an evaluation has to supply; `higher_is_better` is None where neither direction is;
-    `options` are the values used when the metric is called by name, to be reported with its result.
+    `needs` lists what an evaluation has to supply, `arguments` which parameter of the function gets what;
+    `higher_is_better` is None where neither direction is; `options` are the values used when the metric is called by
+    name, to be reported with its result.
     """
 
     name: str
@@ -46,9 +99,20 @@ class MetricEntry:
     citation: str
     kind: Kind
     higher_is_better: bool | None
-    needs: frozenset[Need]
+    needs: frozenset[MetricNeed]
     function: Callable[..., Any]
     options: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    range: tuple[float, float] = (-math.inf, math.inf)
+    """The lowest and the highest value it can have."""
+    level: Level = "units"
+    chance: Chance | None = None
+    plan: Plan | None = None
+    """How it changes documents; None unless it is given a removal curve."""
+    curve: Quantity | None = None
+    """What it reads along that curve."""
+    rows: Callable[..., Any] | None = None
+    """The same statistic of `a` (n,) with each row of `rows` (m, n), (m,): agreement metrics only, for speed."""
 
     @property
     def origin(self) -> str:
@@ -59,13 +123,32 @@ class MetricEntry:
         """Compute the metric with its registered options, overridden by `options`."""
         return self.function(*arrays, **{**self.options, **options})
 
+    def compute(self, supply: Callable[[str], Any], **options: Any) -> float:
+        """Compute the metric from what `supply` returns for each of its arguments' needs."""
+        values = {parameter: supply(need) for parameter, need in self.arguments.items()}
+        call = inspect.BoundArguments(inspect.signature(self.function), {**values, **self.options, **options})
+        return float(self.function(*call.args, **call.kwargs))
+
+    @property
+    def describes_model(self) -> bool:
+        """Whether it needs no explanation, so that a document has one value for all methods."""
+        return not self.needs & {"scores", "class_scores"}
+
+    @property
+    def has_published_variant(self) -> bool:
+        """Whether it can be computed with compat="attcat"."""
+        return "compat" in self.arguments or (self.plan is not None and self.plan.attcat_ratios is not None)
+
     def facts(self) -> dict[str, Any]:
-        """Everything it says about itself as plain values."""
+        """Return everything the metric says about itself as plain values."""
         return {
             "name": self.name,
             "summary": self.summary,
             "kind": self.kind,
             "higher_is_better": self.higher_is_better,
+            "range": [bound if math.isfinite(bound) else None for bound in self.range],
+            "chance": None if self.chance is None else self.chance.text,
+            "level": self.level,
             "needs": sorted(self.needs),
             "options": dict(self.options),
             "citation": self.citation,
@@ -80,18 +163,42 @@ def metric(
     *,
     name: str,
     kind: Kind,
-    needs: Iterable[Need],
+    needs: Iterable[MetricNeed] | Mapping[str, MetricNeed],
     higher_is_better: bool | None,
     summary: str,
     citation: str,
+    range: tuple[float, float] = (-math.inf, math.inf),
+    chance: Chance | None = None,
+    level: Level | None = None,
     options: Mapping[str, Any] | None = None,
+    plan: Plan | None = None,
+    curve: Quantity = PROBABILITY,
+    rows: Callable[..., Any] | None = None,
 ) -> Callable[[F], F]:
-    """Register the decorated function and return it unchanged."""
-    wanted = frozenset(needs)
-    if kind not in get_args(Kind) or not wanted <= frozenset(get_args(Need)):
-        raise ValueError(f"metric '{name}': kind '{kind}' or needs {sorted(wanted)} is not in the vocabulary")
+    """Register the decorated function and return it unchanged.
+
+    range: lowest and highest possible value, infinite by default. chance: its value for scores without information;
+    agreement and faithfulness metrics have one by default, which `evaluate` samples. level: "units" by default,
+    "tokens" for metrics that need `special`. plan, curve: faithfulness metrics only; by default words are deleted in
+    steps of 10 %. The module docstring says how `needs` are bound to parameters.
+    """
+    mapped = dict(needs) if isinstance(needs, Mapping) else {}
+    wanted = frozenset(mapped.values() if mapped else needs)
+    if kind not in get_args(Kind) or not wanted <= frozenset(get_args(MetricNeed)):
+        raise OptionError(
+            f"Metric '{name}': kind '{kind}' or needs {sorted(wanted)} are not in the vocabulary. Kinds: "
+            f"{', '.join(get_args(Kind))}. Needs: {', '.join(NEEDS)}."
+        )
+    if not range[0] <= range[1]:
+        raise OptionError(f"Metric '{name}': the range {range} is empty; give (lowest, highest).")
+    if "special" in wanted and level == "units":
+        raise OptionError(f"Metric '{name}': special tokens belong to no unit; use level='tokens'.")
 
     def register(function: F) -> F:
+        on_curve = kind == "faithfulness" and not mapped and "model" not in inspect.signature(function).parameters
+        if plan is not None and not on_curve:
+            raise OptionError(f"Metric '{name}': leave plan= out; the function is given no removal curve.")
+        compared = kind == "agreement" and wanted == {"scores", "other_scores"}
         METRICS.add(
             MetricEntry(
                 name=name,
@@ -102,11 +209,49 @@ def metric(
                 needs=wanted,
                 function=function,
                 options=MappingProxyType(dict(options or {})),
+                arguments=MappingProxyType(_bind(name, function, mapped or wanted, on_curve=on_curve)),
+                range=(float(range[0]), float(range[1])),
+                level=level or ("tokens" if "special" in wanted else "units"),
+                chance=chance or (RANDOM_ORDERS if on_curve else SHUFFLED_SCORES if compared else None),
+                plan=(plan or Plan()) if on_curve else None,
+                curve=curve if on_curve else None,
+                rows=rows,
             )
         )
         return function
 
     return register
+
+
+def _bind(
+    name: str, function: Callable[..., Any], needs: Mapping[str, str] | frozenset[str], *, on_curve: bool
+) -> dict[str, str]:
+    """Return what each parameter of a metric is given, by the rules of the module docstring."""
+    parameters = inspect.signature(function).parameters
+    if isinstance(needs, Mapping):
+        bound = dict(needs)
+    else:
+        order = _REMOVAL_CURVE if on_curve else [need for need in get_args(MetricNeed) if need in needs]
+        bound = {need: need for need in order if need in parameters}
+        left = [need for need in order if need not in bound]
+        free = [
+            parameter.name
+            for parameter in parameters.values()
+            if parameter.default is parameter.empty
+            and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+            and parameter.name not in bound
+        ]
+        if len(free) != len(left):
+            raise OptionError(
+                f"Metric '{name}': its needs {left} do not fit its parameters {free}; name the parameters after the "
+                "needs, or map them: needs={'parameter': 'need'}."
+            )
+        bound |= dict(zip(free, left, strict=True))
+    if missing := set(bound) - set(parameters):
+        raise OptionError(f"Metric '{name}': its function has no parameter {', '.join(sorted(missing))}.")
+    extras = ("ratios", "compat") if on_curve else ("compat",)
+    bound |= {extra: extra for extra in extras if extra in parameters}
+    return {parameter: bound[parameter] for parameter in parameters if parameter in bound}
 
 
 def list_metrics() -> list[MetricEntry]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sightline.metrics.faithfulness import Direction
 from sightline.metrics.inputs import IntArray, score_vector
+from sightline.metrics.plans import Direction
 from sightline.metrics.token_sets import descending_order
 from sightline.text.units import Units
 

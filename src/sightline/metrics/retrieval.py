@@ -7,10 +7,11 @@ is given as half-open token spans (s, 2); tokens outside `keep` are neither chos
 
 from __future__ import annotations
 
+import numpy as np
 import numpy.typing as npt
 
 from sightline.metrics.inputs import BoolArray, positive_count, score_vector, warn_convention
-from sightline.metrics.registry import metric
+from sightline.metrics.registry import Chance, metric
 from sightline.metrics.token_sets import kept_tokens, mask_of, top_tokens
 
 
@@ -32,6 +33,12 @@ def count_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep: np
     name="precision_at_k",
     kind="retrieval",
     needs={"scores", "answer"},
+    range=(0, 1),
+    chance=Chance(
+        "random scores",
+        "the share of answer tokens",
+        lambda scores, answer, **options: float(mask_of(answer, np.size(scores)).mean()),
+    ),
     higher_is_better=True,
     summary="Share of the k highest-scored tokens that lie in the answer.",
     citation="Qiang et al. 2022",
@@ -47,6 +54,8 @@ def precision_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep
     name="recall_at_k",
     kind="retrieval",
     needs={"scores", "answer"},
+    range=(0, 1),
+    chance=Chance("random scores", "k / n, at most 1", lambda scores, answer, *, k: min(1.0, k / np.size(scores))),
     higher_is_better=True,
     summary="Share of the answer's tokens that are among the k highest-scored.",
     citation="Qiang et al. 2022",

@@ -20,7 +20,6 @@ from sightline.evaluation.reading import Reading
 from sightline.evaluation.result import MODEL
 from sightline.files import write_whole
 from sightline.metrics import METRICS
-from sightline.metrics.faithfulness import PLANS
 from sightline.metrics.registry import Kind
 from sightline.view.evaluate.plots import Priced, cascade_lines, perturbation_curves, worth_against_cost
 from sightline.view.evaluate.table import CEILING, FLOOR, ranked_methods
@@ -66,16 +65,6 @@ KINDS: dict[Kind, tuple[str, str]] = {
     ),
 }
 """Title and sentence of each kind of metric, in the order of the page."""
-
-QUANTITIES = {
-    "aopc": "fall of the probability",
-    "log_odds": "ln(probability ratio)",
-    "comprehensiveness": "fall of the probability",
-    "sufficiency": "fall of the probability",
-    "deletion": "probability",
-    "insertion": "probability",
-}
-"""What the curve of a metric shows."""
 
 SHOWN = ("method", "mean", "low", "high", "floor", "ceiling", "documents", "missing", "failed", "seconds", "calls")
 
@@ -201,7 +190,8 @@ def _curve_picture(reading: Reading, metric: str) -> Picture:
 def _draw_curves(reading: Reading, metric: str) -> Figure:
     evaluation = reading.evaluation
     unit = f"{evaluation.settings.get('level', 'word')}s"
-    direction = PLANS[metric].direction if metric in PLANS else "remove"
+    entry = METRICS.get(metric)
+    direction = "remove" if entry.plan is None else entry.plan.direction
     frames = {
         method: frame
         for method in reading.of_metric(metric)["method"]
@@ -210,9 +200,9 @@ def _draw_curves(reading: Reading, metric: str) -> Figure:
     return perturbation_curves(
         frames,
         share=f"{unit} {'removed' if direction == 'remove' else 'kept'}, %",
-        quantity=QUANTITIES.get(metric, metric),
+        quantity=metric if entry.curve is None else entry.curve.label,
         title=f"{metric}, by share of {unit}",
-        caption=f"Mean over {len(evaluation.documents)} documents. {METRICS.get(metric).summary}",
+        caption=f"Mean over {len(evaluation.documents)} documents. {entry.summary}",
     )
 
 
