@@ -1,7 +1,7 @@
-"""Write docs/methods.md from the registry: one entry per method, the same facts as `sightline methods --long`.
+"""Write docs/methods.md and docs/metrics.md from the registries: the same facts as `sightline methods --long`.
 
-python -m tools.docs            writes the page
-python -m tools.docs --check    exits with code 1 if the page is out of date
+python -m tools.docs            writes the pages
+python -m tools.docs --check    exits with code 1 if a page is out of date
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sightline.methods import Method, group_methods, list_methods
 from sightline.registry import BUILT_IN
+from tools import docs_metrics
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 HEAD = """# Methods
@@ -76,6 +77,9 @@ def _yes(value: bool) -> str:
 
 
 if __name__ == "__main__":
+    pages = {PAGE: page(), docs_metrics.PAGE: docs_metrics.page()}
     if "--check" in sys.argv:
-        sys.exit(0 if PAGE.read_text() == page() else "docs/methods.md is out of date: run python -m tools.docs")
-    PAGE.write_text(page())
+        outdated = [path.name for path, text in pages.items() if not path.exists() or path.read_text() != text]
+        sys.exit(f"{' and '.join(outdated)} out of date: run python -m tools.docs" if outdated else 0)
+    for path, text in pages.items():
+        path.write_text(text)

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tools.docs import PAGE, page
+from tools import docs, docs_metrics
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
-def test_the_methods_page_is_what_the_registry_says():
-    assert PAGE.read_text() == page(), "run: python -m tools.docs"
+@pytest.mark.parametrize("tool", [docs, docs_metrics], ids=["methods", "metrics"])
+def test_the_generated_pages_are_what_the_registries_say(tool):
+    assert tool.PAGE.read_text() == tool.page(), "run: python -m tools.docs"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

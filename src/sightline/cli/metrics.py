@@ -21,7 +21,9 @@ def metrics(
     name: Annotated[
         list[str] | None, typer.Argument(metavar="NAME", help="Describe only these, in full.", show_default=False)
     ] = None,
-    long: Annotated[bool, typer.Option("--long", help="Kind, needs, options, direction, citation.")] = False,
+    long: Annotated[
+        bool, typer.Option("--long", help="Also show kind, range, chance level, needs and citation.")
+    ] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -46,14 +48,17 @@ def metrics(
 
 
 def _describe(metric: MetricEntry) -> str:
-    better = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
-    needs = "; ".join(words for need, words in NEEDS.items() if need in metric.needs)
+    from sightline.view.words.metrics import describe_chance, describe_direction, describe_needs, describe_range
+
     lines = [
         f"{metric.name}: {metric.summary}{describe_origin(metric)}",
-        f"  measures   {metric.kind}; {better[metric.higher_is_better]}",
-        f"  needs      {needs}",
+        f"  measures   {metric.kind}; {describe_direction(metric)}",
+        f"  range      {describe_range(metric)}",
+        f"  chance     {describe_chance(metric)}",
+        f"  needs      {describe_needs(metric)}",
         f"  citation   {metric.citation}",
     ]
     if metric.options:
-        lines.insert(3, f"  options    {', '.join(f'{name}={value}' for name, value in metric.options.items())}")
+        options = ", ".join(f"{name}={value}" for name, value in metric.options.items())
+        lines.insert(-1, f"  options    {options}")
     return "\n".join(lines)

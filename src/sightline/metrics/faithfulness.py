@@ -24,7 +24,7 @@ al. 2020 (comprehensiveness, sufficiency and their shares), Petsiuk et al. 2018 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,9 @@ from sightline.metrics.plans import (
     probability_drop,
 )
 from sightline.metrics.registry import METRICS, metric
-from sightline.perturb import Replacement
+
+if TYPE_CHECKING:
+    from sightline.perturb import Replacement
 
 Summary = Literal["mean", "area"]
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import InputError, OptionError
 from sightline.metrics.inputs import FloatArray, score_vector
-from sightline.perturb import Replacement
+
+if TYPE_CHECKING:
+    from sightline.perturb import Replacement
 
 Direction = Literal["remove", "keep"]
 """Whether the units with the highest scores are removed, or are the only ones kept."""

@@ -38,32 +38,32 @@ Kind = Literal["agreement", "faithfulness", "plausibility", "dispersion", "confi
 Level = Literal["units", "tokens"]
 """Whether `evaluate` supplies scores of units (words unless asked otherwise) or of all tokens, specials included."""
 MetricNeed = Literal[
-    "scores",
-    "other_scores",
-    "class_scores",
-    "target",
-    "rationale",
-    "answer",
-    "special",
-    "hidden_states",
-    "encoding",
-    "model",
+    "scores",  # (n,) one score per unit
+    "other_scores",  # (n,) the reference method's explanation of the same units
+    "class_scores",  # (C, n) one explanation per class
+    "target",  # the number of the explained class
+    "rationale",  # (s, 2) half-open spans of units that a person marked
+    "answer",  # (s, 2) half-open spans of units that hold the answer
+    "special",  # (n,) which tokens are special
+    "hidden_states",  # (n, d) the output of the last layer
+    "encoding",  # the document as the model reads it
+    "model",  # the model itself
 ]
 NEEDS: Mapping[MetricNeed, str] = MappingProxyType(
     {
-        "scores": "an explanation: one score per unit, (n,)",
-        "other_scores": "a second explanation of the same units, (n,): that of the reference method (--reference)",
-        "class_scores": "one explanation per class, (C, n)",
-        "target": "the number of the explained class",
-        "rationale": "human rationales in the data set, as half-open spans of units (s, 2)",
-        "answer": "answers in the data set, as half-open spans of units (s, 2)",
-        "special": "which tokens are special, (n,)",
-        "hidden_states": "the output of the model's last layer, (n, d)",
-        "encoding": "the document as the model reads it",
+        "scores": "an explanation",
+        "other_scores": "a second explanation of the same document (--reference)",
+        "class_scores": "an explanation of every class",
+        "target": "the explained class",
+        "rationale": "human rationales in the data set",
+        "answer": "answers in the data set",
+        "special": "which tokens are special",
+        "hidden_states": "the hidden states of the last layer",
+        "encoding": "the encoded document",
         "model": "calls of the model",
     }
 )
-"""Every need with what is supplied for it."""
+"""Every need in words, in the order in which needs are bound to parameters."""
 _REMOVAL_CURVE = ("probabilities", "original")
 
 F = TypeVar("F", bound=Callable[..., Any])
