@@ -51,20 +51,42 @@ def test_a_port_in_use_is_said_before_a_model_is_loaded(sightline):
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
 def test_an_address_of_another_machine_is_refused_in_one_sentence(sightline, host):
-    result = sightline("serve", "--host", host, "--port", "0")
+    result = sightline("serve", "--host", host, "--port", "0", "--no-token")
     assert result.exit_code == 2
     assert re.fullmatch(rf"Error: .* no address .*{host}.* Use --host 127\.0\.0\.1\.\n", result.stderr)
 
 
-def test_an_address_that_others_can_reach_is_noted():
-    process = subprocess.Popen([*COMMAND, "--host", "0.0.0.0"], stderr=subprocess.PIPE, text=True)
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        (["--no-token"], "everyone who can reach it may use it."),
+        (["--token", "a-long-enough-token"], "the token and all texts are sent unencrypted unless a proxy adds HTTPS."),
+    ],
+)
+def test_an_address_that_others_can_reach_is_noted(options, note):
+    process = subprocess.Popen([*COMMAND, "--host", "0.0.0.0", *options], stderr=subprocess.PIPE, text=True)
     try:
-        assert process.stderr.readline() == (
-            "Note: listening at 0.0.0.0: other machines may reach this server. There is no password.\n"
-        )
+        line = process.stderr.readline()
+        assert line == f"Note: other machines can reach this server at 0.0.0.0; {note}\n"
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "my-host"])
+def test_an_address_that_others_can_reach_needs_a_token_or_a_clear_no(sightline, host):
+    result = sightline("serve", "--host", host, "--port", "0")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"Error: Other machines can reach a server at {host}: choose a secret with --token or SIGHTLINE_TOKEN, or let "
+        "everyone use it with --no-token.\n"
+    )
+
+
+def test_a_short_token_is_refused(sightline):
+    result = sightline("serve", "--port", "0", "--token", "short")
+    assert result.exit_code == 2
+    assert "The token must have at least 16 ASCII characters and no spaces." in result.stderr
 
 
 def test_a_model_that_cannot_be_loaded_ends_it_with_a_sentence(sightline, tmp_path):

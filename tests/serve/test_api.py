@@ -134,6 +134,7 @@ def test_the_description_is_valid_openapi_with_an_example_that_is_a_request(serv
     assert "cdn" not in text
     assert set(described["paths"]) == {
         "/api/health",
+        "/api/session",
         "/api/models",
         "/api/methods",
         "/api/metrics",

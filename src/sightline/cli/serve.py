@@ -1,8 +1,8 @@
-"""`sightline serve`: explain texts in a browser, or from other programs."""
+"""`sightline serve`: explain texts in a browser or from other programs."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,36 +12,56 @@ from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.errors import UsageError
 
+if TYPE_CHECKING:
+    from sightline.serve.settings import Settings
+
 
 @reports_errors
 def serve(
     model: ModelSources = None,
     host: Annotated[
-        str, typer.Option(metavar="NAME", help="Address to listen at; only this machine can reach the default.")
+        str, typer.Option(metavar="NAME", help="Address to listen on; by default, reachable from this machine only.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="Port to listen at; 0 for any free one.")
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port to listen on; 0 for any free port.")
     ] = 8000,
-    max_tokens: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Most tokens of a text that is explained.")
-    ] = 16_384,
-    max_characters: Annotated[int, typer.Option(min=1, metavar="N", help="Most characters of a request.")] = 500_000,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            envvar="SIGHTLINE_TOKEN",
+            help="Secret that clients must send; required if other machines can reach the server.",
+        ),
+    ] = None,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Let other machines use the server without a token.")
+    ] = False,
+    max_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of tokens per text.")] = 16_384,
+    max_characters: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Maximum number of characters per request.")
+    ] = 500_000,
     queue: Annotated[int, typer.Option(min=0, metavar="N", help="Requests that may wait while one is computed.")] = 8,
-    timeout: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Longest time for one explanation.")] = 600,
+    timeout: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Time limit per explanation.")] = 600,
+    worker_jobs: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Restart the worker process after N jobs to free memory; 0 for never."),
+    ] = 200,
+    max_connections: Annotated[int, typer.Option(min=8, metavar="N", help="Maximum number of open connections.")] = 256,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A further name by which browsers may call this server; may be repeated."),
+        typer.Option(metavar="NAME", help="Another host name under which browsers may reach this server; repeatable."),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     allow_pickle: AllowPickle = False,
     debug: Debug = False,
 ) -> None:
-    """Explain texts in a browser, or from other programs by HTTP.
+    """Explain texts in a browser, or from other programs over HTTP.
 
     \b
     Examples:
       sightline serve --open
       sightline serve --model my-model --model another-model --port 8080
+      SIGHTLINE_TOKEN=... sightline serve --host 0.0.0.0
       curl http://127.0.0.1:8000/api/explain -H 'Content-Type: application/json' -d '{"text": "A short text."}'
     """
     with LateProgress() as progress:
@@ -49,7 +69,7 @@ def serve(
             try:
                 from sightline.serve.http.server import serve as run
             except ModuleNotFoundError as error:
-                if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette"):
+                if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette", "h11"):
                     raise
                 raise UsageError("The server needs FastAPI and uvicorn: pip install 'sightline[serve]'.") from None
             from sightline.serve.http.guards import is_loopback
@@ -62,22 +82,46 @@ def serve(
             max_tokens=max_tokens,
             queue=queue,
             timeout=timeout,
+            worker_jobs=worker_jobs,
+            max_connections=max_connections,
+            token=_choose_token(token, no_token, host, is_loopback(host)),
             hosts=tuple(allow_host or ()),
         )
         progress("loading the models", 0, 0)
 
         def announce(address: str) -> None:
             progress.stop()
-            if not is_loopback(host):
-                typer.echo(
-                    f"Note: listening at {host}: other machines may reach this server. There is no password.",
-                    err=True,
-                )
+            _warn_about_reach(settings, host, is_loopback(host))
             typer.echo(f"Sightline answers at {address} (Ctrl-C stops it)")
             if open_browser:
                 _open(address)
 
         run(settings, host, port, announce)
+
+
+def _choose_token(token: str | None, no_token: bool, host: str, loopback: bool) -> str | None:
+    """Return the token to require, or None; raise UsageError if other machines could use the server unasked."""
+    from sightline.serve.http.access import check_token
+
+    if no_token:
+        return None
+    if token is None and not loopback:
+        raise UsageError(
+            f"Other machines can reach a server at {host}: choose a secret with --token or SIGHTLINE_TOKEN, "
+            "or let everyone use it with --no-token."
+        )
+    return None if token is None else check_token(token)
+
+
+def _warn_about_reach(settings: Settings, host: str, loopback: bool) -> None:
+    if loopback:
+        return
+    protection = (
+        "everyone who can reach it may use it"
+        if settings.token is None
+        else "the token and all texts are sent unencrypted unless a proxy adds HTTPS"
+    )
+    typer.echo(f"Note: other machines can reach this server at {host}; {protection}.", err=True)
 
 
 def _open(address: str) -> None:

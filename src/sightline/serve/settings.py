@@ -11,6 +11,10 @@ OTHER_BYTES = 65_536
 """Bytes allowed in a request besides the texts."""
 
 
+PENDING_BODIES = 8
+"""Number of bodies of maximum size that may be held in memory while they are received."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Models and limits of one server. All times are in seconds."""
@@ -32,8 +36,25 @@ class Settings:
     """Number of finished jobs whose results are kept."""
     kept_bytes: int = 400_000_000
     """Total size of the results kept; the latest is kept whatever its size."""
+    worker_jobs: int = 200
+    """Jobs and questions after which an idle worker is replaced, to return its memory; 0 for never."""
+    max_connections: int = 256
+    """Connections open at once; fewer if the process may not open that many files."""
+    header_timeout: float = 10.0
+    """How long a client may take to send the head of a request."""
+    body_timeout: float = 60.0
+    """How long a client may take to send the body of a request."""
+    response_timeout: float = 60.0
+    """How long a client may take to read any part of a response."""
+    token: str | None = None
+    """Secret that clients must send; None for a server that is open to everyone who can reach it."""
     hosts: tuple[str, ...] = ()
     """Host names, besides the loopback ones, under which browsers may reach this server."""
+
+    @property
+    def max_pending_bytes(self) -> int:
+        """Maximum size of all request bodies that are being received at once."""
+        return PENDING_BODIES * self.max_body
 
     @property
     def max_body(self) -> int:

@@ -14,8 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from sightline import __version__
+from sightline.serve.http.access import Access
 from sightline.serve.http.guards import Guard, HostNames
-from sightline.serve.http.requests import describe_parameter_error
+from sightline.serve.http.requests import PendingBytes, describe_parameter_error
 from sightline.serve.http.routes import router
 from sightline.serve.refusal import Refusal
 from sightline.serve.settings import Settings
@@ -57,6 +58,8 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
+    app.state.access = Access(settings.token)
+    app.state.pending = PendingBytes(settings.max_pending_bytes)
     app.include_router(router)
     app.add_exception_handler(Refusal, _answer_refusal)
     app.add_exception_handler(HTTPException, _answer_http_error)
@@ -64,7 +67,8 @@ def create_app(
     app.add_exception_handler(Exception, _answer_failure)
     app.add_api_route("/", _send_page, include_in_schema=False)
     app.add_api_route("/static/{name}", _send_file, include_in_schema=False)
-    return Guard(app, HostNames(host, settings.hosts)), lambda: app.state.dispatcher.end_jobs()
+    guard = Guard(app, HostNames(host, settings.hosts), app.state.access, settings.body_timeout)
+    return guard, lambda: app.state.dispatcher.end_jobs()
 
 
 async def _send_page() -> Response:

@@ -8,18 +8,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
+import re
 import socket
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sightline.serve.http.access import Access
 from sightline.serve.refusal import Refusal
 
 _log = logging.getLogger(__name__)
+
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?", re.IGNORECASE)
+"""A name or an address and an optional port: nothing that a URL parser could split differently."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ALL_INTERFACES = ("0.0.0.0", "::", "")
@@ -47,20 +53,21 @@ class HostNames:
         self._names.add(socket.gethostname().casefold() if self._any_address else bound_to.strip("[]").casefold())
 
     def __contains__(self, host: str) -> bool:
-        try:
-            name = (urlsplit(f"//{host}").hostname or "").casefold()
-            urlsplit(f"//{host}").port  # noqa: B018  # raises for a port that is none
-        except ValueError:
+        match = _HOST.fullmatch(host)
+        if match is None:
             return False
+        name = match["name"].strip("[]").casefold()
         return name in self._names or (self._any_address and _is_address(name))
 
 
 class Guard:
     """The outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, hosts: HostNames) -> None:
+    def __init__(self, app: ASGIApp, hosts: HostNames, access: Access, body_timeout: float) -> None:
         self._app = app
         self._hosts = hosts
+        self._access = access
+        self._body_timeout = body_timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse forbidden requests; add the security headers to every response."""
@@ -75,24 +82,49 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        refusal = self._refusal(scope["method"], Headers(scope=scope))
+        refusal = self._refusal(scope["method"], scope["path"], Headers(scope=scope))
         answer = self._app if refusal is None else refusal.response()
         try:
-            await answer(scope, receive, send_with_headers)
+            await answer(scope, self._limit_body_time(receive), send_with_headers)
+        except ClientDisconnect:
+            return  # a client may leave at any time; there is nobody to answer and nothing to repair
         except Exception:
             # The client already has its answer; if the error escaped, uvicorn would also close the connection.
             _log.exception("A request to %s failed.", scope["path"])
 
-    def _refusal(self, method: str, headers: Headers) -> Refusal | None:
+    def _limit_body_time(self, receive: Receive) -> Receive:
+        """Return `receive`, except that a body which has not arrived in time is answered with 408."""
+        deadline = asyncio.get_running_loop().time() + self._body_timeout
+        complete = False
+
+        async def receive_in_time() -> Message:
+            nonlocal complete
+            if complete:
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError:
+                sentence = f"The request did not arrive within {self._body_timeout:g} seconds. Send it again."
+                raise Refusal(408, sentence, {"Connection": "close"}) from None
+            complete = not message.get("more_body", False)
+            return message
+
+        return receive_in_time
+
+    def _refusal(self, method: str, path: str, headers: Headers) -> Refusal | None:
         host = headers.get("host", "")
         if host not in self._hosts:
             return Refusal(
                 421, "This server does not answer to that host name. Start it with --allow-host NAME to allow it."
             )
+        if not self._access.allows(path, headers):
+            sentence = "This server requires its token. Send the header Authorization: Bearer TOKEN, or open its page."
+            return Refusal(401, sentence, {"WWW-Authenticate": "Bearer"})
         if method in ("GET", "HEAD", "OPTIONS"):
             return None
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.casefold() != host.casefold():
+        if origin is not None and origin.casefold() not in (f"http://{host}".casefold(), f"https://{host}".casefold()):
             return Refusal(403, "Requests from pages of other sites are not allowed.")
         if method == "POST" and headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             return Refusal(415, "Send JSON, with the header Content-Type: application/json.")

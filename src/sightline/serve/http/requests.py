@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from sightline.errors import InputError
 from sightline.registry import suggestion
+from sightline.serve.http.option_limits import check_options
 from sightline.serve.http.schemas import MAX_METHODS, ExplainRequest
 from sightline.serve.refusal import Refusal
 from sightline.serve.settings import Settings
@@ -35,17 +36,41 @@ _MUST_BE = {
 }
 
 
-async def read_body(request: Request, max_bytes: int) -> bytes:
+class PendingBytes:
+    """Counts the bytes of all bodies that are being received, so that many slow clients cannot fill the memory."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._total = 0
+
+    def add(self, count: int) -> None:
+        """Count received bytes; raise `Refusal` if the server holds too many already."""
+        if self._total + count > self._limit:
+            raise Refusal(
+                503, "The server is receiving too many large requests. Try again later.", {"Retry-After": "5"}
+            )
+        self._total += count
+
+    def remove(self, count: int) -> None:
+        """Stop counting the bytes of a body that has been read."""
+        self._total -= count
+
+
+async def read_body(request: Request, max_bytes: int, pending: PendingBytes) -> bytes:
     """Return the body; refuse one that is too large as soon as that is known."""
-    body = bytearray()
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise _too_large(max_bytes)
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > max_bytes:
-            raise _too_large(max_bytes)
-    return bytes(body)
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            if len(body) + len(chunk) > max_bytes:
+                raise _too_large(max_bytes)
+            pending.add(len(chunk))
+            body += chunk
+        return bytes(body)
+    finally:
+        pending.remove(len(body))
 
 
 def parse_request(body: bytes) -> ExplainRequest:
@@ -64,6 +89,17 @@ def parse_request(body: bytes) -> ExplainRequest:
         return ExplainRequest.model_validate(content)
     except ValidationError as error:
         raise Refusal(422, _describe_errors(error)) from None
+
+
+def parse_token(body: bytes) -> str:
+    """Return the token in the body `{"token": "…"}` of a sign-in."""
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or not isinstance(content.get("token"), str) or not content["token"].isascii():
+        raise Refusal(422, 'The body must be a JSON object with a token: {"token": "…"}.')
+    return str(content["token"])
 
 
 def check_request(request: ExplainRequest, settings: Settings, models: Sequence[str], methods: Sequence[str]) -> bytes:
@@ -94,9 +130,11 @@ def check_request(request: ExplainRequest, settings: Settings, models: Sequence[
             raise Refusal(422, f"Options are given for '{_shorten(name)}', which is not one of the requested methods.")
     fields = request.model_dump(exclude={"wait"}) | {"model": request.model or models[0]}
     try:
-        return json.dumps(fields, allow_nan=False).encode()
+        body = json.dumps(fields, allow_nan=False).encode()
     except ValueError:
         raise Refusal(422, "Numbers must be finite.") from None
+    check_options(request.options)
+    return body
 
 
 def _check_known(name: str, known: Sequence[str], kind: str, status: int) -> None:

@@ -12,14 +12,17 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from sightline import __version__
 from sightline.serve.http import schemas
-from sightline.serve.http.requests import check_request, parse_request, read_body
-from sightline.serve.refusal import Refusal
+from sightline.serve.http.requests import check_request, parse_request, parse_token, read_body
+from sightline.serve.refusal import Refusal, queue_full
 from sightline.serve.worker.dispatcher import Dispatcher
 from sightline.serve.worker.jobs import Job
 
 HEARTBEAT = 15.0
 """Seconds of silence after which an event stream sends a comment to keep the connection open."""
 MAX_TILE = 1_024
+MAX_TOKEN_BYTES = 4_096
+MAX_STREAMS = 64
+"""Event streams open at once; each keeps a connection open for as long as its job runs."""
 MAX_PARTNERS = 200
 MAX_TOKENS_PER_UNIT = 1_000
 
@@ -59,6 +62,7 @@ FinishedJob = Annotated[Job, Depends(_require_finished)]
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     meanings = {
+        401: "Wrong token",
         404: "Unknown model or job",
         409: "No result yet, or cancelled",
         413: "Too large",
@@ -88,6 +92,15 @@ def _binary(description: str, **headers: str) -> dict[int | str, dict[str, Any]]
 router = APIRouter(prefix="/api")
 
 
+@router.post("/session", tags=["server"], response_model=schemas.SessionAnswer, responses=_errors(401, 413, 422))
+async def open_session(request: Request) -> Response:
+    """Exchange the token of the server, `{"token": "…"}`, for a cookie; used by the page."""
+    token = parse_token(await read_body(request, MAX_TOKEN_BYTES, request.app.state.pending))
+    if not request.app.state.access.is_token(token):
+        raise Refusal(401, "This is not the token of this server. It was chosen when the server was started.")
+    return JSONResponse({"status": "ok"}, headers={"Set-Cookie": request.app.state.access.cookie()})
+
+
 @router.get("/health", tags=["server"])
 async def health(dispatcher: TheDispatcher) -> schemas.HealthAnswer:
     """The state of the server and its limits."""
@@ -103,6 +116,7 @@ async def health(dispatcher: TheDispatcher) -> schemas.HealthAnswer:
             queue=limits.queue,
             timeout=limits.timeout,
             kept_jobs=limits.kept_jobs,
+            token=limits.token is not None,
         ),
     )
 
@@ -145,7 +159,7 @@ async def explain(request: Request, dispatcher: TheDispatcher) -> Response:
 
     Answers with the result or, with `"wait": false`, immediately with 202 and a job.
     """
-    request_body = parse_request(await read_body(request, dispatcher.settings.max_body))
+    request_body = parse_request(await read_body(request, dispatcher.settings.max_body, request.app.state.pending))
     body = check_request(request_body, dispatcher.settings, dispatcher.model_names, dispatcher.method_names)
     job = Job(body, request_body.model or dispatcher.model_names[0], request_body.methods)
     dispatcher.submit(job)
@@ -180,11 +194,13 @@ async def cancel_job(job: KnownJob, dispatcher: TheDispatcher) -> Response:
             "each event is the job.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
-        **_errors(404),
+        **_errors(404, 429),
     },
 )
 async def job_events(job: KnownJob, dispatcher: TheDispatcher) -> StreamingResponse:
     """The progress of a job as server-sent events."""
+    if dispatcher.streams >= MAX_STREAMS:
+        raise queue_full(15)
     return StreamingResponse(_events(job, dispatcher), media_type="text/event-stream")
 
 
@@ -315,15 +331,19 @@ async def _wait_or_cancel(job: Job, request: Request, dispatcher: Dispatcher) ->
 
 
 async def _events(job: Job, dispatcher: Dispatcher) -> AsyncIterator[str]:
-    while True:
-        name = "end" if job.over else "progress"
-        yield f"event: {name}\ndata: {json.dumps(job_record(job, dispatcher))}\n\n"
-        if job.over:
-            return
-        try:
-            await asyncio.wait_for(job.wait_for_change(), HEARTBEAT)
-        except TimeoutError:
-            yield ": keep-alive\n\n"
+    dispatcher.streams += 1
+    try:
+        while True:
+            name = "end" if job.over else "progress"
+            yield f"event: {name}\ndata: {json.dumps(job_record(job, dispatcher))}\n\n"
+            if job.over:
+                return
+            try:
+                await asyncio.wait_for(job.wait_for_change(), HEARTBEAT)
+            except TimeoutError:
+                yield ": keep-alive\n\n"
+    finally:
+        dispatcher.streams -= 1
 
 
 def _json(body: bytes, headers: dict[str, str] | None = None) -> Response:

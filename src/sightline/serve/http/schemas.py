@@ -214,6 +214,8 @@ class MethodAnswer(BaseModel):
     """A method with its description."""
 
     name: str
+    title: str = Field(description="The name for people.")
+    kind: str = Field(description="The family of the method, such as gradients.")
     summary: str
     formula: str
     signed: bool
@@ -245,6 +247,13 @@ class LimitsAnswer(BaseModel):
     queue: int
     timeout: float
     kept_jobs: int
+    token: bool = Field(description="Whether requests need the token of the server.")
+
+
+class SessionAnswer(BaseModel):
+    """The token was right; the response sets a cookie."""
+
+    status: Literal["ok"]
 
 
 class HealthAnswer(BaseModel):

@@ -61,6 +61,9 @@ class Dispatcher:
         self._current: Job | None = None
         self._cancelling = False
         self._last_seconds = INITIAL_RETRY_SECONDS
+        self._worker_exchanges = 0
+        self.streams = 0
+        """Open event streams."""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -170,6 +173,7 @@ class Dispatcher:
         worker = self._worker
         assert worker is not None
         request = Message(kind, {**facts, "id": job.id}, {"request": job.request})
+        self._worker_exchanges += 1
         await asyncio.to_thread(worker.send, request)
         deadline = time.monotonic() + self.settings.timeout
         while True:
@@ -201,7 +205,7 @@ class Dispatcher:
 
     async def _ensure_worker(self) -> Message | None:
         """Start a worker if there is none; return None, or a `failed` message if it cannot be started."""
-        if self._worker is not None and not self._worker.alive:
+        if self._worker is not None and (not self._worker.alive or self._worker_is_spent):
             await self._discard_worker()
         if self._worker is None:
             try:
@@ -215,6 +219,11 @@ class Dispatcher:
             self._worker = worker
         return None
 
+    @property
+    def _worker_is_spent(self) -> bool:
+        """Whether the worker has run so many jobs that it is replaced before the next; queued jobs stay queued."""
+        return 0 < self.settings.worker_jobs <= self._worker_exchanges
+
     async def _discard_worker(self) -> None:
         """Stop the worker; `_run` starts another. Messages still in transit go to an abandoned inbox."""
         worker, self._worker = self._worker, None
@@ -225,6 +234,7 @@ class Dispatcher:
     def _listen(self, worker: WorkerProcess) -> None:
         inbox: asyncio.Queue[Message | _Cancel | None] = asyncio.Queue()
         self._inbox = inbox
+        self._worker_exchanges = 0
         loop = asyncio.get_running_loop()
 
         def deliver(message: Message | None) -> None:

@@ -10,6 +10,7 @@ The worker exits when the server does.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import os
@@ -51,6 +52,7 @@ def run_worker(connection: Connection, settings: Settings) -> None:
             message = Message.unpack(connection.recv_bytes())
             if message.kind != "cancel":  # a cancellation of a job that is already over
                 connection.send_bytes(_answer(session, message, connection).pack())
+                return_free_memory()
     except (EOFError, OSError):
         return
 
@@ -66,7 +68,9 @@ def _open_session(connection: Connection, settings: Settings) -> WorkerSession |
         refused = isinstance(error, UsageError)
         connection.send_bytes(Message("unable", {"error": str(error), "refused": refused}).pack())
         return None
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic in Rust code is no Exception
         _log.exception("The models could not be loaded.")
         sentence = f"The models could not be loaded ({type(error).__name__}: {error})."
         connection.send_bytes(Message("unable", {"error": sentence, "refused": False}).pack())
@@ -88,16 +92,23 @@ def _answer(session: WorkerSession, message: Message, connection: Connection) ->
         return Message("result", {"id": job, **facts}, parts)
     except Cancelled:
         return _failed(job, 409, "This job was cancelled.")
-    except (EOFError, BrokenPipeError):
+    except (EOFError, BrokenPipeError, KeyboardInterrupt, SystemExit):
         raise
     except SightlineError as error:
         return _failed(job, status_of(error), str(error))
     except MemoryError:
         return _failed(job, 413, "Not enough memory. Try a shorter text or fewer methods at a time.")
-    except Exception as error:
+    except BaseException as error:  # a panic in Rust code is no Exception
         _log.exception("Job %s failed.", job)
         kind = type(error).__name__
-        return _failed(job, 500, f"Something failed inside Sightline ({kind}). The server's log says where.")
+        return _failed(job, 500, f"Sightline failed with an internal error ({kind}). The server's log has the details.")
+
+
+def return_free_memory() -> None:
+    """Return memory freed by the last job to the system where the C library can (glibc); otherwise it accumulates."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 def status_of(error: SightlineError) -> int:
