@@ -7,10 +7,9 @@ needs gradients, one backward a target) serves them all. What was not foreseen i
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
@@ -22,6 +21,7 @@ from sightline.attention import Attention
 from sightline.attention.arrays import as_array
 from sightline.models import ALL, Network, Recorder, Target, TargetLike
 from sightline.models.head_weights import HeadWeights
+from sightline.models.layerwise import LayerGradients, Layerwise
 from sightline.text import Encoding
 
 T = TypeVar("T")
@@ -29,6 +29,7 @@ Array = NDArray[np.floating[Any]]
 Need = Literal[
     "attentions",
     "attention_gradients",
+    "attention_relevance",
     "inputs",
     "hidden_states",
     "gradients",
@@ -38,8 +39,9 @@ Need = Literal[
     "probes",
 ]
 """What a method may ask for. "inputs" are x^0 … x^{L-1}, "hidden_states" also x^L for all tokens; "head_importance"
-sums gradients of weights by head; "blocks" are the parts of the attention blocks besides their weights; "probes" are
-calls of the model with changed inputs, which no single pass can share."""
+sums gradients of weights by head; "blocks" are the parts of the attention blocks besides their weights;
+"attention_relevance" is the relevance of attention weights under other backward rules; "probes" are calls of the model
+with changed inputs, which no single pass can share."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,33 @@ class Relevance:
     hidden: tuple[Array, ...]
     """Relevance of x^0 … x^L, each (n, d)."""
     attentions: tuple[Attention, ...]
-    """Relevance of A^1 … A^L."""
+    """Relevance of A^1 … A^L; empty unless "attention_relevance" was required."""
     lost: int = 0
     """Numbers that outgrew the number format (beyond the root of its largest number, so that products of two stay
     finite) and were put to zero."""
+
+
+@dataclass
+class _ReceivedRelevance:
+    """Collects what comes back from the layers, the last layer first."""
+
+    hidden: list[Tensor] = field(default_factory=list)
+    attentions: list[Attention] = field(default_factory=list)
+    lost: int = 0
+
+    def take(self, layer: LayerGradients) -> None:
+        """Keep the relevance of a layer's input and attention; of the last layer, also that of its output."""
+        if not self.hidden:
+            self.hidden.append(self.bound(layer.output))
+        self.hidden.append(self.bound(layer.input))
+        if layer.record is not None:
+            self.attentions.append(layer.record.assemble(0, [self.bound(part) for part in layer.attention]))
+
+    def bound(self, relevance: Tensor) -> Tensor:
+        """Return a copy with zeros in place of numbers that outgrew the number format, and count them."""
+        outgrown = ~(relevance.abs() < torch.finfo(relevance.dtype).max ** 0.5)
+        self.lost += int(outgrown.sum())
+        return relevance.masked_fill(outgrown, 0)
 
 
 class Pass:
@@ -99,6 +124,8 @@ class Pass:
         self.keep_graph = False
         self.attention_gradients = False
         """Whether somebody will ask for gradients of attention."""
+        self.attention_relevance = False
+        """Whether somebody will ask for the relevance of attention."""
         self._attention = self._gradient = self._all_rows = self._blocks = False
         self._head_weights: HeadWeights | None = None
         self._recorder: Recorder | None = None
@@ -118,6 +145,9 @@ class Pass:
             self._head_weights = HeadWeights(self.network)
             self._forget()
         self.attention_gradients |= "attention_gradients" in wanted
+        if "attention_relevance" in wanted and not self.attention_relevance:
+            self.attention_relevance = True
+            self._relevances = {}
         blocks = self._blocks or "blocks" in wanted
         attention = self._attention or blocks or bool(wanted & {"attentions", "attention_gradients"})
         gradient = self._gradient or bool(
@@ -218,38 +248,43 @@ class Pass:
         if key not in self._relevances:
             if self._gradient:  # asked for first, so that their graph is gone before another one is built
                 self.gradients(document, target)
-            self._relevances[key] = self._propagate(self.encodings[document], target, rules)
+            self._relevances[key] = self._propagate(document, target, rules)
         return self._relevances[key]
 
-    def _propagate(self, encoding: Encoding, target: Target, rules: BackwardRules) -> Relevance:
-        recorder, network = Recorder(), self.network
-        with network.plain_operations():
-            (logits,) = network.run([encoding], recorder, gradient=True, within=rules.active(network.module))
+    def _propagate(self, document: int, target: Target, rules: BackwardRules) -> Relevance:
+        encoding, network, recorder = self.encodings[document], self.network, Recorder(attention=False)
+        received = _ReceivedRelevance()
+        layerwise = Layerwise(
+            lengths=(len(encoding),),
+            attention=self.attention_relevance,
+            within=lambda: _all_of(network.plain_operations(), rules.active(network.module)),
+            receive=received.take,
+            known=self._hidden_states(document),
+        )
+        network.require_plain_operations()
+        (logits,) = network.run(
+            [encoding], recorder, gradient=True, within=rules.active(network.module), step=layerwise.step
+        )
         leaf = logits.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(network.task.value(leaf, target), leaf)
         seed = rules.seed(logits.detach(), gradient)
-        parts = [record.probabilities[0] for record in recorder.layers]
         assert recorder.embeddings is not None
+        (embeddings,) = network.backward((logits * seed).sum(), [recorder.embeddings])
         assert recorder.layout is not None
-        inputs = [recorder.embeddings, *recorder.hidden, *(part for layer in parts for part in layer)]
-        # From here on everything is handed over one by one: on long documents two copies would be gigabytes.
-        found = deque(network.backward((logits * seed).sum(), inputs))
-        del inputs
-        lost = 0
-
-        def taken() -> Tensor:
-            nonlocal lost
-            one = found.popleft()
-            outgrown = ~(one.abs() < torch.finfo(one.dtype).max ** 0.5)
-            lost += int(outgrown.sum())
-            return one.masked_fill_(outgrown, 0)
-
-        embeddings = as_array(taken()[0, : len(encoding)])
-        hidden = tuple(as_array(recorder.layout.cut(taken(), 0)) for _ in recorder.hidden)
-        attentions = tuple(
-            record.assemble(0, [taken() for _ in layer]) for record, layer in zip(recorder.layers, parts, strict=True)
+        layout = recorder.layout
+        return Relevance(
+            seed=as_array(seed),
+            embeddings=as_array(received.bound(embeddings)[0, : len(encoding)]),
+            hidden=tuple(as_array(layout.cut(tensor, 0)) for tensor in reversed(received.hidden)),
+            attentions=tuple(reversed(received.attentions)),
+            lost=received.lost,
         )
-        return Relevance(as_array(seed), embeddings, hidden, attentions, lost)
+
+    def _hidden_states(self, document: int) -> list[Tensor]:
+        """Return x^0, x^1, … of one document (n, d), as far as a pass that has run recorded them."""
+        if self._recorder is None or self._recorder.layout is None:
+            return []
+        return [self._recorder.layout.cut(hidden, document) for hidden in self._recorder.hidden]
 
     def _backward(self, documents: Sequence[int], target: Target) -> Gradients:
         recorder = self.recorder
@@ -282,6 +317,14 @@ class Pass:
         self._logits = []
         self._gradients = {}
         self._graph_alive = False
+
+
+@contextmanager
+def _all_of(*contexts: AbstractContextManager[None]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        yield
 
 
 def unique(labels: Sequence[str]) -> list[str]:

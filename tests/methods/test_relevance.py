@@ -49,6 +49,7 @@ def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(case, ru
     encoding = model.encode(ids=tiny_ids(family, 13), global_tokens=CASES[case].get("global_tokens"))
     for target in (0, 2):
         trace = model.trace(encoding, target)
+        trace.require("attention_relevance")
         found = propagated(trace, RULES[rules])
         expected = reference(model.network.module, trace.hidden_states[0], target, rules, **CASES[case])
         close(trace.logits, expected.logits, 1e-12)
@@ -114,6 +115,7 @@ def test_methods_are_what_their_formulas_say(family, rules):
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, 13))
     trace = model.trace(encoding, 1)
+    trace.require("attention_relevance")
     found = propagated(trace, RULES[rules])
     R = np.stack([np.asarray(layer) for layer in found.attentions])
     gradient = np.stack([np.asarray(layer) for layer in trace.attention_gradients])
@@ -153,6 +155,7 @@ def test_a_long_band_in_many_blocks_equals_the_dense_form(monkeypatch):
     model = tiny_model("longformer")
     encoding = model.encode(ids=tiny_ids("longformer", 70), global_tokens=(0, 40))
     trace = model.trace(encoding, 0)
+    trace.require("attention_relevance")
     found = propagated(trace, ATTENTION_AWARE)
     by_hand = reference(
         model.network.module, trace.hidden_states[0], 0, "attention_aware", global_tokens=(0, 40), window=4

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import linear
 from torch.overrides import _get_current_function_mode_stack
 
 from sightline.errors import UnsupportedError
@@ -32,7 +33,7 @@ def test_positive_linear_shares_by_positive_products():
     x, weight, bias, R = random(3, seed=1), random(4, 3, seed=2), random(4, seed=3), random(4, seed=4)
     z = (weight * x).clamp(min=0)
     expected = [sum(z[i, j] * quotient(R[i], z[i].sum()) for i in range(4)) for j in range(3)]
-    found = rules.positive_linear(R, x, weight, bias)
+    found = rules.positive_linear(R, x, weight, bias, linear(x, weight, bias))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -43,7 +44,7 @@ def test_classic_linear_gives_all_relevance_to_positive_and_again_to_negative_in
     for j in range(5):
         group = (x > 0) == (x[j] > 0)
         expected.append(sum(z[i, j] * quotient(R[i], z[i, group].sum()) for i in range(4)))
-    np.testing.assert_allclose(rules.classic_linear(R, x, weight, None), expected, rtol=1e-12)
+    np.testing.assert_allclose(rules.classic_linear(R, x, weight, None, linear(x, weight)), expected, rtol=1e-12)
 
 
 def test_epsilon_linear_shares_by_products_and_leaves_the_bias_its_part():
@@ -51,7 +52,7 @@ def test_epsilon_linear_shares_by_products_and_leaves_the_bias_its_part():
     z = weight * x
     totals = z.sum(dim=1) + bias
     expected = [sum(z[i, j] * signed_quotient(R[i], totals[i]) for i in range(4)) for j in range(3)]
-    found = rules.epsilon_linear(R, x, weight, bias)
+    found = rules.epsilon_linear(R, x, weight, bias, linear(x, weight, bias))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     absorbed = sum(bias[i] * signed_quotient(R[i], totals[i]) for i in range(4))
     np.testing.assert_allclose(found.sum() + absorbed, R.sum(), rtol=1e-7)
@@ -82,9 +83,11 @@ def test_a_matrix_product_gives_each_factor_half_by_shares():
                 part = a[i, k] * b[k, j] * quotient(R[i, j], total) / 2
                 left[i, k] += part
                 right[k, j] += part
-    for found, expected in zip(rules.matmul_halves(R, a, b), (left, right), strict=True):
+    for found, expected in zip(rules.matmul_halves(R, a, b, a @ b), (left, right), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-10)
-    assert sum(one.sum() for one in rules.epsilon_matmul_halves(R, a, b)) == pytest.approx(float(R.sum()), rel=1e-7)
+    assert sum(one.sum() for one in rules.epsilon_matmul_halves(R, a, b, a @ b)) == pytest.approx(
+        float(R.sum()), rel=1e-7
+    )
 
 
 def test_softmax_by_its_first_order_term():
@@ -129,9 +132,9 @@ def test_nothing_to_share_gives_zero_or_what_came_in_but_never_nan(dtype):
         for rule in (rules.plain_add, rules.positive_add, rules.epsilon_add):
             assert all(torch.isfinite(found).all() for found in rule(one, a, b))
         for rule in (rules.matmul_halves, rules.epsilon_matmul_halves):
-            assert all(torch.isfinite(found).all() for found in rule(one, a, b))
+            assert all(torch.isfinite(found).all() for found in rule(one, a, b, a @ b))
         for rule in (rules.positive_linear, rules.classic_linear, rules.epsilon_linear):
-            assert torch.isfinite(rule(one, a, b, None)).all()
+            assert torch.isfinite(rule(one, a, b, None, linear(a, b))).all()
 
 
 class Small(nn.Module):

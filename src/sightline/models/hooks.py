@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,8 @@ Table = Literal["word", "position", "type"]
 Place: TypeAlias = "Table | int"
 """Where a pass can be entered: the output of one of the embedding tables, or the input x^l of layer l."""
 Change = Callable[[Tensor], Tensor]
+Step = Callable[[int, Change, Tensor], Tensor]
+"""(layer, what the layer does, its input) -> its output."""
 
 
 @contextmanager
@@ -82,6 +84,46 @@ def _changed_input(layers: list[nn.Module], layer: int, change: Change) -> Itera
         for module in _each_once(layers):
             stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
         yield
+
+
+@contextmanager
+def stepped_layers(network: Network, step: Step) -> Iterator[None]:
+    """Let every layer's output come from `step`, which is given the layer's number, the layer as a function, and x."""
+    encoder = network.own_encoder
+    if encoder is not None:
+        with encoder.stepped(step):
+            yield
+        return
+    runs = 0
+
+    def stepped(forward: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            nonlocal runs
+            hidden, put = _first_argument(args, kwargs)
+            others: list[Any] = []
+
+            def compute(x: Tensor) -> Tensor:
+                new_args, new_kwargs = put(x)
+                output = forward(*new_args, **new_kwargs)
+                if not isinstance(output, tuple):
+                    return cast(Tensor, output)
+                others[:] = output[1:]
+                return cast(Tensor, output[0])
+
+            number, runs = runs, runs + 1
+            output = step(number, compute, hidden)
+            return (output, *others) if others else output
+
+        return run
+
+    modules = _each_once(network.layers)
+    for module in modules:
+        module.forward = stepped(module.forward)
+    try:
+        yield
+    finally:
+        for module in modules:
+            del module.forward  # the class's own is found again
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.models import hooks
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.families import Family
-from sightline.models.hooks import Place, Table
+from sightline.models.hooks import Place, Step, Table
 from sightline.models.longformer.encoder import BandedEncoder
 from sightline.models.recording import Recorder, recording
 from sightline.models.side_by_side import Tell, side_by_side
@@ -237,13 +237,14 @@ class Network:
         given: Mapping[Place, Tensor] | None = None,
         hidden: Sequence[Sequence[int]] | None = None,
         within: AbstractContextManager[None] | None = None,
+        step: Step | None = None,
     ) -> list[Tensor]:
         """Run one padded batch and return the logits of each document.
 
         `given` holds tensors (B, n, ·) that stand in for what the model itself computes at these places; documents must
         then be equally long. `gradient` records the autograd path from there, else from the word embeddings. `hidden`
         tokens of each document are masked out of attention. The model, and nothing but the model, runs `within` a
-        context.
+        context. `step` runs every layer (see `hooks.stepped_layers`).
         """
         given = given or {}
         lengths = tuple(len(encoding) for encoding in encodings)
@@ -263,6 +264,8 @@ class Network:
                 stack.enter_context(recording(recorder))
             else:
                 stack.enter_context(hooks.last_layer_cut(self))
+            if step is not None:
+                stack.enter_context(hooks.stepped_layers(self, step))
             if within is not None:
                 stack.enter_context(within)
             outputs = self.module(**inputs, **self._settings)
@@ -345,16 +348,20 @@ class Network:
         gradients = torch.autograd.grad(value, list(inputs), retain_graph=keep_graph, allow_unused=True)
         return [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, gradients, strict=True)]
 
+    def require_plain_operations(self) -> None:
+        """Raise UnsupportedError where attention cannot run by ordinary operations."""
+        if self.banded and self.own_encoder is None:
+            raise UnsupportedError(
+                "The library's Longformer attention does not show its operations. "
+                'Load the model with attention="banded".'
+            )
+
     @contextmanager
     def plain_operations(self) -> Iterator[None]:
         """Let attention run by ordinary operations inside this block, for a mode that swaps their backward rules."""
+        self.require_plain_operations()
         encoder = self.own_encoder
         if encoder is None:
-            if self.banded:
-                raise UnsupportedError(
-                    "The library's Longformer attention does not show its operations. "
-                    'Load the model with attention="banded".'
-                )
             yield
             return
         with self._one_at_a_time:

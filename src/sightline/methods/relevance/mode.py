@@ -148,12 +148,12 @@ class RelevanceMode(TorchFunctionMode):
         rules, readers = self.rules, self._read(input)
         readers.linear += 1
 
-        def back(R: Tensor, _: Tensor, x: Tensor) -> tuple[Tensor]:
-            found = readers.relevance(rules, rules.linear(R, x, weight, bias), x)
+        def back(R: Tensor, output: Tensor, x: Tensor) -> tuple[Tensor]:
+            found = readers.relevance(rules, rules.linear(R, x, weight, bias, output), x)
             # Query, key and value read copies of one copy; the residual has the other.
             return (rules.copy(found, x) if rules.copy is not None and readers.linear > 1 else found,)
 
-        return replaced(compute, back, input)
+        return replaced(compute, back, input, keep="all")
 
     def _affine(self, compute: Callable[[], Tensor], bias: Tensor, input: Tensor, weight: Tensor) -> Tensor:
         """GPT-2 writes its linear maps as bias + x·W, W (in, out)."""
@@ -205,7 +205,7 @@ class RelevanceMode(TorchFunctionMode):
         if not (_on_path(input) and _on_path(other) and input.ndim > 1 and other.ndim > 1):
             return None
         rule = self.rules.matmul
-        return replaced(compute, lambda R, _, a, b: rule(R, a, b), input, other)
+        return replaced(compute, lambda R, output, a, b: rule(R, a, b, output), input, other, keep="all")
 
     def _scale(self, compute: Callable[[], Tensor], input: Any, *others: Any, **options: Any) -> Tensor | None:
         if not _on_path(input) or any(map(_on_path, (*others, *options.values()))):

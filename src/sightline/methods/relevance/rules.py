@@ -31,9 +31,12 @@ EPSILON = 1e-9
 """Keeps quotients finite where contributions cancel."""
 
 RuleSet = Literal["positive", "classic"]
-LinearRule = Callable[[Tensor, Tensor, Tensor, "Tensor | None"], Tensor]
-"""(R (…, out), x (…, in), weight (out, in), bias (out,)) -> relevance of x."""
+LinearRule = Callable[[Tensor, Tensor, Tensor, "Tensor | None", Tensor], Tensor]
+"""(R (…, out), x (…, in), weight (out, in), bias (out,), output (…, out)) -> relevance of x."""
 AddRule = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""(R, a, b) -> relevance of a and of b."""
+MatmulRule = Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""(R, a, b, a·b) -> relevance of a and of b."""
 CopyRule = Callable[[Tensor, Tensor], Tensor]
 SoftmaxRule = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 """(R, x, softmax(x), dimension) -> relevance of x."""
@@ -44,24 +47,30 @@ NormRule = Callable[[Tensor, Tensor, Tensor, Sequence[int], "Tensor | None", flo
 def share(R: Tensor, total: Tensor) -> Tensor:
     """R / total, and 0 where there is nothing to share."""
     shifted = total + EPSILON
-    shifted = shifted.masked_fill(shifted == 0, EPSILON)
-    return (R / shifted).masked_fill(total == 0, 0)
+    shifted.masked_fill_(shifted == 0, EPSILON)
+    return (R / shifted).masked_fill_(total == 0, 0)
 
 
 def share_signed(R: Tensor, total: Tensor) -> Tensor:
     """R / (total + ε·sign(total)), and 0 where there is nothing to share: the ε-rule's quotient, at most R/total."""
-    return (R / torch.where(total < 0, total - EPSILON, total + EPSILON)).masked_fill(total == 0, 0)
+    shifted = torch.copysign(total.new_tensor(EPSILON), total).add_(total)
+    return (R / shifted).masked_fill_(total == 0, 0)
 
 
-def positive_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """R_j = Σ_i z⁺_ij / (Σ_k z⁺_ik) · R_i with z_ij = w_ij·x_j; the bias takes nothing."""
-    positive, negative = _signs(weight)
-    x_positive, x_negative = _signs(x)
-    S = share(R, linear(x_positive, positive) + linear(x_negative, negative))
-    return x_positive * (S @ positive) + x_negative * (S @ negative)
+def positive_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, output: Tensor) -> Tensor:
+    """R_j = Σ_i z⁺_ij / (Σ_k z⁺_ik) · R_i with z_ij = w_ij·x_j; the bias takes nothing.
+
+    z⁺ = (z + |z|)/2, so that one product besides the output gives the sums: Σ_k z⁺_ik = (z_i + Σ_k |w_ik||x_k|)/2.
+    """
+    magnitude, weight_magnitude = x.abs(), weight.abs()
+    total = linear(magnitude, weight_magnitude).add_(output)
+    if bias is not None:
+        total -= bias
+    S = share(R, total.div_(2).clamp_(min=0)).div_(2)
+    return (x * (S @ weight)).addcmul_(magnitude, S @ weight_magnitude)
 
 
-def classic_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def classic_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, output: Tensor) -> Tensor:
     """The same with positive and negative inputs apart, so that each of the two groups is handed the whole of R_i."""
     positive, negative = _signs(weight)
     x_positive, x_negative = _signs(x)
@@ -70,9 +79,9 @@ def classic_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) ->
     return x_positive * (above @ positive) + x_negative * (below @ negative)
 
 
-def epsilon_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def epsilon_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, output: Tensor) -> Tensor:
     """R_j = Σ_i z_ij / (Σ_k z_ik + b_i) · R_i: what falls to the bias is gone."""
-    return x * (share_signed(R, linear(x, weight, bias)) @ weight)
+    return x * (share_signed(R, output) @ weight)
 
 
 def plain_add(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -99,14 +108,14 @@ def positive_add(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return first, second
 
 
-def matmul_halves(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+def matmul_halves(R: Tensor, a: Tensor, b: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
     """z = a·b (…, i, k)·(…, k, j): half of R by shares of z to each factor."""
-    return _products(share(R, a @ b) / 2, a, b)
+    return _products(share(R, output).div_(2), a, b)
 
 
-def epsilon_matmul_halves(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+def epsilon_matmul_halves(R: Tensor, a: Tensor, b: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
     """The same with the ε-rule's quotient."""
-    return _products(share_signed(R, a @ b) / 2, a, b)
+    return _products(share_signed(R, output).div_(2), a, b)
 
 
 def nonzero(R: Tensor, x: Tensor) -> Tensor:
@@ -120,19 +129,22 @@ def nonzero(R: Tensor, x: Tensor) -> Tensor:
 
 def masked_softmax(R: Tensor, x: Tensor, output: Tensor, dimension: int) -> Tensor:
     """Pass R through; the scores x are a sum of products and mask."""
-    return plain_add(R, x, torch.zeros_like(x))[0]
+    # A key that may not be attended to has x = -∞.
+    return share(R, x).mul_(x).masked_fill_(torch.isinf(x), 0)
 
 
 def positive_masked_softmax(R: Tensor, x: Tensor, output: Tensor, dimension: int) -> Tensor:
-    """The same by `positive_add`."""
-    return positive_add(R, x, torch.zeros_like(x))[0]
+    """The same by `positive_add`: with a second part of zero that is `masked_softmax` scaled so that ΣR is kept."""
+    relevance = masked_softmax(R, x, output, dimension)
+    total = relevance.sum()
+    return relevance.mul_(share(share(total.abs(), total.abs()) * R.sum(), total))
 
 
 def taylor_softmax(R: Tensor, x: Tensor, output: Tensor, dimension: int) -> Tensor:
     """x ⊙ (R − s·ΣR), s = softmax(x): the first-order term at x; what falls to the constant term is gone."""
-    found = x * (R - output * R.sum(dim=dimension, keepdim=True))
+    relevance = torch.addcmul(R, output, R.sum(dim=dimension, keepdim=True), value=-1).mul_(x)
     # A key that may not be attended to has x = -∞ and s = 0.
-    return torch.where(output == 0, 0, found)
+    return relevance.masked_fill_(output == 0, 0)
 
 
 def passed_norm(R: Tensor, x: Tensor, output: Tensor, shape: Sequence[int], gain: Tensor | None, eps: float) -> Tensor:
@@ -163,7 +175,7 @@ class Rules:
     name: str
     linear: LinearRule
     add: AddRule
-    matmul: AddRule
+    matmul: MatmulRule
     softmax: SoftmaxRule
     norm: NormRule
     copy: CopyRule | None

@@ -161,17 +161,49 @@ def plain_window_attention(
     q, k, v = (t.transpose(0, 1) for t in (query / math.sqrt(query.shape[-1]), key, value))
     global_keys, global_values = k[:, plan.global_tokens], v[:, plan.global_tokens]
     outputs, blocks = [], []
-    for block in plan.blocks:
-        rows, keys = q[:, block.start : block.stop], k[:, block.first : block.last]
+    windows = [(block.first, block.last) for block in plan.blocks]
+    parts = zip(
+        plan.blocks,
+        slices(q, [(block.start, block.stop) for block in plan.blocks]),
+        slices(k, windows),
+        slices(v, windows),
+        strict=True,
+    )
+    for block, rows, keys, values in parts:
         # Apart, because autograd keeps what is multiplied: the window's keys are a view, joined they would be a copy.
         scores = torch.matmul(rows, keys.transpose(1, 2))
         if len(plan.global_tokens):
             scores = torch.cat((torch.matmul(rows, global_keys.transpose(1, 2)), scores), dim=-1)
+            values = torch.cat((global_values, values), dim=1)
         weights = torch.softmax(scores.masked_fill(block.excluded, -math.inf), dim=-1)
         weights = blanked(weights, block)
-        outputs.append(torch.matmul(weights, block_keys(v, global_values, block)))
+        outputs.append(torch.matmul(weights, values))
         blocks.append(weights)
     return torch.cat(outputs, dim=1).transpose(0, 1), tuple(blocks)
+
+
+def slices(heads: Tensor, bounds: Sequence[tuple[int, int]]) -> tuple[Tensor, ...]:
+    """Return heads[:, first:last] for each pair of bounds; heads (H, n, e).
+
+    Their gradients are added up in one array. Ordinary slices would each fill an array of zeros as large as `heads`.
+    """
+    return cast("tuple[Tensor, ...]", _Slices.apply(heads, tuple(bounds)))  # type: ignore[no-untyped-call]
+
+
+class _Slices(torch.autograd.Function):
+    """Slices that may overlap, with one array for all their gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, heads: Tensor, bounds: tuple[tuple[int, int], ...]) -> tuple[Tensor, ...]:
+        ctx.bounds, ctx.shape = bounds, heads.shape
+        return tuple(heads[:, first:last] for first, last in bounds)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        total = gradients[0].new_zeros(ctx.shape)
+        for (first, last), gradient in zip(ctx.bounds, gradients, strict=True):
+            total[:, first:last] += gradient
+        return total, None
 
 
 def window_weights(query: Tensor, key: Tensor, plan: BandPlan) -> Tensor:

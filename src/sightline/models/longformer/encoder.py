@@ -18,6 +18,7 @@ like all others. Trailing masked tokens are cut off; their rows of the encoder's
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -62,6 +63,7 @@ class BandedEncoder(nn.Module):
         self.plain = False
         """Use ordinary operations only (matmul, softmax, …), so that a mode which swaps backward rules sees them."""
         self._change: tuple[int, Callable[[Tensor], Tensor]] | None = None
+        self._step: Callable[[int, Callable[[Tensor], Tensor], Tensor], Tensor] | None = None
         # In a tuple, or the original would be a submodule and every parameter listed twice.
         self._original = (original,)
 
@@ -78,6 +80,15 @@ class BandedEncoder(nn.Module):
             yield
         finally:
             self._change = None
+
+    @contextmanager
+    def stepped(self, step: Callable[[int, Callable[[Tensor], Tensor], Tensor], Tensor]) -> Iterator[None]:
+        """Let the output of layer l be step(l, the layer as a function of its packed input (T, d), x)."""
+        self._step = step
+        try:
+            yield
+        finally:
+            self._step = None
 
     def forward(
         self,
@@ -96,9 +107,9 @@ class BandedEncoder(nn.Module):
         layout = Packed(batch.lengths)
         recorder = active_recorder()
         all_rows = self.readout_rows == "all" or self.plain or output_attentions or output_hidden_states
+        all_rows = all_rows or self._step is not None
         partial = not all_rows and (recorder is None or recorder.readout_only)
         keep_hidden = output_hidden_states or recorder is not None
-        keep_records = output_attentions or (recorder is not None and recorder.attention)
         hidden: list[Tensor] = []
         records: list[BandedRecord] = []
         plans: dict[int, tuple[BandPlan, ...]] = {}
@@ -114,24 +125,17 @@ class BandedEncoder(nn.Module):
                 x = batch.pack(self._change[1](batch.unpack(x)))
             if keep_hidden:
                 hidden.append(x)
-            if partial and number == len(layers) - 1:
-                record = first_rows_attention(attention, x, plans[window], layout)
-                x = batch.first_rows(x)
-            elif self.plain:
-                record = plain_attention(attention, x, plans[window], layout)
-            else:
-                record = banded_attention(attention, x, plans[window], layout)
-            if keep_records:
-                records.append(record)
-            x = self._feed_forward(layer, layer.attention.output(record.output, x))
+            first_only = partial and number == len(layers) - 1
+            compute = functools.partial(
+                self._run_layer, layer, batch, plans[window], first_only, records if output_attentions else None
+            )
+            x = compute(x) if self._step is None else self._step(number, compute, x)
         if keep_hidden and not partial:
             hidden.append(x)
 
         if recorder is not None:
             recorder.layout = layout
             recorder.hidden.extend(hidden)
-            if recorder.attention:
-                recorder.layers.extend(records)
         length = hidden_states.shape[1] - padding_len
         last = nn.functional.pad(x[:, None], (0, 0, 0, length - 1)) if partial else batch.unpack(x)[:, :length]
         states = tuple(batch.unpack(h)[:, :length] for h in hidden) if output_hidden_states else None
@@ -141,6 +145,32 @@ class BandedEncoder(nn.Module):
         return LongformerBaseModelOutput(
             last_hidden_state=last, hidden_states=states, attentions=local, global_attentions=rows
         )
+
+    def _run_layer(
+        self,
+        layer: Any,
+        batch: Batch,
+        plans: tuple[BandPlan, ...],
+        first_only: bool,
+        records: list[BandedRecord] | None,
+        x: Tensor,
+    ) -> Tensor:
+        """Return the output of one layer for packed x (T, d); its attention goes to `records` and the recorder."""
+        attention, layout = layer.attention.self, Packed(batch.lengths)
+        if first_only:
+            record = first_rows_attention(attention, x, plans, layout)
+            x = batch.first_rows(x)
+        elif self.plain:
+            record = plain_attention(attention, x, plans, layout)
+        else:
+            record = banded_attention(attention, x, plans, layout)
+        if records is not None:
+            records.append(record)
+        # The recorder of the pass or, where a layer runs once more by itself, that of the second run.
+        recorder = active_recorder()
+        if recorder is not None and recorder.attention:
+            recorder.layers.append(record)
+        return self._feed_forward(layer, layer.attention.output(record.output, x))
 
     def _feed_forward(self, layer: Any, x: Tensor) -> Tensor:
         """W₂·gelu(W₁·x) with residual and LayerNorm, row by row: (T, d)."""
