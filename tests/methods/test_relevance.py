@@ -19,6 +19,7 @@ from sightline.methods.relevance.mode import relevance_mode
 from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, POSITIVE
 from sightline.model import load
 from sightline.models import Recorder
+from sightline.models.layerwise import Layerwise
 from tests.methods.relevance_reference import reference
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 
@@ -252,3 +253,19 @@ def test_no_random_model_yields_nan(family, seed, tokens, scale, dtype, target):
                 assert np.isfinite(found.scores).all()
                 assert np.isfinite(found.layers).all()
                 assert all(np.isfinite(check) for check in found.checks.values())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_layers_run_again_one_at_a_time_and_are_left_as_they_were(family, monkeypatch):
+    model = tiny_model(family)
+    alive: list[int] = []
+    differentiate = Layerwise.differentiate
+
+    def watch(self, number, *arguments):
+        alive.append(number)
+        return differentiate(self, number, *arguments)
+
+    monkeypatch.setattr(Layerwise, "differentiate", watch)
+    model.explain(model.encode(ids=tiny_ids(family)), "attnlrp", 0)
+    assert alive == list(reversed(range(len(model.network.layers))))
+    assert not any("forward" in vars(layer) for layer in model.network.layers)
