@@ -15,7 +15,7 @@ from torch import Tensor
 
 from benchmarks import harness
 from sightline.attention import BandedAttention, DenseAttention
-from sightline.methods.decomposition.block import AttentionBlock, Norm, contributions
+from sightline.methods.decomposition.block import AttentionBlock, Norm, measure_contributions
 
 HEADS, HEAD_WIDTH = 12, 64
 WIDTH = HEADS * HEAD_WIDTH
@@ -82,7 +82,7 @@ def materialised(parts: AttentionBlock) -> Tensor:
 def prepare_dense(tokens: int) -> harness.Work:
     """Return the streamed form, for measuring memory."""
     parts = dense_block(tokens)
-    return lambda: contributions(parts)
+    return lambda: measure_contributions(parts)
 
 
 def prepare_materialised(tokens: int) -> harness.Work:
@@ -94,7 +94,7 @@ def prepare_materialised(tokens: int) -> harness.Work:
 def prepare_band(tokens: int, window: int) -> harness.Work:
     """Return the band form, for measuring memory."""
     parts = band_block(tokens, window)
-    return lambda: contributions(parts)
+    return lambda: measure_contributions(parts)
 
 
 def main() -> None:
@@ -103,13 +103,13 @@ def main() -> None:
     few, many, long, window = (64, 128, 512, 64) if report.quick else (256, 512, 4096, 256)
 
     parts = dense_block(few)
-    exact = contributions(in_double(parts)).attention.dense()[0]
-    ours_error = abs(contributions(parts).attention.dense()[0] - exact).max()
+    exact = measure_contributions(in_double(parts)).attention.dense()[0]
+    ours_error = abs(measure_contributions(parts).attention.dense()[0] - exact).max()
     their_error = abs(materialised(parts).numpy() - exact).max()
     report.fact("largest float32 error", {"ours": float(ours_error), "materialised": float(their_error)})
     report.compare(
         f"dense {few}, time",
-        ours=lambda: contributions(parts),
+        ours=lambda: measure_contributions(parts),
         reference=lambda: materialised(parts),
         target=None if report.quick else 25,
         reference_repeats=3,
@@ -122,9 +122,9 @@ def main() -> None:
 
     parts = band_block(long, window)
     variants = {
-        "p=1": lambda: contributions(parts),
-        "p=2": lambda: contributions(parts, p=2),
-        "norm": lambda: contributions(parts, kind="norm"),
+        "p=1": lambda: measure_contributions(parts),
+        "p=2": lambda: measure_contributions(parts, p=2),
+        "norm": lambda: measure_contributions(parts, kind="norm"),
     }
     seconds = {name: harness.median_seconds(variant, repeats=3) for name, variant in variants.items()}
     report.fact(f"band {long}, CPU seconds a layer", {name: round(value, 3) for name, value in seconds.items()})

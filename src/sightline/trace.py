@@ -21,6 +21,7 @@ from torch import Tensor
 from sightline.attention import Attention
 from sightline.attention.arrays import as_array
 from sightline.models import Network, Prediction, Recorder, Target, TargetLike
+from sightline.models.families import BlockWeights
 from sightline.models.hooks import Place
 from sightline.models.recording import Summary
 from sightline.models.target import check_quantity
@@ -46,6 +47,8 @@ class BlockParts:
     """y (n, d), residual and (post-LN) LayerNorm included."""
     second_input: Tensor
     """What the layer's second LayerNorm received, (n, d)."""
+    weights: BlockWeights
+    """Output projection and LayerNorms."""
 
 
 class Layers(Sequence[Attention]):
@@ -129,6 +132,11 @@ class Trace:
     def head_count(self) -> int:
         """H."""
         return self.network.heads
+
+    @property
+    def causal(self) -> bool:
+        """Whether tokens attend only to themselves and to earlier tokens."""
+        return self.network.family.causal
 
     def require(self, *needs: Need) -> None:
         """Say what will be asked for, so that one pass can serve it."""
@@ -297,6 +305,7 @@ class Trace:
             global_values=record.global_values(self._document),
             output=layout.cut(recorder.block_outputs[layer], self._document),
             second_input=layout.cut(recorder.second_inputs[layer], self._document),
+            weights=self.network.family.block_weights(self.network.layers[layer]),
         )
 
     def relevance(self, rules: BackwardRules) -> Relevance:
@@ -310,6 +319,14 @@ class Trace:
     def probe(self, encodings: Sequence[Encoding]) -> list[Tensor]:
         """Run changed documents, in batches of similar length, and return their logits."""
         return self.network.run_many(encodings, progress=self.progress)
+
+    def layer_input(self, layer: int) -> Tensor:
+        """Return x^l (n, d) as a tensor of the model, to be changed and given to `logits_with`."""
+        return torch.from_numpy(self.inputs[layer]).to(self.network.device, self.network.dtype)
+
+    def logits_with(self, layer: int, inputs: Tensor) -> list[Tensor]:
+        """Return the logits of this document where `inputs` (B, n, d) replace x^l, one result per replacement."""
+        return self.network.run([self.encoding] * len(inputs), given={layer: inputs})
 
     def value_of(self, logits: Tensor, quantity: str | None = None) -> float:
         """y of other logits of this task, in the target's quantity or another one."""

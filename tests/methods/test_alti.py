@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import OptionError
-from sightline.methods.decomposition.block import contributions
+from sightline.methods.decomposition.block import measure_contributions
 from tests.methods.test_decomposition_of_models import IDS, bert_blocks, longformer_blocks, modernbert_blocks
 from tests.tiny_models import tiny_model
 
@@ -30,7 +30,7 @@ def test_the_readout_row_of_the_product_of_full_contribution_matrices(family, me
     found = model.explain(encoding, method, **options)
     product = np.eye(len(encoding))
     for layer, block in enumerate(BLOCKS[family]()):
-        product = contributions(block, **kind).attention.dense()[0] @ product
+        product = measure_contributions(block, **kind).attention.dense()[0] @ product
         # The library's Longformer and ModernBERT compute their softmax in single precision.
         np.testing.assert_allclose(found.layers[layer], product[0], atol=1e-5 if family != "bert" else 1e-11)
     np.testing.assert_array_equal(found.scores, found.layers[-1])

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 
 from sightline.errors import OptionError, UnsupportedError
 from sightline.methods.attention_weights import rollout_rows
-from sightline.methods.receptive_field import even_attention
+from sightline.methods.scaling.receptive_field import even_attention
 from sightline.model import load
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 

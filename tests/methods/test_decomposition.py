@@ -19,9 +19,9 @@ from sightline.methods.decomposition import rows as decomposition_rows
 from sightline.methods.decomposition.block import (
     AttentionBlock,
     Norm,
-    contributions,
+    measure_contributions,
     reconstruction_error,
-    rollout_row,
+    roll_out_rows,
     transformed_vectors,
 )
 from tests.attention.bands import Band, bands, make_band
@@ -131,7 +131,7 @@ def test_contributions_equal_their_definition(layout, post_norm, measure):
     block = random_block(rng, LAYOUTS[layout](rng), post_norm=post_norm)
     options = MEASURES[measure]
     expected, clipped = slow_contributions(block, **options)
-    result = contributions(block, **options)
+    result = measure_contributions(block, **options)
     assert type(result.attention) is type(block.attention)
     assert result.attention.heads == 1
     assert result.clipped_rows == clipped
@@ -182,8 +182,8 @@ def test_a_band_gives_what_its_full_matrix_gives(measure, band: Band, tile):
     with pytest.MonkeyPatch.context() as patch:
         for module in (decomposition_rows, decomposition_measures):
             patch.setattr(module, "TILE_ELEMENTS", tile)
-        ours = contributions(block, **MEASURES[measure])
-    expected = contributions(full, **MEASURES[measure])
+        ours = measure_contributions(block, **MEASURES[measure])
+    expected = measure_contributions(full, **MEASURES[measure])
     assert ours.clipped_rows == expected.clipped_rows
     np.testing.assert_allclose(ours.attention.dense(), expected.attention.dense(), rtol=0, atol=1e-9)
 
@@ -194,9 +194,9 @@ def test_selected_rows_are_those_of_all_rows_and_the_others_are_zero(layout, row
     rng = np.random.default_rng(5)
     block = random_block(rng, LAYOUTS[layout](rng))
     for options in MEASURES.values():
-        expected = contributions(block, **options).attention.dense()[0]
+        expected = measure_contributions(block, **options).attention.dense()[0]
         expected[[row for row in range(len(expected)) if row not in rows]] = 0
-        result = contributions(block, rows=rows, **options).attention.dense()[0]
+        result = measure_contributions(block, rows=rows, **options).attention.dense()[0]
         np.testing.assert_allclose(result, expected, rtol=0, atol=1e-14)
 
 
@@ -210,11 +210,11 @@ def test_rows_to_which_nothing_contributes_become_identity_and_are_counted(layou
     if block.global_values is not None:
         positive["global_values"] = block.global_values.abs()
     block = replace(block, output_bias=torch.full((WIDTH,), -1e4), **positive)
-    result = contributions(block, p=p)
+    result = measure_contributions(block, p=p)
     n = block.attention.tokens
     assert result.clipped_rows == n
     np.testing.assert_array_equal(result.attention.dense()[0], np.eye(n))
-    assert contributions(block, p=p, rows=[0]).clipped_rows == 1
+    assert measure_contributions(block, p=p, rows=[0]).clipped_rows == 1
 
 
 @pytest.mark.parametrize("options", [{}, {"p": 2}, {"kind": "norm"}], ids=str)
@@ -222,7 +222,7 @@ def test_a_block_of_zeros_has_finite_contributions(options):
     attention = DenseAttention(np.full((2, 3, 3), 1 / 3))
     norm = Norm(torch.zeros(8), None, 1e-5)
     block = AttentionBlock(attention, torch.zeros(3, 2, 4), torch.zeros(8, 8), torch.zeros(3, 8), norm=norm)
-    result = contributions(block, **options)
+    result = measure_contributions(block, **options)
     assert result.clipped_rows == 3
     np.testing.assert_array_equal(result.attention.dense()[0], np.eye(3))
 
@@ -233,7 +233,7 @@ def test_pairs_without_attention_contribute_exactly_nothing():
     weights = np.tril(rng.exponential(size=(HEADS, 40, 40)).astype(np.float32))
     block = random_block(rng, DenseAttention(weights))
     for options in MEASURES.values():
-        assert np.all(contributions(block, **options).attention.dense()[0][weights[0] == 0] == 0)
+        assert np.all(measure_contributions(block, **options).attention.dense()[0][weights[0] == 0] == 0)
 
 
 @pytest.mark.parametrize("measure", ["alti", "alti, p=2", "norm"])
@@ -243,8 +243,8 @@ def test_float32_stays_float32_and_keeps_its_digits(measure):
     heads, head_width, n = 12, 64, 200
     double = random_block(rng, dense_attention(rng, n, heads), head_width=head_width, width=heads * head_width)
     single = replace(double, attention=DenseAttention(double.attention.weights.float()))
-    expected = contributions(double, **MEASURES[measure]).attention.dense()
-    result = contributions(single, **MEASURES[measure]).attention
+    expected = measure_contributions(double, **MEASURES[measure]).attention.dense()
+    result = measure_contributions(single, **MEASURES[measure]).attention
     assert result.dtype == np.float32
     positive = expected > 0
     np.testing.assert_allclose(result.dense(), expected, rtol=0, atol=2e-4 * np.median(expected[positive]))
@@ -268,10 +268,10 @@ def test_no_tensor_grows_with_pairs_times_width(measure):
     dense = random_block(rng, dense_attention(rng, 400))
     band = random_block(rng, make_band(rng, HEADS, 3000, 5, (0, 9)).attention)
     with LargestTensor() as seen:
-        contributions(dense, **MEASURES[measure])
+        measure_contributions(dense, **MEASURES[measure])
     assert seen.elements <= decomposition_rows.TILE_ELEMENTS < 400 * 400 * WIDTH
     with LargestTensor() as seen:
-        contributions(band, **MEASURES[measure])
+        measure_contributions(band, **MEASURES[measure])
     assert seen.elements <= decomposition_rows.TILE_ELEMENTS < 3000 * 3000
 
 
@@ -280,9 +280,9 @@ def test_tensors_on_an_autograd_path_are_read_only_as_numbers():
     block = random_block(rng, dense_attention(rng, 5))
     values, inputs = (part.clone().requires_grad_() for part in (block.values, block.inputs))
     watched = replace(block, values=values * 1, inputs=inputs)
-    result = contributions(watched)
+    result = measure_contributions(watched)
     assert not transformed_vectors(watched, 0).requires_grad
-    np.testing.assert_array_equal(result.attention.dense(), contributions(block).attention.dense())
+    np.testing.assert_array_equal(result.attention.dense(), measure_contributions(block).attention.dense())
 
 
 def test_rollout_rows_are_the_rows_of_the_products_of_all_layers_below():
@@ -293,24 +293,24 @@ def test_rollout_rows_are_the_rows_of_the_products_of_all_layers_below():
     for layer in layers:
         product = layer.dense()[0] @ product
         expected.append(readout @ product)
-    np.testing.assert_allclose(rollout_row(layers, readout), expected, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(roll_out_rows(layers, readout), expected, rtol=0, atol=1e-14)
 
 
 def test_bad_requests_are_named():
     rng = np.random.default_rng(12)
     block = random_block(rng, dense_attention(rng, 4))
     with pytest.raises(OptionError, match="'alti' or 'norm', not 'l3'"):
-        contributions(block, kind="l3")
+        measure_contributions(block, kind="l3")
     with pytest.raises(OptionError, match="p=3"):
-        contributions(block, p=3)
+        measure_contributions(block, p=3)
     with pytest.raises(OptionError, match=r"Row 4 asked for, the document has 4 tokens \(0-3\)"):
-        contributions(block, rows=[0, 4])
+        measure_contributions(block, rows=[0, 4])
     with pytest.raises(UsageError, match="needs `output`"):
         reconstruction_error(block)
     with pytest.raises(UsageError, match="`second_norm`"):
-        contributions(replace(block, second_norm=None), second_norm=True)
+        measure_contributions(replace(block, second_norm=None), second_norm=True)
     with pytest.raises(UsageError, match="`second_input`"):
-        contributions(replace(block, second_input=None), second_norm=True)
+        measure_contributions(replace(block, second_input=None), second_norm=True)
     with pytest.raises(UsageError, match=r"`inputs` must have shape \(4, 10\), not \(3, 10\)"):
         replace(block, inputs=block.inputs[:3])
     with pytest.raises(UsageError, match="global rows of banded attention"):
@@ -323,6 +323,6 @@ def test_norms_through_the_second_layer_norm_need_its_gain_only():
     """Its deviation is one number a row, which the sum of the row divides out."""
     rng = np.random.default_rng(13)
     block = random_block(rng, dense_attention(rng, 6))
-    expected = contributions(block, kind="norm", second_norm=True).attention.dense()
-    result = contributions(replace(block, second_input=None), kind="norm", second_norm=True).attention.dense()
+    expected = measure_contributions(block, kind="norm", second_norm=True).attention.dense()
+    result = measure_contributions(replace(block, second_input=None), kind="norm", second_norm=True).attention.dense()
     np.testing.assert_array_equal(result, expected)

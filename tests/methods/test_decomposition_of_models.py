@@ -11,7 +11,13 @@ import pytest
 import torch
 
 from sightline.attention import BandedAttention, DenseAttention
-from sightline.methods.decomposition.block import AttentionBlock, Norm, contributions, reconstruction_error, rollout_row
+from sightline.methods.decomposition.block import (
+    AttentionBlock,
+    Norm,
+    measure_contributions,
+    reconstruction_error,
+    roll_out_rows,
+)
 from tests.tiny_models import tiny_module
 
 IDS = torch.arange(20, 36).unsqueeze(0)
@@ -111,10 +117,10 @@ def test_the_output_of_the_module_is_rebuilt(blocks):
 @pytest.mark.parametrize("blocks", [bert_blocks, longformer_blocks, modernbert_blocks])
 @pytest.mark.parametrize("options", [{}, {"p": 2}, {"kind": "norm"}, {"kind": "norm", "second_norm": True}], ids=str)
 def test_every_layer_of_the_rollout_is_a_distribution_over_the_tokens(blocks, options):
-    layers = [contributions(block, **options).attention for block in blocks()]
-    rows = rollout_row(layers, np.eye(TOKENS)[0])
+    layers = [measure_contributions(block, **options).attention for block in blocks()]
+    rows = roll_out_rows(layers, np.eye(TOKENS)[0])
     assert rows.shape == (3, TOKENS)
     assert np.all(rows >= 0)
     np.testing.assert_allclose(rows.sum(-1), 1, rtol=0, atol=1e-12)
-    top_row_only = contributions(blocks()[-1], rows=[0], **options).attention
-    np.testing.assert_allclose(rollout_row([*layers[:-1], top_row_only], np.eye(TOKENS)[0])[-1], rows[-1], atol=1e-14)
+    top_row_only = measure_contributions(blocks()[-1], rows=[0], **options).attention
+    np.testing.assert_allclose(roll_out_rows([*layers[:-1], top_row_only], np.eye(TOKENS)[0])[-1], rows[-1], atol=1e-14)

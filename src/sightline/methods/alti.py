@@ -8,51 +8,17 @@ the residual is part of the block.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from torch import nn
 
-from sightline.methods.decomposition.block import (
-    AttentionBlock,
-    Kind,
-    Norm,
-    contributions,
-    reconstruction_error,
-    rollout_row,
-)
+from sightline.methods.decomposition.block import Kind, measure_contributions, reconstruction_error, roll_out_rows
+from sightline.methods.decomposition.from_trace import attention_block
 from sightline.methods.registry import Attribution, checked_layer, method
 from sightline.trace import Trace
 
 
-def attention_block(trace: Trace, layer: int) -> AttentionBlock:
-    """Put together the attention block of one layer as it ran on the document."""
-    network = trace.network
-    parts = trace.block(layer)
-    module = network.layers[layer]
-    projection: Any = module.get_submodule(network.family.attention_output)
-    first, second = (module.get_submodule(p) for p in (network.family.attention_norm, network.family.output_norm))
-    post_norm = not network.family.pre_norm
-    return AttentionBlock(
-        attention=trace.attentions[layer],
-        values=parts.values,
-        output_weight=projection.weight.T if network.family.transposed_weights else projection.weight,
-        inputs=parts.inputs,
-        output_bias=projection.bias,
-        norm=_norm(first) if post_norm else None,
-        global_values=parts.global_values,
-        output=parts.output,
-        second_norm=_norm(second) if post_norm else None,
-        second_input=parts.second_input if post_norm else None,
-    )
-
-
-def _norm(module: Any) -> Norm:
-    assert isinstance(module, nn.LayerNorm)
-    return Norm(module.weight, module.bias, module.eps)
-
-
-def rolled_out(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool = False, layer: int = -1) -> Attribution:
+def roll_out_blocks(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool = False, layer: int = -1) -> Attribution:
     """Contributions of every layer up to `layer`, multiplied; `layers` holds the readout row of every R^l."""
     top = checked_layer(layer, trace.layer_count)
     found = []
@@ -63,14 +29,14 @@ def rolled_out(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool = Fals
         error = max(error, reconstruction_error(block))
         # Rows of the top layer other than those read out would be multiplied by zero.
         rows = [int(i) for i in np.flatnonzero(trace.readout)] if index == top and index > 0 else None
-        step = contributions(block, kind=kind, p=p, second_norm=second_norm, rows=rows)
+        step = measure_contributions(block, kind=kind, p=p, second_norm=second_norm, rows=rows)
         clipped += step.clipped_rows
         found.append(step.attention)
         if trace.progress is not None:
             trace.progress(index + 1, top + 1)
     if clipped:
         warnings.warn(f"{clipped} rows had no contributing token and were given to themselves.", stacklevel=3)
-    rows_of_all = rollout_row(found, trace.readout)
+    rows_of_all = roll_out_rows(found, trace.readout)
     checks = {"reconstruction_error": error, "clipped_rows": clipped}
     return Attribution(rows_of_all[-1], layers=rows_of_all, checks=checks, layer_kind="cumulative")
 
@@ -91,7 +57,7 @@ def rolled_out(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool = Fals
 )
 def norm_rollout(trace: Trace, *, layer: int = -1) -> Attribution:
     """‖T_ij‖₂, rows sum to 1, multiplied through the layers."""
-    return rolled_out(trace, "norm", layer=layer)
+    return roll_out_blocks(trace, "norm", layer=layer)
 
 
 @method(
@@ -110,7 +76,7 @@ def norm_rollout(trace: Trace, *, layer: int = -1) -> Attribution:
 )
 def globenc(trace: Trace, *, layer: int = -1) -> Attribution:
     """‖T_ij‖₂ through both LayerNorms; pre-LN layers have no second one on this path and equal norm_rollout."""
-    return rolled_out(trace, "norm", second_norm=True, layer=layer)
+    return roll_out_blocks(trace, "norm", second_norm=True, layer=layer)
 
 
 @method(
@@ -129,4 +95,4 @@ def globenc(trace: Trace, *, layer: int = -1) -> Attribution:
 )
 def alti(trace: Trace, *, p: Literal[1, 2] = 1, second_norm: bool = False, layer: int = -1) -> Attribution:
     """Aggregated layer-wise token-to-token interactions, ℓ1 distances by default."""
-    return rolled_out(trace, "alti", p=p, second_norm=second_norm, layer=layer)
+    return roll_out_blocks(trace, "alti", p=p, second_norm=second_norm, layer=layer)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightline.methods.normalise import warn_of_zeros
 from sightline.methods.registry import Array, Attribution, checked_layer, method
+from sightline.methods.scaling.shares import warn_if_all_zero
 from sightline.trace import Trace
 
 
@@ -51,7 +51,7 @@ def attgrads(trace: Trace) -> Attribution:
     """Column means of A⊙relu(∂A)."""
     layers = trace.gradient_received.mean(axis=1) / trace.token_count
     scores = layers.mean(axis=0)
-    warn_of_zeros(scores, "attgrads", "no attention weight has a positive gradient")
+    warn_if_all_zero(scores, "attgrads", "no attention weight has a positive gradient")
     return Attribution(scores, layers=layers, layer_kind="averaged")
 
 
@@ -75,5 +75,5 @@ def attention_gradcam(trace: Trace, *, layer: int = -1) -> Array:
     weights = trace.attention_gradients[chosen].received().sum(axis=1) / trace.token_count**2
     rows = trace.readout_rows[chosen]
     found: Array = np.maximum((weights[:, None] * rows).mean(axis=0), 0)
-    warn_of_zeros(found, "attention_gradcam", "the heads' mean gradients count against the target")
+    warn_if_all_zero(found, "attention_gradcam", "the heads' mean gradients count against the target")
     return found

@@ -14,8 +14,8 @@ import numpy as np
 from sightline.attention import Attention
 from sightline.errors import OptionError
 from sightline.layer_kind import LayerKind
-from sightline.methods.receptive_field import causal_checks, even_attention, rescaled
 from sightline.methods.registry import Array, Attribution, checked_head, checked_layer, method
+from sightline.methods.scaling.receptive_field import causal_checks, even_attention, rescale_by_field
 from sightline.trace import Trace
 
 Fusion = Literal["mean", "max", "min"]
@@ -30,7 +30,7 @@ def fuse(attention: Attention, fusion: Fusion, weights: Array | None = None) -> 
     return attention.max() if fusion == "max" else attention.min()
 
 
-def fused_layers(trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[float]] | None) -> list[Attention]:
+def fuse_layers(trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[float]] | None) -> list[Attention]:
     """Fuse the heads of every layer; `head_weights` (L, H) weigh them (for example by head importance)."""
     weights = None
     if head_weights is not None:
@@ -79,7 +79,7 @@ def raw_attention(
     elif fusion == "mean" and head_weights is None:
         layers = trace.readout_rows.mean(axis=1)  # known from the sweep over the weights
     else:
-        layers = np.stack([fused.left(trace.readout)[0] for fused in fused_layers(trace, fusion, head_weights)])
+        layers = np.stack([fused.left(trace.readout)[0] for fused in fuse_layers(trace, fusion, head_weights)])
     return Attribution(layers[chosen], layers=layers, layer_kind="separate")
 
 
@@ -111,7 +111,7 @@ def received_attention(
     elif fusion == "mean" and head_weights is None:
         per_layer = trace.received.mean(axis=1)  # known from the sweep over the weights
     else:
-        per_layer = np.stack([fused.received()[0] for fused in fused_layers(trace, fusion, head_weights)])
+        per_layer = np.stack([fused.received()[0] for fused in fuse_layers(trace, fusion, head_weights)])
     half = trace.layer_count // 2
     if not isinstance(layers, str):
         chosen = per_layer[checked_layer(layers, trace.layer_count)]
@@ -173,18 +173,18 @@ def rollout(
     top = checked_layer(layer, trace.layer_count)
     checks = causal_checks(trace, "rollout", receptive_field)
     first = None if head is None else trace.readout_rows[top, checked_head(head, trace.head_count)]
-    scores, rows = _rolled(fused_layers(trace, fusion, head_weights), trace.readout, top, first, residual)
+    scores, rows = _roll_out(fuse_layers(trace, fusion, head_weights), trace.readout, top, first, residual)
     if receptive_field:
         even = even_attention(trace)
         even_first = None if first is None else even.left(trace.readout)[0]
-        even_scores, even_rows = _rolled([even] * trace.layer_count, trace.readout, top, even_first, residual)
-        scores, rows = rescaled(scores, even_scores, "rollout"), rescaled(rows, even_rows, "rollout")
+        even_scores, even_rows = _roll_out([even] * trace.layer_count, trace.readout, top, even_first, residual)
+        scores, rows = rescale_by_field(scores, even_scores, "rollout"), rescale_by_field(rows, even_rows, "rollout")
     cumulative = head is None and top == trace.layer_count - 1
     kind: LayerKind = "cumulative" if cumulative else "separate"
     return Attribution(scores, layers=rows, checks=checks, layer_kind=kind)
 
 
-def _rolled(
+def _roll_out(
     layers: Sequence[Attention], readout: Array, top: int, first: Array | None, residual: bool
 ) -> tuple[Array, Array]:
     """The readout row (n,) of R^top, or the row `first` times the layers below it; and that of every R^l, (L, n)."""

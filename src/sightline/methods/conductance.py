@@ -22,8 +22,8 @@ from sightline.methods.integration.quadrature import (
     check_steps,
     check_tolerance,
     completeness_gap,
+    convergence_checks,
     relative_change,
-    settled_checks,
 )
 from sightline.methods.registry import Attribution, Check, checked_layer, method
 from sightline.models import Recorder
@@ -81,7 +81,7 @@ def layer_conductance(
             intervals, before = 2 * intervals, layers
             layers, ends = walk.simpson(intervals)
             gap, change = _worst_gap(layers, ends), relative_change(before, layers)
-        checks = settled_checks(gap, change, tolerance, walk.evaluations)
+        checks = convergence_checks(gap, change, tolerance, walk.evaluations)
     by_layer = layers.numpy()
     if chosen is not None:
         return Attribution(by_layer[chosen], layers=by_layer, checks=checks, layer_kind="separate")

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from sightline.methods.normalise import sum_to_one
 from sightline.methods.registry import Array, method
+from sightline.methods.scaling.shares import sum_to_one
 from sightline.trace import Trace
 
 

@@ -15,10 +15,10 @@ import torch
 
 from sightline.attention import Attention
 from sightline.methods.attention_weights import rollout_rows
-from sightline.methods.normalise import warn_of_zeros
 from sightline.methods.registry import Attribution, checked_layer, method
 from sightline.methods.relevance.mode import Propagation
 from sightline.methods.relevance.rules import ATTENTION_AWARE, RULE_SETS, Rules, RuleSet
+from sightline.methods.scaling.shares import warn_if_all_zero
 from sightline.passes import Relevance
 from sightline.trace import Trace
 
@@ -79,7 +79,7 @@ def partial_lrp(trace: Trace, *, rules: RuleSet = "positive", layer: int = -1) -
     chosen = checked_layer(layer, trace.layer_count)
     found = propagated(trace, RULE_SETS[rules]).attentions
     layers = np.stack([positive_mean(one).left(trace.readout)[0] for one in found])
-    warn_of_zeros(layers[chosen], "partial_lrp", "no attention weight that is read has positive relevance")
+    warn_if_all_zero(layers[chosen], "partial_lrp", "no attention weight that is read has positive relevance")
     return Attribution(layers[chosen], layers=layers, layer_kind="separate")
 
 

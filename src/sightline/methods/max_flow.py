@@ -14,10 +14,10 @@ import numpy as np
 
 from sightline.attention import Attention
 from sightline.errors import OptionError
-from sightline.methods.attention_weights import Fusion, fused_layers
+from sightline.methods.attention_weights import Fusion, fuse_layers
 from sightline.methods.flow.solve import FlowResult, solve_flow
-from sightline.methods.receptive_field import causal_checks, even_attention, rescaled
 from sightline.methods.registry import Array, Attribution, checked_head, checked_layer, method
+from sightline.methods.scaling.receptive_field import causal_checks, even_attention, rescale_by_field
 from sightline.trace import Trace
 
 Source = Literal["readout", "pooled"] | int
@@ -60,18 +60,18 @@ def flow(
     """
     top = checked_layer(layer, trace.layer_count)
     causal = causal_checks(trace, "flow", receptive_field)
-    fused = fused_layers(trace, fusion, head_weights)
+    fused = fuse_layers(trace, fusion, head_weights)
     starts = _starts(trace, source)
     if head is None:
-        found = _averaged(fused[: top + 1], starts, residual, trace.progress)
+        found = _solve_flows(fused[: top + 1], starts, residual, trace.progress)
     else:
         rows = trace.attentions[top].head(checked_head(head, trace.head_count))
-        found = _averaged(fused[:top], _above(rows, starts), residual, trace.progress)
+        found = _solve_flows(fused[:top], _lift_starts(rows, starts), residual, trace.progress)
     normalised = found.normalised
     if receptive_field:
         even = even_attention(trace)
-        layers, even_starts = (top + 1, starts) if head is None else (top, _above(even, starts))
-        normalised = rescaled(found.raw, _averaged([even] * layers, even_starts, residual, None).raw, "flow")
+        layers, even_starts = (top + 1, starts) if head is None else (top, _lift_starts(even, starts))
+        normalised = rescale_by_field(found.raw, _solve_flows([even] * layers, even_starts, residual, None).raw, "flow")
     extras = {"raw": found.raw, "normalised": normalised}
     return Attribution(extras[values], checks={**causal, **found.checks()}, extras=extras)
 
@@ -93,7 +93,7 @@ def _starts(trace: Trace, source: Source) -> _Starts:
     return [(1.0, int(source))]
 
 
-def _above(top: Attention, starts: _Starts) -> _Starts:
+def _lift_starts(top: Attention, starts: _Starts) -> _Starts:
     """The same starts one layer higher: their rows of a one-head operator as capacities."""
     return [(weight, top.row(start)[0] if isinstance(start, int) else top.left(start)[0]) for weight, start in starts]
 
@@ -123,7 +123,7 @@ class _Average:
         }
 
 
-def _averaged(
+def _solve_flows(
     layers: Sequence[Attention], starts: _Starts, residual: bool, progress: Callable[[int, int], None] | None
 ) -> _Average:
     """Solve the flow from every start; progress counts the tokens of all of them."""

@@ -130,19 +130,19 @@ def leave_one_out(
 
 def _logits_without_each(trace: Trace, layer: int, replacement: Literal["zero", "mean"]) -> list[Tensor]:
     """Logits with every token in turn replaced in x^l, n of them; then those with none replaced, measured alike."""
-    states = torch.from_numpy(trace.inputs[layer]).to(trace.network.device, trace.network.dtype)
+    states = trace.layer_input(layer)
     substitute = torch.zeros_like(states[0]) if replacement == "zero" else states.mean(dim=0)
     places = torch.arange(trace.token_count + 1)  # the last one is out of range
     logits: list[Tensor] = []
     for chunk in torch.split(places, max(1, BATCH_TOKENS // trace.token_count)):
-        points = _replaced(states, chunk.to(states.device), substitute)
-        logits += trace.network.run([trace.encoding] * len(chunk), given={layer: points})
+        points = _replace_rows(states, chunk.to(states.device), substitute)
+        logits += trace.logits_with(layer, points)
         if trace.progress is not None:
             trace.progress(len(logits), len(places))
     return logits
 
 
-def _replaced(states: Tensor, places: Tensor, substitute: Tensor) -> Tensor:
+def _replace_rows(states: Tensor, places: Tensor, substitute: Tensor) -> Tensor:
     """(n, d) -> (B, n, d): in copy b, the row places[b] is the substitute."""
     here = torch.arange(len(states), device=states.device)[None, :] == places[:, None]
     return torch.where(here[:, :, None], substitute, states[None])

@@ -10,9 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from sightline.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class BlockWeights:
+    """The parameters with which a layer turns mixed values into the output of its attention block."""
+
+    output_weight: Tensor
+    """W_O (d, H·e), as in `nn.Linear`."""
+    output_bias: Tensor | None
+    """b_O (d,)."""
+    norm: nn.LayerNorm | None
+    """The LayerNorm after the residual sum; None in a pre-LN layer."""
+    second_norm: nn.LayerNorm | None
+    """The LayerNorm after the feed-forward block; None in a pre-LN layer."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,20 @@ class Family:
     """Ids and names of the specials when no tokenizer says them (as in the vocabularies of the first releases)."""
     token_ids: tuple[tuple[str, int], ...] = ()
     """Ids of "pad", "unk" and "mask" in the same vocabularies."""
+
+    def block_weights(self, layer: nn.Module) -> BlockWeights:
+        """Return the parameters of a layer's attention block behind the value projection."""
+        projection: Any = layer.get_submodule(self.attention_output)
+        norms: tuple[Any, Any] = (None, None)
+        if not self.pre_norm:
+            norms = layer.get_submodule(self.attention_norm), layer.get_submodule(self.output_norm)
+            assert all(isinstance(norm, nn.LayerNorm) for norm in norms)
+        return BlockWeights(
+            output_weight=projection.weight.T if self.transposed_weights else projection.weight,
+            output_bias=projection.bias,
+            norm=norms[0],
+            second_norm=norms[1],
+        )
 
 
 def _at(*path: str) -> Callable[[nn.Module, Any], list[nn.Module]]:

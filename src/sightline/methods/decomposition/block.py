@@ -128,7 +128,7 @@ class Contributions:
 
 
 @torch.no_grad()
-def contributions(
+def measure_contributions(
     block: AttentionBlock,
     *,
     kind: Kind = "alti",
@@ -156,11 +156,11 @@ def contributions(
         if len(part.places):
             own = part.own().flatten(1) @ folded + _linear(block.inputs[part.positions], norms)
             if kind == "norm":
-                table = _measured(part, VectorNorm(by_head), own)
+                table = _measure(part, VectorNorm(by_head), own)
             else:
                 scale, output = _outcome(block, part, norms)
                 gain = ManhattanGain if p == 1 else EuclideanGain
-                table = _measured(part, gain(by_head, scale, output), own * scale)
+                table = _measure(part, gain(by_head, scale, output), own * scale)
             clipped += _normalise(table, part)
         tables.append(table.unsqueeze(0))
     if isinstance(block.attention, BandedAttention):
@@ -200,7 +200,7 @@ def reconstruction_error(block: AttentionBlock) -> float:
     return worst
 
 
-def rollout_row(layers: Sequence[Attention], readout: Floats) -> Floats:
+def roll_out_rows(layers: Sequence[Attention], readout: Floats) -> Floats:
     """Return the readout row of every R^l = C^l … C^1, (L, n); the last is the attribution of the whole model.
 
     layers: the contributions C^1 … C^L, one head each, bottom first. readout: (n,) weights of the rows that are read,
@@ -218,7 +218,7 @@ def rollout_row(layers: Sequence[Attention], readout: Floats) -> Floats:
 def _parts(block: AttentionBlock, rows: Sequence[int] | None) -> list[SlotRows]:
     """Select rows of every table of weights: the matrix of a dense layer; the local and the global rows of a band."""
     attention = block.attention
-    selected = _selected(rows, attention.tokens)
+    selected = _select_rows(rows, attention.tokens)
     if isinstance(attention, DenseAttention):
         return [MatrixRows(attention.weights, selected, selected, block.values)]
     assert isinstance(attention, BandedAttention)
@@ -231,7 +231,7 @@ def _parts(block: AttentionBlock, rows: Sequence[int] | None) -> list[SlotRows]:
     ]
 
 
-def _selected(rows: Sequence[int] | None, tokens: int) -> Tensor:
+def _select_rows(rows: Sequence[int] | None, tokens: int) -> Tensor:
     """Return the asked rows in ascending order, each once."""
     if rows is None:
         return torch.arange(tokens)
@@ -277,7 +277,7 @@ def _outcome(block: AttentionBlock, part: SlotRows, norms: tuple[Norm, ...]) -> 
     return scale, output
 
 
-def _measured(part: SlotRows, measure: Measure, own: Tensor) -> Tensor:
+def _measure(part: SlotRows, measure: Measure, own: Tensor) -> Tensor:
     """Measure every pair of the selected rows, T_ii being `own` (R, d), and clip below 0; (stored rows, S)."""
     for keys, tiles in part.groups(own.shape[1]):
         measure_tile = measure.for_keys(part.values[keys])

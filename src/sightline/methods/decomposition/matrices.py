@@ -22,8 +22,8 @@ from sightline.attention import Attention
 from sightline.attention.arrays import check_dense_size
 from sightline.attention.protocol import DENSE_LIMIT
 from sightline.errors import OptionError
-from sightline.methods.alti import attention_block
-from sightline.methods.decomposition.block import Kind, contributions
+from sightline.methods.decomposition.block import Kind, measure_contributions
+from sightline.methods.decomposition.from_trace import attention_block
 from sightline.trace import Trace
 
 LayeredMethod = Literal["rollout", "norm_rollout", "globenc", "alti"]
@@ -43,7 +43,9 @@ def layer_contributions(
         raise OptionError(f"'{method}' has no contributions by layer. Those that have: {', '.join(_KINDS)}.")
     kind, both_norms = _KINDS[method]
     return [
-        contributions(attention_block(trace, layer), kind=kind, p=p, second_norm=second_norm or both_norms).attention
+        measure_contributions(
+            attention_block(trace, layer), kind=kind, p=p, second_norm=second_norm or both_norms
+        ).attention
         for layer in range(trace.layer_count)
     ]
 

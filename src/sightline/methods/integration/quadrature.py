@@ -102,7 +102,7 @@ def nested(trace: Trace, path: Path, tolerance: float, max_evaluations: int) -> 
         attribution = sums.attribution(simpson)
         change = relative_change(before, attribution)
         gap = completeness_gap(attribution, ends)
-    return Integral(simpson, settled_checks(gap, change, tolerance, sums.evaluations))
+    return Integral(simpson, convergence_checks(gap, change, tolerance, sums.evaluations))
 
 
 def check_steps(steps: int) -> None:
@@ -117,7 +117,7 @@ def check_tolerance(tolerance: float) -> None:
         raise OptionError(f"The tolerance of an integral is a share between 0 and 1, not {tolerance}.")
 
 
-def settled_checks(gap: float, change: float, tolerance: float, evaluations: int) -> dict[str, Check]:
+def convergence_checks(gap: float, change: float, tolerance: float, evaluations: int) -> dict[str, Check]:
     """Return the checks of an adaptive rule, and warn when it stopped before the attributions were settled."""
     converged = gap <= tolerance and change <= tolerance
     if not converged:

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from sightline.attention import Attention, DenseAttention
 from sightline.errors import OptionError
-from sightline.methods.normalise import sum_to_one
 from sightline.methods.registry import Array, Check
+from sightline.methods.scaling.shares import sum_to_one
 from sightline.trace import Trace
 
 
 def causal_checks(trace: Trace, name: str, receptive_field: bool) -> dict[str, Check]:
     """Return the check `causal`, warn where scores of a causal model stay as they are; refuse the option elsewhere."""
-    causal = trace.network.family.causal
+    causal = trace.causal
     if receptive_field and not causal:
         raise OptionError(
             f"The option 'receptive_field' of '{name}' is for causal models; in this one every token may be seen by "
@@ -48,7 +48,7 @@ def even_attention(trace: Trace) -> Attention:
     return DenseAttention((seen / seen.sum(dim=1, keepdim=True))[None])
 
 
-def rescaled(scores: Array, even: Array, name: str) -> NDArray[np.float64]:
+def rescale_by_field(scores: Array, even: Array, name: str) -> NDArray[np.float64]:
     """s / s(U) scaled to sum 1, for scores (n,) or rows of them (L, n); 0 where even attention brings nothing."""
     ratios = np.divide(scores, even, out=np.zeros(scores.shape), where=even > 0)
     shares: NDArray[np.float64] = np.apply_along_axis(lambda row: sum_to_one(row, name), -1, ratios)

@@ -1,0 +1,30 @@
+"""The attention block of a layer as a trace recorded it, ready to be decomposed."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from sightline.methods.decomposition.block import AttentionBlock, Norm
+from sightline.trace import Trace
+
+
+def attention_block(trace: Trace, layer: int) -> AttentionBlock:
+    """Return the attention block of one layer as it ran on the document."""
+    parts = trace.block(layer)
+    weights = parts.weights
+    return AttentionBlock(
+        attention=trace.attentions[layer],
+        values=parts.values,
+        output_weight=weights.output_weight,
+        inputs=parts.inputs,
+        output_bias=weights.output_bias,
+        norm=_read_norm(weights.norm),
+        global_values=parts.global_values,
+        output=parts.output,
+        second_norm=_read_norm(weights.second_norm),
+        second_input=None if weights.second_norm is None else parts.second_input,
+    )
+
+
+def _read_norm(module: nn.LayerNorm | None) -> Norm | None:
+    return None if module is None else Norm(module.weight, module.bias, module.eps)

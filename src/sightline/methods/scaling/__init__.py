@@ -1,0 +1,1 @@
+"""Scaling of scores: to shares that sum to 1, and by the receptive field of causal models."""
