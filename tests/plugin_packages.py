@@ -9,6 +9,8 @@ from pathlib import Path
 
 import sightline
 
+ROOT = Path(__file__).parents[1]
+
 
 def install_plugin(folder: Path, package: str, source: str, groups: tuple[str, ...]) -> None:
     """Write a package called `package` (version 1.2) and its entry points into `folder`, as an installer would."""
@@ -24,4 +26,6 @@ def run_with_plugins(folder: Path, *arguments: str) -> subprocess.CompletedProce
     """Run Python in a new process that sees the packages in `folder`."""
     path = os.pathsep.join([str(folder), str(Path(sightline.__file__).parents[1])])
     environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False)
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment, cwd=ROOT, check=False
+    )
