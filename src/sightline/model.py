@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import torch
@@ -34,6 +34,9 @@ from sightline.report import Report
 from sightline.text import Encoding, check_known, encode_ids, encode_text
 from sightline.trace import Trace
 from sightline.verdict import MEASURED, NOT_COMPARABLE
+
+if TYPE_CHECKING:
+    from sightline.analysis.inspection import Inspection, InspectionSettings
 
 CHECK_STAGE = "comparing with random orders"
 CHECK_ENTRIES = frozenset({*MEASURED, NOT_COMPARABLE, "faithfulness_percentile", "check_calls"})
@@ -400,6 +403,28 @@ class Model:
         importance = head_importance_of(trace.with_target(None))
         trace.shared.keep_graph = False
         return lambda: importance
+
+    def inspect(
+        self,
+        document: Document,
+        settings: InspectionSettings | None = None,
+        *,
+        target: TargetLike = None,
+        pair: str | None = None,
+        progress: Progress | None = None,
+        **fields: Any,
+    ) -> Inspection:
+        """Return what happens inside the model on one document: heads, maps, relations, totals, attributions.
+
+        settings: `sl.analysis.InspectionSettings`, or its fields as further arguments (methods, stop_words, top_k,
+        layer, head, …). One forward and one backward pass serve everything, unless a method changes the input.
+        """
+        from sightline.analysis.inspection import InspectionSettings, inspect_document
+
+        if settings is not None and fields:
+            raise OptionError("Give either settings= or its fields, not both.")
+        settings = settings or InspectionSettings(**fields)
+        return inspect_document(self, self._encoded(document, pair), settings, target=target, progress=progress)
 
     def _chosen(
         self, method: str | None, methods: Sequence[str] | None, options: Mapping[str, Any], quantity: str | None

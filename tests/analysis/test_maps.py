@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.analysis import average_maps, pyramid, thumbnails
+from sightline.analysis import average_maps, thumbnails, window_maps
 from sightline.errors import InputError
 from tests.analysis.sources import banded_source
 from tests.tiny_models import tiny_ids, tiny_model
@@ -37,13 +37,11 @@ def test_band_and_full_matrices_give_the_same_pictures():
     np.testing.assert_allclose(thumbnails(source, 8).pixels, thumbnails(source.dense(), 8).pixels, atol=1e-12)
 
 
-def test_a_pyramid_goes_from_coarse_to_the_matrices_themselves():
+def test_a_size_of_at_least_the_document_gives_the_matrices_themselves():
     source = banded_source()
-    n = len(source.encoding)
-    levels = pyramid(source, [400, 4, n, 9])
-    assert [level.size for level in levels] == [4, 9, n]
-    np.testing.assert_allclose(levels[-1].pixels, source.matrices, atol=1e-12)
-    np.testing.assert_array_equal(levels[0].pixels, thumbnails(source, 4).pixels)
+    maps = thumbnails(source, 400)
+    assert maps.size == len(source.encoding)
+    np.testing.assert_allclose(maps.pixels, source.matrices, atol=1e-12)
 
 
 @pytest.mark.parametrize("family", ["bert", "longformer"])
@@ -65,18 +63,6 @@ def test_an_average_takes_each_position_over_the_documents_that_reach_it(family,
         np.testing.assert_allclose(maps.pixels[layer, head], expected, atol=1e-9)
 
 
-def test_layer_means_weigh_heads_by_importance():
-    maps = thumbnails(banded_source(), 5)
-    np.testing.assert_allclose(maps.layer_means(), maps.pixels.mean(axis=1))
-    weights = np.array([[1.0, 3.0], [0.0, 0.0], [2.0, 0.0]])
-    weighted = maps.layer_means(weights)
-    np.testing.assert_allclose(weighted[0], (maps.pixels[0, 0] + 3 * maps.pixels[0, 1]) / 4)
-    assert not weighted[1].any()  # none of its heads matters
-    np.testing.assert_allclose(weighted[2], maps.pixels[2, 0])
-    with pytest.raises(InputError, match="shape"):
-        maps.layer_means(np.ones((2, 2)))
-
-
 def test_a_frame_names_the_tokens_a_pixel_begins_at():
     source = banded_source()
     maps = thumbnails(source, 4)
@@ -91,3 +77,28 @@ def test_a_frame_names_the_tokens_a_pixel_begins_at():
 def test_an_average_of_nothing_is_refused():
     with pytest.raises(InputError, match="at least one document"):
         average_maps(tiny_model(), [])
+
+
+def test_windows_are_the_mean_weights_by_position_and_distance():
+    model = tiny_model("longformer")
+    trace = model.trace(model.encode(ids=tiny_ids("longformer", 90)))
+    size, window = 6, trace.attentions[0].window
+    found = window_maps(trace, size)
+    assert found.shape == (3, 4, size, size)
+    for layer, head in np.ndindex(3, 4):
+        weights = np.asarray(trace.attentions[layer])[head]
+        cells = [[[] for _ in range(size)] for _ in range(size)]
+        distances = range(-window, window + 1)
+        for i in range(90):
+            row = max(r for r in range(size) if r * 90 // size <= i)
+            for place, distance in enumerate(distances):
+                column = max(c for c in range(size) if c * len(distances) // size <= place)
+                inside = 0 <= i + distance < 90 and i != 0 and i + distance != 0  # the first token is global
+                cells[row][column].append(weights[i, i + distance] if inside else 0.0)
+        np.testing.assert_allclose(found[layer, head], [[np.mean(c) for c in row] for row in cells], rtol=1e-10)
+
+
+def test_models_without_a_window_and_short_documents_have_no_windows():
+    for family, n in (("bert", 90), ("longformer", 20)):
+        model = tiny_model(family)
+        assert window_maps(model.trace(model.encode(ids=tiny_ids(family, n)))) is None

@@ -9,23 +9,23 @@ import pytest
 from scipy import stats
 
 from sightline.analysis import (
+    SimilarityTable,
     TokenFilter,
     attention_scores,
     compare_scores,
-    dataset_similarity,
     disagreements,
     document_similarity,
     head_importance,
     similarity_layout,
+    summarise_documents,
 )
 from sightline.analysis.similarity import STATISTICS
 from sightline.errors import InputError
-from sightline.metrics import SightlineWarning
 from sightline.metrics.quicksort import quicksort_order
 from sightline.text import units_of
 from tests.analysis.sources import banded_source
 from tests.sample_explanations import encoding, explanation
-from tests.tiny_models import tiny_model, tiny_module
+from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece
 
 
@@ -233,21 +233,25 @@ def model():
 TEXTS = ["The old river runs past the mill.", "Hello world, hello miller!", "A world of old rivers and mills."]
 
 
-def test_a_data_set_gives_means_with_intervals_beside_chance(model):
-    weights = head_importance(model, TEXTS)
-    options = {"layers": ("last", "all"), "head_weights": weights, "filter": TokenFilter(), "permutations": 5}
-    table = dataset_similarity(model, TEXTS, method="input_x_gradient", **options)
-    one_by_one = [
+def compared(model, **options):
+    """The similarity of attention and gradient × input in every document."""
+    return [
         document_similarity(model.trace(text), model.explain(text, method="input_x_gradient"), **options)
         for text in TEXTS
     ]
+
+
+def test_a_data_set_gives_means_with_intervals_beside_chance(model):
+    weights = head_importance(model, TEXTS)
+    documents = compared(model, layers=("last", "all"), head_weights=weights, filter=TokenFilter(), permutations=5)
+    table = SimilarityTable(summarise_documents(documents), "input_x_gradient")
     assert len(table.cells) == 8 * len(STATISTICS)
     for cell in table.cells:
         pairs = [
-            (one.values[cell.statistic], one.chance[cell.statistic].mean)
-            for found in one_by_one
-            for one in found
-            if (one.layers, one.scaled, one.masked) == (cell.layers, cell.scaled, cell.masked)
+            (similarity.values[cell.statistic], similarity.chance[cell.statistic].mean)
+            for document in documents
+            for similarity in document
+            if (similarity.layers, similarity.scaled, similarity.masked) == (cell.layers, cell.scaled, cell.masked)
         ]
         assert (cell.mean.mean, cell.chance) == pytest.approx(tuple(np.mean(pairs, axis=0)))
         assert cell.mean.low <= cell.mean.mean <= cell.mean.high
@@ -255,10 +259,9 @@ def test_a_data_set_gives_means_with_intervals_beside_chance(model):
     assert not table.to_frame().isna().any(axis=None)
 
 
-def test_the_published_layout_has_a_row_a_setting_and_chance_beside_every_number(model):
-    table = dataset_similarity(
-        model, TEXTS, method="input_x_gradient", head_weights=np.ones((3, 4)), filter=TokenFilter(), permutations=3
-    )
+def test_the_published_layout_has_a_row_per_setting_and_chance_beside_every_number(model):
+    documents = compared(model, head_weights=np.ones((3, 4)), filter=TokenFilter(), permutations=3)
+    table = SimilarityTable(summarise_documents(documents), "input_x_gradient")
     for masked in (False, True):
         frame = similarity_layout(table, masked)
         assert frame[["layers", "heads"]].values.tolist() == [
@@ -268,25 +271,3 @@ def test_the_published_layout_has_a_row_a_setting_and_chance_beside_every_number
             assert {statistic, f"{statistic}_chance", f"{statistic}_low", f"{statistic}_high"} <= set(frame.columns)
         cell = next(c for c in table.cells if c.masked == masked and c.statistic == "kendall" and c.layers == "all")
         assert frame.set_index(["layers", "heads"]).loc[("all", "unscaled"), "kendall"] == cell.mean.mean
-
-
-def test_documents_that_cannot_be_compared_are_left_out_and_named(model):
-    rows = [{"text": TEXTS[0], "id": "a"}, {"text": "", "id": "empty"}, {"text": "The is the.", "id": "stops"}]
-    with pytest.warns(SightlineWarning, match="one document only"):
-        table = dataset_similarity(
-            model, rows, method="input_x_gradient", filter=TokenFilter(), layers=("all",), permutations=3
-        )
-    assert any(note.startswith("Document empty was left out") for note in table.notes)
-    assert any(
-        note == "Document stops: Nothing is left to compare: the filter drops every word." for note in table.notes
-    )
-    assert {cell.documents for cell in table.cells if cell.masked} == {1}
-    with pytest.raises(InputError, match="No document of the data set can be compared"):
-        dataset_similarity(model, ["", "  "], method="input_x_gradient")
-
-
-def test_the_model_is_not_needed_to_have_a_tokenizer():
-    bare = tiny_model()
-    encodings = [bare.encode(ids=[101, *range(20, 20 + n), 102]) for n in (5, 9)]
-    table = dataset_similarity(bare, encodings, method="input_x_gradient", permutations=3)
-    assert {cell.documents for cell in table.cells} == {2}

@@ -28,4 +28,3 @@ def test_functions_are_not_hidden_by_modules_of_the_same_name():
     assert callable(analysis.inside)
     assert callable(analysis.head_importance)
     assert callable(analysis.totals)
-    assert callable(analysis.first_view)

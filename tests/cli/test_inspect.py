@@ -17,12 +17,12 @@ def test_the_summary_names_heads_words_relations_and_similarity_beside_chance(si
     for heading in (
         "The model says",
         "Most important heads",
-        "Words that receive most attention",
-        "Words most attended to",
-        "Words most attending",
+        "Words that receive the most attention",
+        "Most attended words",
+        "Most attending words",
         "Strongest words by attcat",
-        "Attention against attcat, all words, beside chance",
-        "Attention against attcat, without stop words and punctuation, beside chance",
+        "Attention against attcat, all words, with chance levels",
+        "Attention against attcat, without stop words and punctuation, with chance levels",
     ):
         assert heading in result.stdout
     assert "\x1b" not in result.stdout
@@ -37,7 +37,7 @@ def test_the_same_request_prints_the_same(sightline, good_model):
 def test_similarity_prints_a_row_a_setting_with_a_chance_column(sightline, good_model):
     result = sightline("inspect", "doc.txt", "--model", good_model, "--similarity", "--method", "rollout")
     lines = result.stdout.splitlines()
-    assert lines[0] == "Attention against rollout, all words, beside chance"
+    assert lines[0] == "Attention against rollout, all words, with chance levels"
     assert lines[1].split("  ")[0] == "layers"
     assert lines[1].count("chance") == 4
     assert [line.split()[:2] for line in lines[2:6]] == [
@@ -52,7 +52,7 @@ def test_a_folder_is_written_with_the_built_in_model(sightline, tmp_path):
     result = sightline("inspect", "doc.txt", "-o", "out", "--similarity", *QUICK)
     assert result.exit_code == 0, result.stderr
     assert result.stderr == "Wrote out/index.html\n"
-    assert "Attention against attcat, all words, beside chance" in result.stdout
+    assert "Attention against attcat, all words, with chance levels" in result.stdout
     names = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
     assert {"attention-maps.svg", "attention-maps.png", "attcat-similarity.svg", "attention-graph.svg"} <= names
     assert (tmp_path / "out" / "tables" / "attcat-by-type.tex").exists()
@@ -84,7 +84,7 @@ def test_the_fields_and_the_split_of_a_data_set_can_be_named(sightline, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "There is nothing to look into"),
+        ([], "There is nothing to inspect"),
         (["absent.txt"], "There is no file 'absent.txt'"),
         (["doc.txt", "--stop-words", "klingon"], "no list of stop words for 'klingon'"),
         (["doc.txt", "--layer", "14"], "Layer 14 asked for, there are 3 (0-2)"),
@@ -95,8 +95,11 @@ def test_the_fields_and_the_split_of_a_data_set_can_be_named(sightline, tmp_path
         (["--data", "absent.csv"], "There is no data set 'absent.csv'"),
         (["doc.txt", "-o", "doc.txt"], "it is a file"),
         (["doc.txt", "--layer", "14", "-o", "new/folder"], "Layer 14 asked for"),
-        (["--data", "d.csv", "--pair", "doc.txt"], "--pair goes with a text file"),
+        (["--data", "d.csv", "--pair", "doc.txt"], "--pair needs a text file"),
         (["-", "--pair", "-"], "Only one of the two texts"),
+        (["--data", "d.csv", "--check"], "--check needs a text file"),
+        (["doc.txt", "--overwrite"], "--overwrite needs a folder"),
+        (["doc.txt", "--target", "all"], "one target"),
     ],
 )
 def test_a_wrong_request_ends_with_one_sentence_and_code_2(sightline, good_model, tmp_path, arguments, sentence):
@@ -107,6 +110,35 @@ def test_a_wrong_request_ends_with_one_sentence_and_code_2(sightline, good_model
     assert sentence in result.stderr
     assert result.stderr.count("\n") == 1
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_foreign_page_is_replaced_only_with_overwrite(sightline, tmp_path, good_model):
+    page = tmp_path / "site" / "index.html"
+    page.parent.mkdir()
+    page.write_text("<title>Mine</title>")
+    arguments = ["inspect", "doc.txt", "--model", good_model, "-o", "site", *QUICK]
+    refused = sightline(*arguments)
+    assert refused.exit_code == 2
+    assert "was not written by Sightline" in refused.stderr
+    assert page.read_text() == "<title>Mine</title>"
+    assert list(page.parent.iterdir()) == [page]
+    assert sightline(*arguments, "--overwrite").exit_code == 0
+    assert "Mine" not in page.read_text()
+    assert sightline(*arguments).exit_code == 0  # the page is Sightline's now
+
+
+def test_a_data_set_is_explained_for_the_target_asked_for(sightline, tmp_path, good_model):
+    (tmp_path / "data.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in ("The old mill.", "Hello!")))
+    for target in ("AI", "PL"):
+        result = sightline("inspect", "--data", "data.jsonl", "--target", target, "--model", good_model, *QUICK)
+        assert result.exit_code == 0, result.stderr
+        assert f"Words in 2 documents, explained for “{target}”, by attcat" in result.stdout
+
+
+def test_a_check_compares_with_random_orders(sightline, good_model):
+    result = sightline("inspect", "doc.txt", "--check", "--model", good_model, *QUICK)
+    assert result.exit_code == 0, result.stderr
+    assert "It was not compared with random orders" not in result.stdout
 
 
 def test_help_shows_examples(sightline):

@@ -14,23 +14,15 @@ import torch
 
 import sightline as sl
 from sightline import analysis
-from sightline.analysis import Disagreement, TokenFilter
+from sightline.analysis import Disagreement, InspectionSettings, TokenFilter, head_importance_of, inspect_dataset
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.view.inspect.attention import relations_section
 from sightline.view.inspect.comparison import gaps
-from sightline.view.inspect.numbers import window_maps
+from sightline.view.inspect.folder import check_folder, write_inspection, write_sections
 from sightline.view.inspect.parts import Section, Table
-from sightline.view.inspect.report import (
-    Settings,
-    check_folder,
-    gather,
-    gather_dataset,
-    write_inspection,
-    write_sections,
-)
-from sightline.view.inspect.sections import importance_section, sections
+from sightline.view.inspect.sections import document_sections, importance_section
 from sightline.view.inspect.summary import compact, dataset_summary, document_summary, similarity_text
-from tests.tiny_models import tiny_ids, tiny_model, tiny_module
+from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
 
 HOSTILE = [
@@ -62,15 +54,13 @@ def small():
 
 @pytest.fixture(scope="module")
 def found(model):
-    return gather(model, TEXT, Settings(top_k=4, permutations=20))
+    return model.inspect(TEXT, top_k=4, permutations=20)
 
 
 @pytest.fixture(scope="module")
-def folder(model, found, tmp_path_factory):
-    from sightline.view.inspect.report import write_gathered
-
+def folder(found, tmp_path_factory):
     place = tmp_path_factory.mktemp("inspection")
-    write_gathered(place, model, found)
+    write_inspection(place, found)
     return place
 
 
@@ -139,7 +129,7 @@ def test_tables_hold_what_the_analysis_says(model, folder):
     encoding = model.encode(TEXT)
     trace = model.trace(encoding)
     kept = TokenFilter()
-    importance = analysis.head_importance(model, encoding)
+    importance = head_importance_of(model.trace(encoding))
     heads = table(folder, "head-importance")
     np.testing.assert_allclose(
         heads["importance"], importance[heads["layer"].to_numpy(), heads["head"].to_numpy()], rtol=1e-12
@@ -164,9 +154,9 @@ def test_tables_hold_what_the_analysis_says(model, folder):
 
 
 def test_the_same_inspection_gives_the_same_bytes(model, found, tmp_path):
-    again = gather(model, TEXT, found.settings)
+    again = model.inspect(TEXT, found.settings)
     for number, one in enumerate((found, again)):
-        tables = tuple(part for section in sections(one) for part in section.parts if isinstance(part, Table))
+        tables = tuple(part for section in document_sections(one) for part in section.parts if isinstance(part, Table))
         some = [importance_section(one), Section("tables", "Tables", (), tables)]
         write_sections(tmp_path / str(number), "title", some, {"fact": "value"})
     first, second = (
@@ -180,42 +170,42 @@ def test_the_same_inspection_gives_the_same_bytes(model, found, tmp_path):
 def test_the_head_shown_in_full_is_the_one_asked_for_or_the_most_important(model, found):
     assert found.importance is not None
     best = np.unravel_index(np.argmax(found.importance), found.importance.shape)
-    assert (found.one_head.layer, found.one_head.head) == best
-    asked = gather(model, TEXT, Settings(layer=1, head=2, permutations=5))
-    assert (asked.one_head.layer, asked.one_head.head) == (1, 2)
-    within = gather(model, TEXT, Settings(layer=1, permutations=5))
-    assert within.one_head.layer == 1
-    assert within.one_head.head == int(np.argmax(within.importance[1]))
+    assert (found.head_map.layer, found.head_map.head) == best
+    asked = model.inspect(TEXT, layer=1, head=2, permutations=5)
+    assert (asked.head_map.layer, asked.head_map.head) == (1, 2)
+    within = model.inspect(TEXT, layer=1, permutations=5)
+    assert within.head_map.layer == 1
+    assert within.head_map.head == int(np.argmax(within.importance[1]))
     weights = np.asarray(model.trace(TEXT).attentions[1])[2]
-    np.testing.assert_allclose(asked.one_head.image, weights, rtol=1e-6)
+    np.testing.assert_allclose(asked.head_map.image, weights, rtol=1e-6)
 
 
 def test_one_layer_and_head_count_alone(model):
-    one = gather(model, TEXT, Settings(layer=1, head=2, top_k=4, permutations=5))
+    one = model.inspect(TEXT, layer=1, head=2, top_k=4, permutations=5)
     frame = next(part.frame for part in relations_section(one).parts if part.name == "attended-by-type")
     expected = one.relations.by_type("attended", 1, 2, top=20)
     assert frame["count"].tolist() == expected["count"].tolist()
 
 
 def test_scaled_heads_count_by_their_importance(model):
-    one = gather(model, TEXT, Settings(scaled=True, permutations=5))
+    one = model.inspect(TEXT, scaled=True, permutations=5)
     expected = analysis.totals(model.trace(TEXT), one.importance)
     np.testing.assert_allclose(one.totals.over("all"), expected.over("all"))
 
 
 def test_without_head_importance_nothing_is_scaled(small):
-    one = gather(small, "The old mill.", Settings(head_importance=False, permutations=5))
+    one = small.inspect("The old mill.", head_importance=False, permutations=5)
     assert one.importance is None
     assert not any(setting.scaled for setting in one.similarity["attcat"])
-    assert "Which heads matter" not in [section.title for section in sections(one)]
+    assert "Which heads matter" not in [section.title for section in document_sections(one)]
 
 
 @pytest.mark.parametrize("text", ["mill", "the", "the of and the", "!", "the old mill"])
 def test_short_texts_and_texts_of_stop_words_say_so_in_sentences(small, text):
-    one = gather(small, text, Settings(methods=("attcat", "rollout"), top_k=10, permutations=5))
+    one = small.inspect(text, methods=("attcat", "rollout"), top_k=10, permutations=5)
     summary = document_summary(one)
     assert "nan" not in summary.lower()
-    for section in sections(one):
+    for section in document_sections(one):
         for part in section.parts:
             if hasattr(part, "frame"):
                 assert not part.frame.isna().to_numpy().any()
@@ -227,7 +217,7 @@ def test_short_texts_and_texts_of_stop_words_say_so_in_sentences(small, text):
 
 
 def test_keeping_stop_words_keeps_one_list_of_relations(small):
-    one = gather(small, "the old mill", Settings(stop_words=None, permutations=5))
+    one = small.inspect("the old mill", stop_words=None, permutations=5)
     assert one.all_relations is one.relations
     assert "the" in one.relations.by_type("attended")["type"].tolist()
 
@@ -243,19 +233,29 @@ def test_keeping_stop_words_keeps_one_list_of_relations(small):
         ({"methods": ("magic",)}, "magic"),
     ],
 )
-def test_a_wrong_request_is_refused_with_a_sentence(small, tmp_path, options, sentence):
+def test_a_wrong_request_is_refused_with_a_sentence(small, options, sentence):
     with pytest.raises(OptionError, match=sentence):
-        write_inspection(small, "the old mill", tmp_path, **options)
+        small.inspect("the old mill", **options)
 
 
-def test_nothing_to_inspect_and_a_file_in_the_way_are_refused(small, tmp_path):
-    with pytest.raises(UsageError, match="nothing to inspect"):
-        write_inspection(small, None, tmp_path)
+def test_nothing_to_write_and_a_file_in_the_way_are_refused(found, tmp_path):
+    with pytest.raises(UsageError, match="nothing to write"):
+        write_inspection(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="it is a file"):
-        write_inspection(small, "the old mill", tmp_path / "file")
+        write_inspection(tmp_path / "file", found)
     with pytest.raises(UsageError, match="'.*file' is a file"):
-        write_inspection(small, "the old mill", tmp_path / "file" / "new")
+        write_inspection(tmp_path / "file" / "new", found)
+
+
+def test_a_page_that_sightline_did_not_write_is_replaced_only_on_request(folder, tmp_path):
+    page = tmp_path / "index.html"
+    page.write_text("<!doctype html><title>Mine</title>")
+    with pytest.raises(UsageError, match="was not written by Sightline"):
+        check_folder(tmp_path)
+    assert page.read_text() == "<!doctype html><title>Mine</title>"
+    assert check_folder(tmp_path, overwrite=True) == tmp_path
+    assert check_folder(folder) == folder  # a page of ours is written again
 
 
 def test_a_folder_is_checked_without_being_made(tmp_path):
@@ -285,7 +285,7 @@ ROWS = [
 
 
 def test_a_data_set_is_inspected_with_intervals_beside_chance(small, tmp_path):
-    over_all = gather_dataset(small, ROWS, Settings(permutations=5))
+    over_all = inspect_dataset(small, ROWS, InspectionSettings(permutations=5))
     assert over_all.documents == 2
     assert any("Document empty was left out" in note for note in over_all.notes)
     np.testing.assert_allclose(
@@ -309,7 +309,7 @@ def test_a_data_set_is_inspected_with_intervals_beside_chance(small, tmp_path):
 
 def test_a_data_set_without_a_readable_text_is_refused(small):
     with pytest.raises(InputError, match="No document of the data set can be read"):
-        gather_dataset(small, [{"text": ""}], Settings())
+        inspect_dataset(small, [{"text": ""}], InspectionSettings())
 
 
 @pytest.mark.browser
@@ -327,31 +327,6 @@ def test_the_page_shows_all_pictures_and_fits_the_window(browser, folder, width,
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     page.close()
     assert troubles == []
-
-
-def test_windows_are_the_mean_weights_by_position_and_distance():
-    model = tiny_model("longformer")
-    trace = model.trace(model.encode(ids=tiny_ids("longformer", 90)))
-    size, window = 6, trace.attentions[0].window
-    found = window_maps(trace, size)
-    assert found.shape == (3, 4, size, size)
-    for layer, head in np.ndindex(3, 4):
-        weights = np.asarray(trace.attentions[layer])[head]
-        cells = [[[] for _ in range(size)] for _ in range(size)]
-        distances = range(-window, window + 1)
-        for i in range(90):
-            row = max(r for r in range(size) if r * 90 // size <= i)
-            for place, distance in enumerate(distances):
-                column = max(c for c in range(size) if c * len(distances) // size <= place)
-                inside = 0 <= i + distance < 90 and i != 0 and i + distance != 0  # the first token is global
-                cells[row][column].append(weights[i, i + distance] if inside else 0.0)
-        np.testing.assert_allclose(found[layer, head], [[np.mean(c) for c in row] for row in cells], rtol=1e-10)
-
-
-def test_models_without_a_window_and_short_documents_have_no_windows():
-    for family, n in (("bert", 90), ("longformer", 20)):
-        model = tiny_model(family)
-        assert window_maps(model.trace(model.encode(ids=tiny_ids(family, n)))) is None
 
 
 def test_words_listed_twice_are_told_apart_by_their_positions():

@@ -1,8 +1,8 @@
 """Inside a document: heads, maps, relations, totals, and attention against attribution.
 
-Every function takes an `AttentionSource` (a Trace, or what `StoredAttention` read from a file), an Explanation or plain
-arrays, and returns a small frozen result with `.to_frame()`. Nothing here makes an n×n array: one layer of attention
-is asked at a time, on its band. Names load when first used.
+Every function takes an `AttentionSource` (usually a Trace), an Explanation or plain arrays, and returns a small frozen
+result with `.to_frame()`. Nothing here makes an n×n array: attention is read one layer at a time, on its band. Names
+are imported when first used.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         attributions_by_type,
         attributions_over_dataset,
     )
+    from sightline.analysis.dataset_inspection import DataSetInspection, TargetWords, inspect_dataset
     from sightline.analysis.filters import TokenFilter, stop_word_languages
     from sightline.analysis.importance import (
         head_importance,
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
         head_importance_per_example,
         normalized_importance,
     )
+    from sightline.analysis.inspection import HeadMap, Inspection, InspectionSettings, inspect_document
     from sightline.analysis.internals import Inside, Relations, inside
-    from sightline.analysis.maps import AttentionMaps, average_maps, pyramid, thumbnails
-    from sightline.analysis.overview import FirstView, first_view
+    from sightline.analysis.maps import AttentionMaps, MapAverage, average_maps, thumbnails, window_maps
     from sightline.analysis.pickers import Pick, Predictions, predict
     from sightline.analysis.received import PositionTotals, Sink, Totals, sinks, totals
     from sightline.analysis.relation_table import RelationCounts
@@ -43,11 +44,10 @@ if TYPE_CHECKING:
     from sightline.analysis.similarity_tables import (
         SimilarityCell,
         SimilarityTable,
-        dataset_similarity,
         similarity_layout,
+        summarise_documents,
     )
     from sightline.analysis.source import AttentionSource
-    from sightline.analysis.stored import StoredAttention, store_attention
     from sightline.analysis.tiles import tile
 
 _HOMES = {
@@ -55,10 +55,14 @@ _HOMES = {
     "AttentionSource": "source",
     "AttributionRow": "attribution_tables",
     "AttributionTable": "attribution_tables",
+    "DataSetInspection": "dataset_inspection",
     "Disagreement": "similarity",
-    "FirstView": "overview",
+    "HeadMap": "inspection",
     "Inside": "internals",
+    "Inspection": "inspection",
+    "InspectionSettings": "inspection",
     "LayerRelations": "relations",
+    "MapAverage": "maps",
     "Pick": "pickers",
     "PositionTotals": "received",
     "Predictions": "pickers",
@@ -68,7 +72,7 @@ _HOMES = {
     "SimilarityCell": "similarity_tables",
     "SimilarityTable": "similarity_tables",
     "Sink": "received",
-    "StoredAttention": "stored",
+    "TargetWords": "dataset_inspection",
     "TokenFilter": "filters",
     "Totals": "received",
     "attention_scores": "similarity",
@@ -77,26 +81,26 @@ _HOMES = {
     "attributions_over_dataset": "attribution_tables",
     "average_maps": "maps",
     "compare_scores": "similarity",
-    "dataset_similarity": "similarity_tables",
     "disagreements": "similarity",
     "document_similarity": "similarity",
-    "first_view": "overview",
     "head_importance": "importance",
     "head_importance_of": "importance",
     "head_importance_per_example": "importance",
     "inside": "internals",
+    "inspect_dataset": "dataset_inspection",
+    "inspect_document": "inspection",
     "layer_relations": "relations",
     "normalized_importance": "importance",
     "predict": "pickers",
-    "pyramid": "maps",
     "relation_counts": "relations",
     "similarity_layout": "similarity_tables",
     "sinks": "received",
     "stop_word_languages": "filters",
-    "store_attention": "stored",
+    "summarise_documents": "similarity_tables",
     "thumbnails": "maps",
     "tile": "tiles",
     "totals": "received",
+    "window_maps": "maps",
 }
 
 __all__ = [
@@ -104,10 +108,14 @@ __all__ = [
     "AttentionSource",
     "AttributionRow",
     "AttributionTable",
+    "DataSetInspection",
     "Disagreement",
-    "FirstView",
+    "HeadMap",
     "Inside",
+    "Inspection",
+    "InspectionSettings",
     "LayerRelations",
+    "MapAverage",
     "Pick",
     "PositionTotals",
     "Predictions",
@@ -117,7 +125,7 @@ __all__ = [
     "SimilarityCell",
     "SimilarityTable",
     "Sink",
-    "StoredAttention",
+    "TargetWords",
     "TokenFilter",
     "Totals",
     "attention_scores",
@@ -126,26 +134,26 @@ __all__ = [
     "attributions_over_dataset",
     "average_maps",
     "compare_scores",
-    "dataset_similarity",
     "disagreements",
     "document_similarity",
-    "first_view",
     "head_importance",
     "head_importance_of",
     "head_importance_per_example",
     "inside",
+    "inspect_dataset",
+    "inspect_document",
     "layer_relations",
     "normalized_importance",
     "predict",
-    "pyramid",
     "relation_counts",
     "similarity_layout",
     "sinks",
     "stop_word_languages",
-    "store_attention",
+    "summarise_documents",
     "thumbnails",
     "tile",
     "totals",
+    "window_maps",
 ]
 
 

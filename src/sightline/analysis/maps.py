@@ -11,16 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from torch.nn.functional import pad
 
 from sightline.analysis.source import (
     AttentionSource,
     Floats,
     Progress,
-    checked_head_weights,
     tracked,
-    weighted_mean,
 )
 from sightline.attention import Attention, BandedAttention, DenseAttention
 from sightline.attention.arrays import check_positive
@@ -55,11 +52,6 @@ class AttentionMaps:
         """s."""
         return int(self.pixels.shape[-1])
 
-    def layer_means(self, head_weights: npt.ArrayLike | None = None) -> Floats:
-        """Return one picture a layer, (L, s, s): the mean of its heads, weighted by `head_weights` (L, H)."""
-        weights = checked_head_weights(head_weights, *self.pixels.shape[:2])
-        return np.stack([weighted_mean(layer, row) for layer, row in zip(self.pixels, weights, strict=True)])
-
     def to_frame(self, layer: int | None = None, head: int | None = None) -> pd.DataFrame:
         """Return one row a pixel: layer, head, row, column, first_row, first_column (tokens), value."""
         import pandas as pd
@@ -87,59 +79,80 @@ class AttentionMaps:
 def thumbnails(
     source: AttentionSource, size: int = THUMBNAIL, pool: Pool = "mean", *, progress: Progress | None = None
 ) -> AttentionMaps:
-    """Return every layer and head as a picture of s×s pixels, s = min(size, n), one layer in memory at a time."""
-    return pyramid(source, (size,), pool, progress=progress)[0]
-
-
-def pyramid(
-    source: AttentionSource,
-    sizes: Iterable[int] = (16, THUMBNAIL, 256),
-    pool: Pool = "mean",
-    *,
-    progress: Progress | None = None,
-) -> tuple[AttentionMaps, ...]:
-    """Return the pictures at several sizes, coarse to fine, from one sweep over the layers.
-
-    Sizes above n are the matrices themselves, once. Memory: 4·L·H·s² bytes a size beside one layer of attention.
-    """
+    """Return every layer and head as a picture of s×s pixels, s = min(size, n), with one layer in memory at a time."""
     n = len(source.encoding)
-    chosen = sorted({min(check_positive(size, "size"), n) for size in sizes})
-    if not chosen:
-        raise OptionError("A pyramid needs at least one size.")
-    layers: list[list[Floats]] = [[] for _ in chosen]
-    for number in tracked(range(source.layer_count), "attention maps", progress):
-        attention = source.attentions[number]
-        for pictures, size in zip(layers, chosen, strict=True):
-            pictures.append(attention.image(size, pool))
-    return tuple(AttentionMaps(np.stack(pictures), n, pool) for pictures in layers)
+    size = min(check_positive(size, "size"), n)
+    pictures = [
+        source.attentions[layer].image(size, pool)
+        for layer in tracked(range(source.layer_count), "attention maps", progress)
+    ]
+    return AttentionMaps(np.stack(pictures), n, pool)
+
+
+class MapAverage:
+    """The mean map of several documents, added one by one: each position averaged over the documents that reach it.
+
+    Cell (i, j) is Σ_d A_d[i, j] / #{d : n_d > max(i, j)}; a pixel sums numerator and denominator over its cells. The
+    grid is that of the longest document, so a size of at least its length gives every cell.
+    """
+
+    def __init__(self, layers: int, heads: int, longest: int, size: int = THUMBNAIL) -> None:
+        size = min(check_positive(size, "size"), longest)
+        self._longest = longest
+        self._pixels = np.arange(longest) * size // longest
+        self._cells = np.outer(np.bincount(self._pixels), np.bincount(self._pixels))
+        self._totals = np.zeros((layers, heads, size, size))
+        self._reached = np.zeros((size, size))
+        self._documents = 0
+
+    def add(self, source: AttentionSource) -> None:
+        """Add the attention of one document, one layer in memory at a time."""
+        size = len(self._reached)
+        for layer in range(source.layer_count):
+            self._totals[layer] += padded(source.attentions[layer], self._longest).image(size) * self._cells
+        lengths = np.bincount(self._pixels[: len(source.encoding)], minlength=size)
+        self._reached += np.outer(lengths, lengths)
+        self._documents += 1
+
+    def mean(self) -> AttentionMaps:
+        """Return the maps of the documents added so far."""
+        mean = np.divide(self._totals, self._reached, out=np.zeros_like(self._totals), where=self._reached > 0)
+        return AttentionMaps(mean, self._longest, "mean", self._documents)
 
 
 def average_maps(
     model: Model, documents: Iterable[Document], size: int = THUMBNAIL, *, progress: Progress | None = None
 ) -> AttentionMaps:
-    """Return the mean map of a data set: each position averaged over the documents that reach it.
-
-    Cell (i, j) is Σ_d A_d[i, j] / #{d : n_d > max(i, j)}; a pixel sums numerator and denominator over its cells. The
-    grid is that of the longest document, so a size of at least its length gives every cell. One document, one layer in
-    memory at a time.
-    """
+    """Return the mean map of a data set, see `MapAverage`; one forward per document."""
     encodings = [model.encode(document) if isinstance(document, str) else document for document in documents]
     if not encodings:
         raise InputError("An average over a data set needs at least one document; the list is empty.")
     longest = max(len(encoding) for encoding in encodings)
-    size = min(check_positive(size, "size"), longest)
-    pixels = np.arange(longest) * size // longest
-    cells = np.outer(np.bincount(pixels), np.bincount(pixels))
-    totals = np.zeros((len(model.network.layers), model.network.heads, size, size))
-    reached = np.zeros((size, size))
+    average = MapAverage(len(model.network.layers), model.network.heads, longest, size)
     for encoding in tracked(encodings, "average attention maps", progress):
-        trace = model.trace(encoding)
-        for layer in range(trace.layer_count):
-            totals[layer] += padded(trace.attentions[layer], longest).image(size) * cells
-        lengths = np.bincount(pixels[: len(encoding)], minlength=size)
-        reached += np.outer(lengths, lengths)
-    mean = np.divide(totals, reached, out=np.zeros_like(totals), where=reached > 0)
-    return AttentionMaps(mean, longest, "mean", len(encodings))
+        average.add(model.trace(encoding))
+    return average.mean()
+
+
+def window_maps(source: AttentionSource, size: int = THUMBNAIL) -> Floats | None:
+    """Return what each head gives to distances -w … w along the document, (L, H, s, s), or None.
+
+    A window of a long document is a thin diagonal of its map; here every row is shifted so that the token itself is in
+    the middle. Pixel (r, c) is the mean weight of its tokens and distances; rows of global tokens, which have no
+    window, count as 0. None for models without a window, where it is more than a quarter of the document, and where
+    windows narrower than the picture differ between layers.
+    """
+    layers = []
+    for attention in source.attentions:
+        if not isinstance(attention, BandedAttention) or 4 * (2 * attention.window + 1) > attention.tokens:
+            return None
+        slots = attention.local[:, :, len(attention.global_tokens) :].numpy()
+        side = min(size, slots.shape[2])
+        rows, columns = (np.arange(side) * length // side for length in slots.shape[1:])
+        sums = np.add.reduceat(np.add.reduceat(slots, rows, axis=1), columns, axis=2)
+        cells = np.outer(np.diff(rows, append=slots.shape[1]), np.diff(columns, append=slots.shape[2]))
+        layers.append(sums / cells)
+    return np.stack(layers) if len({layer.shape for layer in layers}) == 1 else None
 
 
 def padded(attention: Attention, tokens: int) -> Attention:

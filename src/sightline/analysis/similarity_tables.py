@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sightline.analysis.filters import TokenFilter
-from sightline.analysis.received import LayerName
-from sightline.analysis.similarity import Similarity, document_similarity
-from sightline.analysis.source import Progress, tracked
-from sightline.errors import InputError
-from sightline.metrics.agreement import MaskMode
+from sightline.analysis.similarity import Similarity
 from sightline.metrics.chance import Interval, bootstrap_interval
-from sightline.text import as_examples
-from sightline.text.units import Level
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from sightline.model import Model
 
 LAYOUT_STATISTICS = ("cosine_normalised", "kendall", "average_overlap", "jaccard")
 """What the published tables show; their "RBO" with p = 1 is the average overlap."""
@@ -50,12 +40,12 @@ class SimilarityTable:
 
     cells: tuple[SimilarityCell, ...]
     method: str
-    """What the attribution was made by."""
+    """The attribution method."""
     notes: tuple[str, ...] = ()
-    """Documents that were left out, and why."""
+    """Which documents could not be compared in some setting, and why."""
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a cell: layers, scaled, masked, statistic, mean, low, high, chance, documents."""
+        """Return one row per cell: layers, scaled, masked, statistic, mean, low, high, chance, documents."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -73,65 +63,14 @@ class SimilarityTable:
         )
 
 
-def dataset_similarity(
-    model: Model,
-    dataset: Iterable[Any],
-    *,
-    method: str = "integrated_gradients",
-    options: dict[str, Any] | None = None,
-    layers: Sequence[LayerName | int] = ("last", "all"),
-    head_weights: npt.ArrayLike | None = None,
-    filter: TokenFilter | None = None,
-    level: Level = "word",
-    mask_mode: MaskMode = "drop",
-    p: float = 0.9,
-    share: float = 0.05,
-    permutations: int = 50,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> SimilarityTable:
-    """Compare attention and attribution in every document of a data set (what `as_examples` takes).
-
-    options: of the method. Documents that cannot be read (an empty text) or of which nothing is left after the filter
-    are left out, and the table's notes say which. Cost: the method and one forward a document.
-    """
-    per_document: list[tuple[Similarity, ...]] = []
-    notes = []
-    for example in tracked(as_examples(dataset), "similarity", progress):
-        try:
-            encoding = model.encode(example.text, example.pair) if isinstance(example.text, str) else example.text
-        except InputError as error:
-            notes.append(f"Document {example.id} was left out: {error}")
-            continue
-        explanation = model.explain(encoding, method=method, **(options or {}))
-        found = document_similarity(
-            model.trace(encoding),
-            explanation,
-            layers=layers,
-            head_weights=head_weights,
-            filter=filter,
-            level=level,
-            mask_mode=mask_mode,
-            p=p,
-            share=share,
-            permutations=permutations,
-            seed=seed,
-        )
-        notes += [f"Document {example.id}: {note}" for note in dict.fromkeys(one.note for one in found if one.note)]
-        per_document.append(found)
-    cells = summarised(per_document, seed=seed)
-    if not cells:
-        raise InputError("No document of the data set can be compared. " + " ".join(notes))
-    return SimilarityTable(cells, method, tuple(notes))
-
-
-def summarised(documents: Sequence[Sequence[Similarity]], *, seed: int = 0) -> tuple[SimilarityCell, ...]:
+def summarise_documents(documents: Sequence[Sequence[Similarity]], *, seed: int = 0) -> tuple[SimilarityCell, ...]:
     """Return the mean of every statistic in every setting over documents, in the order of the settings."""
     values: defaultdict[tuple[str, bool, bool, str], list[tuple[float, float]]] = defaultdict(list)
-    for found in documents:
-        for one in found:
-            for name, value in one.values.items():
-                values[one.layers, one.scaled, one.masked, name].append((value, one.chance[name].mean))
+    for settings in documents:
+        for similarity in settings:
+            for name, value in similarity.values.items():
+                setting = (similarity.layers, similarity.scaled, similarity.masked, name)
+                values[setting].append((value, similarity.chance[name].mean))
     return tuple(
         SimilarityCell(
             *setting,
@@ -144,10 +83,10 @@ def summarised(documents: Sequence[Sequence[Similarity]], *, seed: int = 0) -> t
 
 
 def similarity_layout(table: SimilarityTable | Sequence[Similarity], masked: bool = False) -> pd.DataFrame:
-    """Return the layout of the published tables: a row a setting of attention, a column a statistic, beside chance.
+    """Return the layout of the published tables: one row per setting, one column per statistic, with chance levels.
 
     The published Table 1 is unmasked, Table 2 masked. Columns: layers, heads ("scaled" by importance or not), then
-    each statistic and its chance level; of a data set also low and high of the interval.
+    each statistic and its chance level; for a data set also the ends of the interval, low and high.
     """
     import pandas as pd
 
@@ -159,11 +98,11 @@ def similarity_layout(table: SimilarityTable | Sequence[Similarity], masked: boo
                 row |= {cell.statistic: cell.mean.mean, f"{cell.statistic}_chance": cell.chance}
                 row |= {f"{cell.statistic}_low": cell.mean.low, f"{cell.statistic}_high": cell.mean.high}
     else:
-        for one in table:
-            if one.masked == masked and one.values:
-                row = rows.setdefault((one.layers, one.scaled), {})
+        for similarity in table:
+            if similarity.masked == masked and similarity.values:
+                row = rows.setdefault((similarity.layers, similarity.scaled), {})
                 for name in LAYOUT_STATISTICS:
-                    row |= {name: one.values[name], f"{name}_chance": one.chance[name].mean}
+                    row |= {name: similarity.values[name], f"{name}_chance": similarity.chance[name].mean}
     return pd.DataFrame(
         [
             {"layers": layers, "heads": "scaled" if scaled else "unscaled", **row}

@@ -1,7 +1,6 @@
-"""Where attention comes from: a trace, or a file that holds what a trace saw.
+"""Where attention comes from: what maps, relations and totals need of a trace, and checks of layers, heads and weights.
 
-Both answer the same questions, so that maps, relations and totals are computed alike from either. Shapes: n tokens,
-L layers, H heads.
+Shapes: n tokens, L layers, H heads.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from sightline.text import Encoding
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Booleans: TypeAlias = npt.NDArray[np.bool_]
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Told (stage, done, total)."""
+"""Called with (stage, done, total)."""
 T = TypeVar("T")
 
 
 class AttentionSource(Protocol):
-    """What a Trace and a StoredAttention have in common."""
+    """What a Trace offers the functions of this package."""
 
     @property
     def encoding(self) -> Encoding:
@@ -41,7 +40,7 @@ class AttentionSource(Protocol):
 
     @property
     def attentions(self) -> Sequence[Attention]:
-        """A^1 … A^L, made when asked for."""
+        """A^1 … A^L, made on demand."""
 
     @property
     def received(self) -> Floats:
@@ -49,22 +48,22 @@ class AttentionSource(Protocol):
 
 
 def is_banded(source: AttentionSource) -> bool:
-    """Say whether attention is a window plus global tokens (Longformer)."""
+    """Return whether attention is a window plus global tokens (Longformer)."""
     return isinstance(source.attentions[0], BandedAttention)
 
 
 def layer_number(source: AttentionSource, layer: int) -> int:
-    """Return the number of a layer, counted from the top where negative; refuse one that is not there."""
+    """Return the number of a layer, counted from the top if negative; raise OptionError if there is no such layer."""
     return check_position(layer + source.layer_count if layer < 0 else layer, source.layer_count, "Layer")
 
 
 def head_number(source: AttentionSource, head: int) -> int:
-    """Return the number of a head; refuse one that is not there."""
+    """Return the number of a head; raise OptionError if there is no such head."""
     return check_position(head, source.head_count, "Head")
 
 
 def checked_head_weights(weights: npt.ArrayLike | None, layers: int, heads: int) -> npt.NDArray[np.float64]:
-    """Return head weights (L, H), all 1 for None ("unscaled"); refuse another shape, negative or infinite weights."""
+    """Return head weights (L, H), all 1 for None ("unscaled"); raise InputError if the shape or a value is wrong."""
     if weights is None:
         return np.ones((layers, heads))
     array = np.asarray(weights, dtype=np.float64)
@@ -76,7 +75,7 @@ def checked_head_weights(weights: npt.ArrayLike | None, layers: int, heads: int)
 
 
 def weighted_mean(values: Floats, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return Σ_h w_h·v_h / Σ_h w_h over the first axis; 0 where no head has a weight (none of them matters)."""
+    """Return Σ_h w_h·v_h / Σ_h w_h over the first axis; 0 where all weights are 0."""
     total = weights.sum()
     if total == 0:
         return np.zeros(values.shape[weights.ndim :])
@@ -84,7 +83,7 @@ def weighted_mean(values: Floats, weights: npt.NDArray[np.float64]) -> npt.NDArr
 
 
 def tracked(items: Sequence[T], stage: str, progress: Progress | None) -> Iterator[T]:
-    """Yield the items one by one and tell `progress` how many are done."""
+    """Yield the items one by one and report to `progress` how many are done."""
     for done, item in enumerate(items):
         if progress is not None:
             progress(stage, done, len(items))

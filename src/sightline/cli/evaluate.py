@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from sightline.cli.errors import STOPPED, reports_errors
-from sightline.cli.options import AllowPickle, AllowRandom, Debug, LabelField, ModelSource, Seed, Split, TextField
+from sightline.cli.options import (
+    AllowPickle,
+    AllowRandom,
+    Debug,
+    LabelField,
+    ModelSource,
+    Overwrite,
+    Seed,
+    Split,
+    TextField,
+)
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
@@ -141,6 +151,7 @@ def evaluate(
         Path | None,
         typer.Option("--output", "-o", metavar="FOLDER", help="Write records, tables and pictures here, with a page."),
     ] = None,
+    overwrite: Overwrite = False,
     allow_pickle: AllowPickle = False,
     allow_random: AllowRandom = False,
     debug: Debug = False,
@@ -182,7 +193,7 @@ def evaluate(
         published: Literal["attcat"] | None = None if compat is None else "attcat"
         plan_of("aopc", ratios=shares, compat=published)
         if output is not None:
-            check_folder(output)
+            check_folder(output, overwrite=overwrite)
         progress("reading the data set", 0, 0)
         examples = read_examples(data, text=text, pair=pair, label=label, split=split, limit=limit)
         if target is TargetChoice.label and all(one.label is None for one in examples):
@@ -218,7 +229,15 @@ def evaluate(
         if output is not None:
             name = "The built-in model" if model is None else loaded.name
             title = f"{name} on {Path(data).name}: which explanation to believe"
-            page = write_evaluation(reading, output, sanity=tests[0], planted=tests[1], title=title, progress=progress)
+            page = write_evaluation(
+                reading,
+                output,
+                sanity=tests[0],
+                planted=tests[1],
+                title=title,
+                overwrite=overwrite,
+                progress=progress,
+            )
     # Bytes, so that a pipe gets UTF-8 whatever the locale.
     typer.echo(printed.encode(), nl=False)
     if page is not None:

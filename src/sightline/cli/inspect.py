@@ -1,4 +1,4 @@
-"""`sightline inspect`: what happens inside the model on one document, or over a data set."""
+"""`sightline inspect`: what happens inside the model on one document or over a data set."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sightline.cli.options import (
     MethodNames,
     MethodOptions,
     ModelSource,
+    Overwrite,
     Pair,
     Seed,
     Split,
@@ -31,7 +32,7 @@ from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import UsageError
 
 if TYPE_CHECKING:
-    from sightline.view.inspect.report import DataSetInspection, Inspection
+    from sightline.analysis import DataSetInspection, Inspection
 
 KEEP_STOP_WORDS = "none"
 
@@ -40,9 +41,7 @@ KEEP_STOP_WORDS = "none"
 def inspect(
     file: Annotated[
         str | None,
-        typer.Argument(
-            metavar="FILE|-", help="The text to look into, UTF-8; - for standard input.", show_default=False
-        ),
+        typer.Argument(metavar="FILE|-", help="The text to inspect, UTF-8; - for standard input.", show_default=False),
     ] = None,
     pair: Pair = None,
     model: ModelSource = None,
@@ -55,42 +54,48 @@ def inspect(
     stop_words: Annotated[
         str, typer.Option(metavar="LANGUAGE", help="Leave out the stop words of this language; 'none' keeps all words.")
     ] = "en",
-    top_k: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Partners of a token that are counted, and rows of lists.")
-    ] = 10,
-    layer: Annotated[int | None, typer.Option(metavar="N", help="Look at one layer. [default: all]")] = None,
-    head: Annotated[int | None, typer.Option(metavar="N", help="Look at one head. [default: all]")] = None,
+    top_k: Annotated[int, typer.Option(min=1, metavar="N", help="Partners counted per token, and rows per list.")] = 10,
+    layer: Annotated[int | None, typer.Option(metavar="N", help="Inspect one layer. [default: all]")] = None,
+    head: Annotated[int | None, typer.Option(metavar="N", help="Inspect one head. [default: all]")] = None,
     position: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Token to follow through all heads. [default: the one that receives most]"),
+        typer.Option(metavar="N", help="Token to follow through all heads. [default: the most attended one]"),
     ] = None,
     head_importance: Annotated[
-        bool, typer.Option("--head-importance/--no-head-importance", help="Compute how much each head matters.")
+        bool, typer.Option("--head-importance/--no-head-importance", help="Compute the importance of each head.")
     ] = True,
     scaled: Annotated[
-        bool, typer.Option("--scaled/--unscaled", help="Weigh heads by their importance in totals and counts.")
+        bool, typer.Option("--scaled/--unscaled", help="Weight heads by their importance in totals and counts.")
     ] = False,
     similarity: Annotated[
-        bool, typer.Option("--similarity", help="Print attention against attribution, beside chance.")
+        bool,
+        typer.Option("--similarity", help="Print how similar attention and attribution are, with chance levels."),
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Compare the explanation with random orders of the words.")
     ] = False,
     data: Annotated[
         str | None,
         typer.Option(
-            metavar="DATA", help="Data set to look at as well: CSV, JSON lines, Parquet, a folder, hf://name."
+            metavar="DATA", help="Data set to inspect as well: CSV, JSON lines, Parquet, a folder, hf://name."
         ),
     ] = None,
     text: TextField = "text",
     label: LabelField = "label",
     split: Split = None,
     limit: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Documents of the data set that are looked at, at most.")
+        int, typer.Option(min=1, metavar="N", help="Inspect at most so many documents of the data set.")
     ] = 20,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FOLDER", help="Write all pictures and tables here, with an index page."
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Write all pictures and tables here, with an index page.",
         ),
     ] = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     global_tokens: GlobalTokens = None,
     allow_pickle: AllowPickle = False,
@@ -105,13 +110,18 @@ def inspect(
       sightline inspect letter.txt -o folder            all pictures and tables; open folder/index.html
       sightline inspect letter.txt --similarity --method integrated_gradients
       sightline inspect letter.txt --layer 3 --head 1 --stop-words de -o folder
-      sightline inspect --data letters.csv --limit 50 --similarity
+      sightline inspect letter.txt --method alti -o folder
+      sightline inspect --data letters.csv --limit 50 --target positive --similarity
     """
-    # Cheap checks first: whatever can be wrong with the request is said before a model is loaded.
+    # Mistakes in the request are reported before a model is loaded.
     if file is None and data is None:
-        raise UsageError("There is nothing to look into: name a text file, or a data set with --data.")
+        raise UsageError("There is nothing to inspect: name a text file, or a data set with --data.")
     if pair is not None and file is None:
-        raise UsageError("--pair goes with a text file; a data set holds its own pairs.")
+        raise UsageError("--pair needs a text file; a data set has a field for the second text.")
+    if check and file is None:
+        raise UsageError("--check needs a text file; to check methods on a data set, use sightline evaluate.")
+    if overwrite and output is None:
+        raise UsageError("--overwrite needs a folder to write to; add -o FOLDER.")
     if scaled and not head_importance:
         raise UsageError("--scaled needs the importance of the heads; leave out --no-head-importance.")
     texts = None if file is None else read_texts(file, pair)
@@ -119,12 +129,13 @@ def inspect(
 
     with LateProgress() as progress:
         with starting(progress):
+            from sightline.analysis import InspectionSettings, inspect_dataset, inspect_document
             from sightline.corpus import read_examples
             from sightline.model import load
-            from sightline.view.inspect.report import Settings, check_folder, gather, gather_dataset, write_gathered
+            from sightline.view.inspect.folder import check_folder, write_inspection
 
         methods = tuple(listed(method or DEFAULT_METHODS))
-        settings = Settings(
+        settings = InspectionSettings(
             methods=methods,
             options=method_options(option or [], methods, seed),
             stop_words=None if stop_words.casefold() == KEEP_STOP_WORDS else stop_words,
@@ -134,10 +145,11 @@ def inspect(
             position=position,
             scaled=scaled,
             head_importance=head_importance,
+            check=check,
             seed=seed,
         )
         if output is not None:
-            check_folder(output)
+            check_folder(output, overwrite=overwrite)
         examples = None
         if data is not None:
             progress("reading the data set", 0, 0)
@@ -145,23 +157,23 @@ def inspect(
         use_free_cores()
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
-        inspected = over_all = page = None
+        explained = parsed_target(target, loaded.labels)
+        document = dataset = page = None
         if texts is not None:
             encoding = loaded.encode(*texts, global_tokens=positions)
-            asked = parsed_target(target, loaded.labels)
-            inspected = gather(loaded, encoding, settings, target=asked, progress=progress)
+            document = inspect_document(loaded, encoding, settings, target=explained, progress=progress)
         if examples is not None:
-            over_all = gather_dataset(loaded, examples, settings, progress=progress)
+            dataset = inspect_dataset(loaded, examples, settings, target=explained, progress=progress)
         if output is not None:
-            page = write_gathered(output, loaded, inspected, over_all, progress=progress)
+            page = write_inspection(output, document, dataset, overwrite=overwrite, progress=progress)
     if page is None or similarity:
-        _print(inspected, over_all, similarity)
+        _print(document, dataset, similarity)
     if page is not None:
         typer.echo(f"Wrote {page}", err=True)
 
 
 def _print(document: Inspection | None, dataset: DataSetInspection | None, similarity: bool) -> None:
-    """Print the summary, or only the tables of similarity."""
+    """Print the summary, or the tables of similarity alone."""
     from sightline.view.inspect.summary import dataset_summary, document_summary, similarity_text
 
     blocks = []

@@ -42,5 +42,8 @@ AllowPickle = Annotated[
 AllowRandom = Annotated[
     bool, typer.Option("--allow-random", help="Accept missing weights; every result is marked as untrained.")
 ]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Write into the folder even if its index.html is not one of Sightline's.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Everything as JSON.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback when something fails.")]

@@ -24,8 +24,8 @@ from sightline.metrics.registry import Kind
 from sightline.view.evaluate.plots import Priced, cascade_lines, perturbation_curves, worth_against_cost
 from sightline.view.evaluate.table import CEILING, FLOOR, ranked_methods
 from sightline.view.frames import to_csv
+from sightline.view.inspect.folder import check_folder, write_sections
 from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
-from sightline.view.inspect.report import check_folder, write_sections
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,10 +76,14 @@ def write_evaluation(
     sanity: SanityResult | None = None,
     planted: PlantedResult | None = None,
     title: str = "Which explanation to believe",
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Write everything into `folder` and return the path of the page; `title` is its heading."""
-    folder = check_folder(folder)
+    """Write everything into `folder` and return the path of the page; `title` is its heading.
+
+    A folder whose page Sightline did not write is refused unless `overwrite`.
+    """
+    folder = check_folder(folder, overwrite=overwrite)
     reading = evaluation if isinstance(evaluation, Reading) else Reading(evaluation)
     evaluation = reading.evaluation
     evaluation.save(folder)  # makes it

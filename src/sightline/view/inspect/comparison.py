@@ -1,4 +1,4 @@
-"""Attention against attribution on the page: tables with a chance column, dots, words that disagree."""
+"""Attention compared with attribution on the page: tables with a chance column, dots, words that disagree."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from sightline.view.inspect.parts import Picture, Section, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.analysis import Disagreement, Similarity, SimilarityTable
-    from sightline.view.inspect.numbers import Inspection
+    from sightline.analysis import Disagreement, Inspection, Similarity, SimilarityTable
 
 HOW_TO_READ = (
-    "Each number stands beside what chance gives: the same statistic after the attribution scores were shuffled among "
-    "the tokens. A number inside the grey range says nothing."
+    "Each number is shown beside its chance level: the same statistic after the attribution scores were shuffled among "
+    "the tokens. A number inside the grey range is no evidence of similarity."
 )
 _NAMES = {
     "cosine": "cosine",
@@ -36,18 +35,18 @@ _LISTS = {
 }
 
 
-def comparison_section(found: Inspection, name: str) -> Section:
-    """How attention and one method's scores agree on the document."""
-    settings = found.similarity[name]
-    notes = dict.fromkeys(one.note for one in settings if one.note)
+def comparison_section(inspection: Inspection, name: str) -> Section:
+    """Return how attention and the scores of one method agree on the document."""
+    settings = inspection.similarity[name]
+    notes = dict.fromkeys(similarity.note for similarity in settings if similarity.note)
     parts: list[Picture | Table] = []
-    measures = measured(settings)
+    measures = measured_dots(settings)
     if measures:
         parts.append(
             Picture(
                 f"{name}-similarity",
-                "Similarity beside chance",
-                "Dots are measured, grey bands hold 95 % of what shuffled scores give.",
+                "Similarity and chance levels",
+                "Dots are measured; grey bands hold 95 % of the values of shuffled scores.",
                 partial(
                     plots.similarity_dots,
                     measures,
@@ -56,15 +55,15 @@ def comparison_section(found: Inspection, name: str) -> Section:
             )
         )
     parts += similarity_tables(settings, name)
-    lists = found.disagreements[name]
-    filtered = found.settings.filter is not None
-    count = max((one.units for one in settings if one.masked == filtered), default=0)
+    lists = inspection.disagreements[name]
+    filtered = inspection.settings.filter is not None
+    count = max((similarity.units for similarity in settings if similarity.masked == filtered), default=0)
     if any(lists.values()):
         parts.append(
             Picture(
                 f"{name}-disagreements",
                 "Words on which the two disagree",
-                "Each word with the share of all words that it outranks by attention and by attribution.",
+                "For each word, the share of all words that it outranks by attention and by attribution.",
                 partial(
                     plots.rank_gaps,
                     {_LISTS[side]: gaps(words, count) for side, words in lists.items()},
@@ -79,27 +78,27 @@ def comparison_section(found: Inspection, name: str) -> Section:
     return Section(f"similarity-{name}", f"Attention against {name}", (HOW_TO_READ, *notes), tuple(parts))
 
 
-def similarity_tables(found: SimilarityTable | Sequence[Similarity], name: str) -> list[Table]:
-    """Return a table of all words, and one without the words that the filter drops."""
+def similarity_tables(similarity: SimilarityTable | Sequence[Similarity], name: str) -> list[Table]:
+    """Return one table over all words, and one without the words that the filter drops."""
     from sightline.analysis import similarity_layout
 
     tables = []
     for masked, words in ((False, "all words"), (True, "without stop words and punctuation")):
-        frame = similarity_layout(found, masked=masked)
+        frame = similarity_layout(similarity, masked=masked)
         if len(frame):
-            title = f"Attention against {name}, {words}, beside chance"
+            title = f"Attention against {name}, {words}, with chance levels"
             tables.append(Table(f"{name}-similarity-{'masked' if masked else 'unmasked'}", title, frame))
     return tables
 
 
-def measured(settings: Sequence[Similarity]) -> dict[str, list[plots.Measured]]:
-    """Return the panels of the dot plot: statistic -> one dot a setting."""
+def measured_dots(settings: Sequence[Similarity]) -> dict[str, list[plots.Measured]]:
+    """Return the panels of the dot plot: statistic -> one dot per setting."""
     panels: dict[str, list[plots.Measured]] = {}
-    for one in settings:
-        for statistic, value in one.values.items():
-            chance = one.chance[statistic]
+    for similarity in settings:
+        for statistic, value in similarity.values.items():
+            chance = similarity.chance[statistic]
             dot = plots.Measured(
-                setting_name(one.layers, one.scaled, one.masked),
+                setting_name(similarity.layers, similarity.scaled, similarity.masked),
                 value,
                 value,
                 value,
@@ -120,12 +119,12 @@ def setting_name(layers: str, scaled: bool, masked: bool) -> str:
 
 
 def statistic_name(statistic: str) -> str:
-    """Return what figures call a statistic."""
+    """Return the name of a statistic in figures."""
     return _NAMES.get(statistic, statistic)
 
 
 def gaps(words: Sequence[Disagreement], count: int) -> list[plots.Gap]:
-    """Return the words with their ranks as shares of the words that they outrank; rank 1 of many is nearly 1.
+    """Return the words with their ranks as shares of the words that they outrank: rank 1 of many is close to 1.
 
     A word that is listed several times is shown with its position.
     """
@@ -141,7 +140,7 @@ def gaps(words: Sequence[Disagreement], count: int) -> list[plots.Gap]:
 
 
 def disagreement_frame(words: Sequence[Disagreement]) -> pd.DataFrame:
-    """Return one row a word."""
+    """Return one row per word."""
     import pandas as pd
 
     columns = ["text", "position", "attention", "attribution", "attention_rank", "attribution_rank"]

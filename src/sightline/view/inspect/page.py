@@ -1,7 +1,7 @@
-"""The index page of an inspection: sections with pictures, tables and sentences, in one file without a script.
+"""The index page of an inspection: sections with pictures, tables and sentences, in one file without scripts.
 
-Pictures stand beside the page, in `figures/`, tables for other programs in `tables/`. Every string is escaped, and the
-content security policy allows our style by its hash, pictures of the page's own place, and nothing else.
+Pictures are in `figures/` beside the page, tables for other programs in `tables/`. Every string is escaped, and the
+content security policy allows the page's own style by its hash, pictures from its own folder, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
 from sightline.view.words.terminal import printable
 
 SHOWN_ROWS = 20
-"""Rows of a table that are seen at once; the others unfold."""
+"""Rows of a table that are visible at once; the others unfold."""
 MOST_ROWS = 2000
-"""Rows the page holds of one table: a browser stays quick. The CSV file has all of them."""
+"""Rows of one table on the page, so that browsers stay responsive; the CSV file has all of them."""
 LONGEST_TITLE = 90
 GENERATOR = '<meta name="generator" content="Sightline">'
-"""By this a page of ours is known."""
+"""Marks pages that Sightline wrote."""
 
-# Firefox does not count files as the page's own place, so they are named.
+# Firefox does not match file: URLs with 'self'.
 _POLICY = "default-src 'none'; img-src 'self' file:; style-src {style}; base-uri 'none'; form-action 'none'"
 
 _STYLE = """
@@ -82,13 +82,13 @@ th:first-child,td:first-child{max-width:40vw}}
 def render_index(
     title: str, sections: Sequence[Section], facts: Mapping[str, str], sizes: Mapping[str, tuple[int, int]]
 ) -> str:
-    """Return the page; `sizes` are the pixels (wide, high) of each picture by name: nothing jumps on loading."""
+    """Return the page; `sizes` holds width and height in pixels of each picture, so that nothing moves on loading."""
     style = _STYLE.replace("LIGHT", colours.css_variables("light")).replace("DARK", colours.css_variables("dark"))
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = _POLICY.format(style=f"'sha256-{digest}'")
-    entries = "".join(f'<li><a href="#{_text(one.anchor)}">{_text(one.title)}</a></li>' for one in sections)
+    entries = "".join(f'<li><a href="#{_text(section.anchor)}">{_text(section.title)}</a></li>' for section in sections)
     rows = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in facts.items())
-    body = "\n".join(_section(one, sizes) for one in sections)
+    body = "\n".join(_section(section, sizes) for section in sections)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -114,8 +114,8 @@ def render_index(
 
 
 def document_title(text: str) -> str:
-    """Return the first line of a document that has words, shortened."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "A document")
+    """Return the first non-empty line of a document, shortened."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "Document")
     return line if len(line) <= LONGEST_TITLE else line[: LONGEST_TITLE - 1].rstrip() + "…"
 
 
@@ -142,12 +142,12 @@ def _terms(terms: Terms) -> str:
 
 def _picture(picture: Picture, sizes: Mapping[str, tuple[int, int]]) -> str:
     name = _text(picture.name)
-    wide, high = sizes[picture.name]
-    said = f"<p>{_text(picture.sentence)}</p>" if picture.sentence else ""
+    width, height = sizes[picture.name]
+    sentence = f"<p>{_text(picture.sentence)}</p>" if picture.sentence else ""
     return (
-        f"<figure><figcaption><h3>{_text(picture.title)}</h3>{said}</figcaption>"
+        f"<figure><figcaption><h3>{_text(picture.title)}</h3>{sentence}</figcaption>"
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(picture.title)}">'
-        f'<img src="figures/{name}.svg" width="{wide}" height="{high}" decoding="async" '
+        f'<img src="figures/{name}.svg" width="{width}" height="{height}" decoding="async" '
         f'alt="{_text(f"{picture.title}. {picture.sentence}")}"></div>'
         f'<p class="quiet"><a href="figures/{name}.svg">SVG</a> · <a href="figures/{name}.png">PNG</a></p></figure>'
     )
@@ -158,19 +158,19 @@ def _table(table: Table) -> str:
     frame, title = first_rows(table.frame, table.title, SHOWN_ROWS)
     shown = to_html(frame, digits=table.digits) if len(frame) else '<p class="quiet">Nothing to list.</p>'
     rest = _all_rows(table) if len(frame) < len(table.frame) else ""
-    said = f"<p>{_text(table.sentence)}</p>" if table.sentence else ""
+    sentence = f"<p>{_text(table.sentence)}</p>" if table.sentence else ""
     files = " · ".join(f'<a href="tables/{name}.{end}">{label}</a>' for end, label in _TABLE_FILES.items())
     return (
-        f"<figure><figcaption><h3>{_text(title)}</h3>{said}</figcaption>"
+        f"<figure><figcaption><h3>{_text(title)}</h3>{sentence}</figcaption>"
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(table.title)}">{shown}</div>{rest}'
         f'<p class="quiet">{files}</p></figure>'
     )
 
 
 def _all_rows(table: Table) -> str:
-    """Return the whole table, folded away, in a box that scrolls."""
+    """Return the whole table, collapsed, in a scrolling box."""
     frame, title = first_rows(table.frame, table.title, MOST_ROWS)
-    which = "All" if len(frame) == len(table.frame) else f"The first {len(frame):,} of"
+    which = "All" if len(frame) == len(table.frame) else f"First {len(frame):,} of"
     return (
         f"<details><summary>{which} {len(table.frame):,} rows</summary>"
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(title)}">'

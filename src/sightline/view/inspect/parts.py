@@ -1,4 +1,4 @@
-"""The parts of an inspection's page: sections of pictures, tables and terms, each with words on how to read it."""
+"""The parts of an inspection's page: sections of pictures, tables and terms, each with a sentence on how to read it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure that is drawn when it is written."""
+    """A figure, drawn when it is written."""
 
     name: str
-    """Of its files, without ending."""
+    """The name of its files, without extension."""
     title: str
     sentence: str
     """What it shows and how to read it."""
@@ -38,11 +38,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Terms:
-    """Words that are explained before they are used."""
+    """Terms that are explained before they are used."""
 
     title: str
     meanings: Mapping[str, str]
-    """What each word means, in the order of the page."""
+    """Term -> meaning, in the order of the page."""
 
 
 Part = Picture | Table | Terms
@@ -50,7 +50,7 @@ Part = Picture | Table | Terms
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """One question and its answers."""
+    """One question about the model and the parts that answer it."""
 
     anchor: str
     title: str

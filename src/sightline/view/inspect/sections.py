@@ -1,4 +1,4 @@
-"""From the numbers of one document to the sections of its page: which pictures and tables, and how to read them."""
+"""The sections of a document's page: which pictures and tables show an inspection, and how to read them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sightline.analysis.inspection import GRAPH_TOKENS, MATRIX_TOKENS, Inspection
 from sightline.layer_kind import LayerKind
 from sightline.view import plots
 from sightline.view.inspect.attention import filter_sentence, relations_section, totals_section
 from sightline.view.inspect.comparison import comparison_section
-from sightline.view.inspect.numbers import GRAPH_TOKENS, MATRIX_TOKENS, Inspection
 from sightline.view.inspect.parts import Picture, Section, Table
 from sightline.view.plots.style import AGAINST, FOR, PLAIN
 from sightline.view.words.sentences import check_sentences, describe_verdict, notices, prediction_sentence
@@ -26,59 +26,63 @@ NAMED_TOKENS = 40
 """Tokens of the heat map that names them."""
 
 
-def sections(found: Inspection) -> list[Section]:
-    """Return the sections in the order of the page; a part that has nothing to show is left out with a sentence."""
+def document_sections(inspection: Inspection) -> list[Section]:
+    """Return the sections in the order of the page; a sentence stands for each part that has nothing to show."""
     return [
-        *(attribution_section(found, name) for name in found.explanations),
-        *([importance_section(found)] if found.importance is not None else []),
-        maps_section(found),
-        relations_section(found),
-        totals_section(found),
-        *(comparison_section(found, name) for name in found.explanations),
-        *(layers_section(found, name) for name, one in found.explanations.items() if one.layers is not None),
-        rollout_section(found),
+        *(attribution_section(inspection, name) for name in inspection.explanations),
+        *([importance_section(inspection)] if inspection.importance is not None else []),
+        maps_section(inspection),
+        relations_section(inspection),
+        totals_section(inspection),
+        *(comparison_section(inspection, name) for name in inspection.explanations),
+        *(
+            layers_section(inspection, name)
+            for name, explanation in inspection.explanations.items()
+            if explanation.layers is not None
+        ),
+        mixing_section(inspection),
     ]
 
 
-def attribution_section(found: Inspection, name: str) -> Section:
-    """Which words moved the number that is explained."""
-    explanation = found.explanations[name]
-    sides = "Blue words speak for the class, orange ones against it." if explanation.signed else ""
-    said = (
-        f"{prediction_sentence(explanation)} The numbers below say what moved the {explanation.target.description()}, "
-        f"by the method {name}. {sides}",
+def attribution_section(inspection: Inspection, name: str) -> Section:
+    """Return the words that moved the explained number most."""
+    explanation = inspection.explanations[name]
+    sides = "Blue words count for the class, orange words against it." if explanation.signed else ""
+    sentences = (
+        f"{prediction_sentence(explanation)} The scores below, by the method {name}, show what moved the "
+        f"{explanation.target.description()}. {sides}",
         *notices(explanation),
         " ".join([*describe_verdict(explanation.verdict).sentences, *check_sentences(explanation.checks)]),
-        filter_sentence(found),
+        filter_sentence(inspection),
     )
-    by_type, by_position = found.by_type[name], found.by_position[name]
+    by_type, by_position = inspection.by_type[name], inspection.by_position[name]
     return Section(
         f"words-{name}",
         f"Which words mattered: {name}",
-        tuple(filter(None, said)),
+        tuple(filter(None, sentences)),
         (
             Picture(
                 f"{name}-text",
                 "The text",
-                "The passage where the scores are strongest. The deeper the colour, the larger the score.",
+                "The passage with the strongest scores. The deeper the colour, the larger the score.",
                 partial(plots.text_overlay, explanation, title=f"{name} on the text"),
             ),
             Picture(
                 f"{name}-words",
                 "Strongest words",
-                f"The scores of all instances of a word are added up. {by_type.note}".strip(),
+                f"The scores of all instances of a word are summed. {by_type.note}".strip(),
                 partial(
                     plots.ranked_bars, attribution_rankings(explanation, by_type), title=f"Strongest words by {name}"
                 ),
             ),
-            Table(f"{name}-by-type", "Strongest words, instances added up", _of_one_document(by_type.to_frame())),
-            Table(f"{name}-by-position", "Strongest words where they stand", _of_one_document(by_position.to_frame())),
+            Table(f"{name}-by-type", "Strongest words, summed over instances", _of_one_document(by_type.to_frame())),
+            Table(f"{name}-by-position", "Strongest words by position", _of_one_document(by_position.to_frame())),
         ),
     )
 
 
 def attribution_rankings(explanation: Explanation, table: AttributionTable) -> list[plots.Ranking]:
-    """The panels of a bar chart: for and against, or one for a method without signs."""
+    """Return the panels of a bar chart: for and against, or a single one for a method without signs."""
     label = explanation.target.label
     if not explanation.signed:
         rows = table.positive
@@ -92,9 +96,9 @@ def attribution_rankings(explanation: Explanation, table: AttributionTable) -> l
     ]
 
 
-def importance_section(found: Inspection) -> Section:
-    """How much each head matters."""
-    importance = found.importance
+def importance_section(inspection: Inspection) -> Section:
+    """Return the importance of every head."""
+    importance = inspection.importance
     assert importance is not None
     frame = importance_frame(importance)
     most = frame.iloc[0]
@@ -102,15 +106,16 @@ def importance_section(found: Inspection) -> Section:
         "heads",
         "Which heads matter",
         (
-            "A head is important when the loss would change much if its weights changed a little (first-order Taylor "
-            "expansion). Numbers are scaled so that the least important head has 0 and the most important one has 1; "
-            f"here that is head {most['head']:.0f} of layer {most['layer']:.0f}.",
+            "A head is important if small changes of its weights would change the "
+            f"{inspection.first.target.description()} strongly (first-order Taylor expansion). Values are scaled so "
+            "that the least important head has 0 and the most important one has 1; here that is head "
+            f"{most['head']:.0f} of layer {most['layer']:.0f}.",
         ),
         (
             Picture(
                 "head-importance",
                 "Head importance",
-                "One cell a head; the brighter, the more important for this document.",
+                "One cell per head; the brighter, the more important for this document.",
                 partial(plots.head_importance_map, importance),
             ),
             Table("head-importance", "Heads by importance", frame),
@@ -119,7 +124,7 @@ def importance_section(found: Inspection) -> Section:
 
 
 def importance_frame(importance: np.ndarray) -> pd.DataFrame:
-    """Return one row a head, most important first: rank, layer, head, importance."""
+    """Return one row per head, most important first: rank, layer, head, importance."""
     import pandas as pd
 
     layer, head = (axis.ravel() for axis in np.indices(importance.shape))
@@ -134,66 +139,67 @@ def importance_frame(importance: np.ndarray) -> pd.DataFrame:
     )
 
 
-def maps_section(found: Inspection) -> Section:
-    """Attention of all heads as pictures, one head in full."""
-    one, tokens = found.one_head, found.encoding.tokens
-    here = f"layer {one.layer}, head {one.head}"
-    chosen = found.settings.layer is not None or found.settings.head is not None
-    why = "as asked for" if chosen else "the most important one" if found.importance is not None else "the first"
+def maps_section(inspection: Inspection) -> Section:
+    """Return the attention of all heads as small pictures and of one head as a large one."""
+    head_map, tokens = inspection.head_map, inspection.encoding.tokens
+    here = f"layer {head_map.layer}, head {head_map.head}"
+    chosen = inspection.settings.layer is not None or inspection.settings.head is not None
+    best = "the most important one" if inspection.importance is not None else "the first of the last layer"
+    why = "as requested" if chosen else best
     pictures = [
         Picture(
             "attention-maps",
             "All heads",
-            "One small picture a head: row = the token that attends, column = the token attended to. A diagonal looks "
-            "at neighbours, a vertical line is a token that many look at.",
+            "One small picture per head. Rows attend to columns: a diagonal is attention to neighbours, a vertical "
+            "line a token that many others attend to.",
             partial(
                 plots.attention_grid,
-                found.maps.pixels,
-                tokens=found.maps.tokens,
-                importance=found.importance,
+                inspection.maps.pixels,
+                tokens=inspection.maps.tokens,
+                importance=inspection.importance,
             ),
         ),
         Picture(
-            f"attention-layer-{one.layer}-head-{one.head}",
+            f"attention-layer-{head_map.layer}-head-{head_map.head}",
             f"One head: {here}",
-            f"The head ({why}) in full; colours follow the square root of the weight.",
-            partial(plots.attention_map, one.image, tokens, title=f"Attention of {here}"),
+            f"The head ({why}) in detail; colours follow the square root of the weight.",
+            partial(plots.attention_map, head_map.image, tokens, title=f"Attention of {here}"),
         ),
     ]
-    if found.windows is not None:
+    if inspection.windows is not None:
         pictures.insert(
             1,
             Picture(
                 "attention-windows",
                 "The windows of all heads",
-                "The diagonals above, straightened: from top to bottom the document, from left to right the distance "
-                "to the token attended to, the token itself in the middle. A vertical line is a head that looks at a "
+                "The diagonals above, straightened: the document runs from top to bottom, the distance to the attended "
+                "token from left to right, with the token itself in the middle. A vertical line is attention to a "
                 "fixed distance.",
                 partial(
                     plots.attention_grid,
-                    found.windows,
-                    tokens=len(found.encoding),
-                    importance=found.importance,
+                    inspection.windows,
+                    tokens=len(inspection.encoding),
+                    importance=inspection.importance,
                     title="Windows of all heads",
-                    caption="Row: position of the token that attends; column: distance to the token attended to, "
-                    "itself in the middle.",
+                    caption="Row: position of the attending token; column: distance to the attended token, 0 in the "
+                    "middle.",
                 ),
             ),
         )
-    if one.tile is not None:
-        span = (0, len(one.tile))
+    if head_map.tile is not None:
+        span = (0, len(head_map.tile))
         pictures.append(
             Picture(
-                f"attention-layer-{one.layer}-head-{one.head}-tile",
-                f"The first {len(one.tile)} tokens of it",
-                "One pixel a weight.",
+                f"attention-layer-{head_map.layer}-head-{head_map.head}-tile",
+                f"The first {len(head_map.tile)} tokens of that head",
+                "One pixel per weight.",
                 partial(
                     plots.attention_map,
-                    one.tile,
+                    head_map.tile,
                     tokens,
                     rows=span,
                     columns=span,
-                    title=f"Attention of {here}, first {len(one.tile)} tokens",
+                    title=f"Attention of {here}, first {len(head_map.tile)} tokens",
                 ),
             )
         )
@@ -208,16 +214,16 @@ _LAYER_NOTES: dict[LayerKind, str] = {
 }
 
 
-def layers_section(found: Inspection, name: str) -> Section:
-    """A method layer by layer."""
-    explanation = found.explanations[name]
+def layers_section(inspection: Inspection, name: str) -> Section:
+    """Return the scores of one method by layer."""
+    explanation = inspection.explanations[name]
     layers = explanation.layers
     assert layers is not None
     strongest = sorted({token for word in explanation.top(NAMED_TOKENS, level="token") for token in word.tokens})
     tokens = explanation.tokens
     kind = explanation.layer_kind or "separate"
     draw = partial(plots.layer_heat_map, kind=kind, signed=explanation.signed)
-    hues = "Blue is for, orange against." if explanation.signed else "Brighter is more."
+    hues = "Blue counts for, orange against." if explanation.signed else "Brighter is larger."
     parts = [
         Picture(
             f"{name}-layers",
@@ -231,7 +237,7 @@ def layers_section(found: Inspection, name: str) -> Section:
             Picture(
                 f"{name}-layers-strongest",
                 f"The {len(strongest)} strongest tokens",
-                "In the order of the document; special tokens are left out.",
+                "In document order; special tokens are left out.",
                 partial(
                     draw,
                     layers[:, strongest],
@@ -242,53 +248,52 @@ def layers_section(found: Inspection, name: str) -> Section:
             )
         )
     return Section(
-        f"layers-{name}", f"Layer by layer: {name}", ("One row per layer, layer 0 at the top.",), tuple(parts)
+        f"layers-{name}", f"Scores by layer: {name}", ("One row per layer, layer 0 at the top.",), tuple(parts)
     )
 
 
-def rollout_section(found: Inspection) -> Section:
-    """Relevance matrices and the attention graph, for inputs short enough to see something in them."""
-    n = len(found.encoding)
-    parts: list[Picture | Table] = []
-    said = []
-    if found.relevance is not None:
-        parts.append(
-            Picture(
-                "relevance-matrices",
-                "Relevance matrices of attention rollout",
-                "How much of every input token is in every token after each layer.",
-                partial(
-                    plots.relevance_matrices,
-                    found.relevance,
-                    found.encoding.tokens,
-                    title="Relevance matrices of attention rollout",
-                ),
-            )
+def mixing_section(inspection: Inspection) -> Section:
+    """Return relevance matrices and the attention graph, for documents short enough to read them."""
+    n = len(inspection.encoding)
+    sentences = []
+    parts: list[Picture | Table] = [
+        Picture(
+            f"{name}-relevance-matrices",
+            f"Relevance matrices of {name}",
+            "How much of every input token (column) is in every token (row) after each layer.",
+            partial(
+                plots.relevance_matrices,
+                matrices,
+                inspection.encoding.tokens,
+                title=f"Relevance matrices of {name}",
+            ),
         )
-    else:
-        said.append(f"Relevance matrices are drawn for up to {MATRIX_TOKENS} tokens; this document has {n:,}.")
-    if found.graph is not None:
+        for name, matrices in inspection.relevance.items()
+    ]
+    if not parts:
+        sentences.append(f"Relevance matrices are drawn for up to {MATRIX_TOKENS} tokens; this document has {n:,}.")
+    if inspection.graph is not None:
         parts.append(
             Picture(
                 "attention-graph",
                 "Attention as a graph",
                 "Layers from bottom to top; the wider a line, the more the token above attends to the token below. "
-                "The orange node is the one the prediction is read from.",
+                "The prediction is read from the orange node.",
                 partial(
                     plots.attention_graph,
-                    found.graph,
-                    found.encoding.tokens,
-                    readout=found.readout,
-                    title="Attention graph, heads averaged",
+                    inspection.graph,
+                    inspection.encoding.tokens,
+                    readout=inspection.readout,
+                    title="Attention graph, mean of the heads",
                 ),
             )
         )
     else:
-        said.append(f"The attention graph is drawn for up to {GRAPH_TOKENS} tokens; this document has {n:,}.")
-    return Section("mixing", "How layers mix the tokens", tuple(said), tuple(parts))
+        sentences.append(f"The attention graph is drawn for up to {GRAPH_TOKENS} tokens; this document has {n:,}.")
+    return Section("mixing", "How layers mix the tokens", tuple(sentences), tuple(parts))
 
 
 def _of_one_document(frame: pd.DataFrame) -> pd.DataFrame:
-    """Leave out what says nothing about one document: positions of types, the instances of one place, documents."""
+    """Drop the columns that are the same in all rows of one document: positions of types, instances at one position."""
     by_type = bool((frame["position"] == -1).all())
     return frame.drop(columns=["position" if by_type else "instances", "documents"])

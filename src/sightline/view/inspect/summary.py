@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sightline.view.frames import to_text
 from sightline.view.inspect.attention import whole_numbers
 from sightline.view.inspect.comparison import similarity_tables
+from sightline.view.inspect.dataset import words_title
 from sightline.view.inspect.sections import importance_frame
 from sightline.view.words.sentences import notices, percent, prediction_sentence
 from sightline.view.words.terminal import printable
@@ -14,70 +15,70 @@ from sightline.view.words.terminal import printable
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.view.inspect.dataset import DataSetInspection
-    from sightline.view.inspect.numbers import Inspection
+    from sightline.analysis import DataSetInspection, Inspection
 
 HEADS = 5
 
 
-def document_summary(found: Inspection) -> str:
-    """Return prediction, most important heads, most received words, relations, strongest words and similarity."""
-    settings = found.settings
+def document_summary(inspection: Inspection) -> str:
+    """Return the prediction, the most important heads, attention received, relations, strongest words, similarity."""
+    settings = inspection.settings
     k = settings.top_k
-    first = found.first
+    first = inspection.first
     blocks = [
-        "\n".join([prediction_sentence(first), f"{len(found.encoding):,} tokens.", *notices(first)]),
+        "\n".join([prediction_sentence(first), f"{len(inspection.encoding):,} tokens.", *notices(first)]),
     ]
-    if found.importance is not None:
-        blocks.append(_block("Most important heads", importance_frame(found.importance).head(HEADS)))
-    blocks.append(_block("Words that receive most attention", found.totals.top(k, filter=settings.filter)))
-    flagged = [sink for sink in found.totals.sinks if sink.flagged]
+    if inspection.importance is not None:
+        blocks.append(_block("Most important heads", importance_frame(inspection.importance).head(HEADS)))
+    blocks.append(_block("Words that receive the most attention", inspection.totals.top(k, filter=settings.filter)))
+    flagged = [sink for sink in inspection.totals.sinks if sink.flagged]
     if flagged:
         places = ", ".join(f"{sink.position:,}" for sink in flagged)
         blocks.append(f"Sinks at multiples of 512, probably from copied position embeddings: {places}.")
-    for side, title in (("attended", "Words most attended to"), ("attending", "Words most attending")):
-        frame = found.relations.by_type(
+    for side, title in (("attended", "Most attended words"), ("attending", "Most attending words")):
+        frame = inspection.relations.by_type(
             side,  # type: ignore[arg-type]
             settings.layer,
             settings.head,
-            head_weights=found.head_weights,
+            head_weights=inspection.head_weights,
             top=k,
         )
-        blocks.append(_block(f"{title} (count of top-{found.relations.k} lists)", whole_numbers(frame)))
-    for name, table in found.by_type.items():
+        blocks.append(_block(f"{title} (number of top-{inspection.relations.k} lists)", whole_numbers(frame)))
+    for name, table in inspection.by_type.items():
         frame = table.to_frame()[["sign", "rank", "text", "score", "instances"]]
         blocks.append(_block(f"Strongest words by {name}", frame) if len(frame) else f"{name}: {table.note}")
-    blocks.append(similarity_text(found))
+    blocks.append(similarity_text(inspection))
     return "\n\n".join(printable(block.rstrip("\n")) for block in blocks) + "\n"
 
 
-def similarity_text(found: Inspection | DataSetInspection) -> str:
-    """Return the tables of attention against every method, over all words and over those that the filter keeps."""
+def similarity_text(inspection: Inspection | DataSetInspection) -> str:
+    """Return the tables that compare attention with every method, over all words and over those the filter keeps."""
     blocks = []
-    for name, compared in found.similarity.items():
+    for name, compared in inspection.similarity.items():
         tables = similarity_tables(compared, name)
         blocks += [f"{table.title}\n{to_text(compact(table.frame))}" for table in tables]
-        notes = [one.note for one in compared] if isinstance(compared, tuple) else compared.notes
+        notes = [similarity.note for similarity in compared] if isinstance(compared, tuple) else compared.notes
         blocks += [f"{note}\n" for note in dict.fromkeys(notes) if note]
     return "\n".join(blocks)
 
 
-def dataset_summary(found: DataSetInspection) -> str:
-    """Return accuracy, most important heads, words of each class and similarity over a data set."""
-    frame = found.predictions.to_frame()
+def dataset_summary(inspection: DataSetInspection) -> str:
+    """Return accuracy, the most important heads, words by target and similarity over a data set."""
+    frame = inspection.predictions.to_frame()
     labelled = frame[frame["label"].notna()]
-    said = [f"{found.documents:,} documents."]
+    sentences = [f"{inspection.documents:,} document" + ("s." if inspection.documents != 1 else ".")]
     if len(labelled):
-        said.append(f"{percent(float(labelled['correct'].mean()))} of {len(labelled):,} labelled ones are right.")
-    blocks = [" ".join(said), *found.notes]
-    if found.importance is not None:
-        heads = importance_frame(found.importance).head(HEADS)
+        accuracy = percent(float(labelled["correct"].mean()))
+        sentences.append(f"{accuracy} of the {len(labelled):,} labelled ones are predicted correctly.")
+    blocks = [" ".join(sentences), *inspection.notes]
+    if inspection.importance is not None:
+        heads = importance_frame(inspection.importance).head(HEADS)
         blocks.append(_block("Most important heads over the data set", heads))
-    for words in found.words:
-        title = f"Words of documents predicted '{words.label}' by {words.method}, mean of {words.documents:,}"
+    for words in inspection.words:
+        title = words_title(inspection, words)
         frame = words.table.to_frame()[["sign", "rank", "text", "score", "instances", "documents"]]
         blocks.append(_block(title, frame) if len(frame) else f"{title}: {words.table.note}")
-    blocks.append(similarity_text(found))
+    blocks.append(similarity_text(inspection))
     return "\n\n".join(printable(block.rstrip("\n")) for block in blocks) + "\n"
 
 
@@ -107,4 +108,4 @@ def _two_places(value: object) -> str:
 
 
 def _block(title: str, frame: pd.DataFrame) -> str:
-    return f"{title}\n{to_text(frame)}" if len(frame) else f"{title}\nnothing to list"
+    return f"{title}\n{to_text(frame)}" if len(frame) else f"{title}\nNothing to list."

@@ -1,0 +1,174 @@
+"""DataSetInspection: what holds over the documents of a data set, with intervals, beside chance.
+
+Each document is explained for the class that the model predicts for it, or for one target that all share; attributions
+are averaged by target. One document is in memory at a time. Head importance is that of the loss, over all documents,
+and weights the heads of every comparison, so that it is computed in a round of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.analysis.attribution_tables import AttributionTable, attributions_over_dataset
+from sightline.analysis.importance import head_importance
+from sightline.analysis.inspection import InspectionSettings
+from sightline.analysis.maps import AttentionMaps, MapAverage
+from sightline.analysis.pickers import Predictions, predict
+from sightline.analysis.similarity import Similarity, document_similarity
+from sightline.analysis.similarity_tables import SimilarityTable, summarise_documents
+from sightline.analysis.source import Progress, tracked
+from sightline.errors import InputError, OptionError
+from sightline.explanation import Explanation
+from sightline.models import ALL, TargetLike
+from sightline.text import Encoding, Example, as_examples
+
+if TYPE_CHECKING:
+    from sightline.model import Model
+
+PERMUTATIONS = 50
+"""Shuffles per document for chance levels, at most: the mean over documents needs fewer."""
+SHARED_AMONG = 5
+"""Documents of a class from which on words have to occur in two of them, or words of a single document fill lists."""
+
+
+@dataclass(frozen=True)
+class TargetWords:
+    """The words that mattered most, on average, in the documents explained for one target."""
+
+    method: str
+    target: str
+    """The class, or the contrast "A:B"."""
+    documents: int
+    first: Explanation
+    """One of the explanations, for what all of them share: the target, whether scores are signed."""
+    table: AttributionTable
+
+
+@dataclass(frozen=True, eq=False)
+class DataSetInspection:
+    """All numbers of an inspection of a data set."""
+
+    settings: InspectionSettings
+    documents: int
+    predictions: Predictions
+    predicted_targets: bool
+    """Whether each document was explained for its predicted class, rather than all for one target."""
+    importance: npt.NDArray[np.float64] | None
+    """(L, H), mean over the documents, 0 to 1."""
+    maps: AttentionMaps
+    words: tuple[TargetWords, ...]
+    similarity: dict[str, SimilarityTable]
+    """By method."""
+    notes: tuple[str, ...]
+    """Which documents were left out, and why."""
+    provenance: dict[str, str]
+    """What produced the numbers: model, weights, versions."""
+
+
+def inspect_dataset(
+    model: Model,
+    dataset: Sequence[Any],
+    settings: InspectionSettings | None = None,
+    *,
+    target: TargetLike = None,
+    progress: Progress | None = None,
+) -> DataSetInspection:
+    """Run the model over a data set (anything `as_examples` accepts) and return all numbers of its inspection.
+
+    target: explain every document for this class or contrast; by default each for the class predicted for it.
+    """
+    settings = settings or InspectionSettings()
+    if target == ALL:
+        raise OptionError("An inspection explains one target; name a class, or a pair of classes for a contrast.")
+    examples, encodings, notes = _readable(model, as_examples(dataset))
+    predictions = predict(model, examples, progress=progress)
+    importance = None
+    if settings.head_importance:
+        labels = [example.label for example in examples]
+        importance = head_importance(model, encodings, labels, progress=progress)
+    explanations: dict[str, list[Explanation]] = {name: [] for name in settings.methods}
+    compared: dict[str, list[tuple[Similarity, ...]]] = {name: [] for name in settings.methods}
+    maps = MapAverage(len(model.network.layers), model.network.heads, max(len(encoding) for encoding in encodings))
+    for encoding in tracked(encodings, "explaining the data set", progress):
+        trace = model.trace(encoding, target)
+        trace.require("attentions")
+        for name, explanation in model.explain(trace, methods=list(settings.methods), **settings.options).items():
+            explanations[name].append(replace(explanation, layers=None, extras={}))
+            compared[name].append(
+                document_similarity(
+                    trace,
+                    explanation,
+                    head_weights=importance,
+                    filter=settings.filter,
+                    permutations=min(PERMUTATIONS, settings.permutations),
+                    seed=settings.seed,
+                )
+            )
+        maps.add(trace)
+    return DataSetInspection(
+        settings=settings,
+        documents=len(examples),
+        predictions=predictions,
+        predicted_targets=target is None,
+        importance=importance,
+        maps=maps.mean(),
+        words=tuple(words for name in settings.methods for words in _by_target(name, explanations[name], settings)),
+        similarity={
+            name: SimilarityTable(
+                summarise_documents(documents, seed=settings.seed), name, _comparison_notes(examples, documents)
+            )
+            for name, documents in compared.items()
+        },
+        notes=tuple(notes),
+        provenance=model.provenance(),
+    )
+
+
+def _readable(model: Model, examples: Sequence[Example]) -> tuple[list[Example], list[Encoding], list[str]]:
+    """Return the examples that can be encoded, their encodings, and a note for each of the others."""
+    readable, encodings, notes = [], [], []
+    for example in examples:
+        try:
+            encoding = model.encode(example.text, example.pair) if isinstance(example.text, str) else example.text
+        except InputError as error:
+            notes.append(f"Document {example.id} was left out: {error}")
+            continue
+        readable.append(replace(example, text=encoding, pair=None))
+        encodings.append(encoding)
+    if not readable:
+        raise InputError("No document of the data set can be read. " + " ".join(notes[:3]))
+    return readable, encodings, notes
+
+
+def _comparison_notes(examples: Sequence[Example], documents: Sequence[Sequence[Similarity]]) -> tuple[str, ...]:
+    return tuple(
+        f"Document {example.id}: {note}"
+        for example, settings in zip(examples, documents, strict=True)
+        for note in dict.fromkeys(similarity.note for similarity in settings if similarity.note)
+    )
+
+
+def _by_target(name: str, explanations: Sequence[Explanation], settings: InspectionSettings) -> list[TargetWords]:
+    groups: dict[str, list[Explanation]] = {}
+    for explanation in explanations:
+        groups.setdefault(explanation.target.name, []).append(explanation)
+    return [
+        TargetWords(
+            method=name,
+            target=target,
+            documents=len(group),
+            first=group[0],
+            table=attributions_over_dataset(
+                group,
+                settings.top_k,
+                filter=settings.filter,
+                least_documents=2 if len(group) >= SHARED_AMONG else 1,
+            ),
+        )
+        for target, group in sorted(groups.items())
+    ]

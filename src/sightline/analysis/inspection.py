@@ -1,0 +1,282 @@
+"""Inspection: what happens inside a model on one document, as `sightline inspect` shows it.
+
+    inspection = model.inspect("The text of a document …", methods=("attcat", "alti"))
+    inspection.importance, inspection.relations.by_type("attended"), inspection.totals.to_frame()
+
+One forward and one backward pass serve the explanations, the attention and the head importance; methods that change
+the input run further passes, as does the check against random orders. Shapes: n tokens, L layers, H heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.analysis.attribution_tables import AttributionTable, attributions_by_position, attributions_by_type
+from sightline.analysis.filters import TokenFilter
+from sightline.analysis.importance import head_importance_of
+from sightline.analysis.maps import AttentionMaps, thumbnails, window_maps
+from sightline.analysis.received import PositionTotals, Totals, totals
+from sightline.analysis.relation_table import RelationCounts
+from sightline.analysis.relations import relation_counts
+from sightline.analysis.similarity import Disagreement, Similarity, disagreements, document_similarity
+from sightline.analysis.source import Floats, Progress, head_number, layer_number
+from sightline.analysis.tiles import tile
+from sightline.attention.arrays import check_position, check_positive
+from sightline.defaults import DEFAULT_METHODS
+from sightline.errors import OptionError
+from sightline.explanation import Explanation
+from sightline.methods.decomposition.matrices import LayeredMethod, relevance_matrices
+from sightline.models import ALL, TargetLike
+from sightline.text import Encoding
+from sightline.trace import Trace
+
+if TYPE_CHECKING:
+    from sightline.model import Document, Model
+
+HEAD_PIXELS = 512
+"""Pixels along the map of one head."""
+TILE_TOKENS = 192
+"""Tokens along the piece of that map that shows every weight."""
+GRAPH_TOKENS = 40
+"""Tokens up to which attention is kept as a graph."""
+MATRIX_TOKENS = 256
+"""Tokens up to which relevance matrices are kept: they take n×n numbers per layer, and larger ones are illegible."""
+LAYERED_METHODS: tuple[str, ...] = get_args(LayeredMethod)
+"""Methods that have relevance matrices."""
+
+
+@dataclass(frozen=True)
+class InspectionSettings:
+    """What to inspect, and how; the fields are named like the options of `sightline inspect`."""
+
+    methods: tuple[str, ...] = DEFAULT_METHODS
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the methods: method -> option -> value."""
+    stop_words: str | None = "en"
+    """Language whose stop words are left out of lists, with punctuation and special tokens; None leaves out special
+    tokens only."""
+    top_k: int = 10
+    """Partners per token in relations, and rows of the lists."""
+    layer: int | None = None
+    """Relations and totals of one layer instead of all; also the layer of the large map."""
+    head: int | None = None
+    """The same for one head of that layer."""
+    position: int | None = None
+    """The token followed through all layers and heads; by default the one that receives the most attention."""
+    scaled: bool = False
+    """Weight heads by their importance in totals and counts."""
+    head_importance: bool = True
+    """Compute the importance of every head."""
+    check: bool = False
+    """Compare every explanation with random orders of the words on the model itself."""
+    permutations: int = 100
+    """Shuffles per chance level."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive(self.top_k, "top_k")
+        if self.scaled and not self.head_importance:
+            raise OptionError("scaled=True weights heads by their importance; leave out head_importance=False.")
+        self.filter  # noqa: B018  # raises for an unknown language, before a model runs
+
+    @property
+    def filter(self) -> TokenFilter | None:
+        """The filter of all lists but the unfiltered ones."""
+        return None if self.stop_words is None else TokenFilter(stop_words=self.stop_words)
+
+
+@dataclass(frozen=True, eq=False)
+class HeadMap:
+    """The attention of one head as a large picture."""
+
+    layer: int
+    head: int
+    image: Floats
+    """(s, s), s up to 512."""
+    tile: Floats | None
+    """(192, 192) weights of the first tokens, for documents too long for a pixel per weight."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """All numbers of an inspection of one document."""
+
+    settings: InspectionSettings
+    explanations: dict[str, Explanation]
+    """By method."""
+    importance: npt.NDArray[np.float64] | None
+    """(L, H), 0 to 1: how strongly what is explained depends on each head."""
+    maps: AttentionMaps
+    windows: Floats | None
+    """(L, H, s, s): attention by position (rows) and distance (columns), for long documents read through a window."""
+    head_map: HeadMap
+    """The head that was asked for, or the most important one."""
+    relations: RelationCounts
+    """With the filter."""
+    all_relations: RelationCounts
+    """Without it."""
+    totals: Totals
+    position: PositionTotals
+    """What one token receives in every head."""
+    by_type: dict[str, AttributionTable]
+    """By method, as the following three."""
+    by_position: dict[str, AttributionTable]
+    similarity: dict[str, tuple[Similarity, ...]]
+    disagreements: dict[str, dict[str, tuple[Disagreement, ...]]]
+    graph: Floats | None
+    """(L, n, n) mean of the heads, for documents of up to 40 tokens."""
+    relevance: dict[str, Floats]
+    """R^l (L, n, n) of every method that has them, of rollout if none has, for documents of up to 256 tokens."""
+    readout: int | None
+    """The token that the prediction is read from, if it is a single one."""
+
+    @property
+    def encoding(self) -> Encoding:
+        """The document."""
+        return self.first.encoding
+
+    @property
+    def first(self) -> Explanation:
+        """The explanation by the first method."""
+        return next(iter(self.explanations.values()))
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """What produced the numbers: model, weights, versions."""
+        return self.first.provenance
+
+    @property
+    def head_weights(self) -> Floats | None:
+        """Weights of the heads in totals and counts: their importance if `scaled`."""
+        return self.importance if self.settings.scaled else None
+
+
+def inspect_document(
+    model: Model,
+    document: Document,
+    settings: InspectionSettings | None = None,
+    *,
+    target: TargetLike = None,
+    progress: Progress | None = None,
+) -> Inspection:
+    """Run the model on one document and return all numbers of its inspection; see `Model.inspect`."""
+    settings = settings or InspectionSettings()
+    if target == ALL:
+        raise OptionError("An inspection explains one target; name a class, or a pair of classes for a contrast.")
+    report = progress or _report_nothing
+    encoding = model.encode(document) if isinstance(document, str) else document
+    trace = model.trace(encoding, target)
+    layer = None if settings.layer is None else layer_number(trace, settings.layer)
+    head = None if settings.head is None else head_number(trace, settings.head)
+    position = None if settings.position is None else check_position(settings.position, len(encoding), "Position")
+
+    # Everything is required before the pass runs, so that one pass serves it all.
+    trace.require("attentions")
+    if settings.head_importance:
+        trace.require("head_importance")
+    report("explaining", 0, 0)
+    explanations = model.explain(
+        trace, methods=list(settings.methods), check=settings.check, progress=progress, **settings.options
+    )
+    importance = head_importance_of(trace) if settings.head_importance else None
+    weights = importance if settings.scaled else None
+    received = totals(trace, weights)
+    relations = relation_counts(trace, settings.top_k, settings.filter, progress=progress)
+    similarity, disagreement = {}, {}
+    for number, (name, explanation) in enumerate(explanations.items()):
+        report("comparing attention and attribution", number, len(explanations))
+        similarity[name] = document_similarity(
+            trace,
+            explanation,
+            head_weights=importance,
+            filter=settings.filter,
+            permutations=settings.permutations,
+            seed=settings.seed,
+        )
+        disagreement[name] = disagreements(
+            trace, explanation, settings.top_k, head_weights=weights, filter=settings.filter
+        )
+    return Inspection(
+        settings=settings,
+        explanations=explanations,
+        importance=importance,
+        maps=thumbnails(trace, progress=progress),
+        windows=window_maps(trace),
+        head_map=_head_map(trace, layer, head, importance),
+        relations=relations,
+        all_relations=(
+            relations if settings.filter is None else relation_counts(trace, settings.top_k, progress=progress)
+        ),
+        totals=received,
+        position=received.at(_most_attended(received, settings.filter) if position is None else position),
+        by_type=_tables(explanations, settings, attributions_by_type),
+        by_position=_tables(explanations, settings, attributions_by_position),
+        similarity=similarity,
+        disagreements=disagreement,
+        graph=_mean_attention(trace) if len(encoding) <= GRAPH_TOKENS else None,
+        relevance=_relevance(trace, explanations) if len(encoding) <= MATRIX_TOKENS else {},
+        readout=_single_readout(trace),
+    )
+
+
+def _tables(
+    explanations: Mapping[str, Explanation], settings: InspectionSettings, table: Callable[..., AttributionTable]
+) -> dict[str, AttributionTable]:
+    return {
+        name: table(explanation, settings.top_k, filter=settings.filter) for name, explanation in explanations.items()
+    }
+
+
+def _head_map(trace: Trace, layer: int | None, head: int | None, importance: Floats | None) -> HeadMap:
+    """Return the map of the head asked for; layer or head are chosen by importance, else the last and the first."""
+    if importance is None:
+        layer = trace.layer_count - 1 if layer is None else layer
+        head = 0 if head is None else head
+    else:
+        allowed = np.full(importance.shape, -1.0)
+        rows = slice(None) if layer is None else layer
+        columns = slice(None) if head is None else head
+        allowed[rows, columns] = importance[rows, columns]
+        layer, head = (int(index) for index in np.unravel_index(np.argmax(allowed), allowed.shape))
+    side = (0, TILE_TOKENS)
+    return HeadMap(
+        layer=layer,
+        head=head,
+        image=trace.attentions[layer].head(head).image(HEAD_PIXELS)[0],
+        tile=tile(trace, layer, head, side, side) if trace.token_count > HEAD_PIXELS else None,
+    )
+
+
+def _most_attended(received: Totals, filter: TokenFilter | None) -> int:
+    """Return the token that receives the most attention; the first one where the filter drops all."""
+    most = received.top(1, level="token", filter=filter)
+    return int(most["position"].iloc[0]) if len(most) else 0
+
+
+def _mean_attention(trace: Trace) -> Floats:
+    return np.stack([mean.dense()[0] for mean in trace.mean_attentions])
+
+
+def _relevance(trace: Trace, explanations: Mapping[str, Explanation]) -> dict[str, Floats]:
+    """Return R^1 … R^L of the methods that multiply layers, with the options of their explanations."""
+    names = [name for name in explanations if name in LAYERED_METHODS] or ["rollout"]
+    matrices = {}
+    for name in names:
+        options = explanations[name].options if name == "alti" else {}
+        steps = {option: options[option] for option in ("p", "second_norm") if option in options}
+        matrices[name] = relevance_matrices(trace, cast(LayeredMethod, name), **steps)
+    return matrices
+
+
+def _single_readout(trace: Trace) -> int | None:
+    positions = np.flatnonzero(trace.readout)
+    return int(positions[0]) if len(positions) == 1 else None
+
+
+def _report_nothing(stage: str, done: int, total: int) -> None:
+    """Stand in for a progress callback that was not given."""
