@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 BENCHMARKS := attention analysis rollout flow longformer methods alti integrated_gradients occlusion classes relevance side_by_side similarity faithfulness evaluation
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types contract check bench docs builtin web web-check clean
+.PHONY: help install demo test test-fast coverage lint types contract check bench docs builtin web web-check wheel-check clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
@@ -27,6 +27,12 @@ demo: install ## Explain the built-in document with the built-in model, write a 
 
 test: install ## Run all tests
 	$(BIN)/python -m pytest -n 2
+
+test-fast: install ## Run the tests that answer quickly (no browser, no server, no sub-processes)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not browser"
+
+coverage: install ## Run all tests and report line and branch coverage per file
+	$(BIN)/python -m pytest -n 2 --cov=sightline --cov-branch --cov-report=term:skip-covered
 
 lint: install ## Check style
 	$(BIN)/ruff check .
@@ -54,6 +60,9 @@ web: ## Check, test and build the view of report, notebook and server (needs Nod
 
 web-check: web ## Check that the built view in the package is what web/ gives
 	git diff --exit-code -- src/sightline/view/static src/sightline/serve/static
+
+wheel-check: install ## Build the wheel, check its files, install it into an empty environment and run the demo there
+	$(BIN)/python -m tools.wheel
 
 clean: ## Remove what was generated
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build

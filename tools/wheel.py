@@ -1,0 +1,81 @@
+"""Build the wheel, check that the built page is inside, install it into an empty environment and run the demo there.
+
+python -m tools.wheel            builds into dist/, checks, installs and runs
+python -m tools.wheel --no-run   builds and checks only
+
+A wheel without the committed front-end files would install and then fail on the first page; this check finds that.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DIST = ROOT / "dist"
+REQUIRED = (
+    "sightline/view/static/report.html",
+    "sightline/view/static/view.js",
+    "sightline/view/static/view.css",
+    "sightline/serve/static/index.html",
+    "sightline/serve/static/server.js",
+    "sightline/serve/static/server.css",
+    "sightline/builtin/model/model.safetensors",
+    "sightline/py.typed",
+)
+"""Files a wheel must hold besides the Python modules; none may be empty except the type marker."""
+
+
+def build() -> Path:
+    """Build the wheel from the checkout and return its path."""
+    for old in DIST.glob("sightline-*.whl"):
+        old.unlink()
+    _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(DIST), str(ROOT))
+    (wheel,) = DIST.glob("sightline-*.whl")
+    return wheel
+
+
+def missing_files(wheel: Path) -> list[str]:
+    """Return the required files that the wheel lacks or holds empty."""
+    with zipfile.ZipFile(wheel) as archive:
+        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+    return [name for name in REQUIRED if name not in sizes or (sizes[name] == 0 and not name.endswith("py.typed"))]
+
+
+def run_demo(wheel: Path) -> None:
+    """Install the wheel into an empty environment and run `sightline demo` outside the checkout."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = Path(folder) / "venv"
+        venv.create(environment, with_pip=True)
+        python = str(environment / "bin" / "python")
+        constraints = str(ROOT / "constraints.txt")
+        _run(python, "-m", "pip", "install", "--quiet", "--constraint", constraints, "torch")
+        _run(python, "-m", "pip", "install", "--quiet", "--constraint", constraints, str(wheel))
+        page = Path(folder) / "demo.html"
+        _run(str(environment / "bin" / "sightline"), "demo", "-o", str(page), cwd=folder)
+        if "<html" not in page.read_text(encoding="utf-8"):
+            raise SystemExit("sightline demo ran from the wheel but wrote no page.")
+
+
+def _run(*command: str, cwd: str | None = None) -> None:
+    subprocess.run(command, check=True, cwd=cwd)
+
+
+def main() -> None:
+    """Build, check and run; exit with a sentence if something is missing."""
+    wheel = build()
+    missing = missing_files(wheel)
+    if missing:
+        raise SystemExit(f"{wheel.name} lacks {', '.join(missing)}. Run `make web` and build again.")
+    print(f"{wheel.name}: all required files are inside.")
+    if "--no-run" not in sys.argv[1:]:
+        run_demo(wheel)
+        print(f"{wheel.name}: installed into an empty environment; `sightline demo` wrote its page.")
+
+
+if __name__ == "__main__":
+    main()
