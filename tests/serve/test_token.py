@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
 from sightline.errors import UsageError
 from sightline.serve.http.access import check_token
+from tests.patience import PATIENCE
 from tests.serve.conftest import TEXT, Running
 
 TOKEN = "correct-horse-battery"
@@ -81,3 +85,40 @@ def test_a_foreign_page_cannot_sign_in(locked):
 def test_a_token_must_be_long_and_fit_into_a_header(token):
     with pytest.raises(UsageError, match="at least 16 ASCII characters"):
         check_token(token)
+
+
+@pytest.mark.browser
+def test_the_page_asks_for_the_token_and_then_works(locked):
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on this system")
+    playwright = pytest.importorskip("playwright.sync_api")
+
+    def scenario() -> None:
+        with playwright.sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=chromium, args=["--headless", "--no-sandbox"])
+            page = browser.new_page()
+            page.set_default_timeout(1000 * PATIENCE)
+            page.goto(locked.url)
+            page.locator("#token").fill("wrong")
+            assert page.locator("#asking").is_hidden()
+            page.get_by_role("button", name="Sign in").click()
+            page.locator("#trouble", has_text="not the token").wait_for()
+            page.locator("#token").fill(TOKEN)
+            page.get_by_role("button", name="Sign in").click()
+            page.locator("#explain:enabled").wait_for()
+            assert page.locator("#sign-in").is_hidden()
+            assert page.locator("#trouble").is_hidden()
+            page.locator("#file").set_input_files({"name": "my.txt", "mimeType": "text/plain", "buffer": TEXT.encode()})
+            page.locator("#file-name", has_text="“my.txt” loaded").wait_for()
+            page.locator("#explain").click()
+            page.locator("#view .sightline[data-ready=true]").wait_for()
+            with page.expect_download() as download:
+                page.get_by_role("link", name="Save the result as JSON").click()
+            assert json.loads(download.value.path().read_text())["explanations"]
+            page.reload()
+            page.locator("#view .sightline[data-ready=true]").wait_for()
+            browser.close()
+
+    with ThreadPoolExecutor(1) as pool:  # Playwright allows one driver per thread
+        pool.submit(scenario).result()

@@ -217,7 +217,7 @@ def test_the_lists_hold_top_words_for_and_against_with_repeats_added_up(open_pag
     assert texts(page, ".sides caption") == ["For “PL”", "Against “PL”"]
     assert texts(page, "[data-side=for] tr") == ["The × 2\t+2", "old\t+1.5"]
     assert texts(page, "[data-side=against] tr") == ["mill × 2\t−7"]
-    page.get_by_text("add up repeats").click()
+    page.get_by_text("combine repeated words").click()
     assert texts(page, "[data-side=against] tr") == ["MILL\t−5", "mill\t−2"]
 
 
@@ -229,7 +229,7 @@ def test_clicking_a_word_marks_its_instances_and_shows_its_score_under_every_met
     word(page, "The").click()
     assert texts(page, ".text .same") == ["The", "the", "the"]
     assert texts(page, "[data-section=scores] tbody tr") == ["attcat\t−3\t3 of 9", "rollout\t9\t1 of 9"]
-    assert "Instance 1 of 3, together" in page.locator("[data-section=instances]").inner_text()
+    assert "Instance 1 of 3, sum" in page.locator("[data-section=instances]").inner_text()
     page.keyboard.press(".")
     assert texts(page, "[data-section=scores] tbody tr")[0].startswith("attcat\t0\t")
     page.get_by_text("All instances").click()
@@ -278,7 +278,7 @@ def test_the_switch_shows_another_method_with_its_own_scale_notices_and_checks(o
     assert page.locator(".text [class^=for], .text [class^=against]").count() == 0
     assert page.locator(".text .plain-8").count() > 0
     assert "random" in page.locator(".notices").inner_text()
-    assert texts(page, ".sides caption") == ["Matter most for “PL”"]
+    assert texts(page, ".sides caption") == ["Most important for “PL”"]
 
 
 def test_the_verdict_is_in_sight_after_the_prediction_and_follows_the_method(open_page):
@@ -346,7 +346,7 @@ def test_every_setting_of_the_colours_explains_itself(open_page):
         assert len(page.locator(f"[data-control={control}]").get_attribute("title").split()) > 5
     explained = page.locator(".legend .ends [title]")
     assert explained.inner_text() == "× 10⁻⁴"
-    assert explained.get_attribute("title") == "The scores are shown in units of 0.0001: 2 stands for 2 × 10⁻⁴."
+    assert explained.get_attribute("title") == "Scores are shown in units of 0.0001: 2 means 2 × 10⁻⁴."
 
 
 def test_explanations_of_several_targets_get_a_switch_and_can_share_their_colours(open_page):
@@ -358,7 +358,7 @@ def test_explanations_of_several_targets_get_a_switch_and_can_share_their_colour
     choose(page, "range", "strongest of all")
     assert page.locator(".text .for-8").count() == 0
     choose(page, "target", "“PL”")
-    assert page.locator(".target").inner_text() == "Explained here: the logit of 'PL'."
+    assert page.locator(".target").inner_text() == "Explained: the logit of 'PL'."
     assert page.locator(".text .for-8").inner_text() == "old"
 
 
@@ -373,9 +373,9 @@ def test_filters_threshold_and_scale_change_what_is_coloured(open_page):
     assert page.locator(".text [data-special]").first.is_visible()
     assert page.locator(".text [data-special][class^=for]").count() == 2
     page.get_by_label("special tokens").check()
-    page.get_by_label("No colour below").fill("90")  # of miller, which is two tokens
+    page.get_by_label("Minimum score").fill("90")  # of miller, which is two tokens
     assert texts(page, ".text [class^=for]") == ["miller"]
-    page.get_by_label("No colour below").fill("0")
+    page.get_by_label("Minimum score").fill("0")
     choose(page, "scale", "by rank")
     assert page.locator(".text .for-8").inner_text() == "miller"
     assert page.locator("[data-control=gamma]").count() == 0
@@ -390,7 +390,7 @@ def test_prediction_target_truncation_and_classes_are_said(open_page):
     page = open_page(render_page([exp]))
     assert page.locator(".said").inner_text().startswith("other")
     assert len(texts(page, ".classes li")) == 3
-    assert page.locator(".target").inner_text() == "Explained here: the logit of 'AI' minus 'PL'."
+    assert page.locator(".target").inner_text() == "Explained: the logit of 'AI' minus 'PL'."
     assert f"{exp.encoding.dropped:,} more were cut off" in page.locator(".notices").inner_text()
     unread = page.evaluate("[...document.querySelectorAll('.unread')].map(part => part.textContent).join('')")
     assert unread == LONG[:2000][exp.encoding.offsets[:, 1].max() :]

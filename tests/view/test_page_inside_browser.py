@@ -98,7 +98,7 @@ def test_a_choice_that_the_file_does_not_hold_is_said(open_page, encoded):
     )
     wait_until(page, "document.querySelector('[data-section=relations]')?.textContent.includes('not in this file')")
     without = open_page(render_page([explanation(encoded)]), "#unit=3")
-    assert "Attention was not kept" in without.locator("[data-section=relations]").inner_text()
+    assert "contains no attention" in without.locator("[data-section=relations]").inner_text()
     assert without.get_by_role("button", name="Heads", exact=True).count() == 0
 
 
@@ -129,7 +129,7 @@ def test_the_heads_are_a_grid_and_one_opens_with_zoom_and_names(open_page, encod
     assert canvas.evaluate("canvas => canvas.toDataURL()") != zoomed
     assert page.locator(".head .partners li").count() == 12
     assert "head=1%2C1" in page.evaluate("location.hash")
-    page.get_by_role("button", name="use in the text").click()
+    page.get_by_role("button", name="show in the text").click()
     settle(page)
     assert page.evaluate("location.hash").count("layers=1&heads=1") == 1
     assert page.locator(".text").is_visible()
@@ -141,7 +141,7 @@ def test_an_opened_head_says_how_fine_its_map_is(open_page):
     assert 256 < n < 512
     for image, sentence in (
         (16, f"16 × 16 pixels, each the mean of about {n / 16:.3g} × {n / 16:.3g} pairs of tokens."),
-        (n, "Every pixel is one pair of tokens."),
+        (n, "Each pixel is one pair of tokens."),
     ):
         page = open_page(
             render_page([explanation(long)], inside=sample_inside(long, image=image)), "#view=heads&head=1,2"
@@ -172,7 +172,7 @@ def test_layers_are_a_heat_map_that_leads_into_the_text(open_page, encoded):
     assert page.locator(".text [class^=for]").all_inner_texts() == ["old"]
     page.get_by_role("button", name="Layers", exact=True).click()
     choose(page, "method", "rollout")
-    assert "rollout has no scores by layer" in page.locator("main").inner_text()
+    assert "rollout has no scores per layer" in page.locator("main").inner_text()
 
 
 def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
@@ -256,6 +256,6 @@ def test_perturbation_curves_are_drawn_with_their_numbers(open_page, encoded):
     assert page.locator(".curves figure p").first.inner_text().startswith("<i>mine</i> beats 2 of 2 random orderings")
     assert page.locator(".curves .footnote").inner_text() == points_measured(checked.removal)
     legend = page.locator(".curves .lines li").all_inner_texts()
-    assert legend == ["<i>mine</i>", "2 random orderings (mean, and from lowest to highest)"]
-    page.get_by_text("The numbers").click()
+    assert legend == ["<i>mine</i>", "2 random orderings (mean; band: minimum to maximum)"]
+    page.get_by_text("Data", exact=True).click()
     assert page.locator(".curves tbody tr").count() == 6

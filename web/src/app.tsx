@@ -1,36 +1,30 @@
-// The whole view: its state, the address, the keys, and which part is shown.
+// The application: its state, the address, keyboard shortcuts, and the view that is shown.
 
 import { Fragment } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Controls } from "./controls";
-import { CurvesView } from "./curves_view";
 import { Details } from "./details";
 import type { DocumentModel } from "./document";
 import { percent } from "./format";
-import { HeadsView } from "./heads_view";
 import { usePicture, useRelations, type Page } from "./hooks";
-import { LayersView } from "./layers_view";
 import { explanationOf } from "./reading";
-import { ReadView } from "./read_view";
 import type { Source } from "./source";
-import { fromHash, initialState, layerCount, readingNames, toHash, VIEWS, type State, type View } from "./state";
+import { fromHash, initialState, readingNames, toHash, type State } from "./state";
 import { untilDrawn } from "./timing";
 import { Mark, verdictOf } from "./verdict";
-import { WordsView } from "./words_view";
-
-const VIEW_NAMES: Record<View, string> = { read: "Read", heads: "Heads", words: "Words", layers: "Layers", curves: "Curves" };
+import { VIEW_NAMES, VIEWS, type ViewEntry, type ViewProperties } from "./views";
 
 export interface AppProperties {
   source: Source;
   model: DocumentModel;
-  /** Keep the state in the address and take keys from the whole window. */
+  /** Store the state in the address and listen to keys in the whole window. */
   url: boolean;
   root: HTMLElement;
 }
 
 export function App({ source, model, url, root }: AppProperties) {
   const { payload } = source;
-  const [state, setState] = useState<State>(() => (url ? fromHash(location.hash, payload) : initialState(payload)));
+  const [state, setState] = useState<State>(() => (url ? fromHash(location.hash, payload, VIEW_NAMES) : initialState(payload)));
   const started = useRef<number | null>(null);
   const set = useCallback((change: Partial<State>) => {
     started.current ??= performance.now();
@@ -43,12 +37,8 @@ export function App({ source, model, url, root }: AppProperties) {
   }, [state]);
   useAddress(url, state, setState, source);
   const [dark, setDark] = useTheme(root);
-  // In a narrow view the settings lie behind a button.
+  // On narrow screens the settings are behind a button.
   const [settings, setSettings] = useState(false);
-
-  // Once the text has been laid out it stays, behind the other views.
-  const read = useRef(false);
-  read.current ||= state.view === "read";
 
   const page: Page = { source, model, state, set };
   const units = model.units(state.level);
@@ -91,18 +81,7 @@ export function App({ source, model, url, root }: AppProperties) {
       </header>
       <div class={settings ? "body settings" : "body"}>
         <Controls page={page} picture={first} />
-        <main aria-label={VIEW_NAMES[state.view]} data-view={state.view}>
-          {read.current && (
-            <ReadView {...{ page, pictures, unit, relations, dark, go, step }} away={state.view !== "read"} />
-          )}
-          {/* Canvases take their colours from the style sheet: another theme draws them anew. */}
-          <Fragment key={String(dark)}>
-            {state.view === "heads" && <HeadsView page={page} />}
-            {state.view === "words" && <WordsView page={page} picture={first} go={go} />}
-            {state.view === "layers" && <LayersView page={page} picture={first} go={go} />}
-            {state.view === "curves" && <CurvesView curves={payload.curves} />}
-          </Fragment>
-        </main>
+        <Views current={state.view} properties={{ page, picture: first, pictures, unit, relations, dark, go, step }} />
         {state.view === "read" && (
           <Details page={page} picture={first} unit={unit} relations={relations} go={go} clear={clear} />
         )}
@@ -111,20 +90,27 @@ export function App({ source, model, url, root }: AppProperties) {
   );
 }
 
+/** The current view, and behind it those that stay once they have been shown. */
+function Views({ current, properties }: { current: string; properties: Omit<ViewProperties, "away"> }) {
+  const shown = useRef(new Set<string>());
+  shown.current.add(current);
+  const draw = ({ name, component: View }: ViewEntry) => <View key={name} {...properties} away={name !== current} />;
+  const title = VIEWS.find(({ name }) => name === current)?.title;
+  return (
+    <main aria-label={title} data-view={current}>
+      {VIEWS.filter(({ name, stays }) => stays && shown.current.has(name)).map(draw)}
+      {/* Canvases take their colours from the style sheet, so a change of theme draws them again. */}
+      <Fragment key={String(properties.dark)}>{VIEWS.filter(({ name, stays }) => !stays && name === current).map(draw)}</Fragment>
+    </main>
+  );
+}
+
 function Tabs({ page: { source, state, set } }: { page: Page }) {
-  const { payload } = source;
-  const offered: Record<View, boolean> = {
-    read: true,
-    heads: payload.inside !== null,
-    words: true,
-    layers: layerCount(payload) > 0,
-    curves: payload.curves.length > 0,
-  };
   return (
     <nav class="tabs" aria-label="Views">
-      {VIEWS.filter((view) => offered[view]).map((view) => (
-        <button type="button" key={view} aria-current={state.view === view ? "page" : undefined} onClick={() => set({ view })}>
-          {VIEW_NAMES[view]}
+      {VIEWS.filter(({ offered }) => offered(source.payload)).map(({ name, title }) => (
+        <button type="button" key={name} aria-current={state.view === name ? "page" : undefined} onClick={() => set({ view: name })}>
+          {title}
         </button>
       ))}
     </nav>
@@ -132,7 +118,7 @@ function Tabs({ page: { source, state, set } }: { page: Page }) {
 }
 
 function ThemeButton({ dark, choose }: { dark: boolean; choose(dark: boolean): void }) {
-  const offered = dark ? "Light colours" : "Dark colours";
+  const offered = dark ? "Switch to light colours" : "Switch to dark colours";
   return (
     <button type="button" class="theme" aria-label={offered} title={offered} onClick={() => choose(!dark)}>
       ◐
@@ -140,7 +126,7 @@ function ThemeButton({ dark, choose }: { dark: boolean; choose(dark: boolean): v
   );
 }
 
-/** Whether the colours are the dark ones: as the system says, until somebody chooses. */
+/** Whether dark colours are used: as the system is set, until the user chooses. */
 function useTheme(root: HTMLElement): [dark: boolean, choose: (dark: boolean) => void] {
   const system = useMemo(() => matchMedia("(prefers-color-scheme: dark)"), []);
   const [dark, setDark] = useState(system.matches);
@@ -156,13 +142,13 @@ function useTheme(root: HTMLElement): [dark: boolean, choose: (dark: boolean) =>
   return [dark, choose];
 }
 
-/** Take away a caret that a click has left in the text: for its sake a browser would lay out the text behind a view. */
+/** Remove the caret that a click has left in the text; otherwise the browser would lay out the hidden text. */
 function dropCaret(root: HTMLElement): void {
   const selection = getSelection();
   if (selection?.isCollapsed && root.contains(selection.anchorNode)) selection.removeAllRanges();
 }
 
-/** Keep the address and the state in step, in both directions. */
+/** Synchronise the address and the state, in both directions. */
 function useAddress(url: boolean, state: State, setState: (state: State) => void, source: Source): void {
   useEffect(() => {
     if (!url) return;
@@ -171,24 +157,24 @@ function useAddress(url: boolean, state: State, setState: (state: State) => void
     try {
       history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
     } catch {
-      // Some viewers forbid it; the page works without.
+      // Some viewers forbid this; the page works without it.
     }
   }, [url, state]);
   useEffect(() => {
     if (!url) return;
-    const read = () => setState(fromHash(location.hash, source.payload));
+    const read = () => setState(fromHash(location.hash, source.payload, VIEW_NAMES));
     addEventListener("hashchange", read);
     return () => removeEventListener("hashchange", read);
   }, [url]);
 }
 
-/** The next of some units in document order after (or before) the chosen one, round and round. */
+/** The next (or previous) unit of a list in document order, relative to the selected one, wrapping around. */
 export function neighbour(list: number[], unit: number, by: number): number | null {
   if (!list.length) return null;
   const place = list.indexOf(unit);
   if (place >= 0) return list[(place + by + list.length) % list.length];
-  const found = by > 0 ? list.find((one) => one > unit) : list.findLast((one) => one < unit);
-  return found ?? (by > 0 ? list[0] : list[list.length - 1]);
+  const next = by > 0 ? list.find((other) => other > unit) : list.findLast((other) => other < unit);
+  return next ?? (by > 0 ? list[0] : list[list.length - 1]);
 }
 
 interface Here {
@@ -247,7 +233,7 @@ function useKeys(target: Window | HTMLElement, act: (event: KeyboardEvent) => bo
 }
 
 function skip(event: Event, root: HTMLElement): void {
-  // The address holds the state of the view, so the link must not change it.
+  // The address holds the state of the page, so the link must not change it.
   event.preventDefault();
   root.querySelector<HTMLElement>(".host")?.focus();
 }

@@ -1,4 +1,4 @@
-// The panel beside the text: what the model said, how far to trust its explanation, by which method, how it is coloured.
+// The panel next to the text: prediction, verdict, method and colours.
 
 import { Check, Choice, Numbers, Section, Slider } from "./choices";
 import { percent } from "./format";
@@ -27,16 +27,16 @@ export function Controls({ page, picture }: { page: Page; picture: Picture }) {
   );
 }
 
-/** The check is of the whole explanation: what is shown of single layers was not checked. */
+/** The check applies to the whole explanation, not to single layers. */
 function layersNote({ source, state }: Page, { reading }: Picture): string | undefined {
   const single = reading.explanation !== null && state.layers.length > 0 && layersArray(source.payload, reading) !== null;
-  return single ? "This is about all layers together, not about the choice of layers below." : undefined;
+  return single ? "The check applies to all layers together, not to the layers selected below." : undefined;
 }
 
 function Prediction({ explanation }: { explanation: ExplanationData }) {
   const { prediction, target } = explanation;
   return (
-    <Section title="The model says" name="prediction">
+    <Section title="Prediction" name="prediction">
       <p class="said">
         {prediction.label} <small>{percent(prediction.probability)}</small>
       </p>
@@ -53,7 +53,7 @@ function Prediction({ explanation }: { explanation: ExplanationData }) {
           ))}
         </ul>
       )}
-      <p class="quiet target">Explained here: {target.description}.</p>
+      <p class="quiet target">Explained: {target.description}.</p>
     </Section>
   );
 }
@@ -65,7 +65,7 @@ function Method({ page, picture, explanation }: { page: Page; picture: Picture; 
   const own = payload.explanations.filter((one) => one.method === state.method);
   const targets = [...new Set(own.map((one) => one.target.name))];
   return (
-    <Section title="Explained by" name="method">
+    <Section title="Method" name="method">
       <Choice
         id="method"
         label="Method"
@@ -76,7 +76,7 @@ function Method({ page, picture, explanation }: { page: Page; picture: Picture; 
       {targets.length > 1 && (
         <Choice
           id="target"
-          title="for"
+          title="Target"
           label="Target"
           options={targets.map((name) => ({ value: name, text: name }))}
           value={explanation.target.name}
@@ -85,18 +85,18 @@ function Method({ page, picture, explanation }: { page: Page; picture: Picture; 
       )}
       <p class="quiet summary">
         {picture.reading.explanation === null
-          ? "Attention that each token receives from all tokens, summed over rows, mean of layers and heads. What the model looks at, not why it decides."
+          ? "Attention received by each token, summed over all attending tokens and averaged over layers and heads. It shows where the model looks, not why it decides."
           : explanation.summary}
       </p>
       {names.length > 1 && (
         <label class="field">
-          <span>Side by side with</span>
+          <span>Compare with</span>
           <select
             data-control="compare"
             value={state.compare}
             onChange={(event) => set({ compare: event.currentTarget.value })}
           >
-            <option value="">nothing</option>
+            <option value="">none</option>
             {names
               .filter((name) => name !== state.method)
               .map((name) => (
@@ -111,7 +111,7 @@ function Method({ page, picture, explanation }: { page: Page; picture: Picture; 
   );
 }
 
-// 0 … 100 stands for an exponent from 2 (only the strongest) to 0.28 (everything), the default in between.
+// Slider positions 0 … 100 map to exponents from 2 (strongest words only) to 0.28 (all words).
 const exponent = (place: number) => 2 * 0.14 ** (place / 100);
 const place = (gamma: number) => (100 * Math.log(gamma / 2)) / Math.log(0.14);
 
@@ -122,19 +122,19 @@ function Colour({ page, picture }: { page: Page; picture: Picture }) {
       <Legend picture={picture} />
       <Choice
         id="level"
-        title="Shade"
-        label="What gets a colour of its own; a word, sentence or paragraph has the sum of its tokens' scores"
+        title="Units"
+        label="Units that are coloured; the score of a word, sentence or paragraph is the sum over its tokens"
         options={LEVELS.map((level) => ({ value: level, text: level + "s" }))}
         value={state.level}
         choose={(level) => set({ level })}
       />
       <Choice
         id="scale"
-        title="Strength"
-        label="What makes a colour strong"
+        title="Scale"
+        label="How scores are mapped to colours"
         options={[
-          { value: "gamma", text: "by score", hint: "The colour grows with the score" },
-          { value: "quantile", text: "by rank", hint: "Every step of colour gets the same number of words, however near their scores are" },
+          { value: "gamma", text: "by score", hint: "Colours grow with the score" },
+          { value: "quantile", text: "by rank", hint: "Every colour step has the same number of words, however close their scores are" },
         ]}
         value={state.scale}
         choose={(scale) => set({ scale })}
@@ -142,14 +142,14 @@ function Colour({ page, picture }: { page: Page; picture: Picture }) {
       {(state.range === "absolute" || hasRange(page, picture)) && (
         <Choice
           id="range"
-          title="Full colour"
-          label="Which score gets the full colour"
+          title="Strongest colour"
+          label="Score with the strongest colour"
           options={[
-            { value: "relative", text: "strongest shown", hint: "The strongest of what is shown now" },
+            { value: "relative", text: "strongest shown", hint: "The strongest score shown at the moment" },
             {
               value: "absolute",
               text: "strongest of all",
-              hint: "The strongest of all classes and layers of this method: one score then always has one colour",
+              hint: "The strongest score over all classes and layers of this method, so that equal scores have equal colours",
             },
           ]}
           value={state.range}
@@ -159,8 +159,8 @@ function Colour({ page, picture }: { page: Page; picture: Picture }) {
       {state.scale === "gamma" && (
         <Slider
           id="gamma"
-          label="Bring out faint words"
-          hint="The further right, the more colour words with low scores get"
+          label="Emphasize weak words"
+          hint="Further right, words with low scores get more colour"
           value={place(state.gamma)}
           max={100}
           step={5}
@@ -169,8 +169,8 @@ function Colour({ page, picture }: { page: Page; picture: Picture }) {
       )}
       <Slider
         id="threshold"
-        label="No colour below"
-        hint="Words below this share of the score that has the full colour are not coloured"
+        label="Minimum score"
+        hint="Words below this share of the strongest score are not coloured"
         value={100 * state.threshold}
         max={100}
         step={1}
@@ -178,7 +178,7 @@ function Colour({ page, picture }: { page: Page; picture: Picture }) {
         change={(value) => set({ threshold: value / 100 })}
       />
       <fieldset class="checks">
-        <legend title="Not coloured, not ranked and not in the lists">Leave out</legend>
+        <legend title="Neither coloured nor ranked nor listed">Exclude</legend>
         {HIDABLE.map((name) => (
           <Check
             key={name}
@@ -193,7 +193,7 @@ function Colour({ page, picture }: { page: Page; picture: Picture }) {
   );
 }
 
-/** Whether there is another class or layer to have the colours in common with. */
+/** Whether there are other classes or layers to share the colour scale with. */
 function hasRange({ source: { payload }, state }: Page, { reading }: Picture): boolean {
   return layersArray(payload, reading) !== null || payload.explanations.filter((one) => one.method === state.method).length > 1;
 }
@@ -211,7 +211,7 @@ function Inside({ page, picture }: { page: Page; picture: Picture }) {
         <Numbers id="heads" label="Heads" count={heads} chosen={state.heads} choose={(chosen) => set({ heads: chosen })} />
       )}
       {state.layers.length > 0 && !layered && (
-        <p class="quiet">{state.method} has no scores by layer here: the choice applies to relations only.</p>
+        <p class="quiet">{state.method} has no scores per layer on this page; the selection applies to relations only.</p>
       )}
     </Section>
   );
@@ -245,8 +245,8 @@ function Further({ explanation, checked }: { explanation: ExplanationData; check
         <summary>Keys</summary>
         <dl class="keys">
           <div><dt><kbd>n</kbd> <kbd>p</kbd></dt><dd>next, previous strong word</dd></div>
-          <div><dt><kbd>.</kbd> <kbd>,</kbd></dt><dd>next, previous instance of the chosen word</dd></div>
-          <div><dt><kbd>→</kbd> <kbd>←</kbd></dt><dd>next, previous word, in the text</dd></div>
+          <div><dt><kbd>.</kbd> <kbd>,</kbd></dt><dd>next, previous instance of the selected word</dd></div>
+          <div><dt><kbd>→</kbd> <kbd>←</kbd></dt><dd>next, previous word</dd></div>
           <div><dt><kbd>/</kbd></dt><dd>find</dd></div>
           <div><dt><kbd>1</kbd> … <kbd>9</kbd></dt><dd>method</dd></div>
           <div><dt><kbd>Esc</kbd></dt><dd>clear</dd></div>

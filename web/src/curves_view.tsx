@@ -1,7 +1,8 @@
-// Perturbation curves as lines, each with a dash pattern of its own so that colour is not needed to tell them apart.
+// Deletion curves. Each line has its own dash pattern, so that lines can be told apart without colours.
 
 import { plainNumber } from "./format";
 import type { Curve } from "./payload";
+import type { ViewProperties } from "./views";
 import { SortableTable } from "./sortable_table";
 
 const WIDTH = 560;
@@ -9,8 +10,9 @@ const HEIGHT = 300;
 const EDGE = { left: 56, right: 12, top: 12, bottom: 42 };
 const DASHES = ["", "7 4", "2 3", "9 3 2 3", "12 4", "4 2 1 2"];
 
-export function CurvesView({ curves }: { curves: Curve[] }) {
-  if (!curves.length) return <p class="empty">No curves were computed for this document.</p>;
+export function CurvesView({ page }: ViewProperties) {
+  const { curves } = page.source.payload;
+  if (!curves.length) return <p class="empty">This page contains no curves.</p>;
   return (
     <div class="curves">
       {curves.map((curve) => (
@@ -21,7 +23,7 @@ export function CurvesView({ curves }: { curves: Curve[] }) {
           <Legend curve={curve} />
           {curve.footnote && <small class="footnote">{curve.footnote}</small>}
           <details>
-            <summary>The numbers</summary>
+            <summary>Data</summary>
             <SortableTable
               caption={curve.name}
               columns={[{ name: "line" }, { name: curve.x }, { name: curve.y }]}
@@ -64,7 +66,7 @@ function Plot({ curve }: { curve: Curve }) {
   );
 }
 
-/** Below the plot, where no line can run through it. */
+/** Drawn below the plot, so that no line crosses it. */
 function Legend({ curve }: { curve: Curve }) {
   return (
     <ul class="lines">
@@ -75,7 +77,7 @@ function Legend({ curve }: { curve: Curve }) {
             <path class="line" d="M0 6h30" stroke-dasharray={DASHES[i % DASHES.length]} />
           </svg>
           {name}
-          {low && " (mean, and from lowest to highest)"}
+          {low && " (mean; band: minimum to maximum)"}
         </li>
       ))}
     </ul>

@@ -1,4 +1,4 @@
-// The panel of details: the clicked word with its scores, instances and relations, and the strongest words.
+// The details panel: scores, instances and relations of the selected word, and the strongest words.
 
 import { useMemo, useState } from "preact/hooks";
 import { Check, Choice, Section } from "./choices";
@@ -17,7 +17,7 @@ const LISTED_INSTANCES = 30;
 interface DetailsProperties {
   page: Page;
   picture: Picture;
-  /** The chosen unit, −1 for none. */
+  /** The selected unit, −1 for none. */
   unit: number;
   relations: Relations;
   go(unit: number): void;
@@ -64,7 +64,7 @@ interface MethodScore {
   format: NumberFormat;
 }
 
-/** The unit's score and rank under every explanation, with the filters that are set. */
+/** Score and rank of the unit under every explanation, with the current filters. */
 function useScores(page: Page, picture: Picture, unit: number): MethodScore[] {
   const { source, model, state } = page;
   const all = useMemo(() => {
@@ -91,7 +91,7 @@ function Scores({ page, picture, unit }: { page: Page; picture: Picture; unit: n
   const { name: target } = explanationOf(page.source.payload, picture.reading).target;
   return (
     <table class="scores" data-section="scores">
-      <caption>Score by method</caption>
+      <caption>Score per method</caption>
       <thead>
         <tr>
           <th scope="col">method</th>
@@ -107,7 +107,7 @@ function Scores({ page, picture, unit }: { page: Page; picture: Picture; unit: n
               {one.target !== target && <small> {one.target}</small>}
             </th>
             <td>{one.format.full(one.score)}</td>
-            <td>{one.rank ? `${count(one.rank)} of ${count(one.shown)}` : "left out"}</td>
+            <td>{one.rank ? `${count(one.rank)} of ${count(one.shown)}` : "excluded"}</td>
           </tr>
         ))}
       </tbody>
@@ -125,7 +125,7 @@ function Instances({ picture, unit, go }: { picture: Picture; unit: number; go(u
   return (
     <div class="instances" data-section="instances">
       <p>
-        Instance {here + 1} of {count(instances.length)}, together {format.full(sum)}{" "}
+        Instance {here + 1} of {count(instances.length)}, sum {format.full(sum)}{" "}
         <button type="button" aria-label="Previous instance" title="Previous instance (,)" onClick={() => step(-1)}>
           ↑
         </button>
@@ -159,7 +159,7 @@ function RelationLists(properties: { page: Page; picture: Picture; relations: Re
   if (relations.missing) return <p class="quiet" data-section="relations">{relations.missing}</p>;
   const where = [
     state.layers.length ? `layer ${state.layers.join(", ")}` : "all layers",
-    state.heads.length ? `head ${state.heads.join(", ")}` : "mean of the heads",
+    state.heads.length ? `head ${state.heads.join(", ")}` : "mean over heads",
   ].join(", ");
   return (
     <div class="relations" data-section="relations">
@@ -170,7 +170,7 @@ function RelationLists(properties: { page: Page; picture: Picture; relations: Re
         <span class="quiet">lines</span>
         <Choice
           id="links"
-          label="Lines drawn into the text"
+          label="Lines drawn in the text"
           options={(Object.keys(LINK_NAMES) as Links[]).map((value) => ({ value, text: LINK_NAMES[value] }))}
           value={state.links}
           choose={(links) => set({ links })}
@@ -179,7 +179,7 @@ function RelationLists(properties: { page: Page; picture: Picture; relations: Re
       {relations.lists && (
         <>
           <PartnerList title="Attends to" direction="attended" partners={relations.lists.attended} picture={picture} go={go} />
-          <PartnerList title="Is attended to by" direction="attending" partners={relations.lists.attending} picture={picture} go={go} />
+          <PartnerList title="Attended by" direction="attending" partners={relations.lists.attending} picture={picture} go={go} />
         </>
       )}
     </div>
@@ -226,7 +226,7 @@ function Strongest({ page, picture, go }: DetailsProperties) {
   const { label } = explanationOf(page.source.payload, reading).target;
   const hue = `-${scale.starts.length}`;
   const sides = !reading.signed
-    ? [{ name: "plain", title: reading.explanation === null ? "Receive most attention" : `Matter most for ${label}`, sign: 1 }]
+    ? [{ name: "plain", title: reading.explanation === null ? "Most attention received" : `Most important for ${label}`, sign: 1 }]
     : [
         { name: "for", title: `For ${label}`, sign: 1 },
         { name: "against", title: `Against ${label}`, sign: -1 },
@@ -234,7 +234,7 @@ function Strongest({ page, picture, go }: DetailsProperties) {
   const largest = all.reduce((most, row) => Math.max(most, Math.abs(row.score)), 0);
   return (
     <Section title={`Strongest ${units.level}s${format.times}`} name="strongest" hint={format.explained}>
-      <Check id="merge" label="add up repeats" checked={merge} change={setMerge} />
+      <Check id="merge" label="combine repeated words" checked={merge} change={setMerge} />
       <div class="sides">
         {sides.map(({ name, title, sign }) => {
           const best = all.filter((row) => row.score * sign > 0).sort((a, b) => Math.abs(b.score) - Math.abs(a.score) || a.unit - b.unit);
@@ -259,8 +259,8 @@ function Strongest({ page, picture, go }: DetailsProperties) {
         })}
       </div>
       <p class="quiet">
-        {plural(picture.order.length, units.level)}, {percent(shareOfPeaks(picture))} of the total on the{" "}
-        {count(picture.peaks.length)} strongest
+        {plural(picture.order.length, units.level)}; the {count(picture.peaks.length)} strongest have{" "}
+        {percent(shareOfPeaks(picture))} of the total
       </p>
     </Section>
   );

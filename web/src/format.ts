@@ -71,7 +71,7 @@ export class NumberFormat {
   get explained(): string | undefined {
     if (!this.power) return undefined;
     const unit = Math.abs(this.power) <= 6 ? Number(`1e${this.power}`).toFixed(Math.max(0, -this.power)) : `1e${this.power}`;
-    return `The scores are shown in units of ${unit}: 2 stands for 2${this.times}.`;
+    return `Scores are shown in units of ${unit}: 2 means 2${this.times}.`;
   }
 
   full(score: number): string {

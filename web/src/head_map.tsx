@@ -60,9 +60,9 @@ export function HeadMap({ page, layer, head }: { page: Page; layer: number; head
         <div class="tools">
           <button type="button" aria-label="Zoom in" onClick={() => zoom(0.5)}>+</button>
           <button type="button" aria-label="Zoom out" onClick={() => zoom(2)}>−</button>
-          <button type="button" onClick={() => setView(whole)}>whole</button>
+          <button type="button" onClick={() => setView(whole)}>show all</button>
           <button type="button" onClick={() => set({ view: "read", layers: [layer], heads: [head] })}>
-            use in the text
+            show in the text
           </button>
           <button type="button" class="close" aria-label="Close" onClick={() => set({ head: null })}>×</button>
         </div>
@@ -189,15 +189,15 @@ function draw(canvas: HTMLCanvasElement, part: Part, view: MapWindow): void {
   );
 }
 
-/** How fine a picture is, in sentences. */
+/** The resolution of a map, in sentences. */
 function resolution({ rows, columns, window: { size } }: Part, live: boolean): string {
-  if (rows >= size && columns >= size) return "Every pixel is one pair of tokens.";
+  if (rows >= size && columns >= size) return "Each pixel is one pair of tokens.";
   const [across, down] = [columns, rows].map((pixels) => plainNumber(size / pixels));
-  const rest = live ? "" : " Nothing finer is kept here; sightline serve shows every cell.";
-  return `${columns} × ${rows} pixels, each the mean of about ${down} × ${across} pairs of tokens.${rest}`;
+  const rest = live ? "" : " This page stores no finer resolution; sightline serve shows every cell.";
+  return `${columns} × ${rows} pixels, each the mean over about ${down} × ${across} token pairs.${rest}`;
 }
 
-/** Which tokens a place on the map stands for, and how strong they are joined. */
+/** The tokens at a position of the map and the attention between them. */
 function named({ model }: Page, part: Part, row: number, column: number) {
   const rows = tokensAt(row, part.window.row, part.window.size, part.rows, model.data.tokens);
   const columns = tokensAt(column, part.window.column, part.window.size, part.columns, model.data.tokens);
@@ -216,7 +216,7 @@ function named({ model }: Page, part: Part, row: number, column: number) {
   );
 }
 
-/** The strongest single links of this head, where its relations are known. */
+/** The strongest token pairs of this head, where its relations are stored. */
 function StrongestLinks({ page, layer, head }: { page: Page; layer: number; head: number }) {
   const { source, model, set } = page;
   const name = `head-${layer}-${head}`;

@@ -1,32 +1,33 @@
-// The heads: a grid of small maps, layers down and heads across, with head importance; a click opens one.
+// Heads: a grid of small attention maps, one row per layer and one column per head, with head importance.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { mapImage, Palette } from "./colours";
 import { plainNumber } from "./format";
 import { HeadMap } from "./head_map";
 import { useArray, type Page } from "./hooks";
+import type { ViewProperties } from "./views";
 
-export function HeadsView({ page }: { page: Page }) {
+export function HeadsView({ page }: ViewProperties) {
   const { source, state } = page;
   const { inside } = source.payload;
   const maps = useArray(source, "thumbnails");
   const importance = useArray(source, "importance");
   const most = useMemo(() => (importance ? Math.max(...importance) : 0), [importance]);
-  if (!inside || !source.has("thumbnails")) return <p class="empty">Attention was not kept for this document.</p>;
+  if (!inside || !source.has("thumbnails")) return <p class="empty">This page contains no attention maps.</p>;
   return (
     <div class="heads">
       {state.head ? (
         <HeadMap key={state.head.join()} page={page} layer={state.head[0]} head={state.head[1]} />
       ) : (
         <p class="quiet">
-          Every map shows which tokens (rows, from the top) attend to which (columns, from the left); the darker, the more.
-          {importance ? " The bar below a map is the head's importance." : ""} Click a map to open it.
+          One map per head: the token of a row attends to the token of a column, and darker cells mean more attention.
+          {importance ? " The bar below a map shows the importance of the head." : ""} Click a map to enlarge it.
         </p>
       )}
       <div
         class="grid"
         role="group"
-        aria-label={`Maps of ${inside.layers} layers with ${inside.heads} heads each`}
+        aria-label={`Attention maps of ${inside.layers} layers with ${inside.heads} heads each`}
         style={{ gridTemplateColumns: `max-content repeat(${inside.heads}, minmax(0, 5.5rem))` }}
       >
         <span />

@@ -51,7 +51,7 @@ export function usePicture(source: Source, model: DocumentModel, name: string, s
 
 export interface Relations {
   lists: RelationLists | null;
-  /** Why there are none, as a sentence. */
+  /** Why there are none, as one sentence. */
   missing: string | null;
 }
 
@@ -66,7 +66,7 @@ export function useRelations(source: Source, units: Units, unit: number, state: 
     let wanted = true;
     const done = (relations: Relations) => wanted && keep({ key, relations });
     if (!hasMaps(source, mapNames(inside, layers, heads)) && !source.relations) {
-      done({ lists: null, missing: "The relations of this choice of layers and heads are not in this file." });
+      done({ lists: null, missing: "This page does not contain relations for these layers and heads." });
     } else {
       unitRelations(source, units, unit, layers, heads).then(
         (lists) => done({ lists, missing: null }),
@@ -75,6 +75,6 @@ export function useRelations(source: Source, units: Units, unit: number, state: 
     }
     return () => void (wanted = false);
   }, [source, units, key]);
-  if (!source.payload.inside) return { lists: null, missing: "Attention was not kept for this document." };
+  if (!source.payload.inside) return { lists: null, missing: "This page contains no attention." };
   return found && found.key === key ? found.relations : { lists: null, missing: null };
 }

@@ -1,16 +1,17 @@
-// Scores by layer: layers down (the last on top), the document across; hover names the place, a click goes there.
+// Scores per layer as a heat map: one row per layer (the last at the top), the document from left to right.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Palette, pen } from "./colours";
 import type { Units } from "./document";
 import { percent, shortened } from "./format";
-import { useArray, type Page } from "./hooks";
-import { layersArray, rowsOf, type Picture } from "./reading";
+import { useArray } from "./hooks";
+import { layersArray, rowsOf } from "./reading";
 import { makeScale } from "./scale";
+import type { ViewProperties } from "./views";
 
 const ROW = 26;
 
-export function LayersView({ page, picture, go }: { page: Page; picture: Picture; go(unit: number): void }) {
+export function LayersView({ page, picture, go }: ViewProperties) {
   const { source, model, state } = page;
   const { payload } = source;
   const { units, reading, format } = picture;
@@ -47,8 +48,8 @@ export function LayersView({ page, picture, go }: { page: Page; picture: Picture
     const others = payload.explanations.filter((_, number) => source.has(`layers.${number}`)).map((one) => one.method);
     return (
       <p class="empty">
-        {reading.name} has no scores by layer in this page.
-        {others.length > 0 && ` These have: ${[...new Set(others)].join(", ")}.`}
+        {reading.name} has no scores per layer on this page.
+        {others.length > 0 && ` Methods with scores per layer: ${[...new Set(others)].join(", ")}.`}
       </p>
     );
   }
@@ -63,7 +64,7 @@ export function LayersView({ page, picture, go }: { page: Page; picture: Picture
   };
   return (
     <div class="layers">
-      <p class="quiet">Every row is a layer, the last on top; from left to right the document. A place shows its strongest {units.level}.</p>
+      <p class="quiet">One row per layer, the last layer at the top; the document runs from left to right. Each cell shows the strongest {units.level} at its position.</p>
       <div class="heat">
         <ol aria-hidden="true">
           {sums.map((_, i) => (
@@ -89,7 +90,7 @@ export function LayersView({ page, picture, go }: { page: Page; picture: Picture
           : " "}
       </p>
       <table class="shares">
-        <caption>Share of every layer in the sum of magnitudes</caption>
+        <caption>Share of each layer in the total of absolute scores</caption>
         <tbody>
           {sums.map((sum, layer) => (
             <tr key={layer}>
@@ -104,7 +105,7 @@ export function LayersView({ page, picture, go }: { page: Page; picture: Picture
   );
 }
 
-/** The strongest shown score of every column. */
+/** The strongest visible score of each column. */
 export function binned(scores: ArrayLike<number>, shown: Uint8Array, columns: number): Float64Array {
   const found = new Float64Array(columns);
   for (let unit = 0; unit < scores.length; unit++) {

@@ -32,18 +32,18 @@ export function Legend({ picture }: { picture: Picture }) {
   const down = Array.from({ length: steps }, (_, i) => steps - i);
   const shown = reading.signed ? [...down, 0, ...down.map((step) => -step).reverse()] : [...down, 0];
   const meaning = reading.signed
-    ? "Blue words speak for the target, orange words against it"
-    : "The stronger the violet, the more the word matters";
+    ? "Blue words support the target, orange words oppose it"
+    : "Darker violet means more important";
   return (
     <div
       class="legend"
       role="img"
-      aria-label={`Colour scale. ${meaning}; full colour from ${format.full(scale.starts[steps - 1] ?? 0)}.`}
+      aria-label={`Colour scale. ${meaning}; strongest colour from ${format.full(scale.starts[steps - 1] ?? 0)}.`}
     >
       <div class="ends">
-        <span>{reading.signed ? "for" : "matters"}</span>
+        <span>{reading.signed ? "for" : "important"}</span>
         <span title={format.explained}>{format.times}</span>
-        <span>{reading.signed ? "against" : "does not"}</span>
+        <span>{reading.signed ? "against" : "unimportant"}</span>
       </div>
       <div class="ramp">
         {shown.map((step) => (

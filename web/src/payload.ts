@@ -87,10 +87,10 @@ export const FLAG = { special: 1, stopWord: 2, punctuation: 4 } as const;
 export function checked(value: unknown): Payload {
   const payload = value as Payload;
   if (typeof value !== "object" || value === null || payload.format !== "sightline-page") {
-    throw new Error("This is not the data of a Sightline page.");
+    throw new Error("The data is not that of a Sightline page.");
   }
   if (payload.version !== 1) {
-    throw new Error(`The data is of version ${String(payload.version)}; this page reads version 1.`);
+    throw new Error(`The data has version ${String(payload.version)}; this page reads version 1.`);
   }
   return payload;
 }

@@ -1,4 +1,4 @@
-// The reading view: the document in colour, alone or beside another method, with strip, lines, search and keys.
+// Read: the coloured document, alone or next to a second method, with minimap, relation lines and search.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { find } from "./document";
@@ -11,24 +11,13 @@ import { rankCorrelation } from "./ranking";
 import { explanationOf, type Picture } from "./reading";
 import { TextView, type Marks } from "./text_view";
 import { Mark, verdictOf } from "./verdict";
+import type { ViewProperties } from "./views";
 
-/** Pixels from the edge of the text within which a chosen word is brought to the middle. */
+/** A selected word closer than this to the edge of the text is scrolled to the middle, in pixels. */
 const MARGIN = 40;
 const MOST_TRIES = 4;
 
-interface ReadProperties {
-  page: Page;
-  pictures: Picture[];
-  unit: number;
-  relations: Relations;
-  /** Whether another view is in front: this one stays as it is, and comes back without being laid out again. */
-  away: boolean;
-  dark: boolean;
-  go(unit: number): void;
-  step(by: number): void;
-}
-
-export function ReadView({ page, pictures, unit, relations, away, dark, go, step }: ReadProperties) {
+export function ReadView({ page, pictures, unit, relations, away, dark, go, step }: ViewProperties) {
   const { source, model, state } = page;
   const [first] = pictures;
   const { units } = first;
@@ -77,7 +66,7 @@ function Toolbar(properties: {
     go(matches[next][0]);
   };
   return (
-    <div class="toolbar" role="toolbar" aria-label="Move through the document">
+    <div class="toolbar" role="toolbar" aria-label="Navigate the document">
       <button type="button" data-control="previous" title="Previous strong word (p)" onClick={() => step(-1)}>
         <span aria-hidden="true">↑</span> <kbd>p</kbd><span class="unseen">revious strong word</span>
       </button>
@@ -120,11 +109,11 @@ function Toolbar(properties: {
   );
 }
 
-/** What is chosen, said in one line. */
+/** One line about the selected unit, or about the document. */
 function sentence(picture: Picture, unit: number): string {
   const { units, scores, ranks, format, order, peaks } = picture;
   if (unit < 0) return `${plural(peaks.length, `strong ${units.level}`)} in ${plural(order.length, units.level)}. Click one.`;
-  const rank = ranks[unit] ? `rank ${count(ranks[unit])} of ${count(order.length)}` : "left out";
+  const rank = ranks[unit] ? `rank ${count(ranks[unit])} of ${count(order.length)}` : "excluded";
   const peak = peaks.indexOf(unit);
   const which = peak >= 0 ? `, strong ${units.level} ${peak + 1} of ${peaks.length}` : "";
   return `“${shortened(units.text(unit), 40)}” ${format.full(scores[unit])}, ${rank}${which}`;
@@ -138,8 +127,8 @@ function Agreement({ pictures: [a, b] }: { pictures: Picture[] }) {
   }, [a, b]);
   return (
     <p class="agreement quiet">
-      Of the 20 strongest {a.units.level}s they share {shared}; the orders by strength correlate with{" "}
-      {rho === null ? "nothing, one is flat" : `ρ = ${rho.toFixed(2)}`}.
+      The two methods share {shared} of their 20 strongest {a.units.level}s. Rank correlation of absolute scores:{" "}
+      {rho === null ? "undefined, because all scores of one method are equal" : `ρ = ${rho.toFixed(2)}`}.
     </p>
   );
 }
@@ -173,7 +162,7 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
     views.forEach((view, i) => {
       if (view.element.parentElement !== hosts.current[i]) hosts.current[i]?.replaceChildren(view.element);
     });
-    // Columns are equally wide. All are there before one is measured, so that the browser lays them out once.
+    // All columns have the same width and are inserted before measuring, so that the browser lays them out once.
     const size = views[0].measured();
     views.forEach((view) => view.resized(size));
     relayout((count) => count + 1);
@@ -182,12 +171,12 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
     if (!away) views.forEach((view, i) => view.paint(pictures[i], marks));
   }, [views, pictures, marks, away]);
 
-  // The strip needs the places of the pieces, which are known only after the text has been laid out: it is drawn a moment
-  // later, so that nobody waits for it.
+  // The minimap needs the positions of the pieces, which are known only after the text has been laid out. It is drawn a
+  // moment later, so that the text appears first.
   const behind = useRef(away);
   behind.current = away;
   const redrawStrip = () => {
-    // Asked now, not when the timer was set: measuring what is behind another view would lay it out.
+    // Checked now, not when the timer was set: measuring a hidden view would force a layout.
     if (behind.current || !strip.current || !scroller.current) return;
     drawMinimap(strip.current, scroller.current, views[0].tops(units.level), pictures[0], marks);
   };
@@ -219,7 +208,7 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
     observer.observe(watched);
     return () => observer.disconnect();
   }, []);
-  // A piece of the text that comes near the view gets its true height, and what is below it moves.
+  // A piece of text that scrolls into view gets its true height, which moves everything below it.
   useEffect(() => {
     let frame = 0;
     const moved = () => {
@@ -235,7 +224,7 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
       sheet.removeEventListener("contentvisibilityautostatechange", moved);
     };
   }, []);
-  // Bring the chosen unit into view, also when the page opens with one.
+  // Scroll to the selected unit, also when the page opens with one.
   useEffect(() => {
     const [span] = away ? [] : views[0].parts(marks.chosen);
     return span && bringIntoView(scroller.current!, span);
@@ -281,7 +270,7 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
                 id={i === 0 ? "sightline-document" : undefined}
                 tabIndex={0}
                 role="document"
-                aria-label="Text. Arrow keys go from word to word."
+                aria-label="Text. Use the arrow keys to move from word to word."
                 ref={(element) => void (hosts.current[i] = element)}
                 onMouseOver={hover(i)}
                 onMouseLeave={() => setTip(null)}
@@ -307,20 +296,20 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
   );
 }
 
-/** The box of a span on the line where the pointer is. */
+/** The box of the line of a span that is under the pointer. */
 function boxUnder(span: HTMLElement, { clientY }: MouseEvent): DOMRect {
   const boxes = [...span.getClientRects()];
   return boxes.find((box) => box.top <= clientY && clientY <= box.bottom) ?? boxes[0];
 }
 
-/** Scroll until a span is in view; the function returned stops that. */
+/** Scroll until a span is visible; the returned function cancels scrolling. */
 function bringIntoView(box: HTMLElement, span: HTMLElement): () => void {
   let frame = 0;
   const scroll = (tries: number) => {
     if (inView(box, span)) return;
-    // Only the text is scrolled: in a notebook the page around it must stay where it is.
+    // Scroll only the text; in a notebook the surrounding page must not move.
     box.scrollTop += span.getBoundingClientRect().top - box.getBoundingClientRect().top - visibleHeight(box) / 2;
-    // The pieces that have come near may turn out to be higher than estimated.
+    // Pieces that have become visible may be taller than estimated.
     if (tries > 1) frame = requestAnimationFrame(() => scroll(tries - 1));
   };
   scroll(MOST_TRIES);
@@ -332,7 +321,7 @@ function inView(scroller: HTMLElement, span: HTMLElement): boolean {
   return place.top > box.top + MARGIN && place.bottom < box.top + visibleHeight(scroller) - MARGIN;
 }
 
-/** Height of the text above the details, which lie over its lower part where the view is narrow. */
+/** Height of the visible text; on narrow screens the details cover its lower part. */
 function visibleHeight(scroller: HTMLElement): number {
   const details = scroller.closest(".sightline")!.querySelector(".details.open");
   const covered = details && getComputedStyle(details).position === "absolute";
@@ -346,7 +335,7 @@ function Tip({ picture, unit, box }: { picture: Picture; unit: number; box: DOMR
   useLayoutEffect(() => {
     const tip = element.current!;
     const { offsetWidth: width, offsetHeight: height } = tip;
-    // The view is a containing block of its own, so that it can stand anywhere in a notebook.
+    // Positions are relative to the view, which can be anywhere in a notebook.
     const view = tip.closest(".sightline")!.getBoundingClientRect();
     const left = box.left + box.width / 2 - width / 2 - view.left;
     const above = box.top - view.top - height - 8;
@@ -360,7 +349,7 @@ function Tip({ picture, unit, box }: { picture: Picture; unit: number; box: DOMR
     <div class="tip" role="tooltip" ref={element}>
       <b dir="auto">{shortened(units.text(unit), 80)}</b>
       <div>{format.full(score) + direction}</div>
-      <div>{shown[unit] ? `rank ${count(ranks[unit])} of ${count(order.length)}${share}` : "left out"}</div>
+      <div>{shown[unit] ? `rank ${count(ranks[unit])} of ${count(order.length)}${share}` : "excluded"}</div>
       <div>
         {units.name(unit)}, token position {ranges(units.tokens(unit))}
       </div>

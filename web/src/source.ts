@@ -55,7 +55,7 @@ abstract class KeepingSource implements Source {
   array(name: string): Promise<Numbers> {
     const known = this.kept.get(name);
     if (known) return known;
-    if (!this.has(name)) return Promise.reject(new Error(`There is no array '${name}' here.`));
+    if (!this.has(name)) return Promise.reject(new Error(`This page has no array '${name}'.`));
     const made = this.bytes(name).then((bytes) => decode(bytes, this.payload.arrays[name]));
     this.kept.set(name, made);
     // A failed fetch may be tried again.

@@ -1,36 +1,35 @@
-// Everything a person can set, and its form in the address: `#method=rollout&level=token`, defaults left out.
+// All settings of the page, and their form in the address: `#method=rollout&level=token`, without defaults.
 
 import { LEVELS, type Level, type Payload } from "./payload";
 import type { ScaleKind } from "./scale";
 
-export const VIEWS = ["read", "heads", "words", "layers", "curves"] as const;
-export type View = (typeof VIEWS)[number];
 export const HIDABLE = ["specials", "stopwords", "punctuation"] as const;
 export type Hidable = (typeof HIDABLE)[number];
 export const LINKS = ["both", "attended", "attending", "none"] as const;
 export type Links = (typeof LINKS)[number];
 export type Range = "relative" | "absolute";
 
-/** Stands for a method in `method` and `compare`: the attention each token receives. */
+/** A pseudo-method for `method` and `compare`: the attention that each token receives. */
 export const ATTENTION = "attention";
 
 export interface State {
-  view: View;
+  /** The name of a view, from the table in views.tsx. */
+  view: string;
   method: string;
   target: string;
   level: Level;
-  /** Empty: all. */
+  /** Selected layers and heads; empty for all. */
   layers: number[];
   heads: number[];
   scale: ScaleKind;
   gamma: number;
   range: Range;
-  /** Words below this share of the full colour are not coloured, 0 … 1. */
+  /** Words below this share of the strongest score are not coloured, 0 … 1. */
   threshold: number;
   hide: Hidable[];
-  /** Method shown beside, or nothing. */
+  /** Method shown next to the first, or empty. */
   compare: string;
-  /** First token of the clicked unit. */
+  /** First token of the selected unit. */
   unit: number | null;
   find: string;
   /** The opened head. */
@@ -60,7 +59,7 @@ export function initialState(payload: Payload): State {
   };
 }
 
-/** The names of what can be shown in colour: the methods, and attention where it was seen. */
+/** The names of everything that can be coloured: the methods, and attention where it was recorded. */
 export function readingNames(payload: Payload): string[] {
   const methods = [...new Set(payload.explanations.map((one) => one.method))];
   return Object.hasOwn(payload.arrays, "received") ? [...methods, ATTENTION] : methods;
@@ -82,8 +81,8 @@ function text(value: State[keyof State]): string {
   return typeof value === "number" ? String(Number(value.toFixed(4))) : value;
 }
 
-/** Read a state from an address; what does not fit the document is ignored. */
-export function fromHash(hash: string, payload: Payload): State {
+/** The state that an address describes; values that do not fit the document are ignored. `views` are the known views. */
+export function fromHash(hash: string, payload: Payload, views: readonly string[]): State {
   const state = initialState(payload);
   const given = new URLSearchParams(hash.replace(/^#/, ""));
   const one = <T extends string>(name: string, known: readonly T[], fallback: T): T => {
@@ -101,7 +100,7 @@ export function fromHash(hash: string, payload: Payload): State {
       .map(Number);
   const { inside } = payload;
   const readings = readingNames(payload);
-  state.view = one("view", VIEWS, state.view);
+  state.view = one("view", views, state.view);
   state.method = one("method", readings, state.method);
   state.target = one("target", payload.explanations.map((each) => each.target.name), state.target);
   state.level = one("level", LEVELS, state.level);
@@ -123,7 +122,7 @@ export function fromHash(hash: string, payload: Payload): State {
   return state;
 }
 
-/** Layers of the model, from what was seen inside or from scores by layer. */
+/** Number of layers, from the recorded attention or from scores per layer. */
 export function layerCount(payload: Payload): number {
   if (payload.inside) return payload.inside.layers;
   const layered = payload.explanations.map((_, number) => payload.arrays[`layers.${number}`]?.shape[0] ?? 0);

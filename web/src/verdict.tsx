@@ -7,7 +7,7 @@ import { explanationOf, type Reading } from "./reading";
 const ATTENTION: VerdictData = {
   level: "unchecked",
   words: "not checked",
-  sentences: ["Attention received says where the model looks, not why it decides; it is not compared with random orders."],
+  sentences: ["Received attention shows where the model looks, not why it decides. It is not compared with random orderings."],
 };
 
 export function verdictOf(payload: Payload, reading: Reading): VerdictData {

@@ -5,6 +5,7 @@ import { Choice } from "./choices";
 import type { Cell } from "./csv";
 import { count, NumberFormat, percent } from "./format";
 import type { Page } from "./hooks";
+import type { ViewProperties } from "./views";
 import { rows as mergedRows } from "./ranking";
 import { shownUnits, type Picture } from "./reading";
 import { SortableTable, type Column } from "./sortable_table";
@@ -13,7 +14,7 @@ type By = "position" | "type";
 const SIDES = ["both", "for", "against"] as const;
 type Side = (typeof SIDES)[number];
 
-export function WordsView({ page, picture, go }: { page: Page; picture: Picture; go(unit: number): void }) {
+export function WordsView({ page, picture, go }: ViewProperties) {
   const [by, setBy] = useState<By>("type");
   const [side, setSide] = useState<Side>("both");
   const found = useMemo(() => wordRows(page, picture, by, side), [page.source, page.model, picture, by, side]);
@@ -24,8 +25,8 @@ export function WordsView({ page, picture, go }: { page: Page; picture: Picture;
           id="by"
           label="Rows"
           options={[
-            { value: "type", text: "by word", hint: "Instances of one word added up" },
-            { value: "position", text: "by position", hint: "Every instance by itself" },
+            { value: "type", text: "by word", hint: "Sum over all instances of a word" },
+            { value: "position", text: "by position", hint: "One row per instance" },
           ]}
           value={by}
           choose={(value) => setBy(value as By)}

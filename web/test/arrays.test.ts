@@ -46,7 +46,7 @@ describe("arrays", () => {
   });
 
   it("refuses other data and other versions", () => {
-    expect(() => inlineSource("{}")).toThrow("not the data of a Sightline page");
+    expect(() => inlineSource("{}")).toThrow("not that of a Sightline page");
     expect(() => inlineSource('{"format": "sightline-page", "version": 2}')).toThrow("version 2");
   });
 });

@@ -37,8 +37,8 @@ it("shows what cannot be seen by its code point and shortens what is long", () =
 });
 
 it("a power of ten is explained where scores are shown in one", () => {
-  expect(new NumberFormat(0.00042, true).explained).toBe("The scores are shown in units of 0.0001: 2 stands for 2 × 10⁻⁴.");
-  expect(new NumberFormat(4200, true).explained).toBe("The scores are shown in units of 1000: 2 stands for 2 × 10³.");
-  expect(new NumberFormat(4.2e-9, false).explained).toBe("The scores are shown in units of 1e-9: 2 stands for 2 × 10⁻⁹.");
+  expect(new NumberFormat(0.00042, true).explained).toBe("Scores are shown in units of 0.0001: 2 means 2 × 10⁻⁴.");
+  expect(new NumberFormat(4200, true).explained).toBe("Scores are shown in units of 1000: 2 means 2 × 10³.");
+  expect(new NumberFormat(4.2e-9, false).explained).toBe("Scores are shown in units of 1e-9: 2 means 2 × 10⁻⁹.");
   expect(new NumberFormat(0.42, true).explained).toBeUndefined();
 });

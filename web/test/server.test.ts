@@ -2,9 +2,9 @@
 
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ExplainRequest } from "../src/server/api";
-import { meant } from "../src/server/form";
+import { parseValue } from "../src/server/form";
 import * as memory from "../src/server/history";
-import { decoded, textOf } from "../src/server/upload";
+import { decodeText, textOf } from "../src/server/upload";
 
 class MemoryStorage implements Storage {
   [name: string]: unknown;
@@ -90,7 +90,7 @@ describe("uploads", () => {
   const bytes = (...values: number[]) => new Uint8Array(values);
 
   it("reads UTF-8 and takes off a byte-order mark", () => {
-    expect(decoded(new TextEncoder().encode("\ufeffhello שלום 🎉"), "a")).toBe("hello שלום 🎉");
+    expect(decodeText(new TextEncoder().encode("\ufeffhello שלום 🎉"), "a")).toBe("hello שלום 🎉");
   });
 
   it.each([
@@ -99,8 +99,8 @@ describe("uploads", () => {
     [bytes(0x61, 0x00, 0x62), "NUL"],
     [bytes(), "empty"],
   ])("refuses %s with a sentence", (content, word) => {
-    expect(() => decoded(content, "picture.png")).toThrow(word);
-    expect(() => decoded(content, "picture.png")).toThrow("picture.png");
+    expect(() => decodeText(content, "picture.png")).toThrow(word);
+    expect(() => decodeText(content, "picture.png")).toThrow("picture.png");
   });
 
   it("refuses what is too large, before and after reading it", async () => {
@@ -120,6 +120,6 @@ describe("option values", () => {
     ["[1]", [1]],
     ['"3"', "3"],
   ])("%s means %j", (typed, value) => {
-    expect(meant(typed)).toEqual(value);
+    expect(parseValue(typed)).toEqual(value);
   });
 });

@@ -1,4 +1,4 @@
-// The server's API as this page uses it; docs/guides/server.md describes all of it.
+// The part of the server's API that this page uses; docs/guides/server.md describes the whole API.
 
 export interface Model {
   name: string;
@@ -9,14 +9,17 @@ export interface Model {
 
 export interface MethodOption {
   default: unknown;
-  /** What it may be, in words. */
+  /** The possible values, in words. */
   values: string;
-  /** All it may be, where that can be listed. */
+  /** The possible values, if they can be listed. */
   choices: unknown[] | null;
 }
 
 export interface Method {
   name: string;
+  /** The name for people. */
+  title: string;
+  kind: string;
   summary: string;
   cost: string;
   use: string;
@@ -52,7 +55,7 @@ export interface Job {
   error: string | null;
 }
 
-/** An answer other than success: its status and the server's sentence. */
+/** An error answer: its status and the sentence of the server. */
 export class Refusal extends Error {
   constructor(
     readonly status: number,
@@ -62,9 +65,9 @@ export class Refusal extends Error {
   }
 }
 
-export const UNREACHABLE = "The server does not answer. Is it still running?";
+export const UNREACHABLE = "The server does not answer. Check that it is still running.";
 
-async function asked<T>(address: string, init?: RequestInit): Promise<T> {
+async function request<T>(address: string, init?: RequestInit): Promise<T> {
   let answer: Response;
   try {
     answer = await fetch(address, init);
@@ -77,26 +80,30 @@ async function asked<T>(address: string, init?: RequestInit): Promise<T> {
   throw new Refusal(answer.status, typeof sentence === "string" ? sentence : `The server answered ${answer.status}.`);
 }
 
-export const models = (): Promise<Model[]> => asked("/api/models");
-export const methods = (): Promise<Method[]> => asked("/api/methods");
-export const limits = async (): Promise<Limits> => (await asked<{ limits: Limits }>("/api/health")).limits;
-export const job = (id: string): Promise<Job> => asked(jobAddress(id));
-export const cancel = (id: string): Promise<Job> => asked(jobAddress(id), { method: "DELETE" });
+export const models = (): Promise<Model[]> => request("/api/models");
+export const methods = (): Promise<Method[]> => request("/api/methods");
+export const limits = async (): Promise<Limits> => (await request<{ limits: Limits }>("/api/health")).limits;
+export const job = (id: string): Promise<Job> => request(jobAddress(id));
+export const cancel = (id: string): Promise<Job> => request(jobAddress(id), { method: "DELETE" });
+
+/** Exchange the token of the server for a cookie. */
+export const signIn = (token: string): Promise<unknown> =>
+  request("/api/session", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ token }) });
 
 export function jobAddress(id: string): string {
   return `/api/jobs/${encodeURIComponent(id)}`;
 }
 
-/** Queue a request; the view wants relations, and this page follows the job instead of waiting for an answer. */
-export function submit(request: ExplainRequest): Promise<Job> {
-  return asked("/api/explain", {
+/** Queue a request. The view needs relations, and this page follows the job instead of waiting for the answer. */
+export function submit(body: ExplainRequest): Promise<Job> {
+  return request("/api/explain", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ ...request, relations: true, wait: false }),
+    body: JSON.stringify({ ...body, relations: true, wait: false }),
   });
 }
 
-/** Tell `changed` whenever a job is further, until it is over; resolves with its last state. */
+/** Call `changed` after every change of a job; resolves with its final state. */
 export function follow(id: string, changed: (job: Job) => void, stop: AbortSignal): Promise<Job> {
   return new Promise((resolve, reject) => {
     const stream = new EventSource(`${jobAddress(id)}/events`);
@@ -107,7 +114,7 @@ export function follow(id: string, changed: (job: Job) => void, stop: AbortSigna
       resolve(JSON.parse((event as MessageEvent<string>).data) as Job);
     });
     stream.addEventListener("error", () => {
-      // The browser tries again by itself unless the server refused; then the job itself says why.
+      // The browser reconnects by itself unless the server refused; then the job says why.
       if (stream.readyState === EventSource.CLOSED) job(id).then(resolve, reject);
     });
   });

@@ -1,10 +1,10 @@
-// Small helpers for elements. Strings from anywhere become text nodes, never HTML.
+// Helpers for DOM elements. Strings always become text nodes, never HTML.
 
-/** The element with this id; the page and this script belong together, so a missing one is a mistake of ours. */
+/** The element with this id; a missing one is a programming error. */
 export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
-  const found = document.getElementById(id);
-  if (!found) throw new Error(`there is no #${id} in the page`);
-  return found as T;
+  const match = document.getElementById(id);
+  if (!match) throw new Error(`The page has no element #${id}.`);
+  return match as T;
 }
 
 export function element<K extends keyof HTMLElementTagNameMap>(
@@ -12,9 +12,9 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   properties: Partial<HTMLElementTagNameMap[K]> = {},
   ...children: (Node | string)[]
 ): HTMLElementTagNameMap[K] {
-  const made = Object.assign(document.createElement(tag), properties);
-  made.append(...children);
-  return made;
+  const created = Object.assign(document.createElement(tag), properties);
+  created.append(...children);
+  return created;
 }
 
 export function option(label: string, value: string): HTMLOptionElement {

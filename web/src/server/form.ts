@@ -1,17 +1,28 @@
-// The form: what can be chosen comes from the server, what was chosen becomes a request.
+// The form: its choices come from the server, its content becomes a request.
 
 import type { Class, ExplainRequest, Limits, Method, MethodOption, Model } from "./api";
 import { byId, element, option } from "./dom";
 import { textOf } from "./upload";
 
-/** Chosen to begin with, and listed first; the view opens with the first of those chosen. */
-const FIRST_METHODS = ["attcat", "rollout", "gradient"];
+/** Selected by default; the result opens with the first selected method. */
+const DEFAULT_METHODS = ["attcat", "rollout", "gradient"];
+/** Headings of the list of methods, in order. */
+const KINDS: Record<string, string> = {
+  gradients: "Gradients",
+  attention: "Attention",
+  decomposition: "Decomposition",
+  relevance: "Relevance propagation",
+  perturbation: "Perturbation",
+  baseline: "Baseline",
+  other: "Other",
+};
 const PREDICTED = "";
 
 export class Form {
   private readonly text = byId<HTMLTextAreaElement>("text");
   private readonly pair = byId<HTMLTextAreaElement>("pair");
   private readonly file = byId<HTMLInputElement>("file");
+  private readonly fileName = byId("file-name");
   private readonly model = byId<HTMLSelectElement>("model");
   private readonly target = byId<HTMLSelectElement>("target");
   private readonly against = byId<HTMLSelectElement>("against");
@@ -29,14 +40,17 @@ export class Form {
     this.model.replaceChildren(...models.map((one) => option(`${one.name} (${one.task.replace(/_/g, " ")})`, one.name)));
     this.model.addEventListener("change", () => this.showLabels());
     this.showLabels();
-    const rank = ({ name }: Method) => (FIRST_METHODS.indexOf(name) + 1 || FIRST_METHODS.length + 1);
-    byId("methods").append(...[...methods].sort((a, b) => rank(a) - rank(b)).map((one) => this.methodRow(one)));
+    for (const kind of Object.keys(KINDS)) {
+      const rows = methods.filter((method) => kindOf(method) === kind).map((method) => this.methodRow(method));
+      if (rows.length) byId("methods").append(element("li", { className: "kind" }, element("h3", {}, KINDS[kind]), element("ul", {}, ...rows)));
+    }
     this.file.addEventListener("change", () => void this.readFile());
   }
 
-  /** The request in the form, or a sentence that says what is missing. */
+  /** The request in the form; throws an Error whose message says what is missing. */
   request(): ExplainRequest {
-    const chosen = [...this.boxes].filter(([, box]) => box.checked).map(([name]) => name);
+    const rank = (name: string) => DEFAULT_METHODS.indexOf(name) + 1 || DEFAULT_METHODS.length + 1;
+    const chosen = [...this.boxes].filter(([, box]) => box.checked).map(([name]) => name).sort((a, b) => rank(a) - rank(b));
     if (!this.text.value.trim()) throw new Error("Paste a text or choose a file first.");
     if (!chosen.length) throw new Error("Choose at least one method.");
     return {
@@ -52,7 +66,7 @@ export class Form {
     };
   }
 
-  /** Put settings (and texts, if they are known) back into the form. */
+  /** Restore settings, and texts if they are available. */
   fill(settings: Omit<ExplainRequest, "text" | "pair">, texts: { text: string; pair: string | null } | null): void {
     if (texts) {
       this.text.value = texts.text;
@@ -65,34 +79,34 @@ export class Form {
     this.against.value = second === null ? PREDICTED : String(second);
     this.quantity.value = settings.quantity ?? "";
     this.seed.value = settings.seed === null ? "" : String(settings.seed);
-    this.check.checked = settings.check ?? true; // the history may be older than this box
+    this.check.checked = settings.check ?? true; // entries of older versions lack it
     for (const [name, box] of this.boxes) {
       box.checked = settings.methods.includes(name);
       box.dispatchEvent(new Event("change"));
-      for (const field of this.fields(name)) field.value = shown(settings.options[name]?.[field.name]);
+      for (const field of this.fields(name)) field.value = formatValue(settings.options[name]?.[field.name]);
     }
   }
 
   private showLabels(): void {
     const labels = this.models.find((one) => one.name === this.model.value)?.labels ?? [];
     const options = (): HTMLOptionElement[] => labels.map((label, index) => option(label, String(index)));
-    this.target.replaceChildren(option("what the model predicts", PREDICTED), ...options());
-    this.against.replaceChildren(option("nothing", PREDICTED), ...options());
+    this.target.replaceChildren(option("predicted class", PREDICTED), ...options());
+    this.against.replaceChildren(option("none", PREDICTED), ...options());
   }
 
   private chosenTarget(): Class | [Class, Class] | null {
     const [first, second] = [this.target.value, this.against.value];
     if (second === PREDICTED) return first === PREDICTED ? null : Number(first);
-    if (first === PREDICTED) throw new Error("Choose a class to compare with the other one.");
+    if (first === PREDICTED) throw new Error("Choose the class to explain before the class to contrast it with.");
     return [Number(first), Number(second)];
   }
 
   private methodRow(method: Method): HTMLElement {
-    const box = element("input", { type: "checkbox", checked: FIRST_METHODS.includes(method.name), name: "method" });
+    const box = element("input", { type: "checkbox", checked: DEFAULT_METHODS.includes(method.name), name: "method" });
     box.value = method.name;
     this.boxes.set(method.name, box);
-    const label = element("label", { title: `${method.use} Cost: ${method.cost}.` }, box, " ", element("b", {}, method.name));
-    const row = element("li", {}, label, " ", element("small", {}, method.summary));
+    const label = element("label", { title: `${method.use} Cost: ${method.cost}.` }, box, " ", element("b", {}, method.title || method.name));
+    const row = element("li", {}, label, " ", element("small", {}, `${method.name}. ${method.summary}`));
     const names = Object.keys(method.options);
     if (names.length) {
       const details = element("details", { hidden: !box.checked }, element("summary", {}, "options"));
@@ -112,7 +126,7 @@ export class Form {
     const chosen: ExplainRequest["options"] = {};
     for (const method of methods) {
       const set = this.fields(method).filter((field) => field.value !== "");
-      if (set.length) chosen[method] = Object.fromEntries(set.map((field) => [field.name, meant(field.value)]));
+      if (set.length) chosen[method] = Object.fromEntries(set.map((field) => [field.name, parseValue(field.value)]));
     }
     return chosen;
   }
@@ -122,28 +136,29 @@ export class Form {
     if (!file) return;
     try {
       this.text.value = await textOf(file, this.limits.max_characters);
+      this.fileName.textContent = `“${file.name}” loaded`;
       this.complain("");
     } catch (error) {
       this.complain((error as Error).message);
     }
-    this.file.value = ""; // the same file may be chosen again after it was changed
+    this.file.value = ""; // allows the same file to be chosen again
   }
 }
 
-/** An empty field leaves the method's default; so does the first choice of a list. */
+/** A field for one option; an empty field, or the first choice of a list, means the default. */
 function optionField(method: string, name: string, facts: MethodOption): HTMLElement {
   const label = `${name.replace(/_/g, " ")}`;
   const field = facts.choices
-    ? element("select", {}, option(`default (${shown(facts.default)})`, ""), ...facts.choices.map((one) => option(shown(one), shown(one))))
-    : element("input", { type: "text", placeholder: shown(facts.default), title: `Must be ${facts.values}.` });
+    ? element("select", {}, option(`default (${formatValue(facts.default)})`, ""), ...facts.choices.map((one) => option(formatValue(one), formatValue(one))))
+    : element("input", { type: "text", placeholder: formatValue(facts.default), title: `Must be ${facts.values}.` });
   field.name = name;
   field.id = `option-${method}-${name}`;
   field.dataset.option = method;
   return element("label", { htmlFor: field.id }, `${label} `, field);
 }
 
-/** What a typed value means: JSON where it is JSON, "1, 2" a list of numbers, else the characters themselves. */
-export function meant(text: string): unknown {
+/** The value of typed text: JSON if it is valid JSON, a list for "1, 2", otherwise the text itself. */
+export function parseValue(text: string): unknown {
   for (const form of [text, `[${text}]`]) {
     try {
       return JSON.parse(form) as unknown;
@@ -154,7 +169,12 @@ export function meant(text: string): unknown {
   return text;
 }
 
-function shown(value: unknown): string {
+/** A method of a kind that this page does not know is listed under “Other”. */
+function kindOf({ kind }: Method): string {
+  return Object.hasOwn(KINDS, kind) ? kind : "other";
+}
+
+function formatValue(value: unknown): string {
   if (value === undefined) return "";
   return typeof value === "string" ? value : JSON.stringify(value);
 }

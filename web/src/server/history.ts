@@ -1,7 +1,7 @@
-// What was explained before, kept in this browser: titles and settings, never texts.
+// Earlier explanations: titles and settings are stored in this browser, texts never.
 //
-// Texts stay in this tab's session (sessionStorage, gone when the tab is closed), so that a result the server has
-// forgotten can be computed again with one click.
+// Texts stay in the session of this tab (sessionStorage, deleted when the tab is closed), so that a result that the
+// server no longer has can be computed again with one click.
 
 import type { ExplainRequest } from "./api";
 
@@ -13,7 +13,7 @@ const LONGEST_TITLE = 60;
 export interface Entry {
   id: string;
   title: string;
-  /** Tells texts apart without holding them. */
+  /** Identifies the text without storing it. */
   hash: string;
   when: number;
   settings: Omit<ExplainRequest, "text" | "pair">;
@@ -21,10 +21,10 @@ export interface Entry {
 
 export function entries(storage: Storage = localStorage): Entry[] {
   try {
-    const found: unknown = JSON.parse(storage.getItem(LIST) ?? "[]");
-    return Array.isArray(found) ? found.filter(isEntry) : [];
+    const stored: unknown = JSON.parse(storage.getItem(LIST) ?? "[]");
+    return Array.isArray(stored) ? stored.filter(isEntry) : [];
   } catch {
-    return []; // damaged or written by something else: start anew
+    return []; // damaged, or written by another program
   }
 }
 
@@ -43,7 +43,7 @@ export function forgetAll(storage: Storage = localStorage, session: Storage = se
   for (const key of Object.keys(session)) if (key.startsWith(TEXT)) session.removeItem(key);
 }
 
-/** Keep the texts of a request for this tab. */
+/** Store the texts of a request for this tab. */
 export function keepTexts(request: ExplainRequest, session: Storage = sessionStorage): void {
   const { text, pair } = request;
   write(session, TEXT + hashOf(text, pair), JSON.stringify({ text, pair }));
@@ -57,14 +57,14 @@ export function textsOf(entry: Entry, session: Storage = sessionStorage): { text
   }
 }
 
-/** The first line with something in it, shortened. */
+/** The first line that is not blank, shortened. */
 export function titleOf(text: string): string {
   const line = text.split(/\r?\n/).find((one) => one.trim())?.trim() ?? "";
   const characters = [...line];
   return characters.length > LONGEST_TITLE ? characters.slice(0, LONGEST_TITLE - 1).join("") + "…" : line;
 }
 
-/** A short fingerprint (FNV-1a, two lanes of 32 bits): equal texts are equal, different ones hardly ever. */
+/** A short fingerprint (FNV-1a, two lanes of 32 bits). */
 export function hashOf(text: string, pair: string | null): string {
   let [a, b] = [0x811c9dc5, 0x1000193];
   const whole = pair === null ? text : `${text}\0${pair}`;
@@ -79,7 +79,7 @@ function write(storage: Storage, key: string, value: string): void {
   try {
     storage.setItem(key, value);
   } catch {
-    // Full or forbidden: the page works without a memory.
+    // Storage is full or forbidden; the page works without it.
   }
 }
 

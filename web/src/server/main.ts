@@ -1,6 +1,6 @@
-// The page of `sightline serve`: ask, wait, look; and what was asked before.
+// The page of `sightline serve`: form, progress, result and history.
 //
-// The job is in the address (?job=…), so a reload comes back to it; the view keeps its own state after the #.
+// The address contains the job (?job=…), so that a reload returns to it; the view keeps its own state after the #.
 
 import type * as View from "../view";
 import * as api from "./api";
@@ -8,7 +8,7 @@ import { byId, element } from "./dom";
 import { Form } from "./form";
 import * as memory from "./history";
 
-// Not a literal, so that the bundler leaves it to the browser: the view is served beside this script.
+// Not a literal, so that the bundler leaves the import to the browser; the server also serves the view.
 const VIEW: string = "/static/view.js";
 
 class Page {
@@ -16,6 +16,7 @@ class Page {
   private readonly asking = byId<HTMLDetailsElement>("asking");
   private readonly running = byId("running");
   private readonly shown = byId("view");
+  private readonly saving = byId("saving");
   private following = new AbortController();
   private close: (() => void) | null = null;
 
@@ -24,7 +25,7 @@ class Page {
       event.preventDefault();
       void this.ask();
     });
-    // The view takes keys from the whole window; what is typed here is not meant for it.
+    // The view listens to keys in the whole window; keys typed in the form are not meant for it.
     byId("asking").addEventListener("keydown", (event) => event.stopPropagation());
     byId("cancel").addEventListener("click", () => void this.cancel());
     byId("forget").addEventListener("click", () => {
@@ -35,7 +36,7 @@ class Page {
     this.listHistory();
   }
 
-  /** Show the job the address names, if any. */
+  /** Show the job in the address, if any. */
   async fromAddress(): Promise<void> {
     const id = new URLSearchParams(location.search).get("job");
     if (id === this.current) return;
@@ -77,7 +78,7 @@ class Page {
     }
   }
 
-  /** Follow a job to its end, then show it. */
+  /** Follow a job until it is over, then show its result. */
   private async show(id: string): Promise<void> {
     this.following = new AbortController();
     const stop = this.following.signal;
@@ -87,7 +88,7 @@ class Page {
       if (stop.aborted) return;
       this.running.hidden = true;
       if (job.status === "done") await this.open(id);
-      else this.complain(job.error ?? "The job did not finish.", this.againButton(id));
+      else this.complain(job.error ?? "The job was not finished.", this.againButton(id));
     } catch (error) {
       if (stop.aborted) return;
       this.running.hidden = true;
@@ -101,7 +102,7 @@ class Page {
     this.running.hidden = false;
     if (total > 1) Object.assign(bar, { max: total, value: done });
     else bar.removeAttribute("value");
-    const waiting = job.place ? `Waiting: ${job.place} before this one.` : "Starting …";
+    const waiting = job.place ? `Waiting for ${job.place} other ${job.place === 1 ? "explanation" : "explanations"}.` : "Starting …";
     const working = total > 1 ? `${stage}: ${done.toLocaleString("en")} of ${total.toLocaleString("en")}` : `${stage} …`;
     byId("stage").textContent = job.status === "queued" ? waiting : stage ? working : "Starting …";
   }
@@ -113,36 +114,39 @@ class Page {
     const place = element("div");
     this.shown.replaceChildren(place);
     this.close = view.mount(place, source, { url: true });
+    byId<HTMLAnchorElement>("save").href = `${api.jobAddress(id)}/result`;
+    this.saving.hidden = false;
     this.asking.open = false;
     document.title = `${source.payload.title} · Sightline`;
     this.shown.focus();
   }
 
-  /** Leave what is shown or under way; a job under way goes on and can be found in the history. */
+  /** Close the result; a running job continues and stays in the history. */
   private leave(): void {
     this.following.abort();
     this.close?.();
     this.close = null;
     delete this.shown.dataset.job;
     this.shown.replaceChildren();
+    this.saving.hidden = true;
     this.asking.open = true;
     this.running.hidden = true;
     this.complain("");
     document.title = "Sightline";
   }
 
-  /** A way to compute a job again: at once where this tab still has the text, else with its settings in the form. */
+  /** A button that repeats a job: at once if this tab still has the text, otherwise by restoring its settings. */
   private againButton(id: string): HTMLButtonElement | null {
     const entry = memory.entries().find((one) => one.id === id);
     if (!entry) return null;
     const texts = memory.textsOf(entry);
-    const button = element("button", { type: "button" }, texts ? "Run it again" : "Use its settings");
+    const button = element("button", { type: "button" }, texts ? "Run it again" : "Restore its settings");
     button.addEventListener("click", () => {
       memory.forget(id);
       this.form.fill(entry.settings, texts);
       if (texts) void this.ask();
       else {
-        this.complain(`The text is no longer in this browser. Paste “${entry.title}” again.`);
+        this.complain(`The text is no longer available in this browser. Paste “${entry.title}” again.`);
         byId("text").focus();
       }
     });
@@ -150,13 +154,13 @@ class Page {
   }
 
   private listHistory(): void {
-    const found = memory.entries();
-    byId("history").hidden = !found.length;
+    const entries = memory.entries();
+    byId("history").hidden = !entries.length;
     byId("earlier").replaceChildren(
-      ...found.map((entry) => {
+      ...entries.map((entry) => {
         const link = element("a", { href: `?job=${encodeURIComponent(entry.id)}` }, entry.title || "Untitled");
         link.addEventListener("click", (event) => {
-          if (event.ctrlKey || event.metaKey || event.shiftKey) return; // a new tab is the browser's business
+          if (event.ctrlKey || event.metaKey || event.shiftKey) return; // the browser opens a new tab or window
           event.preventDefault();
           history.pushState(null, "", link.href);
           this.form.fill(entry.settings, memory.textsOf(entry));
@@ -177,7 +181,37 @@ async function start(): Promise<void> {
   await page.fromAddress();
 }
 
-start().catch((error: unknown) => {
-  byId("trouble").textContent = (error as Error).message;
-  byId("trouble").hidden = false;
+/** Start the page; ask for the token first if the server requires one. */
+async function startOrSignIn(): Promise<void> {
+  const signIn = byId<HTMLFormElement>("sign-in");
+  try {
+    await start();
+    signIn.hidden = true;
+    showError("");
+  } catch (error) {
+    const refused = error instanceof api.Refusal && error.status === 401;
+    signIn.hidden = !refused;
+    byId("asking").hidden = refused;
+    if (refused) byId("token").focus();
+    else showError((error as Error).message);
+  }
+}
+
+function showError(sentence: string): void {
+  byId("trouble").textContent = sentence;
+  byId("trouble").hidden = !sentence;
+}
+
+byId<HTMLFormElement>("sign-in").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const token = byId<HTMLInputElement>("token");
+  api.signIn(token.value).then(
+    () => {
+      token.value = "";
+      byId("asking").hidden = false;
+      return startOrSignIn();
+    },
+    (error: unknown) => showError((error as Error).message),
+  );
 });
+void startOrSignIn();

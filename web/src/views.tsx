@@ -1,0 +1,53 @@
+// The views of the page, one row per view. To add a view, write its component and add a row here.
+
+import type { ComponentType } from "preact";
+import { CurvesView } from "./curves_view";
+import { HeadsView } from "./heads_view";
+import type { Page, Relations } from "./hooks";
+import { LayersView } from "./layers_view";
+import type { Payload } from "./payload";
+import type { Picture } from "./reading";
+import { ReadView } from "./read_view";
+import { layerCount } from "./state";
+import { WordsView } from "./words_view";
+
+/** What every view is given. */
+export interface ViewProperties {
+  page: Page;
+  /** The scores of the chosen method as colours. */
+  picture: Picture;
+  /** The same, followed by the method chosen for comparison, if any. */
+  pictures: Picture[];
+  /** The selected unit, −1 for none. */
+  unit: number;
+  relations: Relations;
+  dark: boolean;
+  /** Whether another view is in front; only for views that stay. */
+  away: boolean;
+  /** Show a unit in the text. */
+  go(unit: number): void;
+  /** Go to the next (1) or previous (−1) strong unit. */
+  step(by: number): void;
+}
+
+export interface ViewEntry {
+  /** In the address: `#view=heads`. */
+  name: string;
+  /** On the tab. */
+  title: string;
+  /** Whether a page with this data has the tab. */
+  offered(payload: Payload): boolean;
+  component: ComponentType<ViewProperties>;
+  /** Once shown, the view stays in the page behind the others: laying out a long text again would take too long. */
+  stays?: boolean;
+}
+
+export const VIEWS: readonly ViewEntry[] = [
+  { name: "read", title: "Read", offered: () => true, component: ReadView, stays: true },
+  { name: "heads", title: "Heads", offered: (payload) => payload.inside !== null, component: HeadsView },
+  { name: "words", title: "Words", offered: () => true, component: WordsView },
+  { name: "layers", title: "Layers", offered: (payload) => layerCount(payload) > 0, component: LayersView },
+  { name: "curves", title: "Curves", offered: (payload) => payload.curves.length > 0, component: CurvesView },
+];
+
+export const VIEW_NAMES: readonly string[] = VIEWS.map(({ name }) => name);
