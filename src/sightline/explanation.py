@@ -236,13 +236,20 @@ class Explanation:
             }
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON values: the saved record, with the verdict and one entry per word."""
-        words = [
-            {"text": word.text, "score": word.score, "start": word.start, "end": word.end, "segment": word.segment}
-            for word in self.words()
-        ]
-        return {**storage.to_record(self), "words": words}
+    def to_dict(self, level: Level = "word") -> dict[str, Any]:
+        """Return everything as plain JSON values: the saved record, with the verdict and one entry per word.
+
+        For `level` "sentence" or "paragraph" these are listed as well, under "sentences" or "paragraphs".
+        """
+        levels: list[Level] = ["word"] if level in ("token", "word") else ["word", level]
+        units = {
+            f"{name}s": [
+                {"text": unit.text, "score": unit.score, "start": unit.start, "end": unit.end, "segment": unit.segment}
+                for unit in self.units(name)
+            ]
+            for name in levels
+        }
+        return {**storage.to_record(self), **units}
 
     def to_html(self, path: str | Path | None = None, *, inside: Inside | None = None) -> str:
         """Return the explanation as one self-contained page, and write it to `path` if given.

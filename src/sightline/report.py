@@ -142,7 +142,7 @@ class Report:
         return {
             "format": FORMAT,
             "version": VERSION,
-            "explanations": self._map(Explanation.to_dict),
+            "explanations": self._map(lambda explanation: explanation.to_dict()),
             "inside": None if self.inside is None else report_storage.inside_record(self.inside),
             "provenance": self.provenance,
             "seconds": dict(self.seconds),

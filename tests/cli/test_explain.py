@@ -60,6 +60,18 @@ def test_csv_has_a_row_a_token_and_method(sightline, good_model):
     assert set(table["method"]) == {"attcat", "cat"}
 
 
+@pytest.mark.parametrize("level", ["word", "sentence"])
+def test_rows_may_be_words_or_sentences(sightline, good_model, level):
+    arguments = ("explain", "doc.txt", "--model", good_model, "--level", level, "--format")
+    expected = load(good_model).explain(DOCUMENT).units(level)
+    table = pd.read_csv(io.StringIO(sightline(*arguments, "csv").stdout))
+    assert table[level].tolist() == [unit.text for unit in expected]
+    np.testing.assert_allclose(table["score"], [unit.score for unit in expected], rtol=1e-12)
+    record = json.loads(sightline(*arguments, "json").stdout)
+    assert [row["score"] for row in record[f"{level}s"]] == [unit.score for unit in expected]
+    assert "words" in record
+
+
 def test_text_is_plain_and_stable_when_piped(sightline, good_model):
     runs = [sightline("explain", "doc.txt", "--model", good_model).stdout for _ in range(2)]
     assert runs[0] == runs[1]

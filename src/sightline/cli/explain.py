@@ -32,12 +32,20 @@ EVERY_CLASS = "all"
 
 
 class QuantityChoice(StrEnum):
-    """What `--quantity` may be."""
+    """Values of `--quantity`."""
 
     logit = "logit"
     probability = "probability"
     log_probability = "log_probability"
     margin = "margin"
+
+
+class LevelChoice(StrEnum):
+    """Values of `--level`."""
+
+    token = "token"
+    word = "word"
+    sentence = "sentence"
 
 
 @reports_errors
@@ -51,26 +59,32 @@ def explain(
         str | None,
         typer.Option(
             metavar="LABEL|INDEX|A:B|all",
-            help="What to explain: a class, A against B, or every class by itself. [default: predicted]",
+            help="Class to explain, A against B, or every class in turn. [default: the predicted class]",
         ),
     ] = None,
     quantity: Annotated[
         QuantityChoice | None,
-        typer.Option(help="Which number is explained. [default: logit; probability where words are removed]"),
+        typer.Option(help="The number to explain. [default: logit; probability for methods that remove words]"),
     ] = None,
     position: Annotated[
         int | None, typer.Option(metavar="N", help="Token to explain, for models that score single tokens.")
     ] = None,
     format: Annotated[
-        Format | None, typer.Option(help="Form of the result. [default: by the name of the output file, else text]")
+        Format | None, typer.Option(help="Format of the result. [default: by the suffix of the output file, else text]")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here.")] = None,
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="How many words to list in text output.")] = 10,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result to this file.")
+    ] = None,
+    level: Annotated[
+        LevelChoice,
+        typer.Option(help="One CSV row per token, word or sentence; JSON lists the scores of this level as well."),
+    ] = LevelChoice.token,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="Number of words to list in text output.")] = 10,
     check: Annotated[
         bool | None,
         typer.Option(
             "--check/--no-check",
-            help="Compare each explanation with 20 random ones on the model itself. [default: for a page of one class]",
+            help="Compare each explanation with 20 random orders of the words. [default: for a page of one class]",
             show_default=False,
         ),
     ] = None,
@@ -91,8 +105,9 @@ def explain(
       sightline explain premise.txt --pair hypothesis.txt --model my-nli-model --target entailment:contradiction
       sightline explain letter.txt --method integrated_gradients --option baseline=mask
       sightline explain letter.txt --target all -o page.html
+      sightline explain letter.txt --format csv --level word > words.csv
     """
-    # Cheap checks first: whatever can be wrong with the request is said before a model is loaded.
+    # Cheap checks first, so that a wrong request fails before a model is loaded.
     chosen = choose_format(format, output)
     if output is not None:
         check_writable(output)
@@ -122,4 +137,4 @@ def explain(
             progress=progress,
             **options,
         )
-    emit(report, chosen, output, top)
+    emit(report, chosen, output, top, level.value)

@@ -16,6 +16,7 @@ from sightline.files import write_whole
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
     from sightline.report import Report
+    from sightline.text.units import Level
 
 
 class Format(StrEnum):
@@ -62,17 +63,17 @@ def check_terminal(chosen: Format, output: Path | None) -> None:
         raise UsageError("A page needs a file or a pipe: add -o page.html.")
 
 
-def emit(report: Report, chosen: Format, output: Path | None, top: int) -> None:
+def emit(report: Report, chosen: Format, output: Path | None, top: int, level: Level = "token") -> None:
     """Write or print a report; whoever writes a page also gets prediction, verdict and strongest words as text."""
     if output is not None:
-        write_whole(output, render(report, chosen, top))
+        write_whole(output, render(report, chosen, top, level))
         if chosen is Format.html:
             print_text(report, top, passages=False)
         typer.echo(f"Wrote {output}", err=True)
     elif chosen is Format.text:
         print_text(report, top)
     else:
-        _echo(render(report, chosen, top))
+        _echo(render(report, chosen, top, level))
 
 
 def print_text(explanations: Iterable[Explanation], top: int, *, passages: bool = True) -> None:
@@ -91,15 +92,16 @@ def print_text(explanations: Iterable[Explanation], top: int, *, passages: bool 
         _echo("\n".join(plain_report(explanation, top) for explanation in listed))
 
 
-def render(report: Report, chosen: Format, top: int) -> str:
+def render(report: Report, chosen: Format, top: int, level: Level = "token") -> str:
     """Return a report in one format.
 
-    The JSON of one explanation is what `Explanation.load` reads; that of several is an object with a list of them.
+    The JSON of one explanation is what `Explanation.load` reads; that of several is an object with a list of them. CSV
+    has one row per unit of `level`; JSON always lists tokens and words, and the units of a coarser level beside them.
     """
     if chosen is Format.html:
         return report.to_html()
     if chosen is Format.json:
-        records = [explanation.to_dict() for explanation in report]
+        records = [explanation.to_dict(level) for explanation in report]
         document = records[0] if len(records) == 1 else {"format": "sightline-explanations", "explanations": records}
         return json.dumps(document, allow_nan=False) + "\n"
     if chosen is Format.csv:
@@ -107,7 +109,7 @@ def render(report: Report, chosen: Format, top: int) -> str:
 
         frames = []
         for explanation in report:
-            frame = explanation.to_frame()
+            frame = explanation.to_frame(level)
             frame.insert(0, "method", explanation.method)
             frame.insert(1, "target", explanation.target.name)
             frames.append(frame)

@@ -30,10 +30,10 @@ from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from sightline.analysis.source import Progress
     from sightline.evaluation.planted import PlantedResult
     from sightline.evaluation.result import Evaluation
     from sightline.evaluation.sanity import SanityResult
-    from sightline.model import Progress
 
 __all__ = ["check_folder", "write_evaluation"]
 
