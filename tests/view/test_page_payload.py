@@ -187,11 +187,11 @@ def test_a_plot_says_how_many_points_were_measured_and_why_no_more():
         return points_measured(RemovalCurve([0, *shares], points, np.zeros((orderings, len(points)))))
 
     assert note([0.3, 0.7], 20) == (
-        "Beside the whole document, 2 points of every line were measured, with 30, 70 % of the words deleted: each "
-        "takes 21 calls of the model, and more would go beyond the check's budget, which a long document uses up "
-        "sooner; check_budget=190 in Python measures 9."
+        "Besides the whole document, every line has 2 points, measured with 30, 70 % of the words deleted. Each point "
+        "takes 21 model calls, and more would exceed the budget of the check, which longer documents use up sooner; "
+        "check_budget=190 in Python measures 9."
     )
-    assert "1 point of every line was measured, with 20 % of" in note([0.2], 20)
+    assert "every line has 1 point, measured with 20 % of" in note([0.2], 20)
     assert note([i / 10 for i in range(1, 10)], 20).endswith(
         "10, 20, 30, 40, 50, 60, 70, 80, 90 % of the words deleted."
     )

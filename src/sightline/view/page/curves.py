@@ -1,4 +1,4 @@
-"""Curves for the page: what happens to the probability while words are deleted, method by method, beside chance."""
+"""Curves for the page: the probability while words are deleted, per method, with random orders beside it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Curve:
     """How it was measured, in small print below the plot."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the page reads it; intervals that are not there are left out."""
+        """Return plain JSON values as the page reads them; missing intervals are left out."""
         series = [
             {
                 name: value if isinstance(value, str) else list(value)
-                for name, value in vars(one).items()
+                for name, value in vars(line).items()
                 if value is not None
             }
-            for one in self.series
+            for line in self.series
         ]
         plot = {"name": self.name, "x": self.x, "y": self.y, "series": series, "notes": list(self.notes)}
         return {**plot, "footnote": self.footnote} if self.footnote else plot
@@ -86,28 +86,28 @@ def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCu
 
 
 def points_measured(removal: RemovalCurve) -> str:
-    """Return at how many shares of the words the model was asked, and why at no more."""
+    """Return at how many shares of the words the model was run, and why not at more."""
     from sightline.metrics.check import GRIDS
 
     measured, orderings = [share for share in removal.ratios.tolist() if share], len(removal.random)
     finest = len(GRIDS[0])
     shares = ", ".join(f"{100 * share:.3g}" for share in measured)
-    told = f"Beside the whole document, {len(measured)} point{'' if len(measured) == 1 else 's'} of every line "
-    told += f"{'was' if len(measured) == 1 else 'were'} measured, with {shares} % of the words deleted"
+    points = "1 point" if len(measured) == 1 else f"{len(measured)} points"
+    sentence = f"Besides the whole document, every line has {points}, measured with {shares} % of the words deleted"
     if len(measured) >= finest:
-        return f"{told}."
+        return f"{sentence}."
     calls = finest * (orderings + 1) + 1
     return (
-        f"{told}: each takes {orderings + 1} calls of the model, and more would go beyond the check's budget, which a "
-        f"long document uses up sooner; check_budget={calls} in Python measures {finest}."
+        f"{sentence}. Each point takes {orderings + 1} model calls, and more would exceed the budget of the check, "
+        f"which longer documents use up sooner; check_budget={calls} in Python measures {finest}."
     )
 
 
 def _note(method: str, explanation: Explanation) -> str:
     """Return "attcat beats 20 of 20 random orderings: …"."""
     checks = explanation.checks
-    own, random = (f"{float(checks[name]):.3g}".replace("-", "−") for name in ("faithfulness", "random_mean"))
+    own, random = (f"{float(checks[name]):.2g}".replace("-", "−") for name in ("faithfulness", "random_mean"))
     return (
         f"{method} beats {checks['random_beaten']} of {checks['random_orderings']} random orderings: deleting its "
-        f"highest-ranked words lowers the probability by {own} on average, theirs by {random}."
+        f"highest-ranked words lowers the probability by {own} on average; deleting random words lowers it by {random}."
     )

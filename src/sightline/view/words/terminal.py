@@ -1,7 +1,7 @@
-"""The terminal's view: coloured passages and tables for a person, tab-separated lines for a pipe.
+"""The terminal's view: coloured passages and tables on a terminal, tab-separated lines in a pipe.
 
-Text from a document is shown with its control characters replaced, so that it cannot move the cursor, change the
-colours or hide anything.
+Control characters in the text of a document are replaced, so that it cannot move the cursor, change colours or hide
+anything.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from sightline.explanation import Explanation, Sign, WordScore
 
 SHOWN_LINES = 12
-"""Lines of a long document that are shown: the strongest ones and a line of context on both sides."""
+"""Lines shown of a long document: the strongest ones, with one line of context on both sides."""
 WHOLE_UP_TO = 24
-"""Documents of no more lines are shown whole."""
+"""Documents with at most this many lines are shown whole."""
 SHOWN_CLASSES = 5
 LONGEST_FIELD = 200
-"""Characters of a field of a table."""
+"""Largest number of characters in a field of a table."""
 
 # C0 controls become their pictures (␛), other controls and the invisible marks that reorder text a replacement mark.
 _CONTROLS = (
@@ -42,7 +42,7 @@ _CONTROLS = (
 
 
 def printable(text: str) -> str:
-    """Return `text`, character for character, without anything a terminal would obey; line breaks stay."""
+    """Return `text` with every control character replaced by one that is printed; line breaks stay."""
     return text.translate(_CONTROLS)
 
 
@@ -70,7 +70,7 @@ def plain_report(explanation: Explanation, top: int = 10) -> str:
 
 
 def sides(explanation: Explanation, top: int) -> list[tuple[Sign, list[WordScore]]]:
-    """Return the strongest words, repeats added up: for and against, or one list for a method without signs."""
+    """Return the strongest words with repeats added up: for and against, or one list for unsigned methods."""
     signs: tuple[Sign, ...] = ("for", "against") if explanation.signed else ("any",)
     return [(sign, explanation.top(top, sign=sign, merge=True)) for sign in signs]
 
@@ -106,7 +106,7 @@ def print_report(
 
 
 def _one_line(field: str) -> str:
-    """Return a field of a table: one line, and no longer than one where a "word" is a thousand letters."""
+    """Return a field of a table on one line, shortened to `LONGEST_FIELD`."""
     if len(field) > LONGEST_FIELD:
         field = field[: LONGEST_FIELD - 1] + "…"
     return printable(field).replace("\n", "␊").replace("\r", "␍")
@@ -127,7 +127,7 @@ def _prediction(explanation: Explanation) -> Text:
 
 
 def _style(level: int, signed: bool) -> Style | None:
-    """Return a style that reads on light and on dark terminals: coloured letters, then a coloured ground."""
+    """Return a style that is readable on light and dark terminals: coloured letters, then a coloured background."""
     from rich.style import Style
 
     strength = abs(level)
@@ -140,7 +140,7 @@ def _style(level: int, signed: bool) -> Style | None:
 
 
 def _passages(explanation: Explanation, width: int) -> Iterator[Text]:
-    """Yield the whole text in colour, or its strongest lines with a word on what is left out."""
+    """Yield the whole text in colour, or its strongest lines and a note on what is left out."""
     from rich.text import Text
 
     units = units_of(explanation.encoding, "word").drawable(explanation.encoding)
@@ -175,7 +175,8 @@ def _passages(explanation: Explanation, width: int) -> Iterator[Text]:
         yield Text("⋯", style="dim")
     if len(shown) < len(lines):
         yield Text(
-            f"The strongest {len(shown)} of {len(lines)} lines; write a page with -o page.html to see all.", style="dim"
+            f"The strongest {len(shown)} of {len(lines)} lines; write a page with -o page.html to see them all.",
+            style="dim",
         )
 
 
