@@ -1,6 +1,6 @@
 """Methods that look at what attention carries: norms of transformed vectors, GlobEnc, ALTI.
 
-Every layer's attention block is split into one vector a source token (`decomposition`), each vector becomes a
+Every layer's attention block is split into one vector per source token (`decomposition`), each vector becomes a
 contribution c_ij, and the contributions are multiplied through the layers: row r of C^L ⋯ C^1. No identity is added:
 the residual is part of the block.
 """

@@ -1,7 +1,7 @@
-"""Attention flow as a method: the maximum flow of attention from the readout to every token (`attention_flow`).
+"""Attention flow as a method: the maximum flow of attention from the readout to every token (`flow/solve.py`).
 
-Where the readout is several rows (mean pooling, the two ends of an answer) the flow of each is found by itself and the
-rows are averaged by their weights, as they are in rollout: s = Σ_i r_i flow_i.
+If the readout has several rows (mean pooling, the two ends of an answer), the flow of each is solved separately and
+averaged by the weight of its row, as in rollout: s = Σ_i r_i flow_i.
 """
 
 from __future__ import annotations

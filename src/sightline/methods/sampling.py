@@ -1,7 +1,7 @@
-"""LIME, KernelSHAP and GradientSHAP: explanations fitted to random variations of the document, through captum.
+"""LIME, KernelSHAP and GradientSHAP: explanations fitted to random variations of the document with captum.
 
-LIME and KernelSHAP take parts of the document away (words by default; special tokens never) and fit a linear model to
-what happens: z in {0, 1}^F says which of the F parts are there, y(z) is the output for that document.
+LIME and KernelSHAP remove parts of the document (words by default, never special tokens) and fit a linear model to
+the output: z in {0, 1}^F says which of the F parts are there, y(z) is the output for that document.
 Everything is drawn from the seed, and the global random states are left as they were.
 """
 

@@ -1,4 +1,4 @@
-"""The attention block as a sum of one vector a source token, and what each of them contributes.
+"""The attention block as a sum of one vector per source token, and the contribution of each.
 
 The output y_i of an attention block is a sum over the tokens j it reads: with all heads, the output projection, the
 residual and the LayerNorm taken together (Kobayashi et al. 2021),

@@ -1,9 +1,9 @@
 """The steps of a layered method as operators, and their products as matrices.
 
 Methods that multiply layers hand out the readout's row of every R^l (`Explanation.layers`), which is all that an
-explanation needs. Whoever studies how *every* token mixes asks here:
+explanation needs. To study how *every* token mixes:
 
-    C^l   what layer l takes from where, one operator a layer (banded where attention is);
+    C^l   what layer l takes from where, one operator per layer (banded where attention is);
     R^l = C^l ⋯ C^1, (n, n): how much of input token j is in token i after layer l.
 
 `rollout`: C = (Ā + I)/2 with rows that sum to 1 (Abnar & Zuidema 2020); `norm_rollout`, `globenc` (Kobayashi et al.

@@ -1,4 +1,4 @@
-"""What one pass over all arcs of an attention graph tells about every sink at once.
+"""Bounds of the maximum flow to every sink, from one pass over all arcs of an attention graph.
 
 **Upper bound.** u^x_j, the most that can pass node (x, j), from the top down, with s the source and C^x the capacities:
 
@@ -37,7 +37,7 @@ from sightline.methods.flow.work import Indices
 
 
 @compiled
-def bounds(graph: FlowGraph) -> tuple[Doubles, Doubles]:
+def bound_flows(graph: FlowGraph) -> tuple[Doubles, Doubles]:
     """Return a lower and an upper bound (n,) of the maximum flow to every input."""
     capacity, rows, global_tokens, source = graph.capacity, graph.rows, graph.global_tokens, graph.source
     n = graph.place.size

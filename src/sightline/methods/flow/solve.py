@@ -7,8 +7,8 @@ token t is the maximum flow from (L, r) to (0, t) (Abnar & Zuidema 2020, "Quanti
 Exact, with a certificate for every token: a flow of that value was found, and a bound or a cut shows that there is none
 larger. Capacities may be any non-negative numbers; rows need not sum to one (single heads, maxima of heads).
 
-Cost: one pass over the weights, then about the number of *nodes* L·n a token (flow_kernel.py says why not n²). Memory:
-16 bytes a weight that exists, so a band takes the memory of a band.
+Cost: one pass over the weights, then about the number of *nodes* L·n per token (kernel.py explains why not n²). Memory:
+16 bytes per stored weight, so a band takes the memory of a band.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from sightline.methods.flow.graph import Doubles, Integers, build_graph
 from sightline.methods.registry import checked_layer
 
 STRONG_CHILDREN = 8
-"""How many children of every node the first round of the solver asks."""
+"""How many children per node the first round of the solver asks."""
 SINKS_AT_ONCE = 32
-"""Between so many sinks progress is reported and the user can interrupt."""
+"""Progress is reported, and the user can interrupt, after this many sinks."""
 
 Layers = npt.NDArray[np.floating] | Tensor | Sequence[Attention | npt.ArrayLike]
 
@@ -114,20 +114,21 @@ def solve_flow(
     if not 0.0 <= tolerance < 1.0:
         raise OptionError(f"The tolerance is a share of the flow, at least 0 and below 1, not {tolerance!r}.")
 
-    from sightline.methods.flow import bounds as flow_bounds  # numba takes half a second to load
-    from sightline.methods.flow import kernel as flow_kernel
+    # Imported here because numba takes half a second to load.
+    from sightline.methods.flow import kernel
+    from sightline.methods.flow.bounds import bound_flows, strongest_children
     from sightline.methods.flow.work import make_work
 
     graph = build_graph(operators, start, residual)
     chosen = _sinks(sinks, len(graph.place))
-    lower, upper = (bound[chosen] for bound in flow_bounds.bounds(graph))
-    strong = flow_bounds.strongest_children(graph, STRONG_CHILDREN)
+    lower, upper = (bound[chosen] for bound in bound_flows(graph))
+    strong = strongest_children(graph, STRONG_CHILDREN)
     work = make_work(graph)
     how = np.empty(len(chosen), dtype=np.int64)
     augmentations = 0
     for first in range(0, len(chosen), SINKS_AT_ONCE):
         part = slice(first, first + SINKS_AT_ONCE)
-        how[part], arrivals = flow_kernel.solve(
+        how[part], arrivals = kernel.solve(
             graph, work, strong, chosen[part], float(tolerance), lower[part], upper[part]
         )
         augmentations += arrivals
@@ -137,9 +138,9 @@ def solve_flow(
         values=lower,
         upper=np.maximum(upper, lower),  # rounding may leave a cut a few ulps below the flow that fills it
         tolerance=float(tolerance),
-        settled_by_bounds=int(np.sum(how == flow_kernel.BY_BOUNDS)),
-        settled_by_flow=int(np.sum(how == flow_kernel.BY_FLOW)),
-        settled_by_cut=int(np.sum(how == flow_kernel.BY_CUT)),
+        settled_by_bounds=int(np.sum(how == kernel.BY_BOUNDS)),
+        settled_by_flow=int(np.sum(how == kernel.BY_FLOW)),
+        settled_by_cut=int(np.sum(how == kernel.BY_CUT)),
         augmentations=augmentations,
     )
 

@@ -1,4 +1,4 @@
-"""The arrays in which the solver of attention flow keeps its place: nodes, arcs in use, lists, and the current path."""
+"""The work arrays of the attention-flow solver: nodes, arcs in use, lists, and the current path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NODE = np.dtype(
     [
         ("wave", np.int32),  # how often flow must be cancelled on the way to the sink; -1 without label
         ("position", np.int32),  # place in `members`
-        ("stage", np.int32),  # which kind of child is asked next: see flow_kernel
+        ("stage", np.int32),  # which kind of child is asked next: see kernel.py
         ("pointer", np.int32),  # and which one of that kind
         ("inflow", np.int32),  # first of the used arcs that enter the node; 0 for none
         ("outflow", np.int32),  # first of the used arcs that leave it
@@ -37,7 +37,7 @@ USED = np.dtype(
 
 
 class Work(NamedTuple):
-    """Arrays used again for every sink; N = (L+1)·n nodes. Lists of a layer have n+1 places, so that they can end."""
+    """Arrays reused for every sink; N = (L+1)·n nodes. Lists of a layer have n+1 places, so that they can end."""
 
     nodes: Records
     """(N,) of NODE."""

@@ -21,7 +21,7 @@ from sightline.models.hooks import Place
 from sightline.trace import Trace
 
 Baseline = Literal["pad", "mask", "zero"] | Sequence[int]
-"""A list of ids is a text of the user's own, see `baseline_ids`."""
+"""A list of ids is a text given by the user: see `baseline_ids`."""
 Embeddings = Literal["full", "word", "separate"]
 """x^0, all embeddings added up and normalised; the word embeddings alone; word, position and type side by side."""
 
@@ -40,12 +40,12 @@ class Path:
         return self.end - self.start
 
     def points(self, positions: Tensor) -> dict[Place, Tensor]:
-        """The points at every α of `positions` (m,), (m, n, ·) a place."""
+        """The points at every α of `positions` (m,), (m, n, ·) per place."""
         joint = torch.lerp(self.start[None], self.end[None], positions[:, None, None].to(self.start))
         return self.split(joint)
 
     def split(self, joint: Tensor) -> dict[Place, Tensor]:
-        """(…, D) -> one (…, ·) a place; all places are equally wide."""
+        """(…, D) -> one (…, ·) per place; all places are equally wide."""
         return dict(zip(self.places, joint.chunk(len(self.places), dim=-1), strict=True))
 
 
@@ -92,7 +92,7 @@ def baseline_ids(trace: Trace, baseline: Literal["pad", "mask"] | Sequence[int])
     text = np.asarray(baseline)
     size = int(trace.network.config.vocab_size)
     if text.ndim != 1 or text.dtype.kind not in "iu" or len(text) == 0 or text.min() < 0 or text.max() >= size:
-        raise OptionError(f"A baseline of one's own is a list of token ids between 0 and {size - 1}, at least one.")
+        raise OptionError(f"A custom baseline is a list of at least one token id between 0 and {size - 1}.")
     if len(text) < len(ordinary):
         ids[ordinary[len(text) :]] = trace.network.token_id("pad")
     ids[ordinary[: len(text)]] = text[: len(ordinary)]

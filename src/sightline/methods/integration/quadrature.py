@@ -78,7 +78,7 @@ def gauss_legendre(trace: Trace, path: Path, steps: int) -> Integral:
 
 
 def nested(trace: Trace, path: Path, tolerance: float, max_evaluations: int) -> Integral:
-    """Integrate by Simpson's rule on nested nodes until the attributions are settled."""
+    """Integrate by Simpson's rule on nested nodes until the attributions converge."""
     check_tolerance(tolerance)
     sums = PathSums(trace, path)
     intervals = FIRST_INTERVALS
@@ -106,13 +106,13 @@ def nested(trace: Trace, path: Path, tolerance: float, max_evaluations: int) -> 
 
 
 def check_steps(steps: int) -> None:
-    """Refuse a rule without nodes."""
+    """Raise OptionError for a rule without nodes."""
     if steps < 1:
         raise OptionError(f"The integral along the path needs at least one step, not {steps}.")
 
 
 def check_tolerance(tolerance: float) -> None:
-    """Refuse a tolerance that is no share."""
+    """Raise OptionError unless the tolerance is a share."""
     if not 0 < tolerance < 1:
         raise OptionError(f"The tolerance of an integral is a share between 0 and 1, not {tolerance}.")
 

@@ -1,4 +1,4 @@
-"""Causal models and methods that follow attention: what falls to a token only because many can see it.
+"""Correction of methods that follow attention for causal models, where early tokens are seen by more others.
 
 In a causal model token i attends to the tokens up to i, so early tokens lie on many more paths than late ones, and
 rollout or flow favours them whatever the attention is. The receptive field of a token is measured by the same method on
@@ -30,8 +30,8 @@ def causal_checks(trace: Trace, name: str, receptive_field: bool) -> dict[str, C
     causal = trace.causal
     if receptive_field and not causal:
         raise OptionError(
-            f"The option 'receptive_field' of '{name}' is for causal models; in this one every token may be seen by "
-            "those behind it and before it."
+            f"The option 'receptive_field' of '{name}' is for causal models; in this model, tokens attend in both "
+            "directions."
         )
     if causal and not receptive_field:
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Scaling scores to sum 1, and saying so where all of them are zero."""
+"""Scores as shares that sum to 1, with a warning if all of them are zero."""
 
 from __future__ import annotations
 
