@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "sightline-page", 1
 SHOWN_CLASSES = 6
+MAX_UNREAD = 10_000
+"""Characters beyond the last token that the page shows; the rest of a long text is only counted."""
 LONGEST_TITLE = 70
 SPECIAL, STOP_WORD, PUNCTUATION = 1, 2, 4
 """Bits of `tokens.flags`."""
@@ -129,7 +131,10 @@ def _document(encoding: Encoding) -> dict[str, Any]:
     for number, text in enumerate(encoding.segment_texts):
         ends = encoding.offsets[(encoding.segments == number) & ~encoding.special, 1]
         read = int(ends.max(initial=0)) if encoding.dropped else len(text)
-        segments.append({"name": names[number], "text": text, "read": int(utf16_places(text)[read])})
+        stored = text[: read + MAX_UNREAD]
+        if len(stored) < len(text):
+            stored += f" … ({len(text) - len(stored):,} more characters, which the model did not read)"
+        segments.append({"name": names[number], "text": stored, "read": int(utf16_places(stored)[read])})
     specials = [[int(i), encoding.tokens[i]] for i in np.flatnonzero(encoding.special)]
     return {"tokens": len(encoding), "dropped": encoding.dropped, "segments": segments, "specials": specials}
 
