@@ -83,16 +83,19 @@ def parse_json(raw: bytes, *, error: type[SightlineError], name: str) -> Any:
 
 def shown(value: object) -> str:
     """Return a foreign value for use in a message: on one line, printable, and cut off after a few words."""
-    text = value if isinstance(value, str) else _plain(value)
-    text = "".join(character if character.isprintable() else "�" for character in text)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return printable(value if isinstance(value, str) else _plain(value), _SHOWN)
+
+
+def printable(text: str, longest: int = 300) -> str:
+    """Return foreign text for use in a message: no line breaks, no terminal escapes, at most `longest` characters."""
+    text = "".join(character if character.isprintable() else "�" for character in text[: longest + 1])
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def first_line(error: BaseException) -> str:
     """Return the first line of a foreign exception as the end of a sentence."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = "".join(c if c.isprintable() else "�" for c in lines[0]) if lines else type(error).__name__
-    text = text if len(text) <= 300 else f"{text[:300]}…"
+    text = printable(lines[0] if lines else type(error).__name__)
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 

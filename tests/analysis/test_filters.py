@@ -83,3 +83,13 @@ def test_filters_can_be_compared_and_described():
     assert hash(TokenFilter()) == hash(TokenFilter())
     assert TokenFilter().description() == "without stop words (en), punctuation, specials"
     assert TokenFilter(None, False, False, False).description() == "all words"
+
+
+def test_the_short_english_list_is_that_of_scikit_learn():
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    from sightline.analysis.filters import _short_english_list
+
+    listed = _short_english_list()
+    assert len(listed) == 318
+    assert set(listed) == ENGLISH_STOP_WORDS

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 
 import numpy as np
 import regex  # type: ignore[import-untyped]
@@ -104,12 +105,15 @@ def _stop_words(language: str) -> frozenset[str]:
         raise OptionError(f"There is no list of stop words for '{language}'.{hint} Known: {known}.")
     listed = get_stop_words(name)
     if name in ("en", "english"):
-        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
         # The package's English list has 1,333 entries, "great", "big" and "old" among them: words on which verdicts
-        # rest. Its contractions are kept, for scikit-learn's shorter list has none.
-        listed = [*ENGLISH_STOP_WORDS, *(word for word in listed if "'" in word)]
+        # rest. Its contractions are kept, because the shorter list has none.
+        listed = [*_short_english_list(), *(word for word in listed if "'" in word)]
     return frozenset(_folded(word) for word in listed)
+
+
+def _short_english_list() -> list[str]:
+    text = (Path(__file__).parent / "english_stop_words.txt").read_text(encoding="utf-8")
+    return [word for line in text.splitlines() if not line.startswith("#") for word in line.split()]
 
 
 def _folded(word: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.errors import OptionError
+from sightline.errors import ModelError, OptionError
 from sightline.layer_kind import LayerKind, resolve_layer_kind
 from sightline.passes import Need
 from sightline.registry import METHOD_PLUGINS, Registry, origin_of, suggestion
@@ -133,8 +133,13 @@ class Method:
         trace.require(*self.requirements(options))
         result = self.function(trace, **options)
         attribution = result if isinstance(result, Attribution) else Attribution(np.asarray(result))
-        if attribution.scores.shape != (trace.token_count,) or not np.isfinite(attribution.scores).all():
-            raise RuntimeError(f"method '{self.name}' returned scores that are not {trace.token_count} finite numbers")
+        if attribution.scores.shape != (trace.token_count,):
+            raise RuntimeError(f"method '{self.name}' returned scores that are not {trace.token_count} numbers")
+        if not np.isfinite(attribution.scores).all():
+            raise ModelError(
+                f"The scores of '{self.name}' are not finite for this document: numbers inside the model overflow. "
+                "Its weights may be damaged, or the number type too narrow (try dtype='float64')."
+            )
         return attribution
 
     def __call__(self, trace: Trace, **options: Any) -> Attribution:

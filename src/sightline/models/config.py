@@ -294,6 +294,8 @@ def _check_together(facts: ConfigFacts, place: str) -> None:
     )
     if width and heads and width % heads:
         refuse(f"{heads:,} attention heads do not divide a width of {width:,}")
+    if width and heads and facts.model_type == "modernbert" and width // heads % 2:
+        refuse(f"rotary positions need an even width per head, and it is {width // heads:,}")
     layers = facts.number("num_hidden_layers", "n_layers", "n_layer")
     for name in ("attention_window", "layer_types"):
         listed = settings.get(name)
@@ -305,6 +307,10 @@ def _check_together(facts: ConfigFacts, place: str) -> None:
     vocabulary, pad = facts.number("vocab_size"), facts.number("pad_token_id")
     if vocabulary and pad is not None and pad >= vocabulary:
         refuse(f"pad token {pad:,} lies outside a vocabulary of {vocabulary:,} tokens")
+    positions = facts.number("max_position_embeddings", "n_positions")
+    first = (pad or 0) + 1 if family_of(facts.model_type).positions_after_padding else 0
+    if positions and first >= positions:
+        refuse(f"{positions:,} positions leave no room for text, because they are counted from {first:,}")
     if settings.get("problem_type") == "single_label_classification" and len(settings["id2label"]) == 1:
         refuse("single-label classification needs more than one label")
     groups = facts.number("num_hidden_groups")

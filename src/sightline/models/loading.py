@@ -24,7 +24,7 @@ from transformers import CONFIG_MAPPING, PreTrainedModel
 from transformers import logging as library_logging
 
 from sightline.errors import ModelError, OptionError, SightlineError, UnsupportedError, UsageError
-from sightline.foreign import first_line
+from sightline.foreign import first_line, printable
 from sightline.hub import MODEL_FILES, PICKLED_FILES, fetch_snapshot
 from sightline.models.config import ConfigFacts, read_config
 from sightline.models.families import Family, family_of
@@ -34,7 +34,7 @@ from sightline.models.observe import OBSERVING, register
 from sightline.models.tasks import MaskedLanguageModel, Task, TaskFacts, task_class
 from sightline.models.weights import Checkpoint, check_size, find_checkpoint, read_weights
 from sightline.registry import suggestion
-from sightline.text import check_fit, load_tokenizer
+from sightline.text import check_fit, encode_ids, load_tokenizer
 
 AttentionKind = Literal["banded", "library"]
 
@@ -92,7 +92,16 @@ def load_network(
         token_ids=_token_ids(module, family, reader),
         untrained=untrained,
     )
+    if folder is not None:
+        _try_out(network, folder)
     return network, reader
+
+
+def _try_out(network: Network, folder: Path) -> None:
+    """Run the model on one token, so that one that cannot be run is refused at the door."""
+    with _as_model_error(f"The model in '{folder}' cannot be run"):
+        network.run([encode_ids([0], vocab_size=int(network.config.vocab_size))])
+    network.forward_passes = 0
 
 
 def _find_folder(source: str | Path, allow_pickle: bool) -> tuple[Path, str]:
@@ -163,7 +172,18 @@ def _load_module(
                 **options,
             )
     module.config.name_or_path = name
-    return module, _check_weights(folder, report, allow_random)
+    untrained = _check_weights(folder, report, allow_random)
+    _check_finite(folder, module)
+    return module, untrained
+
+
+def _check_finite(folder: Path, module: Any) -> None:
+    for key, parameter in module.named_parameters():
+        if not torch.isfinite(parameter).all():
+            raise ModelError(
+                f"The weights of '{folder}' are damaged: '{key}' holds NaN or infinity, or numbers too large for "
+                f"{str(parameter.dtype).removeprefix('torch.')}."
+            )
 
 
 def _build_config(facts: ConfigFacts, folder: Path) -> Any:
@@ -204,7 +224,7 @@ def _check_weights(folder: Path, report: dict[str, Any], allow_random: bool) -> 
     if allow_random:
         return True
     problems = [
-        f"{len(keys)} {what} (for example {keys[0]})"
+        f"{len(keys)} {what} (for example {printable(keys[0])})"
         for what, keys in (("missing", missing), ("unexpected", unexpected), ("of another shape", misshapen))
         if keys
     ]

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sightline.errors import InputError, OptionError, UnsupportedError
+from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
 from sightline.models import hooks
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.families import Family
@@ -272,7 +272,13 @@ class Network:
         self.forward_passes += 1
         if recorder is not None:
             self._check_complete(recorder)
-        return [self.task.document_logits(outputs, row, n) for row, n in enumerate(lengths)]
+        logits = [self.task.document_logits(outputs, row, n) for row, n in enumerate(lengths)]
+        if not all(torch.isfinite(scores).all() for scores in logits):
+            raise ModelError(
+                "The model's output is not finite: numbers inside it overflow. Its weights may be damaged, or the "
+                "number type too narrow (try dtype='float32')."
+            )
+        return logits
 
     def run_many(
         self,

@@ -1,0 +1,241 @@
+"""Model folders: valid ones of several families, damaged in their JSON, tensors, tokenizers, or with planted code."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+import sightline as sl
+from tests.fuzz.mutations import damage_bytes, damage_json, odd_value
+from tests.tiny_models import tiny_module
+from tests.tiny_tokenizers import byte_level, unigram, wordpiece
+
+_BASES: dict[str, Callable[[], Any]] = {
+    "bert": wordpiece,
+    "distilbert": wordpiece,
+    "electra": wordpiece,
+    "albert": unigram,
+    "roberta": byte_level,
+    "xlm-roberta": unigram,
+    "modernbert": byte_level,
+    "longformer": byte_level,
+    "gpt2": byte_level,
+}
+_JSON_FILES = ("config.json", "config.json", "tokenizer.json", "tokenizer_config.json")
+_PATTERNS = (
+    "(a+)+$",
+    "(a|a)*b",
+    "a*a*a*a*a*a*$",
+    "[",
+    "(?<=a+)b",
+    "\\1",
+    "(?:x)+",
+    "\\p{L}+|\\s",
+    "",
+    "(?R)",
+    "a{1,99999}",
+)
+
+
+class _Canary:
+    """Writes the canary when it is unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path(self.path).write_text, ("ran",))
+
+
+class ModelFolders:
+    """`sl.load` and one explanation."""
+
+    def prepare(self, workspace: Path) -> None:
+        self.bases = {}
+        for family, tokenizer in _BASES.items():
+            folder = workspace / family
+            made = tokenizer()
+            tiny_module(family, vocab_size=len(made), dtype=torch.float32).save_pretrained(folder)
+            made.save_pretrained(folder)
+            self.bases[family] = folder
+            sl.load(folder).explain("the old miller, hello world", method="attcat")
+
+    def build(self, random: Random, folder: Path, canary: Path) -> object:
+        base = self.bases[random.choice(list(self.bases))]
+        for path in base.iterdir():
+            shutil.copyfile(path, folder / path.name)
+        for _ in range(random.randint(1, 2)):
+            random.choices(
+                (_change_json, _change_weights, _change_header, _change_tokenizer, _plant_code, _link, _resize),
+                weights=(10, 3, 3, 6, 2, 1, 3),
+            )[0](random, folder, canary)
+        return random.random() < 0.3
+
+    def open(self, case: object, folder: Path) -> str:
+        model = sl.load(folder, allow_random=bool(case))
+        with torch.random.fork_rng():
+            if model.tokenizer is None:
+                explanation = model.explain(model.encode(ids=[2, 5, 6, 7, 3]), method="attcat")
+            else:
+                explanation = model.explain(
+                    "the old miller, hello world aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", method="attcat"
+                )
+        assert np.isfinite(explanation.scores).all(), "scores are not finite"
+        assert len(explanation.scores) == len(explanation.tokens)
+        return explanation.prediction.label if hasattr(explanation.prediction, "label") else "explained"
+
+
+def _change_json(random: Random, folder: Path, canary: Path) -> None:
+    path = folder / random.choice(_JSON_FILES)
+    content = _read(path)
+    if content is not None:
+        path.write_bytes(damage_json(random, content))
+
+
+def _resize(random: Random, folder: Path, canary: Path) -> None:
+    """Change sizes in the config by plausible and by absurd amounts."""
+    content = _read(folder / "config.json")
+    if not isinstance(content, dict):
+        return
+    sizes = [key for key, value in content.items() if isinstance(value, int) and not isinstance(value, bool)]
+    for key in random.sample(sizes, k=min(len(sizes), random.randint(1, 3))):
+        content[key] = random.choice([0, 1, 2, 3, 31, 33, 64, 100, 513, 5_000, 10**5, 10**6, 10**7, 2**31, 10**12, -1])
+    (folder / "config.json").write_text(json.dumps(content))
+
+
+def _change_weights(random: Random, folder: Path, canary: Path) -> None:
+    path = folder / "model.safetensors"
+    try:
+        weights = load_file(path)
+    except Exception:  # damaged before
+        return
+    for name in random.sample(sorted(weights), k=random.randint(1, 3)):
+        tensor = weights.pop(name)
+        action = random.randrange(7)
+        if action == 0:
+            continue
+        if action == 1:
+            weights[name + random.choice(("", ".extra", "\n"))] = tensor
+        elif action == 2:
+            weights[name] = tensor.to(random.choice([torch.float16, torch.bfloat16, torch.float64, torch.int64]))
+        elif action == 3:
+            weights[name] = torch.zeros([random.randrange(5) for _ in range(random.randrange(4))])
+        elif action == 4:
+            weights[name] = torch.full_like(tensor, random.choice([float("nan"), float("inf"), 1e38, 0.0]))
+        elif action == 5:
+            weights[name] = tensor.repeat(2, *[1] * (tensor.ndim - 1)) if tensor.ndim else tensor
+        else:
+            weights[name] = tensor.flatten()
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def _change_header(random: Random, folder: Path, canary: Path) -> None:
+    path = folder / "model.safetensors"
+    if not path.is_file():
+        return
+    raw = path.read_bytes()
+    action = random.randrange(4)
+    if action == 0:
+        path.write_bytes(damage_bytes(random, raw))
+    elif action == 1:
+        path.write_bytes(random.choice([b"", b"\0" * 8, (2**63).to_bytes(8, "little"), raw[: random.randrange(200)]]))
+    else:
+        length = int.from_bytes(raw[:8], "little")
+        try:
+            header = json.loads(raw[8 : 8 + length])
+        except ValueError:
+            return
+        changed = damage_json(random, header)
+        path.write_bytes(len(changed).to_bytes(8, "little") + changed + raw[8 + length :])
+
+
+def _change_tokenizer(random: Random, folder: Path, canary: Path) -> None:
+    """Change the parts of tokenizer.json that say how text is read."""
+    path = folder / "tokenizer.json"
+    content = _read(path)
+    if not isinstance(content, dict):
+        return
+    action = random.randrange(9)
+    pattern = random.choice([{"Regex": random.choice(_PATTERNS)}, {"String": random.choice(("a", "", " "))}])
+    if action == 0:
+        content["pre_tokenizer"] = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+    elif action == 1:
+        replace = {"type": "Replace", "pattern": pattern, "content": random.choice(("", "a", "aa", "a" * 1000))}
+        content["normalizer"] = {"type": "Sequence", "normalizers": [replace] * random.choice((1, 2, 40, 100))}
+    elif action == 2 and isinstance(content.get("post_processor"), dict):
+        content["post_processor"][random.choice(list(content["post_processor"]))] = odd_value(random)
+    elif action == 3 and isinstance(content.get("model"), dict):
+        content["model"][random.choice(list(content["model"]) or ["x"])] = odd_value(random)
+    elif action == 4 and isinstance(content.get("added_tokens"), list) and content["added_tokens"]:
+        token = random.choice(content["added_tokens"])
+        if isinstance(token, dict) and token:
+            token[random.choice(list(token))] = odd_value(random)
+    elif action == 5 and isinstance(content.get("model"), dict) and isinstance(content["model"].get("vocab"), dict):
+        vocabulary = content["model"]["vocab"]
+        for word in random.sample(list(vocabulary), k=min(len(vocabulary), 5)):
+            vocabulary[word] = random.choice([0, -1, 10**6, 2**31, 2**32, "0", None, vocabulary.pop(word)])
+    elif action == 6:
+        content["normalizer"] = {
+            "type": "Precompiled",
+            "precompiled_charsmap": random.choice(("", "AAAA", "////", "A" * 400)),
+        }
+    elif action == 7:
+        content["padding"] = {
+            "strategy": {"Fixed": random.choice((0, 5, 10**9))},
+            "direction": "Right",
+            "pad_to_multiple_of": random.choice((None, 0, 10**9)),
+            "pad_id": 0,
+            "pad_type_id": 0,
+            "pad_token": "x",
+        }
+    else:
+        content["decoder"] = {"type": random.choice(("ByteLevel", "WordPiece", "Nothing", "BPEDecoder"))}
+    path.write_text(json.dumps(content))
+
+
+def _plant_code(random: Random, folder: Path, canary: Path) -> None:
+    """Plant a module and pickles that create the canary, and references to them."""
+    (folder / "c.py").write_text(f"import pathlib\npathlib.Path({str(canary)!r}).write_text('ran')\nclass C: pass\n")
+    names = {"AutoConfig": "c.C", "AutoModelForSequenceClassification": "c.C", "AutoTokenizer": ["c.C", "c.C"]}
+    action = random.randrange(4)
+    if action < 2:
+        path = folder / ("config.json", "tokenizer_config.json")[action]
+        content = _read(path)
+        if isinstance(content, dict):
+            content["auto_map"] = random.choice([names, ["c.C", "c.C"], {"AutoConfig": "somebody/else--c.C"}])
+            if random.random() < 0.5:
+                content["model_type"] = "unknown"
+            path.write_text(json.dumps(content))
+        return
+    name = random.choice(("pytorch_model.bin", "weights.bin", "model-1.safetensors", "adapter_model.bin"))
+    (folder / name).write_bytes(pickle.dumps(_Canary(str(canary))))
+    (folder / "model.safetensors").unlink(missing_ok=True)
+    if action == 2:
+        weight_map = {"a": random.choice((name, "../shared/bert/model.safetensors", "/dev/zero", "", ".", 3, None))}
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "somebody/else"}))
+
+
+def _link(random: Random, folder: Path, canary: Path) -> None:
+    path = folder / random.choice(("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"))
+    path.unlink(missing_ok=True)
+    path.symlink_to(
+        random.choice(("/dev/zero", "/etc/passwd", str(path), "/nowhere", "/dev/full", ".", "/proc/self/mem"))
+    )
+
+
+def _read(path: Path) -> Any:
+    """Return the content of a JSON file, or None if it is damaged already."""
+    try:
+        return json.loads(path.read_text()) if path.is_file() and not path.is_symlink() else None
+    except (ValueError, RecursionError, OSError):
+        return None
