@@ -17,6 +17,7 @@ def test_every_door_has_a_number_of_cases():
     assert set(LONG_RUN) == set(DOORS)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs address-space limits")
 @pytest.mark.parametrize("door", DOORS)
 def test_every_case_ends_with_a_right_result_or_one_sentence(door):
