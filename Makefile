@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 BENCHMARKS := attention analysis rollout flow longformer methods alti integrated_gradients occlusion classes relevance side_by_side similarity faithfulness evaluation
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast coverage lint types contract check bench docs builtin web web-check wheel-check clean
+.PHONY: help install locked lock fuzz demo test test-fast coverage lint types contract check bench docs builtin web web-check wheel-check clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
@@ -22,6 +22,16 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 install: $(VENV)/.installed ## Create .venv and install everything
 
+locked: ## Create .venv with the archives of requirements.lock, each compared with its hash (Linux x86-64, Python 3.11)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --require-hashes --no-deps --requirement requirements.lock
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(VENV)/.installed
+
+lock: install ## Pin what is installed: constraints.txt, requirements.lock, docs/licences.md (needs the package registry)
+	$(BIN)/python -m tools.dependencies
+
 demo: install ## Explain the built-in document with the built-in model, write a page
 	$(BIN)/sightline demo
 
@@ -33,6 +43,9 @@ test-fast: install ## Run the tests that answer quickly (no browser, no server, 
 
 coverage: install ## Run all tests and report line and branch coverage per file
 	$(BIN)/python -m pytest -n 2 --cov=sightline --cov-branch --cov-report=term:skip-covered
+
+fuzz: install ## Attack everything that reads foreign files or texts, thousands of times (about an hour)
+	$(BIN)/python -m tests.fuzz
 
 lint: install ## Check style
 	$(BIN)/ruff check .
