@@ -61,7 +61,7 @@ def odd_value(random: Random) -> Any:
 def paths(value: Any, limit: int = 4_000) -> list[tuple[Any, Any]]:
     """Return (container, key) of the values inside `value`, at most `limit` of them."""
     places: list[tuple[Any, Any]] = []
-    waiting = [value]
+    waiting = [value] if isinstance(value, dict | list) else []
     while waiting and len(places) < limit:
         container = waiting.pop(0)
         items = container.items() if isinstance(container, dict) else enumerate(container)
