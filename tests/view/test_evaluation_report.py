@@ -330,7 +330,9 @@ def test_a_page_of_someone_else_names_nothing_that_is_removed(tmp_path):
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "own.svg").write_text("<svg/>")
     (tmp_path / "index.html").write_text('<a href="figures/own.svg">my figure</a>')
-    write_evaluation(evaluation(), tmp_path)
+    with pytest.raises(UsageError, match="was not written by Sightline"):
+        write_evaluation(evaluation(), tmp_path)
+    write_evaluation(evaluation(), tmp_path, overwrite=True)
     assert (tmp_path / "figures" / "own.svg").exists()
 
 
