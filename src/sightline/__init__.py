@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
-    from sightline import analysis, attention, corpus, errors, evaluation, methods, metrics, models, text, view
+    from sightline import analysis, attention, corpus, errors, evaluation, lab, methods, metrics, models, text, view
     from sightline.corpus import read_examples
     from sightline.errors import SightlineError
     from sightline.evaluation import Evaluation, compare, evaluate
@@ -46,6 +46,7 @@ __all__ = [
     "errors",
     "evaluate",
     "evaluation",
+    "lab",
     "list_methods",
     "list_metrics",
     "load",
@@ -80,7 +81,7 @@ _HOMES = {
     "read_examples": "sightline.corpus",
 }
 _ROOMS = frozenset(
-    {"analysis", "attention", "corpus", "errors", "evaluation", "methods", "metrics", "models", "text", "view"}
+    {"analysis", "attention", "corpus", "errors", "evaluation", "lab", "methods", "metrics", "models", "text", "view"}
 )
 
 

@@ -1,0 +1,173 @@
+"""Projections: how a row of attention scores z becomes a row of weights p ≥ 0 that sums to 1.
+
+| kind | weights | zeros |
+|---|---|---|
+| softmax | p_j ∝ exp z_j | never |
+| sparsemax | argmin ‖p − z‖₂ on the simplex = [z_j − τ]₊ | yes |
+| sparsegen | sparsemax(g(z)/(1−λ)), λ < 1: λ → 1 puts all weight on one score, λ → −∞ spreads it evenly | yes |
+| entmax | [(α−1)z_j − τ]₊^(1/(α−1)), α ≥ 1: 1 is softmax, 2 is sparsemax | for α > 1 |
+
+Martins & Astudillo 2016 (sparsemax); Laha et al. 2018 (sparsegen; g is the identity, exp or the square of each score);
+Peters, Niculae & Martins 2019 (entmax). The weights run over the last axis; a score of −∞ gets no weight.
+
+On a CPU they are computed by `projection_kernels`, several times faster than by sorting, and elsewhere by the entmax
+package.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from sightline.errors import OptionError
+
+ProjectionKind = Literal["softmax", "sparsemax", "sparsegen", "entmax"]
+Transform = Literal["identity", "exp", "square"]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A projection with its parameters, checked when it is made. Call it on scores (..., n)."""
+
+    kind: ProjectionKind = "softmax"
+    lam: float = 0.0
+    """λ of sparsegen."""
+    alpha: float = 1.5
+    """α of entmax."""
+    transform: Transform = "identity"
+    """g of sparsegen."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(ProjectionKind):
+            known = ", ".join(get_args(ProjectionKind))
+            raise OptionError(f"Unknown projection '{self.kind}'. Use one of: {known}.")
+        if self.transform not in get_args(Transform):
+            known = ", ".join(get_args(Transform))
+            raise OptionError(f"Unknown transform '{self.transform}' of sparsegen. Use one of: {known}.")
+        if self.kind == "sparsegen" and not self.lam < 1:
+            raise OptionError(f"sparsegen needs lam < 1, not {self.lam}: at 1 all weight is on the largest score.")
+        if self.kind == "entmax" and not self.alpha >= 1:
+            raise OptionError(f"entmax needs alpha >= 1, not {self.alpha}: 1 is softmax and 2 is sparsemax.")
+
+    @staticmethod
+    def named(name: str) -> Projection:
+        """Return the projection of a short name: softmax, sparsemax, entmax15, or entmax1.3 for another α."""
+        if name == "entmax15":
+            return Projection("entmax", alpha=1.5)
+        if name.startswith("entmax") and name != "entmax":
+            try:
+                return Projection("entmax", alpha=float(name.removeprefix("entmax")))
+            except ValueError:
+                raise OptionError(f"Unknown projection '{name}'. Write for example entmax15 or entmax1.3.") from None
+        if name.startswith("sparsegen") and name != "sparsegen":
+            try:
+                return Projection("sparsegen", lam=float(name.removeprefix("sparsegen")))
+            except ValueError:
+                raise OptionError(f"Unknown projection '{name}'. Write for example sparsegen0.5.") from None
+        return Projection(cast(ProjectionKind, name))
+
+    @property
+    def name(self) -> str:
+        """The short name, as `named` reads it."""
+        if self.kind == "entmax":
+            return "entmax15" if self.alpha == 1.5 else f"entmax{self.alpha:g}"
+        return f"sparsegen{self.lam:g}" if self.kind == "sparsegen" else self.kind
+
+    @property
+    def tsallis(self) -> float:
+        """The α of the entmax that this projection is, once its scores are transformed."""
+        if self.kind == "entmax":
+            return self.alpha
+        return 1.0 if self.kind == "softmax" else 2.0
+
+    def scale(self, scores: Tensor) -> Tensor:
+        """Return the scores that the entmax of `tsallis` takes: g(z)/(1−λ) for sparsegen, else z."""
+        if self.kind != "sparsegen":
+            return scores
+        if self.transform != "identity":
+            transformed = scores.exp() if self.transform == "exp" else scores.square()
+            # exp(−∞) = 0 and (−∞)² = ∞: what is masked stays masked.
+            scores = transformed.masked_fill(scores == -torch.inf, -torch.inf)
+        return scores / (1 - self.lam)
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        """Return the weights (..., n), on the autograd path."""
+        return entmax(self.scale(scores), self.tsallis)
+
+
+SOFTMAX = Projection()
+
+
+def entmax(scores: Tensor, alpha: float) -> Tensor:
+    """Return α-entmax over the last axis, differentiable once; rows of −∞ become zeros (NaN for softmax)."""
+    if alpha == 1:
+        return torch.softmax(scores, dim=-1)
+    if scores.device.type == "cpu":
+        return cast(Tensor, _Entmax.apply(scores, alpha))  # type: ignore[no-untyped-call]
+    return _entmax_elsewhere(scores, alpha)
+
+
+def entmax_gradient(weights: Tensor, gradient: Tensor, alpha: float) -> Tensor:
+    """Return ∂y/∂z from the weights p and ∂y/∂p, both (..., n): Jᵀ·∂p, also for α = 1 (softmax)."""
+    if alpha == 1:
+        product = gradient * weights
+        return product - weights * product.sum(dim=-1, keepdim=True)
+    if weights.device.type == "cpu":
+        return _pulled_back(weights, gradient, alpha)
+    shares = torch.where(weights > 0, weights ** (2 - alpha), 0)
+    product = shares * gradient
+    return product - shares * (product.sum(dim=-1, keepdim=True) / shares.sum(dim=-1, keepdim=True))
+
+
+class _Entmax(torch.autograd.Function):
+    """The compiled kernels as an operation of torch."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, alpha: float) -> Tensor:
+        from sightline.attention.projection_kernels import project_rows
+
+        # Half precision is projected in single precision: numpy has no bfloat16, and thresholds need the digits.
+        rows = _rows(scores)
+        if alpha != 2:
+            rows = rows * (alpha - 1)
+        weights = torch.empty_like(rows)
+        if rows.numel():
+            project_rows(rows.numpy(), rows.amax(dim=-1).numpy(), 1 / (alpha - 1), weights.numpy())
+        weights = weights.view(scores.shape).to(scores.dtype)
+        ctx.save_for_backward(weights)
+        ctx.alpha = alpha
+        return weights
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (weights,) = ctx.saved_tensors
+        return _pulled_back(weights, gradient, ctx.alpha), None
+
+
+def _pulled_back(weights: Tensor, gradient: Tensor, alpha: float) -> Tensor:
+    from sightline.attention.projection_kernels import pull_back_rows
+
+    rows = _rows(weights)
+    result = torch.empty_like(rows)
+    if rows.numel():
+        pull_back_rows(rows.numpy(), _rows(gradient).numpy(), alpha, result.numpy())
+    return result.view(weights.shape).to(weights.dtype)
+
+
+def _rows(tensor: Tensor) -> Tensor:
+    """(..., n) -> (R, n), contiguous and detached, in float32 or float64."""
+    precise = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+    return precise.detach().reshape(-1, tensor.shape[-1]).contiguous()
+
+
+def _entmax_elsewhere(scores: Tensor, alpha: float) -> Tensor:
+    import entmax as package
+
+    if alpha == 2:
+        return cast(Tensor, package.sparsemax(scores, dim=-1))
+    return cast(Tensor, package.entmax15(scores, dim=-1) if alpha == 1.5 else package.entmax_bisect(scores, alpha))

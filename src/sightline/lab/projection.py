@@ -1,0 +1,59 @@
+"""`project`: scores to weights for people who have an array, numpy or torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sightline.attention.projections import Projection, ProjectionKind, Transform
+from sightline.errors import InputError
+
+
+def project(
+    z: Any,
+    kind: ProjectionKind = "softmax",
+    *,
+    lam: float = 0.0,
+    alpha: float = 1.5,
+    transform: Transform = "identity",
+    mask: Any = None,
+) -> Any:
+    """Return weights over the last axis of the scores `z` (..., n), of the same kind (numpy or torch) and type.
+
+    lam: λ < 1 of sparsegen. alpha: α ≥ 1 of entmax. transform: g of sparsegen. mask: booleans that broadcast to `z`,
+    False where no weight may be; masked scores are taken away before projecting. See `attention.projections` for the
+    formulas. A tensor stays on the autograd path.
+    """
+    chosen = Projection(kind, float(lam), float(alpha), transform)
+    scores = z if isinstance(z, Tensor) else torch.from_numpy(_as_floats(z))
+    if scores.ndim == 0 or scores.shape[-1] == 0:
+        raise InputError(f"Scores need at least one entry on the last axis; their shape is {tuple(scores.shape)}.")
+    if not scores.is_floating_point():
+        scores = scores.to(torch.get_default_dtype())
+    if bool(torch.isnan(scores).any() | (scores == torch.inf).any()):
+        raise InputError("Scores must be finite numbers (or −∞ for positions without weight), and some are NaN or ∞.")
+    if mask is not None:
+        allowed = torch.as_tensor(mask, device=scores.device).to(torch.bool)
+        try:
+            scores = scores.masked_fill(~allowed, -torch.inf)
+        except RuntimeError:
+            raise InputError(
+                f"The mask of shape {tuple(allowed.shape)} does not fit scores of shape {tuple(scores.shape)}."
+            ) from None
+    empty = (scores == -torch.inf).all(dim=-1)
+    if bool(empty.any()):
+        row = empty.nonzero()[0].tolist()
+        raise InputError(f"Row {row or 0} has no score that is left by the mask, so no weights can sum to 1.")
+    weights = chosen(scores)
+    return weights if isinstance(z, Tensor) else weights.numpy()
+
+
+def _as_floats(z: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    try:
+        array = np.asarray(z)
+        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"Scores are an array of numbers, not {type(z).__name__}.") from None
