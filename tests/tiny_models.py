@@ -11,6 +11,9 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
 from sightline.model import Model, load
+from sightline.models.architectures import register_architectures
+
+register_architectures()
 
 VOCABULARY = 128
 SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
@@ -32,6 +35,7 @@ FAMILY_FACTS: dict[str, dict[str, Any]] = {
         "global_attn_every_n_layers": 2,
     },
     "longformer": {"pad_token_id": 1, "attention_window": 8},
+    "bidirectional-gpt2": {"n_inner": 64, "pad_token_id": 0},
     "gpt2": {"n_inner": 64, "pad_token_id": 0, "bos_token_id": 101, "eos_token_id": 102},
 }
 FAMILIES = tuple(FAMILY_FACTS)

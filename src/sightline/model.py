@@ -25,6 +25,7 @@ from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
 from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS, Attribution, Method
+from sightline.methods.applicability import check_applies
 from sightline.metrics.check import ORDERINGS, faithfulness_checks
 from sightline.models import ALL, Network, TargetLike, load_network
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
@@ -454,6 +455,7 @@ class Model:
         The probability of a model with a single class (a regression) is 1 whatever it reads, so that taking words away
         would seem to change nothing: there the logit stands in for the default.
         """
+        check_applies(entry.name, self.network.family)
         if quantity is None and len(self.labels) == 1 and not self.network.task.facts.multi_label:
             quantity = "logit"
         own = {"quantity": quantity} if quantity is not None and "quantity" in entry.options else {}

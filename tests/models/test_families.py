@@ -69,7 +69,7 @@ def test_hidden_states_and_embedding_gradient_equal_the_library_s(family):
     np.testing.assert_allclose(trace.embedding_gradient, embedded.grad[0].numpy(), atol=tolerance)
     last = len(outputs.hidden_states) - 1
     for layer, expected in enumerate(outputs.hidden_states):
-        if family in ("modernbert", "gpt2") and layer == last:
+        if family in ("modernbert", "gpt2", "bidirectional-gpt2") and layer == last:
             continue  # the library lists the last state after the final norm
         np.testing.assert_allclose(trace.hidden_states[layer], expected[0].detach().numpy(), atol=tolerance)
 
@@ -125,4 +125,4 @@ def test_an_unknown_family_is_refused_by_name():
 
 
 def test_every_known_family_has_a_tiny_model():
-    assert set(KNOWN) == set(FAMILIES)
+    assert {name for name, family in KNOWN.items() if not family.single_attention} == set(FAMILIES)

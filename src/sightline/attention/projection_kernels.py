@@ -66,7 +66,7 @@ def project_rows(scores: Rows, largest: Rows, power: float, weights: Rows) -> No
 def _newton(candidates: Rows, top: float, power: float) -> float:
     """Return τ for q ≥ 1; sums may be reordered by the compiler, which lets it use vector instructions."""
     size = len(candidates)
-    threshold = max(top - 1.0, candidates.sum() / size - size ** (-1.0 / power))
+    threshold: float = max(top - 1.0, candidates.sum() / size - size ** (-1.0 / power))
     for _ in range(MOST_STEPS):
         total, slope = 0.0, 0.0
         if power == 1.0:

@@ -60,6 +60,9 @@ class Family:
     """Paths from the base model to the tables that are added to the word embeddings; None where there is none."""
     special_ids: tuple[tuple[int, str], ...] = ()
     """Ids and names of the specials when no tokenizer says them (as in the vocabularies of the first releases)."""
+    single_attention: bool = False
+    """The model has one row of attention weights over its encoder's outputs (`models/single_attention/`): one layer of
+    one head, with no token that attends and none of the parts named above."""
     token_ids: tuple[tuple[str, int], ...] = ()
     """Ids of "pad", "unk" and "mask" in the same vocabularies."""
 
@@ -118,6 +121,43 @@ def _bert_like(model_type: str, **facts: Any) -> Family:
     )
 
 
+def _gpt2_like(model_type: str, **facts: Any) -> Family:
+    return Family(
+        model_type=model_type,
+        layers=_at("h"),
+        # One matrix makes query, key and value, in this order.
+        query="attn.c_attn",
+        key="attn.c_attn",
+        value="attn.c_attn",
+        attention_output="attn.c_proj",
+        attention_norm="ln_1",
+        output_norm="ln_2",
+        pre_norm=True,
+        # The first release wrote its projections as convolutions of width 1.
+        transposed_weights=True,
+        position_table="wpe",
+        # It would look token types up among the words.
+        type_table=None,
+        **facts,
+    )
+
+
+def _single_attention(model_type: str, position_table: str | None) -> Family:
+    return Family(
+        model_type=model_type,
+        layers=lambda base, config: [base.attention],  # type: ignore[list-item]
+        query="",
+        key="",
+        value="",
+        attention_output="",
+        attention_norm="",
+        output_norm="",
+        position_table=position_table,
+        type_table=None,
+        single_attention=True,
+    )
+
+
 FAMILIES: dict[str, Family] = {
     family.model_type: family
     for family in (
@@ -172,25 +212,10 @@ FAMILIES: dict[str, Family] = {
             type_table=None,
             special_ids=((50283, "[PAD]"), (50281, "[CLS]"), (50282, "[SEP]")),
         ),
-        Family(
-            model_type="gpt2",
-            layers=_at("h"),
-            # One matrix makes query, key and value, in this order.
-            query="attn.c_attn",
-            key="attn.c_attn",
-            value="attn.c_attn",
-            attention_output="attn.c_proj",
-            attention_norm="ln_1",
-            output_norm="ln_2",
-            pre_norm=True,
-            causal=True,
-            # The first release wrote its projections as convolutions of width 1.
-            transposed_weights=True,
-            position_table="wpe",
-            # It would look token types up among the words.
-            type_table=None,
-            special_ids=((50256, "<|endoftext|>"),),
-        ),
+        _gpt2_like("gpt2", causal=True, special_ids=((50256, "<|endoftext|>"),)),
+        _gpt2_like("bidirectional-gpt2"),
+        _single_attention("bilstm-attention", position_table=None),
+        _single_attention("transformer-attention", position_table="encoder.position_embeddings"),
     )
 }
 

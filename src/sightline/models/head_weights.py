@@ -115,6 +115,10 @@ def _sum_by_head(squares: Tensor, side: Side, heads: int) -> npt.NDArray[np.floa
 def _projections(network: Network, layer: nn.Module) -> Projections:
     """Return the projections of one layer and how heads divide each."""
     family = network.family
+    if family.single_attention:
+        raise UnsupportedError(
+            f"A '{family.model_type}' model has a single attention and no heads whose importance could be compared."
+        )
     projections: Projections = []
     for path in dict.fromkeys((family.query, family.key, family.value)):
         fused = family.query == family.key == family.value

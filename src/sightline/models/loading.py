@@ -26,6 +26,7 @@ from transformers import logging as library_logging
 from sightline.errors import ModelError, OptionError, SightlineError, UnsupportedError, UsageError
 from sightline.foreign import first_line, printable
 from sightline.hub import MODEL_FILES, PICKLED_FILES, fetch_snapshot
+from sightline.models.architectures import register_architectures
 from sightline.models.config import ConfigFacts, read_config
 from sightline.models.families import Family, family_of
 from sightline.models.longformer.encoder import use_banded, use_library
@@ -66,6 +67,7 @@ def load_network(
     if attention not in get_args(AttentionKind):
         raise OptionError(f"There is no attention implementation '{attention}'. Choose banded or library.")
     register()
+    register_architectures()
     chosen = _dtype(dtype)
     folder: Path | None = None
     if isinstance(source, PreTrainedModel):
@@ -239,12 +241,12 @@ def _choose_attention(module: Any, attention: AttentionKind) -> None:
         # It announces its padding to the window size at every first run; nothing we show depends on it.
         logging.getLogger("transformers.models.longformer.modeling_longformer").setLevel(logging.ERROR)
         (use_banded if attention == "banded" else use_library)(module)
-    elif module.config._attn_implementation != OBSERVING:
+    elif not family_of(module.config.model_type).single_attention and module.config._attn_implementation != OBSERVING:
         module.set_attn_implementation(OBSERVING)
 
 
 def _implementation(model_type: str) -> str:
-    return "eager" if model_type == "longformer" else OBSERVING
+    return "eager" if model_type == "longformer" or family_of(model_type).single_attention else OBSERVING
 
 
 def _load_tokenizer(given: Any, folder: Path | None) -> Any:
