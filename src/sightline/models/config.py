@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sightline.errors import ModelError, UnsupportedError
+from sightline.attention.projections import Projection
+from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.foreign import read_json, regular_file, shown
 from sightline.models.families import family_of
 
@@ -41,7 +42,7 @@ UNUSED = frozenset(
         # How the library answers or runs; we decide that.
         *("output_hidden_states", "return_dict", "use_cache", "chunk_size_feed_forward", "onnx_export"),
         *("deterministic_flash_attn", "sparse_prediction", "sparse_pred_ignore_index", "transformers_version", "dtype"),
-        *("is_encoder_decoder", "position_embedding_type"),
+        *("is_encoder_decoder", "position_embedding_type", "is_causal"),
         # Rebuilt from id2label.
         *("label2id", "num_labels"),
         # Heads that we do not load.
@@ -140,6 +141,18 @@ def _flag(value: Any) -> str | None:
     return None if isinstance(value, bool) else "true or false"
 
 
+def _null(value: Any) -> str | None:
+    return None if value is None else "null"
+
+
+def _projection(value: Any) -> str | None:
+    try:
+        ok = value is None or (isinstance(value, str) and bool(Projection.named(value)))
+    except OptionError:
+        ok = False
+    return None if ok else "the name of a projection such as softmax, sparsemax, entmax15 or sparsegen0.5"
+
+
 def _choice(*choices: str) -> Check:
     def check(value: Any) -> str | None:
         return None if value is None or value in choices else f"one of {', '.join(choices)}"
@@ -212,7 +225,10 @@ SETTINGS: Mapping[str, Check] = {
     "n_inner": _whole(1, MAX_WIDTH, optional=True),
     **dict.fromkeys(("num_hidden_layers", "n_layers", "n_layer"), _layers),
     **dict.fromkeys(("num_hidden_groups", "inner_group_num", "global_attn_every_n_layers"), _layers),
-    **dict.fromkeys(("num_attention_heads", "n_heads", "n_head"), _heads),
+    **dict.fromkeys(("num_attention_heads", "n_heads", "n_head", "encoder_heads"), _heads),
+    "scoring": _choice("additive", "dot"),
+    **dict.fromkeys(("projection", "attention_projection"), _projection),
+    "unattended_ids": _either(_list_of(_token_id, "a list of token ids"), _null),
     "attention_window": _either(_window, _list_of(_window, "a list of one such number per layer")),
     "local_attention": _whole(1, MAX_ROWS),
     **dict.fromkeys(
@@ -243,7 +259,7 @@ SETTINGS: Mapping[str, Check] = {
     "problem_type": _choice(*_PROBLEMS),
     "layer_types": _either(
         _list_of(_choice(*_LAYER_KINDS), f"a list of {' and '.join(_LAYER_KINDS)}"),
-        lambda value: None if value is None else "null",
+        _null,
     ),
     "rope_parameters": _rotation,
     **dict.fromkeys(("global_rope_theta", "local_rope_theta", "rope_theta"), _positive),
