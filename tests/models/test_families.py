@@ -99,7 +99,7 @@ def test_a_batch_comes_back_as_unpadded_single_documents(family):
         alone = model.trace(encoding, target=1)
         np.testing.assert_allclose(together.logits, alone.logits, atol=1e-10)
         np.testing.assert_allclose(together.embedding_gradient, alone.embedding_gradient, atol=1e-10)
-        for layer in range(alone.layers):
+        for layer in range(alone.layer_count):
             np.testing.assert_allclose(together.hidden_states[layer], alone.hidden_states[layer], atol=1e-10)
             np.testing.assert_allclose(together.attentions[layer].dense(), alone.attentions[layer].dense(), atol=1e-10)
             np.testing.assert_allclose(
