@@ -32,7 +32,7 @@ def test_units_are_words_or_tokens_and_never_special(model):
     words, tokens = (removable_units(encoding, target, level) for level in ("word", "token"))
     assert [unit.tokens for unit in words] == [(1,), (2,), (3, 4), (5,), (6, 7)]
     assert [unit.tokens for unit in tokens] == [(i,) for i in range(1, 8)]
-    with pytest.raises(OptionError, match="level = 'page' is not known"):
+    with pytest.raises(OptionError, match="level='page' is not known"):
         removable_units(encoding, target, "page")
 
 

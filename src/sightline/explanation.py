@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline import storage
-from sightline.errors import InputError, ModelError, OptionError
+from sightline.arguments import check_count, check_one_of
+from sightline.errors import InputError, ModelError
 from sightline.layer_kind import LayerKind, resolve_layer_kind
 from sightline.models.target import Prediction, Target
-from sightline.registry import suggestion
 from sightline.text import Encoding
 from sightline.text.units import Level, units_of
 from sightline.verdict import Verdict, judge
@@ -165,7 +165,7 @@ class Explanation:
         A word's score is the sum of its tokens, their mean, or the token score of greatest magnitude (`max_abs`). A
         word cut by truncation counts with its remaining tokens; words without tokens are not listed.
         """
-        _one_of("aggregate", aggregate, ("sum", "mean", "max_abs"))
+        check_one_of("aggregate", aggregate, ("sum", "mean", "max_abs"))
         return self._scored("word", aggregate)
 
     def units(self, level: Level = "word") -> list[WordScore]:
@@ -194,9 +194,8 @@ class Explanation:
         `sign` selects those for (score > 0) or against (score < 0) the target. With `merge`, instances of one word are
         added up before ranking, ignoring case.
         """
-        if k < 0:
-            raise OptionError(f"k={k} is not possible; give a number of words from 0 up.")
-        _one_of("sign", sign, ("any", "for", "against"))
+        check_count("k", k, 0)
+        check_one_of("sign", sign, ("any", "for", "against"))
         units = self.units(level)
         if merge:
             units = merge_instances(units)
@@ -319,11 +318,3 @@ def merge_instances(units: list[WordScore]) -> list[WordScore]:
         )
         for group in groups.values()
     ]
-
-
-def _one_of(option: str, value: str, known: tuple[str, ...]) -> str:
-    if value not in known:
-        raise OptionError(
-            f"{option}='{value}' is not known.{suggestion(value, list(known))} Known: {', '.join(known)}."
-        )
-    return value

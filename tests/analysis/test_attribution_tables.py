@@ -36,7 +36,7 @@ def test_by_type_puts_instances_together_whatever_their_case():
     assert listed(attributions_by_type(found, aggregate="mean").positive) == [("the", 2.0)]
     assert listed(attributions_by_type(found).negative) == [("river", -1.0)]
     assert attributions_by_type(found).negative[0].instances == 2
-    with pytest.raises(OptionError, match="aggregate = 'max'"):
+    with pytest.raises(OptionError, match="aggregate='max' is not known"):
         attributions_by_type(found, aggregate="max")
 
 
@@ -87,5 +87,5 @@ def test_what_cannot_be_averaged_is_refused():
     other = explanation(method="rollout")
     with pytest.raises(InputError, match="several methods cannot be averaged: attcat, rollout"):
         attributions_over_dataset([explained("old", old=1.0), other])
-    with pytest.raises(OptionError, match="k must be at least 1"):
+    with pytest.raises(OptionError, match="k must be a whole number of at least 1, not 0"):
         attributions_by_position(other, 0)

@@ -146,7 +146,7 @@ def test_normalisations():
         for constant in (0.0, 2.0):
             flat = normalized_importance(np.full((2, 3), constant), normalize)
             assert flat.min() == flat.max() > 0
-    with pytest.raises(OptionError, match="normalize = 'softmax' is not known"):
+    with pytest.raises(OptionError, match="normalize='softmax' is not known"):
         head_importance(tiny_model(), "x", normalize="softmax")
 
 

@@ -101,7 +101,7 @@ def test_dense_layers_have_the_mean_of_their_matrices():
 
 def test_wrong_options_are_refused():
     trace = traced("bert", 6)
-    with pytest.raises(OptionError, match="k = 0"):
+    with pytest.raises(OptionError, match="k must be a whole number of at least 1, not 0"):
         inside(trace, k=0)
     with pytest.raises(InputError, match="shape"):
         inside(trace, importance=np.ones((1, 1)))

@@ -143,7 +143,7 @@ def test_sinks_are_looked_for_in_longformer_only():
 
 def test_bad_choices_of_layers_are_sentences(source):
     found = totals(source)
-    with pytest.raises(OptionError, match="layers = 'middle' is not known"):
+    with pytest.raises(OptionError, match="layers='middle' is not known"):
         found.over("middle")
     with pytest.raises(OptionError, match="No layer was chosen"):
         found.over([])

@@ -17,7 +17,7 @@ def test_tiles_are_cut_out_of_one_head_at_full_resolution():
     np.testing.assert_array_equal(tile(source, -1, 1, (n - 2, n + 50), (4, 6)), source.matrices[2, 1, n - 2 :, 4:6])
     with pytest.raises(OptionError, match="rows 5-5 hold no token"):
         tile(source, 0, 0, (5, 5), (0, 3))
-    with pytest.raises(OptionError, match="Layer 3 asked for, there are 3"):
+    with pytest.raises(OptionError, match="Layer 3 asked for, the model has 3"):
         tile(source, 3, 0, (0, 1), (0, 1))
     with pytest.raises(OptionError, match="Head 2 asked for"):
         tile(source, 0, 2, (0, 1), (0, 1))

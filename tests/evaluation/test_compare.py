@@ -122,7 +122,7 @@ def test_tokens_are_compared_on_request():
         ({"methods": ["attcat", "rolout"]}, "Did you mean 'rollout'"),
         ({"level": "page"}, "level='page' is not known"),
         ({"metrics": 3}, "metrics=3 is not possible"),
-        ({"permutations": 0}, "permutations=0 is not possible"),
+        ({"permutations": 0}, "permutations must be a whole number of at least 1, not 0"),
     ],
 )
 def test_wrong_requests_are_refused(model, options, sentence):

@@ -108,8 +108,8 @@ def test_relations_are_means_of_rows_and_columns(server, seen, dense, tokens, la
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        ("heads/9/0", "Layer 9 asked for, there are 4"),
-        ("heads/0/4", "Head 4 asked for, there are 4"),
+        ("heads/9/0", "Layer 9 asked for, the model has 4"),
+        ("heads/0/4", "Head 4 asked for, the model has 4"),
         ("heads/0/0?rows=5:5", "rows=5:5 asked for, the document has"),
         ("heads/0/0?columns=0:100000", "columns=0:100000 asked for"),
         ("heads/0/0?rows=a:b", "The parameter 'rows' is invalid"),

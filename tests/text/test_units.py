@@ -178,7 +178,7 @@ def test_paragraphs_begin_after_blank_lines():
 
 def test_an_unknown_level_and_scores_of_another_document_are_refused():
     encoding = encode("wordpiece", "Hello")
-    with pytest.raises(OptionError, match="level = 'line' is not known. Known: token, word, sentence, paragraph"):
+    with pytest.raises(OptionError, match="level='line' is not known. Use one of: token, word, sentence, paragraph"):
         units_of(encoding, "line")
     with pytest.raises(ValueError, match="one per token"):
         units_of(encoding).fold(np.ones(7))

@@ -226,8 +226,8 @@ def test_keeping_stop_words_keeps_one_list_of_relations(small):
     ("options", "sentence"),
     [
         ({"stop_words": "klingon"}, "no list of stop words for 'klingon'"),
-        ({"layer": 14}, "Layer 14 asked for, there are 3"),
-        ({"head": 9}, "Head 9 asked for, there are 4"),
+        ({"layer": 14}, "Layer 14 asked for, the model has 3"),
+        ({"head": 9}, "Head 9 asked for, the model has 4"),
         ({"position": 500}, "Position 500 asked for"),
         ({"top_k": 0}, "top_k"),
         ({"methods": ("magic",)}, "magic"),

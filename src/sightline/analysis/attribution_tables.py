@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from sightline.analysis.filters import TokenFilter, kept_tokens
-from sightline.attention.arrays import check_positive
-from sightline.errors import InputError, OptionError
+from sightline.arguments import check_count, check_one_of
+from sightline.errors import InputError
 from sightline.explanation import Explanation
 from sightline.text.units import Level, units_of
 
@@ -93,8 +93,7 @@ def attributions_by_type(
     aggregate: Literal["sum", "mean"] = "sum",
 ) -> AttributionTable:
     """Put the instances of each word together (their sum or mean), then rank."""
-    if aggregate not in ("sum", "mean"):
-        raise OptionError(f"aggregate = '{aggregate}' is not known. Known: sum, mean.")
+    check_one_of("aggregate", aggregate, ("sum", "mean"))
     combine = np.sum if aggregate == "sum" else np.mean
     rows = [
         AttributionRow(word, float(combine(scores)), None, len(scores), 1)
@@ -115,7 +114,7 @@ def attributions_over_dataset(
 
     A word seen once is its one score; with many documents ask for several, or rare words fill the table.
     """
-    least = check_positive(least_documents, "least_documents")
+    least = check_count("least_documents", least_documents)
     means: defaultdict[str, list[float]] = defaultdict(list)
     instances: defaultdict[str, int] = defaultdict(int)
     methods: set[str] = set()
@@ -154,7 +153,7 @@ def _by_type(explanation: Explanation, level: Level, filter: TokenFilter | None)
 
 
 def _table(kind: Kind, level: Level, rows: list[AttributionRow], k: int) -> AttributionTable:
-    k = check_positive(k, "k")
+    k = check_count("k", k)
     positive = sorted((row for row in rows if row.score > 0), key=lambda row: -row.score)[:k]
     negative = sorted((row for row in rows if row.score < 0), key=lambda row: row.score)[:k]
     note = ""

@@ -26,7 +26,8 @@ import numpy.typing as npt
 import torch
 
 from sightline.analysis.source import Progress, tracked
-from sightline.errors import InputError, OptionError, UnsupportedError
+from sightline.arguments import check_one_of
+from sightline.errors import InputError, UnsupportedError
 from sightline.models import Network
 from sightline.models.head_weights import HeadWeights
 from sightline.text import Encoding
@@ -109,8 +110,8 @@ def normalized_importance(importance: npt.ArrayLike, normalize: Normalize | None
 
 
 def _check_normalize(normalize: str | None) -> None:
-    if normalize not in ("minmax", "sum", "raw", None):
-        raise OptionError(f"normalize = '{normalize}' is not known. Known: minmax, sum, raw.")
+    if normalize is not None:
+        check_one_of("normalize", normalize, ("minmax", "sum", "raw"))
 
 
 def _importance(network: Network, weights: HeadWeights, encoding: Encoding, label: int | str | None) -> Importance:

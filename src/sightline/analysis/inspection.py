@@ -26,7 +26,7 @@ from sightline.analysis.relations import relation_counts
 from sightline.analysis.similarity import Disagreement, Similarity, disagreements, document_similarity
 from sightline.analysis.source import Floats, Progress, head_number, layer_number
 from sightline.analysis.tiles import tile
-from sightline.attention.arrays import check_position, check_positive
+from sightline.arguments import check_count, check_position
 from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import OptionError
 from sightline.explanation import Explanation
@@ -79,7 +79,7 @@ class InspectionSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_positive(self.top_k, "top_k")
+        check_count("top_k", self.top_k)
         if self.scaled and not self.head_importance:
             raise OptionError("scaled=True weights heads by their importance; leave out head_importance=False.")
         self.filter  # noqa: B018  # raises for an unknown language, before a model runs

@@ -19,9 +19,9 @@ import numpy.typing as npt
 import torch
 
 from sightline.analysis.source import AttentionSource, Floats, Progress, checked_head_weights
+from sightline.arguments import check_count
 from sightline.attention import Attention, BandedAttention, DenseAttention
 from sightline.attention.protocol import TopK
-from sightline.errors import OptionError
 
 BUDGET = 1_500_000
 """Bytes of relations that fit in a report."""
@@ -82,7 +82,8 @@ def inside(
     """
     if image is None:
         image = max(1, len(trace.encoding)) if len(trace.encoding) <= EVERY_CELL else IMAGE
-    _check_positive(k=k, thumbnail=thumbnail, image=image, budget=budget)
+    for name, value in (("k", k), ("thumbnail", thumbnail), ("image", image), ("budget", budget)):
+        check_count(name, value)
     weights = None if importance is None else checked_head_weights(importance, trace.layer_count, trace.head_count)
     n = len(trace.encoding)
     plan = _plan(n, trace.layer_count, trace.head_count, min(k, n), budget, weights)
@@ -168,9 +169,3 @@ def _strongest(attention: Attention, k: int) -> Relations:
 
 def _first_head(lists: TopK) -> TopK:
     return TopK(lists.values[0], lists.indices[0])
-
-
-def _check_positive(**options: int) -> None:
-    for name, value in options.items():
-        if value < 1:
-            raise OptionError(f"{name} = {value} asked for; give a number from 1 up.")

@@ -19,8 +19,8 @@ from sightline.analysis.source import (
     Progress,
     tracked,
 )
+from sightline.arguments import check_count
 from sightline.attention import Attention, BandedAttention, DenseAttention
-from sightline.attention.arrays import check_positive
 from sightline.attention.protocol import Pool
 from sightline.errors import InputError, OptionError, UnsupportedError
 
@@ -81,7 +81,7 @@ def thumbnails(
 ) -> AttentionMaps:
     """Return every layer and head as a picture of s×s pixels, s = min(size, n), with one layer in memory at a time."""
     n = len(source.encoding)
-    size = min(check_positive(size, "size"), n)
+    size = min(check_count("size", size), n)
     pictures = [
         source.attentions[layer].image(size, pool)
         for layer in tracked(range(source.layer_count), "attention maps", progress)
@@ -97,7 +97,7 @@ class MapAverage:
     """
 
     def __init__(self, layers: int, heads: int, longest: int, size: int = THUMBNAIL) -> None:
-        size = min(check_positive(size, "size"), longest)
+        size = min(check_count("size", size), longest)
         self._longest = longest
         self._pixels = np.arange(longest) * size // longest
         self._cells = np.outer(np.bincount(self._pixels), np.bincount(self._pixels))

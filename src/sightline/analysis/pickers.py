@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.analysis.source import Progress
-from sightline.attention.arrays import check_positive
+from sightline.arguments import check_count
 from sightline.errors import InputError, TargetError, UnsupportedError
 from sightline.models.target import class_index
 from sightline.text import Encoding, Example, as_examples
@@ -121,7 +121,7 @@ class Predictions:
                 predicted=self.classes[self.predicted[i]],
                 probability=float(confidence[i]),
             )
-            for i in (order if k is None else order[: check_positive(k, "k")])
+            for i in (order if k is None else order[: check_count("k", k)])
         )
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter, kept_tokens
 from sightline.analysis.source import AttentionSource, Floats, checked_head_weights, is_banded, weighted_mean
-from sightline.attention.arrays import check_position, check_positive
+from sightline.arguments import check_count, check_head, check_layer, check_position
 from sightline.errors import InputError, OptionError
 from sightline.metrics.inputs import score_vector
 from sightline.text import Encoding
@@ -95,7 +95,7 @@ class Totals:
     def per_head(self, layer: int, head: int) -> Floats:
         """(n,): what one head gives to every token."""
         (layer,) = layer_numbers(layer, len(self.received))
-        row: Floats = self.received[layer, check_position(head, self.received.shape[1], "Head")]
+        row: Floats = self.received[layer, check_head(head, self.received.shape[1])]
         return row
 
     def over(self, layers: LayerChoice = "all") -> Floats:
@@ -106,7 +106,7 @@ class Totals:
 
     def at(self, position: int) -> PositionTotals:
         """Return one token across layers and heads, with its rank among all tokens in each."""
-        position = check_position(position, len(self.encoding), "Token")
+        position = check_position(position, len(self.encoding))
         own = self.received[:, :, position]
         ranks = 1 + (self.received > own[:, :, None]).sum(axis=-1)
         return PositionTotals(position, self.encoding.tokens[position], own, ranks)
@@ -124,7 +124,7 @@ class Totals:
         received = self.over(layers)
         values, total = units.fold(received), float(received.sum())
         kept = np.flatnonzero(kept_tokens(filter, self.encoding)[units.first_tokens])
-        order = kept[np.argsort(-values[kept], kind="stable")][: check_positive(k, "k")]
+        order = kept[np.argsort(-values[kept], kind="stable")][: check_count("k", k)]
         return pd.DataFrame(
             {
                 "rank": np.arange(1, len(order) + 1),
@@ -179,7 +179,7 @@ def sinks(received: npt.ArrayLike, tokens: Sequence[str], period: int = SINK_PER
     values = score_vector(received, "received")
     if len(tokens) != len(values):
         raise InputError(f"There are {len(tokens)} tokens and {len(values)} values received; give one for each.")
-    places = range(check_positive(period, "period"), len(values), period)
+    places = range(check_count("period", period), len(values), period)
     found = []
     for position in places:
         first = max(0, position - SINK_NEIGHBOURS)
@@ -203,10 +203,12 @@ def layer_numbers(choice: LayerChoice, layers: int) -> list[int]:
             "upper": range(layers // 2, layers),
         }
         if choice not in named:
-            raise OptionError(f"layers = '{choice}' is not known. Known: {', '.join(get_args(LayerName))}, or numbers.")
+            raise OptionError(
+                f"layers='{choice}' is not known. Use one of: {', '.join(get_args(LayerName))}, or numbers."
+            )
         # A model of one layer has no lower half: its only layer stands for both.
         return list(named[choice]) or [0]
     numbers = [choice] if isinstance(choice, int) else list(choice)
     if not numbers:
         raise OptionError("No layer was chosen; name at least one.")
-    return sorted({check_position(n + layers if n < 0 else n, layers, "Layer") for n in numbers})
+    return sorted({check_layer(n, layers) for n in numbers})

@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter, kept_tokens
 from sightline.analysis.source import checked_head_weights
-from sightline.attention.arrays import check_position, check_positive
-from sightline.errors import OptionError
+from sightline.arguments import check_count, check_head, check_layer, check_one_of
 from sightline.metrics.token_sets import descending_ranks
 from sightline.text import Encoding
 from sightline.text.units import Level, Units, units_of
@@ -58,16 +57,15 @@ class RelationCounts:
 
         With `head_weights` (L, H) each head counts by its weight divided by the mean weight of those counted.
         """
-        if direction not in DIRECTIONS:
-            raise OptionError(f"direction = '{direction}' is not known. Known: {', '.join(DIRECTIONS)}.")
+        check_one_of("direction", direction, DIRECTIONS)
         counted: Counts = getattr(self, direction)
         layers, heads = counted.shape[:2]
         weights = checked_head_weights(head_weights, layers, heads)
         if layer is not None:
-            layer = check_position(layer + layers if layer < 0 else layer, layers, "Layer")
+            layer = check_layer(layer, layers)
             counted, weights = counted[layer : layer + 1], weights[layer : layer + 1]
         if head is not None:
-            head = check_position(head, heads, "Head")
+            head = check_head(head, heads)
             counted, weights = counted[:, head : head + 1], weights[:, head : head + 1]
         mean = weights.mean()
         return np.tensordot(weights / mean if mean > 0 else weights, counted.astype(np.float64), axes=2)
@@ -140,7 +138,7 @@ class RelationCounts:
         both = [self.counts(side, layer, head, head_weights) for side in ("attended", "attending")]
         types, _, counts = self._types(level, both)
         ranks = [descending_ranks(count) for count in counts]
-        common = np.flatnonzero(np.maximum(*ranks) <= check_positive(top, "top"))
+        common = np.flatnonzero(np.maximum(*ranks) <= check_count("top", top))
         order = common[np.argsort((ranks[0] + ranks[1])[common], kind="stable")]
         return pd.DataFrame(
             {
@@ -212,7 +210,7 @@ class RelationCounts:
 
 
 def _depth(top: int | None) -> int | None:
-    return None if top is None else check_positive(top, "top")
+    return None if top is None else check_count("top", top)
 
 
 def _texts(words: Iterable[str]) -> npt.NDArray[np.object_]:

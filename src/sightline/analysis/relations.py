@@ -20,9 +20,8 @@ from sightline.analysis.filters import TokenFilter
 from sightline.analysis.relation_table import Counts, RelationCounts
 from sightline.analysis.restriction import top_partners
 from sightline.analysis.source import AttentionSource, Booleans, Progress, layer_number, tracked
+from sightline.arguments import check_count, check_head, check_one_of, check_position
 from sightline.attention import Attention, TopK
-from sightline.attention.arrays import check_position, check_positive
-from sightline.errors import OptionError
 from sightline.text import Encoding
 
 if TYPE_CHECKING:
@@ -44,8 +43,8 @@ class LayerRelations:
     def of_token(self, position: int, head: int, direction: Side = "attended") -> list[tuple[int, float]]:
         """Return the partners of one token in one head, strongest first: (position, weight)."""
         found = self._side(direction)
-        head = check_position(head, len(found.indices), "Head")
-        position = check_position(position, len(self.encoding), "Token")
+        head = check_head(head, len(found.indices))
+        position = check_position(position, len(self.encoding))
         pairs = zip(found.indices[head, position], found.values[head, position], strict=True)
         return [(int(partner), float(weight)) for partner, weight in pairs if partner >= 0]
 
@@ -54,7 +53,7 @@ class LayerRelations:
         import pandas as pd
 
         found = self._side(direction)
-        heads = range(len(found.indices)) if head is None else [check_position(head, len(found.indices), "Head")]
+        heads = range(len(found.indices)) if head is None else [check_head(head, len(found.indices))]
         tokens = np.array(self.encoding.tokens, dtype=object)
         indices, values = found.indices[heads], found.values[heads]
         which, position, rank = np.nonzero(indices >= 0)
@@ -73,8 +72,7 @@ class LayerRelations:
         )
 
     def _side(self, direction: str) -> TopK:
-        if direction not in ("attended", "attending"):
-            raise OptionError(f"direction = '{direction}' is not known. Known: attended, attending.")
+        check_one_of("direction", direction, ("attended", "attending"))
         found: TopK = getattr(self, direction)
         return found
 
@@ -113,7 +111,7 @@ def layer_counts(attention: Attention, k: int, keep: Booleans | None) -> tuple[C
 
 def partners_wanted(source: AttentionSource, k: int, filter: TokenFilter | None) -> tuple[int, Booleans | None]:
     """k, at most one partner a token (a document may be shorter than k), and the tokens that stay."""
-    wanted = min(check_positive(k, "k"), len(source.encoding))
+    wanted = min(check_count("k", k), len(source.encoding))
     return wanted, None if filter is None else filter.keep_tokens(source.encoding)
 
 

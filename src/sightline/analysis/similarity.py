@@ -24,7 +24,7 @@ import numpy.typing as npt
 from sightline.analysis.filters import TokenFilter, kept_tokens
 from sightline.analysis.received import LayerChoice, LayerName, layer_numbers
 from sightline.analysis.source import AttentionSource, checked_head_weights, weighted_mean
-from sightline.attention.arrays import check_positive
+from sightline.arguments import check_count
 from sightline.errors import InputError
 from sightline.explanation import Explanation
 from sightline.metrics.agreement import (
@@ -235,7 +235,7 @@ def disagreements(
     Largest difference of the two ranks first; words whose ranks agree are in neither list.
     """
     _check_same_document(source, explanation)
-    k = check_positive(k, "k")
+    k = check_count("k", k)
     units = units_of(explanation.encoding, level)
     stay = np.flatnonzero(kept_tokens(filter, explanation.encoding)[units.first_tokens])
     attention = units.fold(attention_scores(source, layers, head_weights))[stay]

@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from sightline.arguments import check_head, check_layer
 from sightline.attention import Attention, BandedAttention
-from sightline.attention.arrays import check_position
 from sightline.errors import InputError
 from sightline.text import Encoding
 
@@ -54,12 +54,12 @@ def is_banded(source: AttentionSource) -> bool:
 
 def layer_number(source: AttentionSource, layer: int) -> int:
     """Return the number of a layer, counted from the top if negative; raise OptionError if there is no such layer."""
-    return check_position(layer + source.layer_count if layer < 0 else layer, source.layer_count, "Layer")
+    return check_layer(layer, source.layer_count)
 
 
 def head_number(source: AttentionSource, head: int) -> int:
     """Return the number of a head; raise OptionError if there is no such head."""
-    return check_position(head, source.head_count, "Head")
+    return check_head(head, source.head_count)
 
 
 def checked_head_weights(weights: npt.ArrayLike | None, layers: int, heads: int) -> npt.NDArray[np.float64]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.analysis.source import AttentionSource, Floats, head_number, layer_number
-from sightline.attention.arrays import check_position
+from sightline.arguments import check_position
 from sightline.errors import OptionError
 
 Span = tuple[int, int]
@@ -64,7 +64,7 @@ def strongest_relations(
     order, zero weights omitted. O(layers · tokens · n).
     """
     n = len(source.encoding)
-    positions = sorted({check_position(token, n, "Token") for token in tokens})
+    positions = sorted({check_position(token, n) for token in tokens})
     layer_numbers = sorted(
         {layer_number(source, layer) for layer in (range(source.layer_count) if layers is None else layers)}
     )

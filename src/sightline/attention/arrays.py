@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sightline.errors import InputError, OptionError, SizeError
+from sightline.errors import InputError, SizeError
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -61,34 +60,6 @@ def as_array(tensor: Tensor) -> Floats:
     """
     values = tensor.detach().cpu()
     return (values.float() if values.dtype in HALF else values).numpy()
-
-
-def check_position(index: int, tokens: int, name: str) -> int:
-    """Return `index` as an int if it names one of `tokens` positions."""
-    try:
-        position = operator.index(index)
-    except TypeError:
-        raise OptionError(f"{name} must be a whole number, not {index!r}.") from None
-    if not 0 <= position < tokens:
-        raise OptionError(f"{name} {position} asked for, there are {tokens} (0-{tokens - 1}).")
-    return position
-
-
-def check_positive(number: int, name: str) -> int:
-    """Return `number` as an int if it is at least one."""
-    try:
-        value = operator.index(number)
-    except TypeError:
-        raise OptionError(f"{name} must be a whole number, not {number!r}.") from None
-    if value < 1:
-        raise OptionError(f"{name} must be at least 1, not {value}.")
-    return value
-
-
-def check_pool(pool: str) -> None:
-    """Refuse a pooling `image` does not know."""
-    if pool not in ("mean", "max"):
-        raise OptionError(f"An image is pooled by 'mean' or 'max', not by {pool!r}.")
 
 
 def check_dense_size(heads: int, tokens: int, itemsize: int, limit: int) -> None:

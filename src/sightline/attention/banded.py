@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sightline.arguments import check_count, check_index, check_one_of, check_position
 from sightline.attention import arrays
 from sightline.attention.arrays import Booleans, Floats, Vector
 from sightline.attention.band_layout import (
@@ -85,7 +86,7 @@ class BandedAttention(Attention):
 
     def allowed(self, i: int) -> Booleans:
         """Which tokens row i may attend to, (n,): its window and the global tokens; all for a global token."""
-        i = arrays.check_position(i, self.tokens, "Row")
+        i = check_position(i, self.tokens, "Row")
         mask = np.zeros(self.tokens, dtype=np.bool_)
         mask[max(0, i - self.window) : i + self.window + 1] = True
         mask[self.global_tokens.numpy()] = True
@@ -93,7 +94,7 @@ class BandedAttention(Attention):
 
     def row(self, i: int) -> Floats:
         """A[:, i, :], (heads, n)."""
-        i = arrays.check_position(i, self.tokens, "Row")
+        i = check_position(i, self.tokens, "Row")
         place = (self.global_tokens == i).nonzero()
         if len(place):
             return arrays.to_array(self.global_rows[:, int(place)].clone())
@@ -106,7 +107,7 @@ class BandedAttention(Attention):
 
     def column(self, j: int) -> Floats:
         """A[:, :, j], (heads, n)."""
-        j = arrays.check_position(j, self.tokens, "Column")
+        j = check_position(j, self.tokens, "Column")
         place = (self.global_tokens == j).nonzero()
         if len(place):
             out = self._global_columns()[:, :, int(place)].clone()
@@ -125,13 +126,13 @@ class BandedAttention(Attention):
         """For every row the k largest weights of its window and global columns (of all columns for a global token)."""
         from sightline.attention import top_k
 
-        return top_k.banded_attended(self.local, self.global_rows, self.global_tokens, arrays.check_positive(k, "k"))
+        return top_k.banded_attended(self.local, self.global_rows, self.global_tokens, check_count("k", k))
 
     def top_attending(self, k: int) -> TopK:
         """For every column the k largest weights among the rows that may attend to it."""
         from sightline.attention import top_k
 
-        return top_k.banded_attending(self.local, self.global_rows, self.global_tokens, arrays.check_positive(k, "k"))
+        return top_k.banded_attending(self.local, self.global_rows, self.global_tokens, check_count("k", k))
 
     def left(self, v: Vector) -> Floats:
         """v·A, (heads, n)."""
@@ -154,7 +155,7 @@ class BandedAttention(Attention):
 
     def head(self, index: int) -> BandedAttention:
         """One head, sharing memory."""
-        index = arrays.check_position(index, self.heads, "Head")
+        index = check_index("Head", index, self.heads, "the layer")
         return self._with(self.local[index : index + 1], self.global_rows[index : index + 1])
 
     def mean(self, weights: Vector | None = None) -> BandedAttention:
@@ -193,8 +194,8 @@ class BandedAttention(Attention):
         """Blocks of the matrices reduced to pixels, (heads, s, s), from the band alone."""
         from sightline.attention import images
 
-        arrays.check_pool(pool)
-        size = arrays.check_positive(size, "size")
+        check_one_of("pool", pool, images.POOLS)
+        size = check_count("size", size)
         return images.banded_image(self.local, self.global_rows, self.global_tokens, size, pool)
 
     def dense(self, limit: int = DENSE_LIMIT) -> Floats:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sightline.arguments import check_count, check_index, check_one_of, check_position
 from sightline.attention import arrays
 from sightline.attention.arrays import Booleans, Floats, Vector
 from sightline.attention.protocol import DENSE_LIMIT, Attention, Pool, TopK
@@ -59,18 +60,18 @@ class DenseAttention(Attention):
 
     def allowed(self, i: int) -> Booleans:
         """Which tokens row i may attend to, (n,)."""
-        i = arrays.check_position(i, self.tokens, "Row")
+        i = check_position(i, self.tokens, "Row")
         if self._allowed is None:
             return np.ones(self.tokens, dtype=np.bool_)
         return arrays.to_array(self._allowed[i].clone())
 
     def row(self, i: int) -> Floats:
         """A[:, i, :], (heads, n)."""
-        return arrays.to_array(self.weights[:, arrays.check_position(i, self.tokens, "Row")].clone())
+        return arrays.to_array(self.weights[:, check_position(i, self.tokens, "Row")].clone())
 
     def column(self, j: int) -> Floats:
         """A[:, :, j], (heads, n)."""
-        return arrays.to_array(self.weights[:, :, arrays.check_position(j, self.tokens, "Column")].clone())
+        return arrays.to_array(self.weights[:, :, check_position(j, self.tokens, "Column")].clone())
 
     def received(self) -> Floats:
         """Σ_i A[:, i, :], (heads, n)."""
@@ -80,13 +81,13 @@ class DenseAttention(Attention):
         """For every row the k allowed columns of largest weight."""
         from sightline.attention import top_k
 
-        return top_k.dense_attended(self.weights, self._allowed, arrays.check_positive(k, "k"))
+        return top_k.dense_attended(self.weights, self._allowed, check_count("k", k))
 
     def top_attending(self, k: int) -> TopK:
         """For every column the k rows of largest weight that may attend to it."""
         from sightline.attention import top_k
 
-        return top_k.dense_attending(self.weights, self._allowed, arrays.check_positive(k, "k"))
+        return top_k.dense_attending(self.weights, self._allowed, check_count("k", k))
 
     def left(self, v: Vector) -> Floats:
         """v·A, (heads, n)."""
@@ -101,7 +102,7 @@ class DenseAttention(Attention):
 
     def head(self, index: int) -> DenseAttention:
         """One head, sharing memory."""
-        index = arrays.check_position(index, self.heads, "Head")
+        index = check_index("Head", index, self.heads, "the layer")
         return self._with(self.weights[index : index + 1])
 
     def mean(self, weights: Vector | None = None) -> DenseAttention:
@@ -135,8 +136,8 @@ class DenseAttention(Attention):
         """Blocks of the matrices reduced to pixels, (heads, s, s)."""
         from sightline.attention import images
 
-        arrays.check_pool(pool)
-        return images.dense_image(self.weights, arrays.check_positive(size, "size"), pool)
+        check_one_of("pool", pool, images.POOLS)
+        return images.dense_image(self.weights, check_count("size", size), pool)
 
     def dense(self, limit: int = DENSE_LIMIT) -> Floats:
         """A copy of the matrices, (heads, n, n)."""

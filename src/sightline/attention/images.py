@@ -7,7 +7,7 @@ band are kept in float64. Cost O(heads · (stored weights + s²)).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from sightline.attention.compiled import compiled
 from sightline.attention.protocol import Pool
 
 Picture = npt.NDArray[np.float64]
+POOLS: tuple[Pool, ...] = get_args(Pool)
 
 
 def dense_image(weights: Tensor, size: int, pool: Pool) -> Floats:

@@ -11,10 +11,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from sightline.arguments import check_count
 from sightline.corpus.data_files import Rows, file_rows
 from sightline.corpus.fields import Columns, example
 from sightline.corpus.hub import HUB, folder_rows, hub_rows
-from sightline.errors import InputError, OptionError
+from sightline.errors import InputError
 from sightline.registry import suggestion
 from sightline.text.examples import Example
 
@@ -49,8 +50,8 @@ def read_examples(
     split of a saved data set. Rows without text are kept: whoever reads them says so. Numbers of rows are their ids
     where there is no field 'id'; an id that comes again is followed by "#2", "#3" …
     """
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        raise OptionError(f"limit={limit!r} is not possible; it must be a whole number of at least 1.")
+    if limit is not None:
+        check_count("limit", limit)
     columns = Columns(text, pair, label)
     found: list[Example] = []
     times: dict[str, int] = {}

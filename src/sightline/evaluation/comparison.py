@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from sightline.arguments import check_count, check_one_of
 from sightline.errors import OptionError, SightlineError
 from sightline.evaluation.agreement import Agreement, Failure, Pair
 from sightline.evaluation.choice import chosen_methods
@@ -32,12 +33,10 @@ from sightline.evaluation.explaining import (
     examples_of,
     given_names,
     loaded_model,
-    one_of,
     seed_for,
     seeded,
     wanted,
     watcher,
-    whole_number,
 )
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, SightlineWarning, chance_level
@@ -98,8 +97,8 @@ def compare(
     named = _named(models)
     names = chosen_methods(methods)
     statistics = _statistics(metrics)
-    one_of("level", level, LEVELS)
-    one_of("target", target, get_args(TargetChoice))
+    check_one_of("level", level, LEVELS)
+    check_one_of("target", target, get_args(TargetChoice))
     between = _question(named, names, layers, level)
     comparison = _Comparison(
         named,
@@ -108,8 +107,8 @@ def compare(
         between,
         level,
         target,
-        whole_number("permutations", permutations, 1),
-        whole_number("seed", seed),
+        check_count("permutations", permutations),
+        check_count("seed", seed, None),
         checked_options(options, names),
     )
     examples = examples_of(dataset, limit)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
+from sightline.arguments import check_count
 from sightline.corpus import read_examples
 from sightline.corpus.fields import Columns, example
 from sightline.corpus.readers import LABEL, PAIR, TEXT
@@ -39,7 +39,7 @@ def examples_of(dataset: str | Path | Iterable[Any], limit: int | None = None) -
             f"{type(dataset).__name__}."
         )
     if limit is not None:
-        whole_number("limit", limit, 1)
+        check_count("limit", limit)
     times: dict[str, int] = {}
     found = []
     for one in as_examples(_read_rows(dataset))[:limit]:
@@ -89,21 +89,6 @@ def checked_options(options: Mapping[str, Any], methods: Sequence[str]) -> dict[
             )
         METHODS.get(name).check_options(own)
     return {name: dict(own) for name, own in options.items()}
-
-
-def one_of(option: str, value: Any, known: tuple[Any, ...]) -> Any:
-    """Return `value` if it is among those known."""
-    if value not in known:
-        raise OptionError(f"{option}='{value}' is not known; use one of: {', '.join(known)}.")
-    return value
-
-
-def whole_number(option: str, value: Any, least: int | None = None) -> int:
-    """Return `value` if it is a whole number, and not below `least`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or (least is not None and value < least):
-        wanted = "a whole number" + ("" if least is None else f" of at least {least}")
-        raise OptionError(f"{option}={value!r} is not possible; it must be {wanted}.")
-    return int(value)
 
 
 def watcher(progress: Progress | None, number: int, documents: int) -> Callable[[str, int, int], None] | None:

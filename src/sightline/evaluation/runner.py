@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from sightline.arguments import check_count, check_one_of
 from sightline.errors import InputError
 from sightline.evaluation.choice import chosen_methods, chosen_metrics
 from sightline.evaluation.document import Assignment, DocumentResult, evaluate_document
@@ -22,8 +23,6 @@ from sightline.evaluation.explaining import (
     checked_options,
     examples_of,
     loaded_model,
-    one_of,
-    whole_number,
 )
 from sightline.evaluation.result import Evaluation
 from sightline.evaluation.workers import each_document
@@ -80,18 +79,18 @@ def evaluate(
     examples = examples_of(dataset, limit)
     names = chosen_methods(methods)
     settings = FaithfulnessSettings(
-        level=one_of("level", level, LEVELS),
+        level=check_one_of("level", level, LEVELS),
         replacement=replacement,
         ratios=None if ratios is None else check_ratios(ratios),
         mask_pads=mask_pads,
-        random_orderings=whole_number("random_orderings", random_orderings, 0),
+        random_orderings=check_count("random_orderings", random_orderings, 0),
         ceiling=ceiling,
-        budget=None if budget is None else whole_number("budget", budget, 1),
+        budget=None if budget is None else check_count("budget", budget),
         compat=compat,
     )
     if reference is not None:
         reference = METHODS.get(reference).name
-    target = one_of("target", target, get_args(TargetChoice))
+    target = check_one_of("target", target, get_args(TargetChoice))
     if target == "label" and all(one.label is None for one in examples):
         raise InputError(
             "The labels are to be explained, but no document of the data set has one. Give labels, or explain the "
@@ -105,7 +104,7 @@ def evaluate(
         target=target,
         reference=reference,
         settings=settings,
-        seed=whole_number("seed", seed),
+        seed=check_count("seed", seed, None),
     )
     finished: dict[int, DocumentResult] = {}
     complete = True

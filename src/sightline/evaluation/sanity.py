@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from sightline.arguments import check_one_of
 from sightline.errors import OptionError, SightlineError
 from sightline.evaluation.explaining import Progress, describe_error, encoded, examples_of, seed_for, seeded
 from sightline.evaluation.randomised import cascade, fingerprint
@@ -178,8 +179,7 @@ def weight_randomisation(
     documents: whatever `evaluate` takes. The model itself is never touched: a
     copy is, and the fingerprint of the weights is compared afterwards.
     """
-    if mode not in get_args(Mode):
-        raise OptionError(f"mode='{mode}' is not known; use 'cascading' or 'full'.")
+    check_one_of("mode", mode, get_args(Mode))
     before = fingerprint(model.network)
 
     def stages() -> Iterator[tuple[str, Model]]:

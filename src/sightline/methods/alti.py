@@ -12,15 +12,16 @@ from typing import Literal
 
 import numpy as np
 
+from sightline.arguments import check_layer
 from sightline.methods.decomposition.block import Kind, measure_contributions, reconstruction_error, roll_out_rows
 from sightline.methods.decomposition.from_trace import attention_block
-from sightline.methods.registry import Attribution, checked_layer, method
+from sightline.methods.registry import Attribution, method
 from sightline.trace import Trace
 
 
 def roll_out_blocks(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool = False, layer: int = -1) -> Attribution:
     """Contributions of every layer up to `layer`, multiplied; `layers` holds the readout row of every R^l."""
-    top = checked_layer(layer, trace.layer_count)
+    top = check_layer(layer, trace.layer_count)
     found = []
     error = 0.0
     clipped = 0

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightline.methods.registry import Array, Attribution, checked_layer, method
+from sightline.arguments import check_layer
+from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.scaling.shares import warn_if_all_zero
 from sightline.trace import Trace
 
@@ -28,7 +29,7 @@ from sightline.trace import Trace
 )
 def grads(trace: Trace, *, layer: int = -1) -> Array:
     """Readout row of the head mean of ∂A in one layer."""
-    chosen = checked_layer(layer, trace.layer_count)
+    chosen = check_layer(layer, trace.layer_count)
     found: Array = trace.attention_gradients[chosen].mean().left(trace.readout)[0]
     return found
 
@@ -71,7 +72,7 @@ def attgrads(trace: Trace) -> Attribution:
 )
 def attention_gradcam(trace: Trace, *, layer: int = -1) -> Array:
     """Heads of one layer weighted by their mean gradient; zeros when every weighted entry is negative."""
-    chosen = checked_layer(layer, trace.layer_count)
+    chosen = check_layer(layer, trace.layer_count)
     weights = trace.attention_gradients[chosen].received().sum(axis=1) / trace.token_count**2
     rows = trace.readout_rows[chosen]
     found: Array = np.maximum((weights[:, None] * rows).mean(axis=0), 0)

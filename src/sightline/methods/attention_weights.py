@@ -11,10 +11,11 @@ from typing import Literal
 
 import numpy as np
 
+from sightline.arguments import check_head, check_layer
 from sightline.attention import Attention
 from sightline.errors import OptionError
 from sightline.layer_kind import LayerKind
-from sightline.methods.registry import Array, Attribution, checked_head, checked_layer, method
+from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.scaling.receptive_field import causal_checks, even_attention, rescale_by_field
 from sightline.trace import Trace
 
@@ -73,9 +74,9 @@ def raw_attention(
     head_weights: Sequence[Sequence[float]] | None = None,
 ) -> Attribution:
     """Row r of A in one layer, of one head or of all fused; `layers` holds the same for every layer."""
-    chosen = checked_layer(layer, trace.layer_count)
+    chosen = check_layer(layer, trace.layer_count)
     if head is not None:
-        layers = trace.readout_rows[:, checked_head(head, trace.head_count)]
+        layers = trace.readout_rows[:, check_head(head, trace.head_count)]
     elif fusion == "mean" and head_weights is None:
         layers = trace.readout_rows.mean(axis=1)  # known from the sweep over the weights
     else:
@@ -107,14 +108,14 @@ def received_attention(
 ) -> Attribution:
     """Column sums, of one head or of all fused; over all layers, the lower or upper half, or one layer."""
     if head is not None:
-        per_layer = trace.received[:, checked_head(head, trace.head_count)]
+        per_layer = trace.received[:, check_head(head, trace.head_count)]
     elif fusion == "mean" and head_weights is None:
         per_layer = trace.received.mean(axis=1)  # known from the sweep over the weights
     else:
         per_layer = np.stack([fused.received()[0] for fused in fuse_layers(trace, fusion, head_weights)])
     half = trace.layer_count // 2
     if not isinstance(layers, str):
-        chosen = per_layer[checked_layer(layers, trace.layer_count)]
+        chosen = per_layer[check_layer(layers, trace.layer_count)]
     else:
         # A single layer is both its lower and its upper half.
         part = {"all": per_layer, "lower": per_layer[: half or 1], "upper": per_layer[half:]}[layers]
@@ -170,9 +171,9 @@ def rollout(
     (the single-head form of the paper's appendix). `receptive_field` is for causal models, where early tokens are seen
     by more others: scores are divided by those of even attention and scaled to sum 1.
     """
-    top = checked_layer(layer, trace.layer_count)
+    top = check_layer(layer, trace.layer_count)
     checks = causal_checks(trace, "rollout", receptive_field)
-    first = None if head is None else trace.readout_rows[top, checked_head(head, trace.head_count)]
+    first = None if head is None else trace.readout_rows[top, check_head(head, trace.head_count)]
     scores, rows = _roll_out(fuse_layers(trace, fusion, head_weights), trace.readout, top, first, residual)
     if receptive_field:
         even = even_attention(trace)

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sightline.arguments import check_layer
 from sightline.methods.integration.paths import Baseline, Path, build_path
 from sightline.methods.integration.quadrature import (
     check_steps,
@@ -25,7 +26,7 @@ from sightline.methods.integration.quadrature import (
     convergence_checks,
     relative_change,
 )
-from sightline.methods.registry import Attribution, Check, checked_layer, method
+from sightline.methods.registry import Attribution, Check, method
 from sightline.models import Recorder
 from sightline.models.batching import BATCH_TOKENS
 from sightline.trace import Trace
@@ -66,7 +67,7 @@ def layer_conductance(
     those of the mean over layers, except the gap, which is that of the worst layer.
     """
     check_tolerance(tolerance)
-    chosen = None if layer is None else checked_layer(layer, trace.layer_count)
+    chosen = None if layer is None else check_layer(layer, trace.layer_count)
     walk = _Walk(trace, build_path(trace, baseline, baseline_text, embeddings), hidden)
     if steps is not None:
         check_steps(steps)

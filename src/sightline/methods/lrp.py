@@ -13,9 +13,10 @@ from typing import Literal
 import numpy as np
 import torch
 
+from sightline.arguments import check_layer
 from sightline.attention import Attention
 from sightline.methods.attention_weights import rollout_rows
-from sightline.methods.registry import Attribution, checked_layer, method
+from sightline.methods.registry import Attribution, method
 from sightline.methods.relevance.mode import Propagation
 from sightline.methods.relevance.rules import ATTENTION_AWARE, RULE_SETS, Rules, RuleSet
 from sightline.methods.scaling.shares import warn_if_all_zero
@@ -76,7 +77,7 @@ def positive_mean(relevance: Attention) -> Attention:
 )
 def partial_lrp(trace: Trace, *, rules: RuleSet = "positive", layer: int = -1) -> Attribution:
     """Readout row of R(A) in one layer; `layers` holds the same for every layer."""
-    chosen = checked_layer(layer, trace.layer_count)
+    chosen = check_layer(layer, trace.layer_count)
     found = propagated(trace, RULE_SETS[rules]).attentions
     layers = np.stack([positive_mean(one).left(trace.readout)[0] for one in found])
     warn_if_all_zero(layers[chosen], "partial_lrp", "no attention weight that is read has positive relevance")
@@ -121,7 +122,7 @@ def transatt(trace: Trace, *, rules: RuleSet = "positive", start_layer: int = 0)
 
     The readout token keeps its own score, most of which comes from the identity I.
     """
-    first = checked_layer(start_layer, trace.layer_count)
+    first = check_layer(start_layer, trace.layer_count)
     found = propagated(trace, RULE_SETS[rules]).attentions
     layers = [
         positive_mean(trace.attention_gradients[layer].multiply(found[layer])) for layer in range(trace.layer_count)

@@ -12,11 +12,12 @@ from typing import Literal
 
 import numpy as np
 
+from sightline.arguments import check_head, check_layer
 from sightline.attention import Attention
 from sightline.errors import OptionError
 from sightline.methods.attention_weights import Fusion, fuse_layers
 from sightline.methods.flow.solve import FlowResult, solve_flow
-from sightline.methods.registry import Array, Attribution, checked_head, checked_layer, method
+from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.scaling.receptive_field import causal_checks, even_attention, rescale_by_field
 from sightline.trace import Trace
 
@@ -58,14 +59,14 @@ def flow(
     Checks: whether every value is certified by a cut, the largest gap, and how the tokens were settled.
     `receptive_field` is for causal models: normalised values are divided by those of even attention first.
     """
-    top = checked_layer(layer, trace.layer_count)
+    top = check_layer(layer, trace.layer_count)
     causal = causal_checks(trace, "flow", receptive_field)
     fused = fuse_layers(trace, fusion, head_weights)
     starts = _starts(trace, source)
     if head is None:
         found = _solve_flows(fused[: top + 1], starts, residual, trace.progress)
     else:
-        rows = trace.attentions[top].head(checked_head(head, trace.head_count))
+        rows = trace.attentions[top].head(check_head(head, trace.head_count))
         found = _solve_flows(fused[:top], _lift_starts(rows, starts), residual, trace.progress)
     normalised = found.normalised
     if receptive_field:

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sightline.arguments import check_layer
 from sightline.errors import OptionError
-from sightline.methods.registry import Array, Attribution, checked_layer, method
+from sightline.methods.registry import Array, Attribution, method
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity, Target
 from sightline.perturb import Key, Perturbations, Replacement, default_replacement
@@ -120,7 +121,7 @@ def leave_one_out(
     quantity: Quantity = "probability",
 ) -> Attribution:
     """y(x) − y(x^l_i replaced by zeros, or by the mean of x^l over the tokens); specials are tokens like all others."""
-    number = checked_layer(layer, trace.layer_count)
+    number = check_layer(layer, trace.layer_count)
     logits = trace.once(
         ("leave_one_out", number, replacement), lambda: _logits_without_each(trace, number, replacement)
     )

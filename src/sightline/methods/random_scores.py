@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightline.methods.registry import Array, checked_seed, method
+from sightline.arguments import check_seed
+from sightline.methods.registry import Array, method
 from sightline.trace import Trace
 
 
@@ -24,4 +25,4 @@ from sightline.trace import Trace
 )
 def random(trace: Trace, *, seed: int = 0) -> Array:
     """Independent uniform scores from numpy's PCG64."""
-    return np.random.default_rng(checked_seed(seed)).random(trace.token_count)
+    return np.random.default_rng(check_seed(seed)).random(trace.token_count)

@@ -211,27 +211,6 @@ def group_methods(methods: Iterable[Method]) -> dict[Kind, list[Method]]:
     return {kind: entries for kind, entries in groups.items() if entries}
 
 
-def checked_layer(layer: int, layers: int) -> int:
-    """Return a layer number from 0, counting from the top when negative."""
-    if not -layers <= layer < layers:
-        raise OptionError(f"Layer {layer} asked for, the model has {layers} (0-{layers - 1}).")
-    return layer % layers
-
-
-def checked_head(head: int, heads: int) -> int:
-    """Return a head number from 0."""
-    if not 0 <= head < heads:
-        raise OptionError(f"Head {head} asked for, the model has {heads} (0-{heads - 1}).")
-    return head
-
-
-def checked_seed(seed: int) -> int:
-    """Return the seed if every generator that is used takes it."""
-    if not 0 <= seed < 2**32:
-        raise OptionError(f"A seed is a whole number from 0 to {2**32 - 1}, not {seed}.")
-    return seed
-
-
 def describe_type(kind: Any) -> str:
     """Return in words which values a type accepts."""
     if get_origin(kind) is Literal:

@@ -20,12 +20,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sightline.arguments import check_seed
 from sightline.attention.arrays import as_array
 from sightline.errors import OptionError
 from sightline.methods.integration.paths import Baseline, build_path
 from sightline.methods.integration.quadrature import completeness_gap
 from sightline.methods.perturbation import evaluate_removals, request_removals
-from sightline.methods.registry import Array, Attribution, checked_seed, method
+from sightline.methods.registry import Array, Attribution, method
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
 from sightline.perturb import Replacement, default_replacement
@@ -121,7 +122,7 @@ def lime(
     """
     if kernel_width <= 0 or ridge < 0:
         raise OptionError(f"kernel_width must be above 0 and ridge not below 0, not {kernel_width} and {ridge}.")
-    generator = np.random.default_rng(checked_seed(seed))
+    generator = np.random.default_rng(check_seed(seed))
     units = _units(trace, level, samples, "lime")
     if not len(units):
         return Attribution(np.zeros(trace.token_count), checks={"model_calls": 0})
@@ -189,7 +190,7 @@ def kernel_shap(
     A part's value is shared equally among its tokens. The sum is y(x) − y(all parts taken away); check
     completeness_gap is what rounding leaves of the difference. Check exact says that all subsets were used.
     """
-    checked_seed(seed)
+    check_seed(seed)
     units = _units(trace, level, samples, "kernel_shap")
     if not len(units):
         return Attribution(
@@ -317,7 +318,7 @@ def gradient_shap(
     end, start = path.end[None, ordinary], path.start[None, ordinary]
     total = torch.zeros_like(end[0])
     batch = max(1, BATCH_TOKENS // trace.token_count)
-    with _seeded(checked_seed(seed)):
+    with _seeded(check_seed(seed)):
         for done in range(0, samples, batch):
             count = min(batch, samples - done)
             deviation = noise * float(end.std(correction=0))

@@ -30,13 +30,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from sightline.arguments import check_count, check_fraction
 from sightline.errors import InputError, OptionError
 from sightline.metrics.inputs import (
     FloatArray,
     IntArray,
-    fraction,
     is_constant,
-    positive_count,
     score_pair,
     token_mask,
     warn_convention,
@@ -95,7 +94,7 @@ def _cosine_form(vectors: FloatArray, form: CosineForm, quantile: float) -> Floa
     magnitude = minmax_magnitude(vectors)
     if form == "normalised":
         return magnitude
-    threshold = np.quantile(magnitude, fraction(quantile, "quantile"), axis=-1, keepdims=True)
+    threshold = np.quantile(magnitude, check_fraction("quantile", quantile), axis=-1, keepdims=True)
     return np.where(magnitude > threshold, magnitude, 0.0)
 
 
@@ -241,7 +240,7 @@ def _token_weights(depth_weights: FloatArray) -> FloatArray:
 
 
 def _depth(depth: int | None, n: int) -> int:
-    return n if depth is None else min(positive_count(depth, "depth"), n)
+    return n if depth is None else min(check_count("depth", depth), n)
 
 
 @lru_cache(maxsize=64)

@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sightline.arguments import check_count, check_fraction
 from sightline.errors import OptionError
 from sightline.metrics.agreement import MaskMode, masked_pair
 from sightline.metrics.inputs import (
     FloatArray,
-    fraction,
-    positive_count,
     score_pair,
     score_vector,
     token_mask,
@@ -87,7 +86,7 @@ def shuffled_blocks(
     """
     generator = np.random.default_rng(seed)
     for size in _blocks(
-        positive_count(permutations, "permutations"), scores.size if tokens is None else tokens.scores.size
+        check_count("permutations", permutations), scores.size if tokens is None else tokens.scores.size
     ):
         if tokens is not None:
             yield tokens.shuffle(size, generator, kept)
@@ -104,7 +103,7 @@ def central_interval(draws: FloatArray, level: float = 0.95) -> Interval:
 
 
 def _central(draws: FloatArray, level: float) -> tuple[float, float]:
-    tail = (1.0 - fraction(level, "level")) / 2.0
+    tail = (1.0 - check_fraction("level", level)) / 2.0
     low, high = np.quantile(draws, [tail, 1.0 - tail])
     return float(low), float(high)
 
@@ -184,7 +183,7 @@ def bootstrap_interval(values: npt.ArrayLike, *, resamples: int = 2000, seed: in
         warn_convention("There is one document only; its interval is the value itself and says nothing about others.")
     generator = np.random.default_rng(seed)
     draws = []
-    for size in _blocks(positive_count(resamples, "resamples"), documents.size):
+    for size in _blocks(check_count("resamples", resamples), documents.size):
         drawn = generator.integers(documents.size, size=(size, documents.size))
         draws.append(documents[drawn].mean(axis=1))
     low, high = _central(np.concatenate(draws), level)

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 import numpy as np
 import numpy.typing as npt
 
-from sightline.errors import InputError, OptionError
+from sightline.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -88,17 +88,3 @@ def token_mask(mask: npt.ArrayLike | None, n: int, name: str = "keep") -> BoolAr
 def is_constant(scores: FloatArray) -> bool:
     """Say whether all scores are equal, so that they rank nothing (true of a single token)."""
     return bool(scores.min() == scores.max())
-
-
-def fraction(value: float, name: str) -> float:
-    """Return `value` if it lies strictly between 0 and 1."""
-    if not 0.0 < value < 1.0:
-        raise OptionError(f"{name}={value} is outside its range; it must lie strictly between 0 and 1.")
-    return float(value)
-
-
-def positive_count(value: int, name: str) -> int:
-    """Return `value` if it is a whole number >= 1."""
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise OptionError(f"{name}={value} is not possible; it must be a whole number of at least 1.")
-    return int(value)

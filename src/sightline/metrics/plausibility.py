@@ -19,8 +19,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from sightline.arguments import check_count
 from sightline.errors import OptionError
-from sightline.metrics.inputs import BoolArray, FloatArray, positive_count, score_vector, warn_convention
+from sightline.metrics.inputs import BoolArray, FloatArray, score_vector, warn_convention
 from sightline.metrics.registry import Chance, metric
 from sightline.metrics.token_sets import (
     descending_order,
@@ -60,7 +61,7 @@ def _chosen(scores: FloatArray, kept: BoolArray, k: int | None, share: float | N
         raise OptionError("k and share both say how many tokens to choose; give one of them.")
     if share is not None:
         k = top_count(share, int(kept.sum()))
-    return top_tokens(scores, default if k is None else positive_count(k, "k"), kept)
+    return top_tokens(scores, default if k is None else check_count("k", k), kept)
 
 
 @metric(

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sightline.metrics.inputs import BoolArray, positive_count, score_vector, warn_convention
+from sightline.arguments import check_count
+from sightline.metrics.inputs import BoolArray, score_vector, warn_convention
 from sightline.metrics.registry import Chance, metric
 from sightline.metrics.token_sets import kept_tokens, mask_of, top_tokens
 
@@ -20,7 +21,7 @@ def _chosen_and_wanted(
 ) -> tuple[BoolArray, BoolArray]:
     vector = score_vector(scores)
     kept = kept_tokens(keep, vector.size)
-    return top_tokens(vector, positive_count(k, "k"), kept), mask_of(answer, vector.size) & kept
+    return top_tokens(vector, check_count("k", k), kept), mask_of(answer, vector.size) & kept
 
 
 def count_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep: npt.ArrayLike | None = None) -> int:

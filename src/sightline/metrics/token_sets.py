@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from sightline.arguments import check_count
 from sightline.errors import InputError, OptionError
-from sightline.metrics.inputs import BoolArray, FloatArray, IntArray, positive_count, score_vector, token_mask
+from sightline.metrics.inputs import BoolArray, FloatArray, IntArray, score_vector, token_mask
 
 
 def descending_order(scores: FloatArray) -> IntArray:
@@ -51,7 +52,7 @@ def top_tokens(scores: npt.ArrayLike, k: int, keep: npt.ArrayLike | None = None)
     vector = score_vector(scores)
     candidates = np.flatnonzero(kept_tokens(keep, vector.size))
     mask = np.zeros(vector.size, dtype=np.bool_)
-    mask[candidates[top_order(vector[candidates], positive_count(k, "k"))]] = True
+    mask[candidates[top_order(vector[candidates], check_count("k", k))]] = True
     return mask
 
 

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sightline.arguments import check_position
 from sightline.attention.arrays import as_array
 from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
 from sightline.models.target import ALL, Prediction, Quantity, Target, TargetLike, check_quantity, class_index
@@ -195,7 +196,7 @@ class TokenClassification(Task):
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return the token asked for, else the one with the most confident label that is not "outside"."""
         if asked is not None:
-            return _checked_position(asked, encoding)
+            return check_position(asked, len(encoding), error=TargetError)
         scores = torch.softmax(logits.detach(), dim=-1).clone()
         if self.facts.outside_label is not None and scores.shape[-1] > 1:
             scores[:, self.facts.outside_label] = -1.0
@@ -215,7 +216,7 @@ class MaskedLanguageModel(Task):
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return the token asked for, else the first mask."""
         if asked is not None:
-            return _checked_position(asked, encoding)
+            return check_position(asked, len(encoding), error=TargetError)
         masks = np.flatnonzero(encoding.ids == (-1 if self.facts.mask_id is None else self.facts.mask_id))
         if not len(masks):
             raise InputError(
@@ -254,7 +255,7 @@ class CausalLanguageModel(MaskedLanguageModel):
 
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return the token asked for, else the last: what is explained is the token behind it."""
-        return len(encoding) - 1 if asked is None else _checked_position(asked, encoding)
+        return len(encoding) - 1 if asked is None else check_position(asked, len(encoding), error=TargetError)
 
 
 class QuestionAnswering(Task):
@@ -285,7 +286,7 @@ class QuestionAnswering(Task):
         if wanted is None:
             first, last = self._best_span(logits.detach(), encoding)
         elif isinstance(wanted, tuple | list) and len(wanted) == 2 and all(str(one).isdecimal() for one in wanted):
-            first, last = (_checked_position(int(one), encoding) for one in wanted)
+            first, last = (check_position(int(one), len(encoding), error=TargetError) for one in wanted)
             if first > last:
                 raise TargetError(f"The answer would end (token {last}) before it begins (token {first}).")
         else:
@@ -380,12 +381,6 @@ def task_class(task: str | None, architectures: list[str] | None) -> type[Task]:
         f"The model's config names no architecture with a head Sightline can explain (found: {found}). "
         f"Give task= one of: {', '.join(TASKS)}."
     )
-
-
-def _checked_position(position: int, encoding: Encoding) -> int:
-    if not 0 <= position < len(encoding):
-        raise TargetError(f"Token {position} asked for, the document has {len(encoding)} (0-{len(encoding) - 1}).")
-    return position
 
 
 def _one_at_a_time(labels: tuple[str, ...]) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import regex  # type: ignore[import-untyped]
 
-from sightline.errors import OptionError
+from sightline.arguments import check_one_of
 from sightline.text.encoding import Encoding
 
 Level = Literal["token", "word", "sentence", "paragraph"]
@@ -184,9 +184,7 @@ def units_of(encoding: Encoding, level: Level = "word") -> Units:
         words = [encoding.words[number] for number in np.unique(encoding.word_ids[encoding.word_ids >= 0])]
         word_places = [(word.segment, word.start, word.end) for word in words]
         return _build(level, word_places, _renumber(encoding.word_ids), texts, tuple(word.text for word in words))
-    if level not in LEVELS:
-        raise OptionError(f"level = '{level}' is not known. Known: {', '.join(LEVELS)}.")
-    starts_of = sentence_starts if level == "sentence" else paragraph_starts
+    starts_of = sentence_starts if check_one_of("level", level, LEVELS) == "sentence" else paragraph_starts
     of_word = np.full(len(encoding.words) + 1, -1, dtype=np.int64)  # the last entry serves the -1 of specials
     before = 0
     for segment, text in enumerate(texts):

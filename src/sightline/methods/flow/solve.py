@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from sightline.arguments import check_layer
 from sightline.attention import Attention, DenseAttention
 from sightline.errors import InputError, OptionError
 from sightline.methods.flow.graph import Doubles, Integers, build_graph
-from sightline.methods.registry import checked_layer
 
 STRONG_CHILDREN = 8
 """How many children per node the first round of the solver asks."""
@@ -109,7 +109,7 @@ def solve_flow(
     if layer is not None:
         if not operators:
             raise InputError("A layer was asked for, but no layers were given.")
-        operators = operators[: checked_layer(layer, len(operators)) + 1]
+        operators = operators[: check_layer(layer, len(operators)) + 1]
     start = _source(source, operators[0].tokens if operators else None)
     if not 0.0 <= tolerance < 1.0:
         raise OptionError(f"The tolerance is a share of the flow, at least 0 and below 1, not {tolerance!r}.")
