@@ -371,8 +371,18 @@ def test_a_panic_while_encoding_is_one_sentence(folder):
         model.explain("a" * 50 + "!")
 
 
-def test_replacements_that_multiply_a_text_are_refused(folder):
-    double = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+@pytest.mark.parametrize(
+    ("pattern", "content"),
+    [
+        ({"String": "a"}, "aa"),
+        ({"Regex": ""}, "a"),
+        ({"Regex": "\\b"}, "a"),
+        ({"Regex": "$"}, "a"),
+        ({"String": ""}, "a"),
+    ],
+)
+def test_replacements_that_multiply_a_text_are_refused(pattern, content, folder):
+    double = {"type": "Replace", "pattern": pattern, "content": content}
     change_tokenizer(
         folder, lambda content: content.update(normalizer={"type": "Sequence", "normalizers": [double] * 40})
     )
@@ -380,6 +390,13 @@ def test_replacements_that_multiply_a_text_are_refused(folder):
         ModelError, match="normalizer of the tokenizer.json may make a text more than 128 times as long"
     ):
         sl.load(folder)
+
+
+def test_replacements_of_tokenizers_in_use_are_accepted(folder):
+    patterns = [{"Regex": " {2,}"}, {"Regex": r"\s+"}, {"Regex": r"[\r\n]"}, {"String": "``"}, {"Regex": r"\p{M}+"}]
+    parts = [{"type": "Replace", "pattern": pattern, "content": " "} for pattern in patterns] * 4
+    change_tokenizer(folder, lambda content: content.update(normalizer={"type": "Sequence", "normalizers": parts}))
+    assert sl.load(folder).explain("the  old mill").scores.any()
 
 
 def test_words_of_any_length_are_not_split_in_quadratic_time(folder):
@@ -429,3 +446,31 @@ def test_every_number_type_stays_possible(dtype, folder):
 def test_a_path_that_cannot_be_is_answered_at_once(path):
     with pytest.raises(SightlineError, match="There is no model folder"):
         sl.load(path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused(value, folder):
+    weights = load_file(folder / "model.safetensors")
+    weights["classifier.bias"][1] = value
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match="damaged: 'classifier.bias' holds NaN or infinity"):
+        sl.load(folder)
+
+
+def test_a_model_that_overflows_is_refused(folder):
+    weights = load_file(folder / "model.safetensors")
+    weights["classifier.weight"] = torch.full_like(weights["classifier.weight"], 3e38)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match="output is not finite"):
+        sl.load(folder).explain("the old mill")
+
+
+def test_a_model_without_room_for_rotations_is_refused(tmp_path):
+    tiny_module("modernbert", dtype=torch.float32).save_pretrained(tmp_path)
+    change_config(tmp_path, hidden_size=100)
+    with pytest.raises(ModelError, match="rotary positions need an even width per head, and it is 25"):
+        sl.load(tmp_path)
+
+
+def test_trying_a_model_out_counts_no_pass(folder):
+    assert sl.load(folder).network.forward_passes == 0

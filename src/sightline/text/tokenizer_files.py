@@ -49,6 +49,9 @@ _SETTINGS: dict[str, type | tuple[type, ...]] = {
 }
 """Settings of tokenizer_config.json that are handed on, with their types; null is always allowed."""
 _NAME = re.compile(r"\w{1,100}")
+_ONE_CHARACTER = r"(?:\\[sSdDwW]|\\[pP]\{\w+\}|\\[^A-Za-z0-9]|\[[^\]\[]+\]|[^\\^$*+?()\[\]{}|])"
+_NEVER_EMPTY = re.compile(rf"(?:{_ONE_CHARACTER}(?:\+|\{{[1-9]\d*(?:,\d*)?\}})?)+")
+"""Expressions that certainly match at least one character."""
 
 
 def has_vocabulary(folder: Path) -> bool:
@@ -149,11 +152,9 @@ def _growth(part: dict[str, Any]) -> float:
     if isinstance(fixed, str) and fixed:
         return max(1.0, len(content) / len(fixed))
     expression = _expression(part)
-    if expression is not None and len(content) <= 1 and not re.search(r"[*?|{(]", expression):
-        return 1.0  # it matches at least one character
-    if expression is not None and re.fullmatch(r"(\\?.|\[[^\]]*\])\{[1-9]\d*,\d*\}", expression):
+    if expression is not None and _NEVER_EMPTY.fullmatch(expression):
         return max(1.0, len(content))
-    return 1.0 + len(content)
+    return 1.0 + len(content)  # it may match between any two characters
 
 
 def _longest_replacement(encoded: Any) -> int:
