@@ -23,7 +23,7 @@ from sightline import builtin
 from sightline.evaluation import (
     DEFAULT_METHODS,
     Evaluation,
-    Reading,
+    Ranking,
     SanityResult,
     evaluate,
     planted_shortcuts,
@@ -31,6 +31,7 @@ from sightline.evaluation import (
 )
 from sightline.evaluation.statistics import mean_interval
 from sightline.text import Example
+from sightline.view.words.evaluation import metric_sentences
 
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "which-explanation.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
@@ -119,7 +120,7 @@ def planted_table(found: dict[int, pd.DataFrame]) -> str:
 
 def tables(evaluation: Evaluation, sanity: SanityResult, randomised_on: int) -> str:
     """Return the two tables and what they were measured on, as Markdown."""
-    reading = Reading(evaluation)
+    ranking = Ranking(evaluation)
     return "\n\n".join(
         [
             f"Measured {date.today().isoformat()} on 2 cores, CPU, seed {SEED}, Sightline {sl.__version__}: "
@@ -127,9 +128,9 @@ def tables(evaluation: Evaluation, sanity: SanityResult, randomised_on: int) -> 
             "Brackets hold bootstrap 95 % intervals. *Italics*: no better than random orders. "
             f"The model read {evaluation.calls_made:,} changed paragraphs for {evaluation.calls_requested:,} that the "
             "measurements asked for.",
-            _faithfulness(reading),
+            _faithfulness(ranking),
             "\n".join(
-                " ".join(sentences) + "  " for metric in METRICS if (sentences := reading.metric_sentences(metric)[:2])
+                " ".join(sentences) + "  " for metric in METRICS if (sentences := metric_sentences(ranking, metric)[:2])
             ).strip(),
             "Sanity: similarity to the original explanation (Spearman's ρ) when every weight is random, on "
             f"{randomised_on} of the paragraphs; by chance: the same after the scores of the tokens were shuffled.",
@@ -138,16 +139,16 @@ def tables(evaluation: Evaluation, sanity: SanityResult, randomised_on: int) -> 
     )
 
 
-def _faithfulness(reading: Reading) -> str:
-    rows = {(row.method, row.metric): row for row in reading.summary.itertuples()}
-    order = reading.of_metric(METRICS[0])["method"]
+def _faithfulness(ranking: Ranking) -> str:
+    rows = {(row.method, row.metric): row for row in ranking.summary.itertuples()}
+    order = ranking.of_metric(METRICS[0])["method"]
     better = {name: "↑" if sl.metrics.METRICS.get(name).higher_is_better else "↓" for name in METRICS}
     lines = [
         f"| method | {' | '.join(f'{name} {better[name]}' for name in METRICS)} | seconds |",
         f"|:--|{'--:|' * (len(METRICS) + 1)}",
     ]
     for method in order:
-        cells = [_cell(reading, rows[method, metric]) for metric in METRICS]
+        cells = [_cell(ranking, rows[method, metric]) for metric in METRICS]
         lines.append(f"| `{method}` | {' | '.join(cells)} | {_seconds(rows[method, METRICS[0]].seconds)} |")
     first = rows[order.iloc[0], METRICS[0]]
     floors = [f"{rows[first.method, metric].floor:.3f}" for metric in METRICS[:-1]]
@@ -157,9 +158,9 @@ def _faithfulness(reading: Reading) -> str:
     return "\n".join(lines)
 
 
-def _cell(reading: Reading, row: Any) -> str:
+def _cell(ranking: Ranking, row: Any) -> str:
     text = f"{row.mean:.3f} [{row.low:.3f}, {row.high:.3f}]"
-    return f"*{text}*" if reading.better_than_floor(row.method, row.metric) is False else text
+    return f"*{text}*" if ranking.better_than_floor(row.method, row.metric) is False else text
 
 
 def _seconds(value: float) -> str:

@@ -38,9 +38,9 @@ def evaluate(sightline, tmp_path):
 def test_the_text_says_what_was_measured_and_what_is_best(evaluate):
     result = evaluate(*QUICK)
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("2 methods had to explain 3 documents, and the words that a method ranks highest")
+    assert result.stdout.startswith("2 methods explained 3 documents. The words that a method ranks highest")
     assert "\nMeasured 2 methods by 2 metrics on 3 documents" in result.stdout
-    assert "2 explanations of 1 document failed; the rest is unaffected. All because of this" in result.stdout
+    assert "2 explanations of 1 document failed; the others are unaffected. Reason" in result.stdout
     assert "3 documents are few" in result.stdout
     assert "Best by aopc: " in result.stdout
     assert result.stderr == ""

@@ -15,6 +15,7 @@ from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_
 from sightline.evaluation.planted_model import predicted, train, word_tokenizer
 from sightline.evaluation.planted_task import DISTRACTORS, FIRST, LABELS, NEUTRAL, SECOND, PlantedDocument, PlantedTask
 from sightline.evaluation.sanity import label_permutation
+from sightline.view.words.sanity import planted_sentences
 
 METHODS = ["integrated_gradients", "gradient", "attnlrp", "occlusion", "random"]
 NEITHER = LABELS.index("neither")
@@ -208,7 +209,7 @@ def test_random_scores_are_at_chance(result):
     row = result.summary().set_index("method").loc["random"]
     assert row["low"] <= row["chance"] <= row["high"]
     assert not row["better_than_chance"]
-    assert "no better than chance" in next(one for one in result.sentences() if one.startswith("random"))
+    assert "no better than chance" in next(one for one in planted_sentences(result) if one.startswith("random"))
 
 
 def test_precision_is_the_share_of_planted_words_among_the_first(setting, result):
@@ -234,8 +235,8 @@ def test_the_same_seed_gives_the_same_model_and_the_caller_s_random_state_stays(
 def test_a_model_that_has_not_learnt_is_said():
     result = planted_shortcuts(["random"], documents=4, steps=2)
     assert result.planted.accuracy < result.planted.attainable - 0.05
-    assert "has NOT learnt the task" in result.sentences()[0]
-    assert "no known truth here" in result.sentences()[1]
+    assert "has NOT learnt the task" in planted_sentences(result)[0]
+    assert "no known truth here" in planted_sentences(result)[1]
 
 
 def test_a_model_trained_on_labels_in_random_order_knows_nothing_and_explains_otherwise(setting):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import InputError, OptionError
-from sightline.evaluation import Curve, Evaluation, Record
+from sightline.evaluation import Evaluation, MetricCurve, Record
 
 METHODS = ("a", "b")
 DOCUMENTS = ("1", "2", "3", "4")
@@ -26,7 +26,7 @@ def sample() -> Evaluation:
                 continue
             records.append(Record(document, method, "aopc", value, 0.05, 0.7, 3, 0.5))
             series = np.array([0.0, value, 2 * value - 0.0])
-            curves[document, method, "aopc"] = Curve(np.array([0.0, 0.5, 1.0]), series, series / 2, None)
+            curves[document, method, "aopc"] = MetricCurve(np.array([0.0, 0.5, 1.0]), series, series / 2, None)
     return Evaluation(
         records=tuple(records),
         documents=DOCUMENTS,

@@ -14,6 +14,7 @@ from sightline.methods.registry import METHODS as METHOD_REGISTRY
 from sightline.methods.registry import method
 from sightline.metrics.chance import TokenScores
 from sightline.model import load
+from sightline.view.words.sanity import sanity_sentences
 from tests.sample_units import bare_units
 from tests.tiny_models import FAMILIES, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
@@ -100,7 +101,7 @@ def test_similarity_is_spearman_of_word_scores_for_the_same_target(model, cascad
 def test_an_explanation_that_does_not_change_is_reported_as_such(cascading):
     assert cascading.verdicts()["random"] == "unchanged"
     assert (cascading.to_frame().query("method == 'random'")["similarity"] > 1 - 1e-12).all()
-    sentence = next(one for one in cascading.sentences() if one.startswith("random"))
+    sentence = next(one for one in sanity_sentences(cascading) if one.startswith("random"))
     assert sentence.startswith("random does not change when every weight is random (similarity 1.00")
 
 
@@ -207,7 +208,7 @@ def test_a_method_that_fails_leaves_the_others(model, failing_method):
     assert (rows.loc["failing", "documents"], rows.loc["failing", "failed"]) == (0, 3)
     assert "there is nothing here" in result.to_frame().query("method == 'failing'")["error"].iloc[0]
     assert result.verdicts()["failing"] == "unknown"
-    assert "failing: no document could be compared." in result.sentences()
+    assert "failing: no document could be compared." in sanity_sentences(result)
 
 
 def test_labels_in_random_order_are_compared_in_the_same_way(model):
@@ -215,7 +216,7 @@ def test_labels_in_random_order_are_compared_in_the_same_way(model):
     result = label_permutation(model, TEXTS, METHODS, compare_with=other)
     assert result.stages == ("permuted labels",)
     assert result.verdicts()["random"] == "unchanged"
-    assert "the labels were learnt in random order" in result.sentences()[0]
+    assert "the labels were learnt in random order" in sanity_sentences(result)[0]
     same = label_permutation(model, TEXTS, METHODS, compare_with=model)
     assert set(same.verdicts().values()) == {"unchanged"}
 

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from sightline.errors import UsageError
-from sightline.evaluation import Curve, Evaluation, Reading, Record
+from sightline.evaluation import Evaluation, MetricCurve, Ranking, Record
 from sightline.evaluation.planted import Found, Planted, PlantedResult
 from sightline.evaluation.planted_task import PlantedTask
 from sightline.evaluation.sanity import Comparison, SanityResult
-from sightline.evaluation.wording import written
 from sightline.view.evaluate.report import write_evaluation
 from sightline.view.evaluate.text import evaluation_text
+from sightline.view.words.evaluation import best_sentences, metric_sentences, opening_sentences, state_sentences
+from sightline.view.words.numbers import format_number
 
 NASTY = "<img src=x onerror=alert(1)>\"'&|$\\x"
 RATIOS = np.array([0.0, 0.5, 1.0])
@@ -40,7 +41,7 @@ def evaluation(documents=("a", "b", NASTY), **facts) -> Evaluation:
             records.append(Record(document, method, "aopc", value, floor, 0.9, calls=3, seconds=0.1 * (1 + height)))
             records.append(Record(document, method, "entropy", 0.5, seconds=0.1))
             floors, ceiling = np.array([0, 0.2, 0.4]), np.array([0, 0.6, 0.9])
-            curves[document, method, "aopc"] = Curve(RATIOS, RATIOS * value, floors, ceiling)
+            curves[document, method, "aopc"] = MetricCurve(RATIOS, RATIOS * value, floors, ceiling)
     return Evaluation(
         records=tuple(records),
         documents=tuple(documents),
@@ -133,28 +134,36 @@ def test_the_same_evaluation_gives_the_same_files(folder, tmp_path):
 
 
 def test_sentences_name_the_best_and_those_that_are_no_better_than_chance():
-    reading = Reading(evaluation(documents=tuple("abcdefgh")))
-    sentences = reading.metric_sentences("aopc")
+    ranking = Ranking(evaluation(documents=tuple("abcdefgh")))
+    sentences = metric_sentences(ranking, "aopc")
     assert sentences[0].startswith("Best by aopc: gradient, 0.835")
     assert sentences[1] == "It is clearly better than every other method."
-    assert sentences[2] == "No better than random orders: rollout."
-    assert reading.metric_sentences("entropy") == []  # neither direction is better
+    assert sentences[2] == "Not clearly better than random orders: rollout."
+    assert metric_sentences(ranking, "entropy") == []  # neither direction is better
 
 
 def test_few_documents_make_nothing_clear():
-    assert "Not clearly worse: rollout." in Reading(evaluation()).metric_sentences("aopc")
+    sentences = metric_sentences(Ranking(evaluation()), "aopc")
+    assert sentences[1:] == ["Not clearly worse, but not clearly better than random orders either: rollout."]
+
+
+def test_no_method_is_in_two_groups():
+    for documents in (tuple("abc"), tuple("abcdefgh")):
+        standing = Ranking(evaluation(documents=documents)).standing("aopc")
+        named = [standing.best, *standing.close, *standing.undecided, *standing.weak]
+        assert len(named) == len(set(named))
 
 
 def test_what_failed_was_left_out_or_cut_short_is_said():
-    said = " ".join(Reading(evaluation(complete=False)).state_sentences())
+    said = " ".join(state_sentences(Ranking(evaluation(complete=False))))
     assert "1 explanation of 1 document failed" in said
     assert "Left out: auprc, token_f1. No rationale" in said
-    assert "stopped before its end" in said
-    assert "The model read 7 changed documents for 12" in said
+    assert "stopped early" in said
+    assert "requested 12 perturbed documents; the model read 7" in said
 
 
 def test_the_overview_has_a_row_a_method_and_a_column_a_metric():
-    table = Reading(evaluation()).overview()
+    table = Ranking(evaluation()).overview()
     assert list(table.columns) == ["method", "aopc", "entropy", "seconds"]
     assert table["method"].tolist() == ["rollout", "gradient"]
     assert table.loc[1, "aopc"] == pytest.approx(0.81)
@@ -163,28 +172,28 @@ def test_the_overview_has_a_row_a_method_and_a_column_a_metric():
 def test_it_begins_with_what_was_done_and_what_came_of_it():
     measured = evaluation(documents=tuple("abcdefgh"))
     measured = replace(measured, records=tuple(replace(one, floor=0.2) for one in measured.records))
-    done, found, figures = Reading(measured).opening_sentences()
-    assert done.startswith("2 methods had to explain 8 documents, and the words that a method ranks highest were taken")
+    done, found, figures = opening_sentences(Ranking(measured))
+    assert done.startswith("2 methods explained 8 documents. The words that a method ranks highest were removed")
     assert found == "Most faithful is gradient, best by 1 of 1 metric."
-    assert figures == "That is by aopc: gradient 0.835 (0.819 to 0.85), random orders 0.2, one word at a time 0.9."
+    assert figures == "By aopc: gradient 0.835 (0.819 to 0.85), random orders 0.2, one word at a time 0.9."
 
 
 def test_where_no_method_beats_random_orders_none_is_called_faithful():
     full = evaluation(documents=tuple("abcdefgh"))
     weak = replace(full, records=tuple(one for one in full.records if one.method == "rollout"), methods=("rollout",))
-    assert Reading(weak).opening_sentences()[1] == "No method is surely better than random orders; the best is rollout."
+    assert opening_sentences(Ranking(weak))[1] == "No method is clearly better than random orders; the best is rollout."
 
 
 def test_without_a_metric_of_faithfulness_nothing_is_said_about_it():
-    (said,) = Reading(replace(evaluation(), metrics=("entropy",))).opening_sentences()
-    assert said.endswith("changes the prediction was not measured.")
+    (said,) = opening_sentences(Ranking(replace(evaluation(), metrics=("entropy",))))
+    assert said.endswith("Faithfulness was not measured.")
 
 
 def test_many_methods_that_are_all_as_good_are_not_listed():
     names = ("a", "b", "c", "d")
     records = tuple(Record("x", name, "aopc", 0.5 + place / 10, 0.1) for place, name in enumerate(names))
-    reading = Reading(Evaluation(records=records, documents=("x",), methods=names, metrics=("aopc",)))
-    assert reading.best_sentences("aopc")[1] == "None of the others is clearly worse."
+    ranking = Ranking(Evaluation(records=records, documents=("x",), methods=names, metrics=("aopc",)))
+    assert best_sentences(ranking, "aopc")[1] == "None of the others is clearly worse."
 
 
 def lines_of_text(metrics=("aopc", "log_odds", "comprehensiveness", "sufficiency", "deletion"), **changes):
@@ -197,7 +206,7 @@ def lines_of_text(metrics=("aopc", "log_odds", "comprehensiveness", "sufficiency
         for one in found.records
         if one.metric == "aopc"
     ]
-    return evaluation_text(Reading(replace(found, records=tuple(records), metrics=metrics, **changes))).splitlines()
+    return evaluation_text(Ranking(replace(found, records=tuple(records), metrics=metrics, **changes))).splitlines()
 
 
 def test_the_text_has_intervals_above_floor_and_ceiling_in_lines_of_limited_width():
@@ -215,7 +224,7 @@ def test_the_text_has_intervals_above_floor_and_ceiling_in_lines_of_limited_widt
     assert cells["rollout"][0].endswith("]*")
     assert cells["one at a time (ceiling)"] == ["0.900", "−0.900", "0.900"]
     assert cells["documents"] == ["8", "8", "8"]
-    assert "* no better than random orders." in "\n".join(lines)
+    assert "* not clearly better than random orders." in "\n".join(lines)
 
 
 def test_every_metric_is_explained_above_its_column():
@@ -234,7 +243,7 @@ def test_agreement_stands_beside_chance_method_by_method():
     found = Evaluation(
         records=records, documents=("a", "b", "c"), methods=("gradient", "rollout"), metrics=("spearman",)
     )
-    lines = evaluation_text(Reading(found)).splitlines()
+    lines = evaluation_text(Ranking(found)).splitlines()
     start = next(place for place, line in enumerate(lines) if line.startswith("method"))
     assert [re.split(r"\s{2,}", line)[:3] for line in lines[start : start + 4]] == [
         ["method", "spearman ↑", "by chance"],
@@ -247,20 +256,20 @@ def test_agreement_stands_beside_chance_method_by_method():
 def test_a_metric_of_the_model_has_a_row_of_its_own():
     found = evaluation()
     records = (*found.records, Record("a", "(model)", "anisotropy", 0.75))
-    text = evaluation_text(Reading(replace(found, records=records, metrics=(*found.metrics, "anisotropy"))))
+    text = evaluation_text(Ranking(replace(found, records=records, metrics=(*found.metrics, "anisotropy"))))
     assert re.search(r"^\(model\) +– +0\.750 \[0\.750, 0\.750\]", text, re.MULTILINE)
 
 
 def test_sentences_have_the_minus_sign_of_the_tables():
     assert any("Best by log_odds: gradient, −0.835 (−0.85 to −0.819)." in line for line in lines_of_text())
-    assert written(-1.5, ".2f") == "−1.50"
-    assert written(-0.001, ".2f") == "0.00"
-    assert written(-1e-5) == "−1e-05"
+    assert format_number(-1.5, ".2f") == "−1.50"
+    assert format_number(-0.001, ".2f") == "0.00"
+    assert format_number(-1e-5) == "−1e-05"
 
 
 def test_the_page_explains_a_metric_before_it_names_a_method_beside_it(folder):
     page = (folder / "index.html").read_text()
-    assert page.index("2 methods had to explain") < page.index("Most faithful is gradient") < page.index("<dl")
+    assert page.index("2 methods explained") < page.index("Most faithful is gradient") < page.index("<dl")
     meaning = (
         "<dt>aopc</dt><dd>Mean fall of the probability as the highest-scored words are deleted step by step (signed)."
     )
@@ -293,11 +302,11 @@ def test_no_table_makes_the_page_wider_than_the_window(folder, browser, width):
 
 
 def test_text_and_json_hold_the_sanity_tests():
-    reading = Reading(evaluation())
-    text = evaluation_text(reading, sanity=sanity(), planted=planted())
+    ranking = Ranking(evaluation())
+    text = evaluation_text(ranking, sanity=sanity(), planted=planted())
     assert "rollout does not change when every weight is random" in text
     assert "gradient ranks 100% of the planted words first" in text
-    content = json.loads(evaluation_text(reading, "json", sanity=sanity(), planted=planted()))
+    content = json.loads(evaluation_text(ranking, "json", sanity=sanity(), planted=planted()))
     assert content["sanity"]["verdicts"] == {"gradient": "changed", "rollout": "unchanged"}
     assert content["planted"]["summary"][0]["precision"] == 1.0
 

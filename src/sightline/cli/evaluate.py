@@ -174,7 +174,7 @@ def evaluate(
         with starting(progress):
             from sightline.corpus import read_examples
             from sightline.evaluation.choice import chosen_methods
-            from sightline.evaluation.reading import Reading
+            from sightline.evaluation.ranking import Ranking
             from sightline.evaluation.runner import evaluate as run
             from sightline.metrics import METRICS
             from sightline.metrics.faithfulness import plan_of
@@ -223,14 +223,14 @@ def evaluate(
         if not evaluation.documents:
             raise KeyboardInterrupt
         tests = _sanity(loaded, examples, names, seed, progress) if sanity and evaluation.complete else (None, None)
-        reading = Reading(evaluation)
-        printed = evaluation_text(reading, format.value, sanity=tests[0], planted=tests[1])
+        ranking = Ranking(evaluation)
+        printed = evaluation_text(ranking, format.value, sanity=tests[0], planted=tests[1])
         page = None
         if output is not None:
             name = "The built-in model" if model is None else loaded.name
             title = f"{name} on {Path(data).name}: which explanation to believe"
             page = write_evaluation(
-                reading,
+                ranking,
                 output,
                 sanity=tests[0],
                 planted=tests[1],

@@ -1,5 +1,5 @@
 """corpus: data sets from files, folders and the hub."""
 
-from sightline.corpus.readers import read_examples
+from sightline.corpus.readers import read_dataset, read_examples
 
-__all__ = ["read_examples"]
+__all__ = ["read_dataset", "read_examples"]

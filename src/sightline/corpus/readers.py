@@ -6,7 +6,8 @@ hf://name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from sightline.corpus.fields import Columns, example
 from sightline.corpus.hub import HUB, folder_rows, hub_rows
 from sightline.errors import InputError
 from sightline.registry import suggestion
-from sightline.text.examples import Example
+from sightline.text.examples import Example, as_examples
 
 TEXT, PAIR, LABEL = "text", "text_pair", "label"
 _USUAL_TEXT_FIELDS = (
@@ -122,3 +123,35 @@ def _check_columns(path: str | Path, fields: list[str], columns: Columns) -> Non
 def _listed(fields: list[str]) -> str:
     shown = ", ".join(fields[:20]) + (", …" if len(fields) > 20 else "")
     return f"Its fields: {shown or 'none'}."
+
+
+def read_dataset(dataset: str | Path | Iterable[Any], limit: int | None = None) -> list[Example]:
+    """Return the documents of a data set or of a file, the first `limit` of them, each with an id of its own."""
+    if isinstance(dataset, str | Path):
+        return read_examples(dataset, limit=limit)
+    if not isinstance(dataset, Iterable) or isinstance(dataset, Mapping | bytes):
+        raise InputError(
+            "A data set is a list of texts or rows, a table, or the path of a file; what was given is of type "
+            f"{type(dataset).__name__}."
+        )
+    if limit is not None:
+        check_count("limit", limit)
+    times: dict[str, int] = {}
+    found = []
+    for one in as_examples(_read_rows(dataset))[:limit]:
+        times[one.id] = times.get(one.id, 0) + 1
+        found.append(replace(one, id=f"{one.id}#{times[one.id]}") if times[one.id] > 1 else one)
+    return found
+
+
+def _read_rows(dataset: Iterable[Any]) -> Iterable[Any]:
+    """Return the rows, those with fields read as if they stood in a file: rationales and answers in all known forms."""
+    if hasattr(dataset, "to_dict") and hasattr(dataset, "columns"):
+        dataset = dataset.to_dict("records")
+    columns = Columns(TEXT, PAIR, LABEL)
+    return [
+        example(row, columns, number, f"Row {number} of the data set")
+        if isinstance(row, Mapping) and isinstance(row.get(TEXT), str)
+        else row
+        for number, row in enumerate(dataset)
+    ]

@@ -4,20 +4,20 @@ from sightline.evaluation.agreement import Agreement, Pair
 from sightline.evaluation.choice import DEFAULT_METHODS
 from sightline.evaluation.comparison import compare
 from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_shortcuts
-from sightline.evaluation.reading import Reading
-from sightline.evaluation.result import Curve, Evaluation, Record
+from sightline.evaluation.ranking import Ranking
+from sightline.evaluation.result import Evaluation, MetricCurve, Record
 from sightline.evaluation.runner import evaluate
 from sightline.evaluation.sanity import SanityResult, label_permutation, weight_randomisation
 
 __all__ = [
     "DEFAULT_METHODS",
     "Agreement",
-    "Curve",
     "Evaluation",
+    "MetricCurve",
     "Pair",
     "Planted",
     "PlantedResult",
-    "Reading",
+    "Ranking",
     "Record",
     "SanityResult",
     "compare",

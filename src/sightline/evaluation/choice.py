@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sightline.errors import OptionError
-from sightline.evaluation.explaining import given_names
+from sightline.evaluation.arguments import list_names
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry
 from sightline.metrics.measurement import FaithfulnessSettings
@@ -32,7 +32,7 @@ def chosen_methods(methods: str | Sequence[str] | None) -> list[str]:
     """Return the names of the methods asked for, each once; None is the default ten, "all" every one there is."""
     if methods is None:
         return list(DEFAULT_METHODS)
-    names = METHODS.names() if isinstance(methods, str) and methods == "all" else given_names(methods, "methods")
+    names = METHODS.names() if isinstance(methods, str) and methods == "all" else list_names(methods, "methods")
     if not names:
         raise OptionError("No method was given: name at least one, or leave methods= out for the default ten.")
     return [METHODS.get(name).name for name in names]
@@ -50,7 +50,7 @@ def chosen_metrics(
     A metric asked for by name that these data can never supply is an error.
     """
     everything = metrics is None or (isinstance(metrics, str) and metrics == "all")
-    entries = [METRICS.get(name) for name in (METRICS.names() if everything else given_names(metrics, "metrics"))]
+    entries = [METRICS.get(name) for name in (METRICS.names() if everything else list_names(metrics, "metrics"))]
     if not entries:
         raise OptionError("No metric was given: name at least one, or leave metrics= out for all that the data allow.")
     kept, skipped = [], {}

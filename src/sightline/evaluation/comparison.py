@@ -20,28 +20,19 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from sightline.arguments import check_count, check_one_of
+from sightline.corpus import read_dataset
 from sightline.errors import OptionError, SightlineError
 from sightline.evaluation.agreement import Agreement, Failure, Pair
+from sightline.evaluation.arguments import check_method_options, check_model, list_names
 from sightline.evaluation.choice import chosen_methods
-from sightline.evaluation.explaining import (
-    Missing,
-    Progress,
-    TargetChoice,
-    checked_options,
-    describe_error,
-    encoded,
-    examples_of,
-    given_names,
-    loaded_model,
-    seed_for,
-    seeded,
-    wanted,
-    watcher,
-)
+from sightline.evaluation.seeds import add_seed, seed_for
+from sightline.evaluation.subject import Missing, TargetChoice, choose_target, describe_error, encode_example
+from sightline.evaluation.workers import report_document
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, SightlineWarning, chance_level
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import without_conventions
+from sightline.model import Progress
 from sightline.passes import Array
 from sightline.perturb import removable_units
 from sightline.text import Example
@@ -109,14 +100,14 @@ def compare(
         target,
         check_count("permutations", permutations),
         check_count("seed", seed, None),
-        checked_options(options, names),
+        check_method_options(options, names),
     )
-    examples = examples_of(dataset, limit)
+    examples = read_dataset(dataset, limit)
     done: list[str] = []
     complete = True
     try:
         for number, example in enumerate(examples):
-            comparison.add(example, watcher(progress, number, len(examples)))
+            comparison.add(example, report_document(progress, number, len(examples)))
             done.append(example.id)
         if progress is not None:
             progress("documents", len(examples), len(examples))
@@ -143,22 +134,22 @@ def compare(
 def _named(models: Any) -> dict[str, Model]:
     """Give every model a name of its own."""
     if isinstance(models, Mapping):
-        named = {str(name): loaded_model(model) for name, model in models.items()}
+        named = {str(name): check_model(model) for name, model in models.items()}
     elif isinstance(models, Sequence) and not isinstance(models, str):
-        names = [loaded_model(model).name for model in models]
+        names = [check_model(model).name for model in models]
         named = {
             name if names.count(name) == 1 else f"{name} ({number})": model
             for number, (name, model) in enumerate(zip(names, models, strict=True), start=1)
         }
     else:
-        named = {loaded_model(models).name: models}
+        named = {check_model(models).name: models}
     if not named:
         raise OptionError("No model was given: compare() takes one model or several.")
     return named
 
 
 def _statistics(metrics: str | Sequence[str]) -> list[str]:
-    names = given_names(metrics, "metrics")
+    names = list_names(metrics, "metrics")
     if not names:
         raise OptionError(f"No metric was given; name at least one, for example metrics={list(STATISTICS[:2])}.")
     for name in names:
@@ -231,8 +222,8 @@ class _Comparison:
     ) -> None:
         """Put the scores of one model where they are compared: under no heading, or under their method's."""
         try:
-            encoding = encoded(model, example)
-            target = model.trace(encoding, wanted(example, self.target)).target
+            encoding = encode_example(model, example)
+            target = model.trace(encoding, choose_target(example, self.target)).target
             units = removable_units(encoding, target, self.level)
         except (Missing, SightlineError) as error:
             failures += [Failure(example.id, model_name, name, str(error)) for name in self.methods]
@@ -243,7 +234,7 @@ class _Comparison:
                 progress(name, step, len(self.methods))
             entry = METHODS.get(name)
             try:
-                options = seeded(entry, self.options.get(name, {}), seed_for(self.seed, example.id, name))
+                options = add_seed(entry, self.options.get(name, {}), seed_for(self.seed, example.id, name))
                 attribution = entry(model.trace(encoding, target), **options)
             except Exception as error:  # whatever goes wrong in a method, the others go on
                 failures.append(Failure(example.id, model_name, name, describe_error(error)))

@@ -18,17 +18,9 @@ import numpy as np
 
 from sightline.errors import SightlineError
 from sightline.evaluation.comparison import PERMUTATIONS
-from sightline.evaluation.explaining import (
-    Missing,
-    Progress,
-    TargetChoice,
-    describe_error,
-    encoded,
-    seed_for,
-    seeded,
-    wanted,
-)
-from sightline.evaluation.result import MODEL, Curve, Record
+from sightline.evaluation.result import MODEL, MetricCurve, Record
+from sightline.evaluation.seeds import add_seed, seed_for
+from sightline.evaluation.subject import Missing, TargetChoice, choose_target, describe_error, encode_example
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry, SightlineWarning, chance_level, spans_of, tokens_in_characters
 from sightline.metrics.chance import TokenScores
@@ -36,6 +28,7 @@ from sightline.metrics.inputs import FloatArray, IntArray, without_conventions
 from sightline.metrics.measurement import Faithfulness, FaithfulnessSettings, Measured, measure_scores
 from sightline.metrics.plans import Compat
 from sightline.metrics.registry import SHUFFLED_SCORES, MetricNeed
+from sightline.model import Progress
 from sightline.models import Target
 from sightline.perturb import removable_units
 from sightline.text import Encoding, Example
@@ -68,7 +61,7 @@ class DocumentResult:
     """What one document adds to an evaluation."""
 
     records: list[Record] = field(default_factory=list)
-    curves: dict[tuple[str, str, str], Curve] = field(default_factory=dict)
+    curves: dict[tuple[str, str, str], MetricCurve] = field(default_factory=dict)
     calls_requested: int = 0
     calls_made: int = 0
 
@@ -87,8 +80,8 @@ def evaluate_document(
 ) -> DocumentResult:
     """Measure one document."""
     try:
-        encoding = encoded(model, example)
-        target = model.trace(encoding, wanted(example, assignment.target)).target
+        encoding = encode_example(model, example)
+        target = model.trace(encoding, choose_target(example, assignment.target)).target
     except Missing as reason:
         return _without(example, assignment, str(reason), "missing")
     except SightlineError as error:
@@ -139,7 +132,7 @@ class _Document:
                     found = None if measured is None else measured.by[method, metric]
                     result.records.append(self._faithful_record(method, metric, found, obstacle))
                     if found is not None:
-                        curve = Curve(found.ratios, found.curve, found.floor_curve, found.ceiling_curve)
+                        curve = MetricCurve(found.ratios, found.curve, found.floor_curve, found.ceiling_curve)
                         result.curves[self.example.id, method, metric] = curve
                 else:
                     record = self._record(method, entry)
@@ -162,7 +155,7 @@ class _Document:
     def _explain(self, name: str) -> Explained:
         entry = METHODS.get(name)
         given = self.assignment.options.get(name, {})
-        options = seeded(entry, given, seed_for(self.assignment.seed, self.example.id, name))
+        options = add_seed(entry, given, seed_for(self.assignment.seed, self.example.id, name))
         begin = time.perf_counter()
         trace = self.model.trace(self.encoding, self.target)
         scores = entry(trace, **options).scores

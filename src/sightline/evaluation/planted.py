@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sightline.errors import OptionError
-from sightline.evaluation.explaining import Progress, describe_error, seed_for, seeded
 from sightline.evaluation.planted_model import BATCH, predicted, train
 from sightline.evaluation.planted_task import PlantedDocument, PlantedTask
+from sightline.evaluation.seeds import add_seed, seed_for
 from sightline.evaluation.statistics import mean_interval
+from sightline.evaluation.subject import describe_error
 from sightline.methods import METHODS
 from sightline.metrics import precision_at_k
-from sightline.model import Model
+from sightline.model import Model, Progress
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,27 +109,9 @@ class PlantedResult:
             rows.append((method, mean, low, high, chance, low > chance, len(values), len(here) - len(values)))
         return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
 
-    def sentences(self) -> list[str]:
-        """Say how well the model knows the task, then what each method finds, best first."""
-        planted = self.planted
-        learnt = "has learnt" if planted.learnt else "has NOT learnt"
-        found = [
-            f"The model {learnt} the task: {planted.accuracy:.1%} right on {HELD_OUT} new documents, where the best "
-            f"answers are {planted.attainable:.1%} right; without their planted words it changes its mind about "
-            f"{planted.decisive:.1%} of {len(planted.documents)}."
-        ]
-        if not planted.learnt:
-            found.append("So the planted words are no known truth here: train for more steps before reading on.")
-        for row in self.summary().sort_values("precision", ascending=False, kind="stable").itertuples():
-            verdict = "" if row.better_than_chance else ": no better than chance"
-            found.append(
-                f"{row.method} ranks {row.precision:.0%} of the planted words first "
-                f"(interval {row.low:.0%} to {row.high:.0%}, chance {row.chance:.0%}){verdict}."
-            )
-        return found
-
     def __repr__(self) -> str:
-        return "\n".join(self.sentences())
+        heading = f"Planted words, {len(self.methods)} methods"
+        return f"{heading}\n{self.summary().round(3).to_string(index=False)}"
 
 
 def plant(
@@ -200,7 +183,7 @@ def _found(model: Model, number: int, document: PlantedDocument, method: str, se
     words = document.text.split()
     chance = len(document.planted) / len(words)
     # Each document its own random numbers, else `random` would name the same places in all of them.
-    own = seeded(METHODS.get(method), {}, seed_for(seed, str(number), method))
+    own = add_seed(METHODS.get(method), {}, seed_for(seed, str(number), method))
     try:
         explanation = model.explain(document.text, method=method, **own)
     except Exception as error:  # whatever goes wrong in a method, the others go on

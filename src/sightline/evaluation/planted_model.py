@@ -17,9 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from sightline.evaluation.explaining import Progress
 from sightline.evaluation.planted_task import LABELS, PlantedDocument, vocabulary
-from sightline.model import Model, load
+from sightline.model import Model, Progress, load
 
 SPECIALS = {
     "pad_token": "[PAD]",

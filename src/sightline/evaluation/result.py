@@ -66,7 +66,7 @@ class Record:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class MetricCurve:
     """A faithfulness curve of one document: K values at K shares of the words or tokens."""
 
     ratios: FloatArray
@@ -89,7 +89,7 @@ class Evaluation:
     methods: tuple[str, ...]
     metrics: tuple[str, ...]
     """Those that were measured, in the order asked for."""
-    curves_by: Mapping[tuple[str, str, str], Curve] = field(default_factory=dict)
+    curves_by: Mapping[tuple[str, str, str], MetricCurve] = field(default_factory=dict)
     """Curves by (document, method, metric)."""
     skipped: Mapping[str, str] = field(default_factory=dict)
     """Methods and metrics asked for as "all" but left out, each with the reason."""

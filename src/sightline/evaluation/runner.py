@@ -14,21 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from sightline.arguments import check_count, check_one_of
+from sightline.corpus import read_dataset
 from sightline.errors import InputError
+from sightline.evaluation.arguments import check_method_options, check_model
 from sightline.evaluation.choice import chosen_methods, chosen_metrics
 from sightline.evaluation.document import Assignment, DocumentResult, evaluate_document
-from sightline.evaluation.explaining import (
-    Progress,
-    TargetChoice,
-    checked_options,
-    examples_of,
-    loaded_model,
-)
 from sightline.evaluation.result import Evaluation
+from sightline.evaluation.subject import TargetChoice
 from sightline.evaluation.workers import each_document
 from sightline.methods import METHODS
 from sightline.metrics.measurement import RANDOM_ORDERINGS, FaithfulnessSettings
 from sightline.metrics.plans import Compat, check_ratios
+from sightline.model import Progress
 from sightline.perturb import Replacement
 from sightline.text import Example
 from sightline.text.units import LEVELS, Level
@@ -75,8 +72,8 @@ def evaluate(
     Options of a method are given as a dictionary under its name, as in `explain`: rollout={"fusion": "max"}.
     """
     begin = time.perf_counter()
-    model = loaded_model(model)
-    examples = examples_of(dataset, limit)
+    model = check_model(model)
+    examples = read_dataset(dataset, limit)
     names = chosen_methods(methods)
     settings = FaithfulnessSettings(
         level=check_one_of("level", level, LEVELS),
@@ -100,7 +97,7 @@ def evaluate(
     assignment = Assignment(
         methods=names,
         metrics=kept,
-        options=checked_options(options, [*names, *([reference] if reference is not None else [])]),
+        options=check_method_options(options, [*names, *([reference] if reference is not None else [])]),
         target=target,
         reference=reference,
         settings=settings,

@@ -26,17 +26,18 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from sightline.arguments import check_one_of
+from sightline.corpus import read_dataset
 from sightline.errors import OptionError, SightlineError
-from sightline.evaluation.explaining import Progress, describe_error, encoded, examples_of, seed_for, seeded
 from sightline.evaluation.randomised import cascade, fingerprint
+from sightline.evaluation.seeds import add_seed, seed_for
 from sightline.evaluation.statistics import mean_interval
-from sightline.evaluation.wording import written
+from sightline.evaluation.subject import describe_error, encode_example
 from sightline.explanation import Explanation
 from sightline.methods import METHODS
 from sightline.metrics import SightlineWarning, spearman
 from sightline.metrics.agreement import spearman_rows
 from sightline.metrics.chance import TokenScores
-from sightline.model import Model
+from sightline.model import Model, Progress
 from sightline.models import Target
 from sightline.text import Example
 from sightline.text.units import units_of
@@ -139,30 +140,9 @@ class SanityResult:
                 found[method] = "partly" if row["similarity"] > max(PARTLY, row["chance_high"]) else "changed"
         return found
 
-    def sentences(self) -> list[str]:
-        """Say for each method whether its explanations depend on what the model has learnt."""
-        last = self.summary().set_index(["method", "stage"])
-        what = "every weight is random" if self.test.startswith("weight") else "the labels were learnt in random order"
-        found = []
-        for method, verdict in self.verdicts().items():
-            row = last.loc[(method, self.stages[-1])]
-            names = ("similarity", "low", "high", "chance_low", "chance_high")
-            similarity, low, high, *chance = (written(row[name], ".2f") for name in names)
-            figures = f"similarity {similarity}, interval {low} to {high}, by chance {chance[0]} to {chance[1]}"
-            found.append(
-                {
-                    "unknown": f"{method}: no document could be compared.",
-                    "unchanged": f"{method} does not change when {what} ({figures}): it does not show what the model "
-                    "has learnt, and cannot explain its decisions.",
-                    "partly": f"{method} keeps part of its ranking when {what} ({figures}): that part comes from the "
-                    "text or the architecture, not from training.",
-                    "changed": f"{method} changes as it should when {what} ({figures}).",
-                }[verdict]
-            )
-        return found
-
     def __repr__(self) -> str:
-        return "\n".join([f"Sanity test: {self.test}, {len(self.methods)} methods", *self.sentences()])
+        heading = f"Sanity test: {self.test}, {len(self.methods)} methods"
+        return f"{heading}\n{self.summary().round(3).to_string(index=False)}"
 
 
 def weight_randomisation(
@@ -226,7 +206,7 @@ def _compared(
     if isinstance(methods, str) or not methods:
         raise OptionError("methods takes a list with at least one name, for example ['attcat', 'gradient'].")
     names = tuple(dict.fromkeys(METHODS.get(name).name for name in methods))
-    examples = examples_of(documents)
+    examples = read_dataset(documents)
     originals = [
         _explained(model, example, names, None, seed)
         for example in _watched(examples, "explaining with the trained model", progress)
@@ -265,12 +245,12 @@ def _explained(model: Model, example: Example, names: Sequence[str], target: Tar
     If that fails they run one by one: a method that cannot do this document must not take others with it.
     """
     try:
-        encoding = encoded(model, example)
+        encoding = encode_example(model, example)
         target = model.trace(encoding, target).target
     except SightlineError as error:
         return _Explained(dict.fromkeys(names, str(error)))
     # The same random numbers for both models: only what the weights change may change.
-    own: dict[str, Any] = {name: seeded(METHODS.get(name), {}, seed_for(seed, example.id, name)) for name in names}
+    own: dict[str, Any] = {name: add_seed(METHODS.get(name), {}, seed_for(seed, example.id, name)) for name in names}
     try:
         together = model.explain(encoding, methods=names, target=target, **own)
         return _Explained({name: _scores(found) for name, found in together.items()}, target)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError, UsageError
-from sightline.evaluation.result import Curve, Evaluation, Record
+from sightline.evaluation.result import Evaluation, MetricCurve, Record
 from sightline.files import replacing, write_whole
 from sightline.storage import plain
 
@@ -80,10 +80,10 @@ def _curve_columns(evaluation: Evaluation) -> dict[str, list[Any]]:
 _SERIES = ("ratios", "values", "floor", "ceiling")
 
 
-def _curves(rows: list[dict[str, Any]]) -> dict[tuple[str, str, str], Curve]:
-    def curve(row: dict[str, Any]) -> Curve:
+def _curves(rows: list[dict[str, Any]]) -> dict[tuple[str, str, str], MetricCurve]:
+    def curve(row: dict[str, Any]) -> MetricCurve:
         series: dict[str, Any] = {name: None if row[name] is None else np.array(row[name]) for name in _SERIES}
-        return Curve(**series)
+        return MetricCurve(**series)
 
     return {(row["document"], row["method"], row["metric"]): curve(row) for row in rows}
 

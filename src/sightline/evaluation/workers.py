@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from sightline.evaluation.explaining import Progress, watcher
+from sightline.model import Progress
 from sightline.models.side_by_side import Tell, side_by_side
 from sightline.text import Encoding, Example
 
@@ -28,6 +28,15 @@ LONGEST_CHARACTERS = 4000
 """Documents up to here, about 1,000 tokens, run side by side."""
 
 
+def report_document(progress: Progress | None, number: int, documents: int) -> Progress | None:
+    """Report how many documents are done; return what reports the stages inside the next one."""
+    if progress is None:
+        return None
+    progress("documents", number, documents)
+    prefix = f"document {number + 1} of {documents}: "
+    return lambda stage, done, total: progress(prefix + stage, done, total)
+
+
 def each_document(
     model: Model, examples: Sequence[Example], work: Work[R], progress: Progress | None
 ) -> Iterator[tuple[int, R]]:
@@ -38,7 +47,7 @@ def each_document(
         yield from _at_once(model, examples, work, progress, min(threads, len(examples) // 2))
         return
     for number, example in enumerate(examples):
-        yield number, work(model, example, watcher(progress, number, len(examples)))
+        yield number, work(model, example, report_document(progress, number, len(examples)))
 
 
 def _at_once(

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.evaluation.reading import Reading
+from sightline.evaluation.ranking import Ranking
 from sightline.evaluation.result import MODEL
 from sightline.files import write_whole
 from sightline.metrics import METRICS
@@ -26,6 +26,8 @@ from sightline.view.evaluate.table import CEILING, FLOOR, ranked_methods
 from sightline.view.frames import to_csv
 from sightline.view.inspect.folder import check_folder, write_sections
 from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
+from sightline.view.words.evaluation import metric_sentences, opening_sentences, state_sentences
+from sightline.view.words.sanity import planted_sentences, sanity_sentences
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +72,7 @@ SHOWN = ("method", "mean", "low", "high", "floor", "ceiling", "documents", "miss
 
 
 def write_evaluation(
-    evaluation: Evaluation | Reading,
+    evaluation: Evaluation | Ranking,
     folder: Path | str,
     *,
     sanity: SanityResult | None = None,
@@ -84,40 +86,40 @@ def write_evaluation(
     A folder whose page Sightline did not write is refused unless `overwrite`.
     """
     folder = check_folder(folder, overwrite=overwrite)
-    reading = evaluation if isinstance(evaluation, Reading) else Reading(evaluation)
-    evaluation = reading.evaluation
+    ranking = evaluation if isinstance(evaluation, Ranking) else Ranking(evaluation)
+    evaluation = ranking.evaluation
     evaluation.save(folder)  # makes it
     write_whole(folder / "records.csv", to_csv(evaluation.to_frame()))
     if progress is not None:
         progress("comparing methods in pairs", 0, 0)
     sections = [
-        _summary_section(reading),
-        *_kind_sections(reading),
-        _numbers_section(reading),
+        _summary_section(ranking),
+        *_kind_sections(ranking),
+        _numbers_section(ranking),
         *_sanity_sections(sanity, planted),
         *_failure_section(evaluation),
     ]
     return write_sections(folder, title, sections, _facts(evaluation), progress=progress)
 
 
-def _summary_section(reading: Reading) -> Section:
-    overviews = [part for kind in KINDS for part in _overview(reading, kind)]
-    sentences = (*reading.opening_sentences(), *reading.state_sentences()[1:])
-    return Section("summary", "Summary", sentences, (*overviews, *_cost_pictures(reading)))
+def _summary_section(ranking: Ranking) -> Section:
+    overviews = [part for kind in KINDS for part in _overview(ranking, kind)]
+    sentences = (*opening_sentences(ranking), *state_sentences(ranking)[1:])
+    return Section("summary", "Summary", sentences, (*overviews, *_cost_pictures(ranking)))
 
 
-def _overview(reading: Reading, kind: Kind) -> list[Terms | Table]:
+def _overview(ranking: Ranking, kind: Kind) -> list[Terms | Table]:
     """What the metrics of one kind are, then their means beside each other."""
     import pandas as pd
 
-    table = reading.overview()
+    table = ranking.overview()
     metrics = [name for name in table.columns[1:-1] if METRICS.get(name).kind == kind]
     if not metrics:
         return []
     question, _ = KINDS[kind]
-    levels = [] if kind == "agreement" else [(FLOOR, reading.floors(metrics)), (CEILING, reading.ceilings(metrics))]
+    levels = [] if kind == "agreement" else [(FLOOR, ranking.floors(metrics)), (CEILING, ranking.ceilings(metrics))]
     below = [{"method": name, **values} for name, values in levels if values]
-    own = table[["method", *metrics, "seconds"]].set_index("method").loc[ranked_methods(reading, metrics)].reset_index()
+    own = table[["method", *metrics, "seconds"]].set_index("method").loc[ranked_methods(ranking, metrics)].reset_index()
     frame = pd.concat([own, pd.DataFrame(below)], ignore_index=True) if below else own
     sentence = "Means over the documents; their intervals are further down. Seconds are those of one explanation."
     return [
@@ -131,22 +133,22 @@ def _direction(metric: str) -> str:
     return "" if higher is None else f"{'Higher' if higher else 'Lower'} is better."
 
 
-def _cost_pictures(reading: Reading) -> list[Picture]:
-    if not reading.faithful():
+def _cost_pictures(ranking: Ranking) -> list[Picture]:
+    if not ranking.faithful():
         return []
-    metric = reading.faithful()[0]
+    metric = ranking.faithful()[0]
     return [
         Picture(
             "cost",
             f"Faithfulness ({metric}) against cost",
             "Up to the left is where one would like to be.",
-            partial(_draw_cost, reading, metric),
+            partial(_draw_cost, ranking, metric),
         )
     ]
 
 
-def _draw_cost(reading: Reading, metric: str) -> Figure:
-    rows = reading.of_metric(metric)
+def _draw_cost(ranking: Ranking, metric: str) -> Figure:
+    rows = ranking.of_metric(metric)
     rows = rows[rows["documents"] > 0]
     priced = [Priced(row.method, row.seconds, row.mean, row.low, row.high) for row in rows.itertuples()]
     floor = float(rows["floor"].mean())
@@ -160,8 +162,8 @@ def _draw_cost(reading: Reading, metric: str) -> Figure:
     )
 
 
-def _kind_sections(reading: Reading) -> list[Section]:
-    evaluation = reading.evaluation
+def _kind_sections(ranking: Ranking) -> list[Section]:
+    evaluation = ranking.evaluation
     found = []
     for kind, (title, sentence) in KINDS.items():
         parts: list[Part] = []
@@ -169,36 +171,36 @@ def _kind_sections(reading: Reading) -> list[Section]:
             entry = METRICS.get(metric)
             if entry.kind != kind:
                 continue
-            said = " ".join(filter(None, [entry.summary, _direction(metric), *reading.metric_sentences(metric)]))
-            rows = reading.of_metric(metric)[list(SHOWN)]
+            said = " ".join(filter(None, [entry.summary, _direction(metric), *metric_sentences(ranking, metric)]))
+            rows = ranking.of_metric(metric)[list(SHOWN)]
             silent = [name for name in ("missing", "failed", "calls") if not rows[name].sum()]
             shown = rows.drop(columns=silent).dropna(axis="columns", how="all")
             parts.append(Table(f"metric_{metric}", metric, shown, said))
             if any(key[2] == metric for key in evaluation.curves_by):
-                parts.append(_curve_picture(reading, metric))
+                parts.append(_curve_picture(ranking, metric))
         if parts:
             found.append(Section(kind, title, (sentence,), tuple(parts)))
     return found
 
 
-def _curve_picture(reading: Reading, metric: str) -> Picture:
+def _curve_picture(ranking: Ranking, metric: str) -> Picture:
     return Picture(
         f"curves_{metric}",
         f"{metric}: the curves",
         "Blue: the method, with its bootstrap 95 % interval. Dotted: random orders. Dashed: the words in the order of "
         "their own effects. Grey: the other methods.",
-        partial(_draw_curves, reading, metric),
+        partial(_draw_curves, ranking, metric),
     )
 
 
-def _draw_curves(reading: Reading, metric: str) -> Figure:
-    evaluation = reading.evaluation
+def _draw_curves(ranking: Ranking, metric: str) -> Figure:
+    evaluation = ranking.evaluation
     unit = f"{evaluation.settings.get('level', 'word')}s"
     entry = METRICS.get(metric)
     direction = "remove" if entry.plan is None else entry.plan.direction
     frames = {
         method: frame
-        for method in reading.of_metric(metric)["method"]
+        for method in ranking.of_metric(metric)["method"]
         if method != MODEL and len(frame := evaluation.curves(method, metric))
     }
     return perturbation_curves(
@@ -210,14 +212,14 @@ def _draw_curves(reading: Reading, metric: str) -> Figure:
     )
 
 
-def _numbers_section(reading: Reading) -> Section:
+def _numbers_section(ranking: Ranking) -> Section:
     parts = [
-        Table("summary", "All means", reading.summary, "With bootstrap 95 % intervals over documents."),
+        Table("summary", "All means", ranking.summary, "With bootstrap 95 % intervals over documents."),
     ]
-    if reading.paired:
+    if ranking.paired:
         import pandas as pd
 
-        frame = pd.concat(reading.paired, names=["metric", None]).reset_index(level="metric")
+        frame = pd.concat(ranking.paired, names=["metric", None]).reset_index(level="metric")
         said = (
             "difference: method − other, mean over the documents both have a value for, with its bootstrap 95 % "
             "interval. p: sign-flip permutation test; p holm: corrected for the number of pairs of the metric."
@@ -249,7 +251,7 @@ def _sanity_sections(sanity: SanityResult | None, planted: PlantedResult | None)
             Table("sanity", f"Sanity test: {sanity.test}", summary),
         )
         found.append(
-            Section("sanity", "Does it depend on what the model has learnt?", tuple(sanity.sentences()), parts)
+            Section("sanity", "Does it depend on what the model has learnt?", tuple(sanity_sentences(sanity)), parts)
         )
     if planted is not None:
         frame = planted.summary().sort_values("precision", ascending=False, kind="stable")
@@ -262,7 +264,7 @@ def _sanity_sections(sanity: SanityResult | None, planted: PlantedResult | None)
             Section(
                 "planted",
                 "Does it find words that are known to decide?",
-                (sentence, *planted.sentences()[:2]),
+                (sentence, *planted_sentences(planted)[:2]),
                 (table,),
             )
         )

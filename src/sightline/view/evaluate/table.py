@@ -17,10 +17,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sightline.evaluation.reading import Reading
-from sightline.evaluation.wording import written
+from sightline.evaluation.ranking import Ranking
 from sightline.metrics import METRICS
 from sightline.view.frames import MISSING, formatted
+from sightline.view.words.numbers import format_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +33,7 @@ Column = tuple[str, list[str]]
 """Heading and cells, from top to bottom."""
 
 
-def interval_tables(reading: Reading, metrics: Sequence[str], *, widest: int = WIDEST) -> list[pd.DataFrame]:
+def interval_tables(ranking: Ranking, metrics: Sequence[str], *, widest: int = WIDEST) -> list[pd.DataFrame]:
     """Return the tables of some metrics of one kind, all with the same rows, each no wider than asked for.
 
     Methods stand in the order of the first metric, best first. Cells are texts, padded so that numbers stand below each
@@ -41,18 +41,18 @@ def interval_tables(reading: Reading, metrics: Sequence[str], *, widest: int = W
     """
     import pandas as pd
 
-    methods = ranked_methods(reading, metrics)
+    methods = ranked_methods(ranking, metrics)
     own_floors = all(METRICS.get(metric).kind == "agreement" for metric in metrics)
-    below = {} if own_floors else {FLOOR: reading.floors(metrics), CEILING: reading.ceilings(metrics)}
+    below = {} if own_floors else {FLOOR: ranking.floors(metrics), CEILING: ranking.ceilings(metrics)}
     below = {name: values for name, values in below.items() if values}
     first: Column = ("method", [*methods, *below, DOCUMENTS])
-    last: Column = ("seconds", _seconds(reading, methods) + [""] * (len(below) + 1))
+    last: Column = ("seconds", _seconds(ranking, methods) + [""] * (len(below) + 1))
     groups = []
     for metric in metrics:
         under = [values.get(metric) for values in below.values()]
-        group = [(with_arrow(metric), _cells(reading, methods, metric, under))]
+        group = [(with_arrow(metric), _cells(ranking, methods, metric, under))]
         if own_floors:
-            group.append(("by chance", [*_chance(reading, methods, metric), ""]))
+            group.append(("by chance", [*_chance(ranking, methods, metric), ""]))
         groups.append(group)
     tables = []
     while groups:
@@ -69,27 +69,27 @@ def with_arrow(metric: str) -> str:
     return metric + {True: " ↑", False: " ↓", None: ""}[METRICS.get(metric).higher_is_better]
 
 
-def ranked_methods(reading: Reading, metrics: Sequence[str]) -> list[str]:
+def ranked_methods(ranking: Ranking, metrics: Sequence[str]) -> list[str]:
     """Return every method that one of the metrics has a row for, in the order of the first one, best first."""
     found: dict[str, None] = {}
     for metric in metrics:
-        found |= dict.fromkeys(reading.of_metric(metric)["method"])
+        found |= dict.fromkeys(ranking.of_metric(metric)["method"])
     return list(found)
 
 
-def _cells(reading: Reading, methods: Sequence[str], metric: str, under: Sequence[float | None]) -> list[str]:
+def _cells(ranking: Ranking, methods: Sequence[str], metric: str, under: Sequence[float | None]) -> list[str]:
     """Return "0.426 [0.179, 0.672]" for each method, then the numbers below the methods, then how many documents."""
-    rows = reading.of_metric(metric).set_index("method")
+    rows = ranking.of_metric(metric).set_index("method")
     numbers = [
         [float(rows.loc[method, name]) for name in ("mean", "low", "high")] if method in rows.index else [math.nan] * 3
         for method in methods
     ]
     form = _form([one for row in [*numbers, under] for one in row if one is not None])
-    parts = [[MISSING if one != one else written(one, form) for one in row] for row in numbers]
-    bare = ["" if one is None else written(one, form) for one in under]
+    parts = [[MISSING if one != one else format_number(one, form) for one in row] for row in numbers]
+    bare = ["" if one is None else format_number(one, form) for one in under]
     ends = [max(len(part[place]) for part in parts) for place in (1, 2)]
     width = max(len(text) for text in [*(part[0] for part in parts), *bare])
-    stars = [reading.better_than_floor(method, metric) is False for method in methods]
+    stars = [ranking.better_than_floor(method, metric) is False for method in methods]
     cells = [
         part[0].rjust(width)
         if part[0] == MISSING
@@ -101,15 +101,15 @@ def _cells(reading: Reading, methods: Sequence[str], metric: str, under: Sequenc
     return [*cells, *(text.rjust(width) for text in bare), str(most) if fewest == most else f"{fewest} to {most}"]
 
 
-def _chance(reading: Reading, methods: Sequence[str], metric: str) -> list[str]:
-    floors = reading.of_metric(metric).set_index("method")["floor"]
+def _chance(ranking: Ranking, methods: Sequence[str], metric: str) -> list[str]:
+    floors = ranking.of_metric(metric).set_index("method")["floor"]
     numbers = [float(floors.get(method, math.nan)) for method in methods]
     form = _form(numbers)
-    return _right([MISSING if one != one else written(one, form) for one in numbers])
+    return _right([MISSING if one != one else format_number(one, form) for one in numbers])
 
 
-def _seconds(reading: Reading, methods: Sequence[str]) -> list[str]:
-    seconds = reading.seconds()
+def _seconds(ranking: Ranking, methods: Sequence[str]) -> list[str]:
+    seconds = ranking.seconds()
     return _right([formatted(seconds[method], 2) if method in seconds else "" for method in methods])
 
 

@@ -12,45 +12,47 @@ from sightline.metrics import METRICS
 from sightline.view.evaluate.report import KINDS
 from sightline.view.evaluate.table import WIDEST, interval_tables, with_arrow
 from sightline.view.frames import to_csv, to_latex, to_markdown, to_text
+from sightline.view.words.evaluation import best_sentences, chance_name, opening_sentences, state_sentences
+from sightline.view.words.sanity import planted_sentences, sanity_sentences
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sightline.evaluation.planted import PlantedResult
-    from sightline.evaluation.reading import Reading
+    from sightline.evaluation.ranking import Ranking
     from sightline.evaluation.sanity import SanityResult
 
 Form = Literal["text", "csv", "json", "markdown", "latex"]
 
 
 def evaluation_text(
-    reading: Reading, form: Form = "text", *, sanity: SanityResult | None = None, planted: PlantedResult | None = None
+    ranking: Ranking, form: Form = "text", *, sanity: SanityResult | None = None, planted: PlantedResult | None = None
 ) -> str:
     """Return an evaluation as text: sentences and tables for each kind of metric; or its summary in another form.
 
     JSON also holds what the sanity tests found; the other forms are one table.
     """
     if form == "csv":
-        return to_csv(reading.summary)
+        return to_csv(ranking.summary)
     if form == "markdown":
-        return to_markdown(reading.summary)
+        return to_markdown(ranking.summary)
     if form == "latex":
-        return to_latex(reading.summary)
+        return to_latex(ranking.summary)
     if form == "json":
-        return _as_json(reading, sanity, planted)
-    blocks = [_lines([*reading.opening_sentences(), *reading.state_sentences()])]
+        return _as_json(ranking, sanity, planted)
+    blocks = [_lines([*opening_sentences(ranking), *state_sentences(ranking)])]
     for kind, (question, _) in KINDS.items():
-        metrics = [metric for metric in reading.evaluation.metrics if METRICS.get(metric).kind == kind]
+        metrics = [metric for metric in ranking.evaluation.metrics if METRICS.get(metric).kind == kind]
         if metrics:
-            blocks += _kind_blocks(reading, f"{kind}: {question}", metrics)
+            blocks += _kind_blocks(ranking, f"{kind}: {question}", metrics)
     if sanity is not None:
-        blocks.append(f"sanity: {sanity.test}\n" + _lines(sanity.sentences()))
+        blocks.append(f"sanity: {sanity.test}\n" + _lines(sanity_sentences(sanity)))
     if planted is not None:
-        blocks.append("sanity: planted words\n" + _lines(planted.sentences()))
+        blocks.append("sanity: planted words\n" + _lines(planted_sentences(planted)))
     return "\n".join(blocks)
 
 
-def _kind_blocks(reading: Reading, heading: str, metrics: Sequence[str]) -> list[str]:
+def _kind_blocks(ranking: Ranking, heading: str, metrics: Sequence[str]) -> list[str]:
     """What the metrics of one kind are, their tables, and which methods they speak for."""
     names = {metric: f"  {with_arrow(metric)}  " for metric in metrics}
     column = max(map(len, names.values()))
@@ -66,10 +68,10 @@ def _kind_blocks(reading: Reading, heading: str, metrics: Sequence[str]) -> list
     legend = ["Means with bootstrap 95 % intervals."]
     if any(METRICS.get(metric).higher_is_better is not None for metric in metrics):
         legend.append("↑ higher is better, ↓ lower is better.")
-    if any(reading.no_better_than_floor(metric) for metric in metrics):
-        legend.append(f"* no better than {reading.chance_name(metrics[0])}.")
-    said = [" ".join(found) for metric in metrics if (found := reading.best_sentences(metric))]
-    tables = [to_text(table) for table in interval_tables(reading, metrics)]
+    if any(ranking.no_better_than_floor(metric) for metric in metrics):
+        legend.append(f"* not clearly better than {chance_name(metrics[0])}.")
+    said = [" ".join(found) for metric in metrics if (found := best_sentences(ranking, metric))]
+    tables = [to_text(table) for table in interval_tables(ranking, metrics)]
     return [_lines([heading, *terms]), *tables, _lines([" ".join(legend), *said])]
 
 
@@ -77,13 +79,13 @@ def _lines(sentences: Sequence[str]) -> str:
     return "".join(f"{sentence}\n" for sentence in sentences)
 
 
-def _as_json(reading: Reading, sanity: SanityResult | None, planted: PlantedResult | None) -> str:
-    evaluation = reading.evaluation
+def _as_json(ranking: Ranking, sanity: SanityResult | None, planted: PlantedResult | None) -> str:
+    evaluation = ranking.evaluation
     content: dict[str, Any] = {
         "documents": len(evaluation.documents),
         "complete": evaluation.complete,
-        "summary": _rows(reading.summary),
-        "paired": {metric: _rows(table) for metric, table in reading.paired.items()},
+        "summary": _rows(ranking.summary),
+        "paired": {metric: _rows(table) for metric, table in ranking.paired.items()},
         "skipped": dict(evaluation.skipped),
         "settings": dict(evaluation.settings),
         "provenance": dict(evaluation.provenance),

@@ -1,0 +1,23 @@
+"""Seeds that depend on nothing but the seed given, the document and the method.
+
+So a number is the same whatever else is measured, and in whatever order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from sightline.methods import Method
+
+
+def seed_for(seed: int, *names: str) -> int:
+    """Return the seed of one document, method or metric, by their names."""
+    digest = hashlib.blake2b("\0".join((str(seed), *names)).encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big")
+
+
+def add_seed(method: Method, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return the options of a method, with `seed` if the method takes one and none was given."""
+    return {"seed": seed, **options} if "seed" in method.options else dict(options)

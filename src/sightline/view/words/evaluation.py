@@ -1,0 +1,140 @@
+"""An evaluation in sentences: which method is best, which are not clearly worse or not clearly better than chance."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from sightline.evaluation.ranking import Ranking
+from sightline.evaluation.result import MODEL, Record
+from sightline.metrics import METRICS
+from sightline.metrics.registry import RANDOM_ORDERS
+from sightline.view.words.numbers import count, format_number
+
+FEW_DOCUMENTS = 10
+"""Fewer documents get a caveat."""
+
+
+def chance_name(metric: str) -> str:
+    """Return what the floor of a metric is made of: "random orders" or "shuffled scores"."""
+    return (METRICS.get(metric).chance or RANDOM_ORDERS).name
+
+
+def opening_sentences(ranking: Ranking) -> list[str]:
+    """Return one sentence on what was done, one on the outcome, and one with its numbers."""
+    methods, documents = len(ranking.evaluation.methods), len(ranking.evaluation.documents)
+    done = f"{count(methods, 'method')} explained {count(documents, 'document')}"
+    faithful = ranking.faithful()
+    standing = ranking.standing(faithful[0]) if faithful else None
+    if standing is None:
+        return [f"{done}. Faithfulness was not measured."]
+    metric = faithful[0]
+    wins = sum(ranking.ranked(name).iloc[0]["method"] == standing.best for name in faithful)
+    outcome = [f"Most faithful is {standing.best}, best by {wins} of {count(len(faithful), 'metric')}"]
+    if ranking.paired.get(metric) is not None:
+        outcome += _describe_others(ranking, metric)
+    if standing.weak:
+        outcome.append(f"not clearly better than random orders: {', '.join(standing.weak)}")
+    row = ranking.ranked(metric).iloc[0]
+    mean, low, high = (format_number(row[name]) for name in ("mean", "low", "high"))
+    levels = {"random orders": ranking.floors([metric]), "one word at a time": ranking.ceilings([metric])}
+    references = [f", {name} {format_number(values[metric])}" for name, values in levels.items() if values]
+    return [
+        f"{done}. The words that a method ranks highest were removed: the more the probability of the prediction drops "
+        "compared with random orders of the words, the more faithful the method.",
+        f"{'; '.join(outcome)}."
+        if standing.best_beats_chance
+        else f"No method is clearly better than random orders; the best is {standing.best}.",
+        f"By {metric}: {standing.best} {mean} ({low} to {high}){''.join(references)}.",
+    ]
+
+
+def metric_sentences(ranking: Ranking, metric: str) -> list[str]:
+    """Return which method is best by a metric, and where the others stand; nothing for metrics that only describe."""
+    return [*best_sentences(ranking, metric), *weak_sentences(ranking, metric)]
+
+
+def best_sentences(ranking: Ranking, metric: str) -> list[str]:
+    """Return which method is best by a metric, and which are not clearly worse."""
+    standing = ranking.standing(metric)
+    if standing is None:
+        return []
+    row = ranking.ranked(metric).iloc[0]
+    mean, low, high = (format_number(row[name]) for name in ("mean", "low", "high"))
+    sentences = [f"Best by {metric}: {standing.best}, {mean} ({low} to {high})."]
+    if not standing.best_beats_chance:
+        sentences.append(f"It is not clearly better than {chance_name(metric)}.")
+    if metric in ranking.paired:
+        others = _describe_others(ranking, metric)
+        sentences += [f"{part[:1].upper()}{part[1:]}." for part in others]
+        if not others:
+            sentences.append("It is clearly better than every other method.")
+    return sentences
+
+
+def weak_sentences(ranking: Ranking, metric: str) -> list[str]:
+    """Return which methods are clearly worse than the best and not clearly better than chance."""
+    standing = ranking.standing(metric)
+    if standing is None or not standing.weak:
+        return []
+    return [f"Not clearly better than {chance_name(metric)}: {', '.join(standing.weak)}."]
+
+
+def _describe_others(ranking: Ranking, metric: str) -> list[str]:
+    """Return clauses on the methods that the paired test cannot tell from the best one."""
+    standing = ranking.standing(metric)
+    assert standing is not None
+    equal = len(standing.close) + len(standing.undecided)
+    clauses = []
+    if equal > 2 and equal == len(ranking.ranked(metric)) - 1 and not standing.undecided:
+        clauses.append("none of the others is clearly worse")
+    elif standing.close:
+        clauses.append(f"not clearly worse: {', '.join(standing.close)}")
+    if standing.undecided:
+        clauses.append(
+            f"not clearly worse, but not clearly better than {chance_name(metric)} either: "
+            f"{', '.join(standing.undecided)}"
+        )
+    return clauses
+
+
+def state_sentences(ranking: Ranking) -> list[str]:
+    """Return what was measured, what failed and what was left out."""
+    evaluation = ranking.evaluation
+    failed = [record for record in evaluation.records if record.status == "failed" and record.method != MODEL]
+    missing = [record for record in evaluation.records if record.status == "missing"]
+    documents = len(evaluation.documents)
+    sentences = [
+        f"Measured {count(len(evaluation.methods), 'method')} by {count(len(evaluation.metrics), 'metric')} on "
+        f"{count(documents, 'document')} in {count(math.ceil(evaluation.seconds), 'second')}."
+    ]
+    if not evaluation.complete:
+        sentences.append("The run was stopped early: only the documents that were finished are included.")
+    if documents == 1:
+        sentences.append("One document says nothing about others: intervals are the values themselves.")
+    elif documents < FEW_DOCUMENTS:
+        sentences.append(f"{documents} documents are few: intervals are rough, and real differences may not show.")
+    if evaluation.calls_requested:
+        sentences.append(
+            f"The measurements requested {evaluation.calls_requested:,} perturbed documents; the model read "
+            f"{evaluation.calls_made:,}, because each distinct one runs once."
+        )
+    if failed:
+        explanations = count(len({(record.document, record.method) for record in failed}), "explanation")
+        places = count(len({record.document for record in failed}), "document")
+        sentences.append(f"{explanations} of {places} failed; the others are unaffected. {_commonest(failed)}")
+    if missing:
+        sentences.append(f"Left out of the means: {count(len(missing), 'value')}. {_commonest(missing)}")
+    reasons: dict[str, list[str]] = {}
+    for name, reason in evaluation.skipped.items():
+        reasons.setdefault(reason, []).append(name)
+    return sentences + [f"Left out: {', '.join(names)}. {reason}" for reason, names in reasons.items()]
+
+
+def _commonest(records: Sequence[Record]) -> str:
+    """Return the most frequent reason of some records, with the first document that has it."""
+    ((reason, times),) = Counter(record.error for record in records).most_common(1)
+    first = next(record.document for record in records if record.error == reason)
+    share = "Reason" if times == len(records) else "Most frequent reason"
+    return f"{share} (first in document {first}): {reason}"

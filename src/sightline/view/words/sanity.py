@@ -1,0 +1,50 @@
+"""The sanity tests in sentences: does a method depend on what the model has learnt, and does it find planted words?"""
+
+from __future__ import annotations
+
+from sightline.evaluation.planted import HELD_OUT, PlantedResult
+from sightline.evaluation.sanity import SanityResult
+from sightline.view.words.numbers import format_number
+
+
+def sanity_sentences(result: SanityResult) -> list[str]:
+    """Return for each method whether its explanations depend on what the model has learnt."""
+    last = result.summary().set_index(["method", "stage"])
+    what = "every weight is random" if result.test.startswith("weight") else "the labels were learnt in random order"
+    sentences = []
+    for method, verdict in result.verdicts().items():
+        row = last.loc[(method, result.stages[-1])]
+        names = ("similarity", "low", "high", "chance_low", "chance_high")
+        similarity, low, high, *chance = (format_number(row[name], ".2f") for name in names)
+        figures = f"similarity {similarity}, interval {low} to {high}, by chance {chance[0]} to {chance[1]}"
+        sentences.append(
+            {
+                "unknown": f"{method}: no document could be compared.",
+                "unchanged": f"{method} does not change when {what} ({figures}): it does not show what the model has "
+                "learnt, and cannot explain its decisions.",
+                "partly": f"{method} keeps part of its ranking when {what} ({figures}): that part comes from the text "
+                "or the architecture, not from training.",
+                "changed": f"{method} changes as it should when {what} ({figures}).",
+            }[verdict]
+        )
+    return sentences
+
+
+def planted_sentences(result: PlantedResult) -> list[str]:
+    """Return how well the model knows the task, then what each method finds, best first."""
+    planted = result.planted
+    learnt = "has learnt" if planted.learnt else "has NOT learnt"
+    sentences = [
+        f"The model {learnt} the task: {planted.accuracy:.1%} right on {HELD_OUT} new documents, where the best "
+        f"possible answers are {planted.attainable:.1%} right. Removing the planted words changes the prediction for "
+        f"{planted.decisive:.1%} of {len(planted.documents)} documents."
+    ]
+    if not planted.learnt:
+        sentences.append("So the planted words are no known truth here: train for more steps before reading on.")
+    for row in result.summary().sort_values("precision", ascending=False, kind="stable").itertuples():
+        verdict = "" if row.better_than_chance else ": no better than chance"
+        sentences.append(
+            f"{row.method} ranks {row.precision:.0%} of the planted words first "
+            f"(interval {row.low:.0%} to {row.high:.0%}, chance {row.chance:.0%}){verdict}."
+        )
+    return sentences
