@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 from scipy.stats import binomtest
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-from tools.builtin_model.convert import to_longformer
+from sightline.lab.convert import to_longformer
 from tools.builtin_model.corpus import Document
 from tools.builtin_model.embeddings import chunk_counts, latent_vectors
 from tools.builtin_model.evaluate import evaluation_set, over_packages, wilson
@@ -54,7 +54,7 @@ def tiny_document(package: str, side: str, words: int, split: str = "train") -> 
 @pytest.mark.parametrize("length", [3, 8, 17])
 def test_conversion_leaves_the_logits_of_a_text_within_one_window_unchanged(length):
     bert = tiny_bert()
-    long = to_longformer(bert, max_tokens=128, window=32).double().eval()
+    long = to_longformer(bert, 128, 32, "tile").double().eval()
     ids = torch.randint(5, 60, (3, length), generator=torch.Generator().manual_seed(length))
     ids[:, 0] = CLS
     with torch.inference_mode():
@@ -64,7 +64,7 @@ def test_conversion_leaves_the_logits_of_a_text_within_one_window_unchanged(leng
 
 def test_conversion_tiles_the_positions_and_copies_the_global_projections():
     bert = tiny_bert()
-    long = to_longformer(bert, max_tokens=80, window=32).double()
+    long = to_longformer(bert, 80, 32, "tile").double()
     short_positions = bert.bert.embeddings.position_embeddings.weight
     positions = long.longformer.embeddings.position_embeddings.weight
     assert positions.shape == (80 + PAD + 1, 16)
@@ -78,7 +78,7 @@ def test_conversion_tiles_the_positions_and_copies_the_global_projections():
 
 
 def test_padding_does_not_change_the_logits_of_a_document():
-    long = to_longformer(tiny_bert(), max_tokens=128, window=16).eval()
+    long = to_longformer(tiny_bert(), 128, 16, "tile").eval()
     encoded = [list(range(5, 5 + n)) for n in (4, 30, 50)]
     together = document_logits(long, encoded, max_tokens=128, batch=3)
     alone = torch.cat([document_logits(long, [ids], max_tokens=128) for ids in encoded])

@@ -2,5 +2,5 @@
 
 `python -m tools.builtin_model --seed 0` walks the stages in order, each one module here:
 
-    packages.toml → download → corpus → vocabulary → train (embeddings, convert) → evaluate (shortcuts) → card
+    packages.toml → download → corpus → vocabulary → train (embeddings) → evaluate (shortcuts) → card
 """

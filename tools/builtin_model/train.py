@@ -3,8 +3,8 @@
 1. A BERT of 4 layers (d = 128, 4 heads) learns from chunks of 256 tokens. Attention over 256 tokens is cheap, so many
    chunks are seen. Its word vectors come from embeddings.py and stay fixed, and three tokens in ten are hidden, so that
    it learns what kinds of words make a subject instead of the words of its training packages.
-2. It becomes a Longformer (convert.py) and learns a little from documents of up to 4,096 tokens at a tenth of the
-   learning rate; a larger one forgets the first phase.
+2. It becomes a Longformer (`sightline.lab.convert`) and learns a little from documents of up to 4,096 tokens at a
+   tenth of the learning rate; a larger one forgets the first phase.
 
 Every batch holds as many chunks of one side as of the other, and within a side a package is drawn with the square root
 of its size, so that no large package speaks for its side. The validation packages choose the step whose weights stay.
@@ -26,12 +26,13 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import BertConfig, BertForSequenceClassification, LongformerForSequenceClassification
 
-from tools.builtin_model.convert import to_longformer
+from sightline.lab.convert import to_longformer
 from tools.builtin_model.corpus import Document
 from tools.builtin_model.embeddings import chunk_counts, latent_vectors
 from tools.builtin_model.packages import SIDES
 from tools.builtin_model.vocabulary import CLS, MASK, MAX_TOKENS, PAD, SEP
 
+WINDOW = 128  # 64 tokens to each side
 LABELS = {0: "programming languages", 1: "artificial intelligence"}
 
 
@@ -121,6 +122,8 @@ def new_bert(vocabulary_size: int, chunk: int, width: int = 128) -> BertForSeque
             initializer_range=width**-0.5,
             attention_probs_dropout_prob=0.0,  # a quarter of the training time on a CPU; hidden tokens regularise more
             pad_token_id=PAD,
+            bos_token_id=CLS,
+            eos_token_id=SEP,
             id2label=LABELS,
             label2id={name: index for index, name in LABELS.items()},
         )
@@ -251,7 +254,7 @@ def train(
         log,
     )
 
-    long = to_longformer(bert)
+    long = to_longformer(bert, MAX_TOKENS, WINDOW, "tile")
     if checkpoint is not None:
         long.save_pretrained(checkpoint)
     log(f"long phase: {settings.long_steps} steps of {settings.long_batch} × {MAX_TOKENS} tokens")

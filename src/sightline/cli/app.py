@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sightline.cli.convert import convert
 from sightline.cli.demo import demo
 from sightline.cli.evaluate import evaluate
 from sightline.cli.explain import explain
@@ -60,4 +61,5 @@ app.command()(evaluate)
 app.command()(methods)
 app.command()(metrics)
 app.command()(demo)
+app.command()(convert)
 app.command()(serve)

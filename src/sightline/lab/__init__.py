@@ -1,6 +1,17 @@
 """The lab: sparse projections, models with a single attention, training, conversion, adversarial attention."""
 
+from sightline.lab.convert import Conversion, convert
 from sightline.lab.divergences import jensen_shannon, normalised_entropy, total_variation
+from sightline.lab.importance import FeatureImportance, feature_importance
 from sightline.lab.projection import project
 
-__all__ = ["jensen_shannon", "normalised_entropy", "project", "total_variation"]
+__all__ = [
+    "Conversion",
+    "FeatureImportance",
+    "convert",
+    "feature_importance",
+    "jensen_shannon",
+    "normalised_entropy",
+    "project",
+    "total_variation",
+]

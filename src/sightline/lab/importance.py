@@ -1,0 +1,197 @@
+"""Feature importance in models with a single attention, as in the study of sparse attention (Meister et al. 2021).
+
+For a document x_1 … x_n, its representations h = encoder(x), the weights a and the output ŷ:
+
+    g_ŷ(x_i) = ‖∂ŷ/∂x_i‖,   g_ŷ(h_i) = ‖∂ŷ/∂h_i‖,   g_{h_p}(x_i) = ‖∂‖h_p‖/∂x_i‖
+    D_ŷ(x_i) = TVD(ŷ, ŷ without token i),   D_ŷ(h_i) = TVD(ŷ, ŷ without h_i in the weighted sum)
+
+each scaled to sum 1 over the tokens that may get weight. Without h_i the remaining weights are renormalised
+(`removal="renormalise"`), or h_i counts as zero (`removal="zero"`). If a_i is 1, nothing remains to be renormalised and
+the scores without i are projected anew.
+
+How evenly g_{h_p} is spread says whether h_p stands for the word p: its normalised entropy is 0 if h_p depends on one
+word and 1 if on all alike. How well the weights agree with an importance is Kendall's tau-b, with the number of ties.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import stats
+from torch import Tensor
+
+from sightline.errors import OptionError, UnsupportedError
+from sightline.lab.divergences import normalised_entropy, total_variation
+from sightline.lab.jacobians import dependence_norms, encode_document
+from sightline.model import Model
+from sightline.text import Encoding
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+Removal = Literal["renormalise", "zero"]
+MEASURES = ("gradient_x", "gradient_h", "leave_out_x", "leave_out_h")
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureImportance:
+    """All importances of one document, each (n,) and 0 at tokens that get no weight; g_h is (n, n)."""
+
+    encoding: Encoding
+    attended: NDArray[np.bool_]
+    """Which tokens may get weight, (n,)."""
+    attention: Array
+    """The weights a."""
+    gradient_x: Array
+    """g_ŷ(x)."""
+    gradient_h: Array
+    """g_ŷ(h)."""
+    leave_out_x: Array
+    """D_ŷ(x)."""
+    leave_out_h: Array
+    """D_ŷ(h)."""
+    representations: Array
+    """g_h(x) (n, n): row p says how much h_p depends on every input."""
+    facets: Array | None
+    """By facet (d, n, n), where asked for: ‖∂h_pk/∂x_i‖, scaled to sum 1 over i."""
+
+    @property
+    def entropies(self) -> Array:
+        """Normalised entropy of every row of `representations`, (n,)."""
+        count = int(self.attended.sum())
+        return np.asarray(normalised_entropy(torch.from_numpy(self.representations), count).numpy())
+
+    def correlation(self, measure: str) -> tuple[float, int]:
+        """Return tau-b between the weights and an importance over attended tokens, and the number of tied pairs.
+
+        NaN where one of the two is constant.
+        """
+        if measure not in MEASURES:
+            raise OptionError(f"Unknown importance '{measure}'. Use one of: {', '.join(MEASURES)}.")
+        weights, importance = self.attention[self.attended], getattr(self, measure)[self.attended]
+        first, second = np.triu_indices(len(weights), k=1)
+        ties = int(((weights[first] == weights[second]) | (importance[first] == importance[second])).sum())
+        if len(weights) < 2 or np.ptp(weights) == 0 or np.ptp(importance) == 0:
+            return float("nan"), ties
+        return float(stats.kendalltau(weights, importance).statistic), ties
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per token."""
+        import pandas as pd
+
+        columns = {name: getattr(self, name) for name in ("attended", "attention", *MEASURES)}
+        return pd.DataFrame({"token": self.encoding.tokens, **columns, "entropy": self.entropies})
+
+
+def feature_importance(
+    model: Model,
+    document: str | Encoding,
+    *,
+    removal: Removal = "renormalise",
+    by_facet: bool = False,
+    detach_attention: bool = False,
+) -> FeatureImportance:
+    """Measure how much the output and every representation depend on every word of one document.
+
+    The output is the predicted class's probability. detach_attention: gradients flow through the representations only,
+    not through the weights. All representations are differentiated in one batched sweep (`jacobians`).
+    """
+    if removal not in ("renormalise", "zero"):
+        raise OptionError(f"Unknown removal '{removal}'. Use renormalise or zero.")
+    network = model.network
+    if not network.family.single_attention:
+        raise UnsupportedError(
+            f"Feature importance is defined for models with a single attention; this one is of type "
+            f"'{network.config.model_type}'. Use model.explain() with method='gradient' or 'leave_one_out'."
+        )
+    encoding = model.encode(document) if isinstance(document, str) else document
+    module = network.module
+    ids = torch.from_numpy(encoding.ids).to(network.device)[None]
+    with torch.no_grad():
+        embeddings = module.model.embeddings(ids)[0]
+        hidden, allowed = module.model.encode(ids, None)
+        weights = module.model.attention.weights(hidden, allowed)
+        probabilities = network.task.probabilities(module.decode((weights[..., None] * hidden).sum(1)))[0]
+    h, a, attended = hidden[0], weights[0], allowed[0]
+    target = int(probabilities.argmax())
+    gradient_x, gradient_h = _output_gradients(model, embeddings, attended, target, detach_attention)
+    without_h = _without_representations(module, h, a, attended, removal)
+    without_x = _without_tokens(model, encoding, attended.numpy(force=True))
+    seeds = torch.nn.functional.normalize(h, dim=-1)[None]
+    norms = dependence_norms(module.model.encoder, embeddings, seeds)[0]
+    facets = None
+    if by_facet:
+        directions = torch.eye(h.shape[1], dtype=h.dtype, device=h.device)[:, None, :].expand(-1, len(h), -1)
+        facets = dependence_norms(module.model.encoder, embeddings, directions)
+
+    def scaled(values: Tensor, rows: bool = False) -> Array:
+        """Sum 1 over attended tokens; rows that belong to unattended tokens are 0."""
+        values = values.double() * attended
+        if rows:
+            values = values * attended[:, None]
+        total = values.sum(dim=-1, keepdim=True)
+        return np.asarray((values / torch.where(total > 0, total, 1)).numpy(force=True))
+
+    def change(logits: Tensor) -> Tensor:
+        """Total variation between the output and those of changed documents, (n,)."""
+        changed = network.task.probabilities(logits)
+        if network.task.facts.multi_label:
+            return (changed - probabilities).abs().mean(dim=-1)
+        return total_variation(changed, probabilities)
+
+    left_out = torch.zeros(len(h), dtype=h.dtype, device=h.device)
+    left_out[attended] = change(without_x)
+    return FeatureImportance(
+        encoding=encoding,
+        attended=attended.numpy(force=True),
+        attention=a.double().numpy(force=True),
+        gradient_x=scaled(gradient_x),
+        gradient_h=scaled(gradient_h),
+        leave_out_x=scaled(left_out),
+        leave_out_h=scaled(change(without_h)),
+        representations=scaled(norms, rows=True),
+        facets=None if facets is None else scaled(facets, rows=True),
+    )
+
+
+def _output_gradients(
+    model: Model, embeddings: Tensor, attended: Tensor, target: int, detach_attention: bool
+) -> tuple[Tensor, Tensor]:
+    """Return ‖∂ŷ/∂x_i‖ and ‖∂ŷ/∂h_i‖, (n,) each, of the target's probability."""
+    module: Any = model.network.module
+    with torch.enable_grad():
+        leaf = embeddings.detach().requires_grad_()
+        hidden = encode_document(module.model.encoder, leaf)
+        weights = module.model.attention.weights(hidden[None], attended[None])[0]
+        if detach_attention:
+            weights = weights.detach()
+        value = model.network.task.probabilities(module.decode(weights @ hidden))[target]
+    gradients = torch.autograd.grad(value, (leaf, hidden))
+    return gradients[0].norm(dim=-1), gradients[1].norm(dim=-1)
+
+
+@torch.no_grad()
+def _without_representations(module: Any, h: Tensor, a: Tensor, attended: Tensor, removal: Removal) -> Tensor:
+    """Logits (n, C) with every h_i in turn taken out of the sum: Σ_{j≠i} a_j h_j, over 1 − a_i if renormalised."""
+    remaining = (a @ h)[None] - a[:, None] * h
+    if removal == "renormalise":
+        rest = 1 - a
+        remaining = remaining / torch.where(rest > 0, rest, 1)[:, None]
+        for i in (rest <= 0).nonzero()[:, 0].tolist():
+            others = attended.clone()
+            others[i] = False
+            if bool(others.any()):
+                remaining[i] = module.model.attention.weights(h[None], others[None])[0] @ h
+    logits: Tensor = module.decode(remaining)
+    return logits
+
+
+def _without_tokens(model: Model, encoding: Encoding, attended: NDArray[np.bool_]) -> Tensor:
+    """Logits of the document without each attended token in turn; the empty document keeps its only token."""
+    changed = [encoding.drop([i]) if len(encoding) > 1 else encoding for i in np.flatnonzero(attended).tolist()]
+    return torch.stack(model.network.run_many(changed))

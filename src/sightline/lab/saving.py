@@ -1,0 +1,56 @@
+"""Model folders that are either complete or absent."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from transformers import logging as library_logging
+
+from sightline.errors import UsageError
+
+
+def check_new_folder(out: str | Path) -> Path:
+    """Return the folder to write to; refuse one that holds anything or whose parent does not exist."""
+    folder = Path(out).expanduser()
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise UsageError(f"'{out}' exists and is not an empty folder. Name a new one for the model.")
+    if not folder.parent.is_dir():
+        raise UsageError(f"Cannot write '{out}': the folder '{folder.parent}' does not exist. Create it first.")
+    return folder
+
+
+def write_model(module: Any, tokenizer: Any, folder: Path, texts: Mapping[str, str] | None = None) -> None:
+    """Write model, tokenizer and further texts by file name under a temporary name, then rename the folder."""
+    part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
+    try:
+        with quiet_bars():
+            module.save_pretrained(part)
+            if tokenizer is not None:
+                tokenizer.save_pretrained(part)
+        for name, text in (texts or {}).items():
+            (part / name).write_text(text, encoding="utf-8")
+        part.chmod(0o755)  # temporary folders are private
+        if folder.is_dir():
+            folder.rmdir()
+        part.rename(folder)
+    except OSError as error:
+        raise UsageError(f"Cannot write '{folder}': {(error.strerror or str(error)).lower()}.") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def quiet_bars() -> Iterator[None]:
+    """Switch the library's progress bars off inside the block."""
+    shown = library_logging.is_progress_bar_enabled()
+    library_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            library_logging.enable_progress_bar()
