@@ -134,7 +134,7 @@ class Model:
         ids: Sequence[int] | None = None,
     ) -> Encoding:
         """Turn a text (and its pair), or token ids, into what the model reads; truncation is reported in `.dropped`."""
-        positions = None if global_tokens is None else self.network.checked_global_tokens(global_tokens)
+        positions = None if global_tokens is None else self.network.check_global_tokens(global_tokens)
         if (text is None) == (ids is None):
             raise InputError("Give either a text or ids=, not both and not neither.")
         if ids is not None:

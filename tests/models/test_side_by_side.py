@@ -1,4 +1,4 @@
-"""Batches side by side: the numbers of one after the other, told in the calling thread, and no thread left behind."""
+"""Batches run side by side give the same numbers, report in the calling thread and leave no thread behind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from sightline.models.side_by_side import Unwanted, side_by_side
+from sightline.models.side_by_side import Cancelled, run_side_by_side
 from tests.patience import PATIENCE
 from tests.tiny_models import tiny_ids, tiny_model
 
@@ -31,56 +31,56 @@ def test_many_documents_get_the_logits_of_a_single_thread(family):
     alone = network.run_many(encodings, hidden=hidden)
     ran = network.forward_passes - passes
     torch.set_num_threads(2)
-    told = []
+    reports = []
     together = network.run_many(
-        encodings, hidden=hidden, progress=lambda *now: told.append((now, threading.current_thread()))
+        encodings, hidden=hidden, progress=lambda *now: reports.append((now, threading.current_thread()))
     )
     for first, second in zip(alone, together, strict=True):
         assert torch.equal(first, second)
     assert network.forward_passes - passes == 2 * ran
-    assert told[-1] == ((6, 6), threading.current_thread())
-    assert {thread for _, thread in told} == {threading.current_thread()}
+    assert reports[-1] == ((6, 6), threading.current_thread())
+    assert {thread for _, thread in reports} == {threading.current_thread()}
     assert torch.get_num_threads() == 2
 
 
 def test_both_threads_are_at_work_at_once_with_a_core_each():
     barrier = threading.Barrier(2, timeout=PATIENCE)  # breaks if only one comes
 
-    def work(worker, number, tell):
+    def work(worker, number, send):
         if number < 2:
             barrier.wait()
-        tell(number)
+        send(number)
         return worker, torch.get_num_threads()
 
-    heard = []
-    found = dict(side_by_side("ab", 5, work, heard.append))
-    assert sorted(found) == sorted(heard) == list(range(5))
-    assert {worker for worker, _ in found.values()} == {"a", "b"}
-    assert {cores for _, cores in found.values()} == {1}
+    received = []
+    results = dict(run_side_by_side("ab", 5, work, received.append))
+    assert sorted(results) == sorted(received) == list(range(5))
+    assert {worker for worker, _ in results.values()} == {"a", "b"}
+    assert {cores for _, cores in results.values()} == {1}
 
 
 def test_an_error_reaches_the_caller_and_whoever_stops_listening_leaves_no_thread():
     before = threading.active_count()
 
-    def fail(worker, number, tell):
+    def fail(worker, number, send):
         raise MemoryError("too much")
 
     with pytest.raises(MemoryError, match="too much"):
-        list(side_by_side("ab", 4, fail, print))
+        list(run_side_by_side("ab", 4, fail, print))
 
     ended = []
 
-    def endless(worker, number, tell):
+    def endless(worker, number, send):
         if number == 0:
             return worker
         try:
             while True:
-                tell(number)
-        except Unwanted:
+                send(number)
+        except Cancelled:
             ended.append(number)
             raise
 
-    results = side_by_side("ab", 4, endless, lambda said: None)
+    results = run_side_by_side("ab", 4, endless, lambda content: None)
     assert next(results)[0] == 0
     results.close()
     assert ended

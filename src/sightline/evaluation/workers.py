@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from sightline.model import Progress
-from sightline.models.side_by_side import Tell, side_by_side
+from sightline.models.side_by_side import Send, run_side_by_side
 from sightline.text import Encoding, Example
 
 if TYPE_CHECKING:
@@ -56,22 +56,22 @@ def _at_once(
     # The tokenizer as well: those of the library refuse two threads at once.
     models = [type(model)(model.network.twin(), copy.deepcopy(model.tokenizer)) for _ in range(workers)]
 
-    def on_one(own: Model, number: int, tell: Tell) -> R:
-        where = f"document {number + 1} of {len(examples)}: "
-        return work(own, examples[number], lambda stage, done, total: tell((where + stage, done, total)))
+    def run(twin: Model, number: int, send: Send) -> R:
+        prefix = f"document {number + 1} of {len(examples)}: "
+        return work(twin, examples[number], lambda stage, done, total: send((prefix + stage, done, total)))
 
-    def hear(told: Any) -> None:
+    def receive(report: Any) -> None:
         if progress is not None:
-            progress(*told)
+            progress(*report)
 
     try:
-        hear(("documents", 0, len(examples)))
-        for done, (number, result) in enumerate(side_by_side(models, len(examples), on_one, hear), 1):
+        receive(("documents", 0, len(examples)))
+        for done, (number, result) in enumerate(run_side_by_side(models, len(examples), run, receive), 1):
             yield number, result
-            hear(("documents", done, len(examples)))
+            receive(("documents", done, len(examples)))
     finally:
-        for one in models:
-            model.network.count_passes_of(one.network)
+        for twin in models:
+            model.network.count_passes_of(twin.network)
 
 
 def _characters(example: Example) -> int:

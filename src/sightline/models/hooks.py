@@ -1,7 +1,7 @@
-"""Hooks: how a network is observed and changed while its module runs, without a line of the module being rewritten.
+"""Hooks: observe and change a network while its module runs, without rewriting the module.
 
-Every function is a context manager that leaves the module as it was. Layers are counted as they run, for the same
-module may run several times (ALBERT). Our own Longformer encoder does not call its layers and has doors of its own.
+Every function is a context manager that leaves the module as it was. Layers are counted as they run, because the same
+module may run several times (ALBERT). The banded Longformer encoder does not call its layers and has its own hooks.
 Shapes: B documents, N tokens of the longest, d width of the model.
 """
 
@@ -25,11 +25,11 @@ Place: TypeAlias = "Table | int"
 """Where a pass can be entered: the output of one of the embedding tables, or the input x^l of layer l."""
 Change = Callable[[Tensor], Tensor]
 Step = Callable[[int, Change, Tensor], Tensor]
-"""(layer, what the layer does, its input) -> its output."""
+"""(number of the layer, the layer as a function, its input) -> its output."""
 
 
 @contextmanager
-def word_embeddings(network: Network, recorder: Recorder | None, *, leaf: bool) -> Iterator[None]:
+def record_embeddings(network: Network, recorder: Recorder | None, *, leaf: bool) -> Iterator[None]:
     """Make the word embeddings the leaf of the autograd path, and record them."""
 
     def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
@@ -46,21 +46,21 @@ def word_embeddings(network: Network, recorder: Recorder | None, *, leaf: bool) 
         handle.remove()
 
 
-def given_at(network: Network, place: Place, given: Tensor) -> AbstractContextManager[None]:
-    """Put `given` (B, n, ·) in place of what the module computes there."""
-    return changed_at(network, place, lambda computed: _over(computed, given))
+def replace_at(network: Network, place: Place, given: Tensor) -> AbstractContextManager[None]:
+    """Replace what the module computes at `place` with `given` (B, n, ·)."""
+    return change_at(network, place, lambda computed: _lay_over(computed, given))
 
 
-def changed_at(network: Network, place: Place, change: Change) -> AbstractContextManager[None]:
-    """Show what the module computes at a place (B, N, ·) to `change`, and let it go on with what that returns."""
+def change_at(network: Network, place: Place, change: Change) -> AbstractContextManager[None]:
+    """Replace the tensor x (B, N, ·) that the module computes at `place` with change(x)."""
     if not isinstance(place, int):
-        return _changed_table(network.tables[place], change)
-    own = network.own_encoder
-    return _changed_input(network.layers, place, change) if own is None else own.changed_input(place, change)
+        return _change_table(network.tables[place], change)
+    encoder = network.banded_encoder
+    return _change_input(network.layers, place, change) if encoder is None else encoder.change_input(place, change)
 
 
 @contextmanager
-def _changed_table(table: nn.Module, change: Change) -> Iterator[None]:
+def _change_table(table: nn.Module, change: Change) -> Iterator[None]:
     handle = table.register_forward_hook(lambda _module, _inputs, output: change(output))
     try:
         yield
@@ -69,7 +69,7 @@ def _changed_table(table: nn.Module, change: Change) -> Iterator[None]:
 
 
 @contextmanager
-def _changed_input(layers: list[nn.Module], layer: int, change: Change) -> Iterator[None]:
+def _change_input(layers: list[nn.Module], layer: int, change: Change) -> Iterator[None]:
     runs = 0
 
     def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -77,29 +77,29 @@ def _changed_input(layers: list[nn.Module], layer: int, change: Change) -> Itera
         runs += 1
         if runs != layer + 1:
             return None
-        hidden, put = _first_argument(args, kwargs)
+        hidden, put = _split_hidden(args, kwargs)
         return put(change(hidden))
 
     with ExitStack() as stack:
-        for module in _each_once(layers):
+        for module in _distinct(layers):
             stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
         yield
 
 
 @contextmanager
-def stepped_layers(network: Network, step: Step) -> Iterator[None]:
-    """Let every layer's output come from `step`, which is given the layer's number, the layer as a function, and x."""
-    encoder = network.own_encoder
+def step_layers(network: Network, step: Step) -> Iterator[None]:
+    """Replace the output of every layer with step(number of the layer, the layer as a function, x)."""
+    encoder = network.banded_encoder
     if encoder is not None:
-        with encoder.stepped(step):
+        with encoder.step_layers(step):
             yield
         return
     runs = 0
 
-    def stepped(forward: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(forward: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
             nonlocal runs
-            hidden, put = _first_argument(args, kwargs)
+            hidden, put = _split_hidden(args, kwargs)
             others: list[Any] = []
 
             def compute(x: Tensor) -> Tensor:
@@ -116,21 +116,21 @@ def stepped_layers(network: Network, step: Step) -> Iterator[None]:
 
         return run
 
-    modules = _each_once(network.layers)
+    modules = _distinct(network.layers)
     for module in modules:
-        module.forward = stepped(module.forward)
+        module.forward = wrap(module.forward)
     try:
         yield
     finally:
         for module in modules:
-            del module.forward  # the class's own is found again
+            del module.forward  # uncovers the method of the class
 
 
 @contextmanager
-def last_layer_cut(network: Network) -> Iterator[None]:
-    """Where a classifier reads the first token alone, let the last layer compute no other one behind its attention.
+def cut_last_layer(network: Network) -> Iterator[None]:
+    """If a classifier reads the first token only, compute only that token after the attention of the last layer.
 
-    That spares three quarters of the layer's products: its output projection and its feed-forward block.
+    That saves three quarters of the layer's products: its output projection and its feed-forward block.
     """
     block = network.family.row_wise_block
     if block is None or network.banded or network.task.name != "sequence_classification":
@@ -149,23 +149,23 @@ def last_layer_cut(network: Network) -> Iterator[None]:
 
 
 @contextmanager
-def recorded_layers(network: Network, recorder: Recorder) -> Iterator[None]:
-    """Record x^0 … x^L by hooks; Longformer's encoders, ours and the library's, have ways of their own."""
+def record_layers(network: Network, recorder: Recorder) -> Iterator[None]:
+    """Record x^0 … x^L; both Longformer encoders, the banded one and the library's, do so in their own way."""
     if network.banded:
-        with nullcontext() if network.own_encoder is not None else observe_library(network.module):
+        with nullcontext() if network.banded_encoder is not None else observe_library(network.module):
             yield
         return
     recorder.layout = Padded(recorder.lengths)
     last: list[Tensor] = []
 
     def before(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        recorder.hidden.append(_first_argument(args, kwargs)[0])
+        recorder.hidden.append(_split_hidden(args, kwargs)[0])
 
     def after(_module: nn.Module, _inputs: Any, output: Any) -> None:
         last[:] = [output[0] if isinstance(output, tuple) else output]
 
     with ExitStack() as stack:
-        for layer in _each_once(network.layers):
+        for layer in _distinct(network.layers):
             stack.callback(layer.register_forward_pre_hook(before, with_kwargs=True).remove)
             stack.callback(layer.register_forward_hook(after).remove)
         yield
@@ -173,8 +173,8 @@ def recorded_layers(network: Network, recorder: Recorder) -> Iterator[None]:
 
 
 @contextmanager
-def recorded_blocks(network: Network, recorder: Recorder) -> Iterator[None]:
-    """Record what every attention block puts out, and what the second LayerNorm of every layer receives."""
+def record_blocks(network: Network, recorder: Recorder) -> Iterator[None]:
+    """Record the output of every attention block and the input of the second LayerNorm of every layer."""
     family = network.family
     outputs: list[Tensor] = []
     inputs: list[list[Tensor]] = []
@@ -184,11 +184,11 @@ def recorded_blocks(network: Network, recorder: Recorder) -> Iterator[None]:
         inputs.append([])
 
     def receive(_module: nn.Module, args: tuple[Tensor, ...]) -> None:
-        # Our own encoder runs the feed-forward block in chunks of rows.
+        # The banded encoder runs the feed-forward block in chunks of rows.
         inputs[-1].append(args[0].detach())
 
     with ExitStack() as stack:
-        for layer in _each_once(network.layers):
+        for layer in _distinct(network.layers):
             first, second = (layer.get_submodule(path) for path in (family.attention_norm, family.output_norm))
             stack.callback(first.register_forward_hook(begin).remove)
             stack.callback(second.register_forward_pre_hook(receive).remove)
@@ -197,19 +197,19 @@ def recorded_blocks(network: Network, recorder: Recorder) -> Iterator[None]:
     recorder.block_outputs = recorder.second_inputs if family.pre_norm else outputs
 
 
-def _each_once(layers: list[nn.Module]) -> list[nn.Module]:
+def _distinct(layers: list[nn.Module]) -> list[nn.Module]:
     return list({id(layer): layer for layer in layers}.values())
 
 
-def _over(original: Tensor, given: Tensor) -> Tensor:
-    """Lay `given` (B, n, ·) over the first n tokens of `original` (B, N >= n, ·): the rest is the library's padding."""
+def _lay_over(original: Tensor, given: Tensor) -> Tensor:
+    """Return `original` (B, N >= n, ·) with `given` (B, n, ·) as its first n tokens; the rest is padding."""
     if given.shape[1] == original.shape[1]:
         return given
     return torch.cat((given, original[:, given.shape[1] :].expand(given.shape[0], -1, -1)), dim=1)
 
 
-def _first_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Any]:
-    """Return a layer's hidden states, passed by place or by name, and a function that puts others in their place."""
+def _split_hidden(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Any]:
+    """Return the hidden states from a layer's arguments, and a function that puts others in their place."""
     if args:
         return args[0], lambda new: ((new, *args[1:]), kwargs)
     return kwargs["hidden_states"], lambda new: (args, {**kwargs, "hidden_states": new})

@@ -27,19 +27,19 @@ from sightline.models.families import Family
 from sightline.models.hooks import Place, Step, Table
 from sightline.models.longformer.encoder import BandedEncoder
 from sightline.models.recording import Recorder, recording
-from sightline.models.side_by_side import Tell, side_by_side
+from sightline.models.side_by_side import Send, run_side_by_side
 from sightline.models.tasks import Task
 from sightline.text import Encoding
 
 WORTHWHILE_PRODUCTS = 2.5e9
-"""Multiplications (tokens × weights of the layers) after which a batch on a CPU gains nothing by more documents: the
+"""Multiplications (tokens × weights of the layers) above which a batch on a CPU gains nothing from more documents: the
 matrix products are as fast as they get, and starting a pass costs a few percent."""
-BATCHES_A_WORKER = 2
-"""Fewer are not worth a twin."""
+MIN_BATCHES_PER_WORKER = 2
+"""With fewer batches, a second copy of the modules does not pay off."""
 
 
 class _Reached(Exception):  # noqa: N818 (a signal, not an error)
-    """Ends a forward pass that has shown what was wanted."""
+    """Ends a forward pass that has reached the requested place."""
 
 
 class Network:
@@ -60,14 +60,14 @@ class Network:
         self.task = task
         self.name = name
         self.token_ids = dict(token_ids or {})
-        """Ids of the tokens "pad", "mask" and "unk", those that the vocabulary has."""
+        """Ids of the tokens "pad", "mask" and "unk", as far as the vocabulary has them."""
         self.untrained = untrained
         self.forward_passes = 0
         self.backward_passes = 0
-        # Hooks are the module's, whoever runs it: a second thread waits, or each would see what the other computes.
-        self._one_at_a_time = threading.RLock()
+        # Hooks belong to the module: two threads that run it at once would record each other's tensors.
+        self._lock = threading.RLock()
         self._accepted = frozenset(inspect.signature(module.forward).parameters)
-        # Causal models keep keys and values for the tokens to come; here none will.
+        # Causal models cache keys and values for generation, which is never used here.
         self._settings = {"use_cache": False} if "use_cache" in self._accepted else {}
 
     @property
@@ -77,7 +77,7 @@ class Network:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         device: torch.device = self.module.device
         return device
 
@@ -94,12 +94,12 @@ class Network:
 
     @property
     def heads(self) -> int:
-        """Attention heads a layer."""
+        """Number of attention heads per layer."""
         return int(self.config.num_attention_heads)
 
     @property
     def max_tokens(self) -> int:
-        """The longest document the position embeddings reach."""
+        """Length of the longest document that the position embeddings cover."""
         reserved = self._first_position if self.family.positions_after_padding else 0
         return int(self.config.max_position_embeddings) - reserved
 
@@ -110,7 +110,7 @@ class Network:
 
     @cached_property
     def weights_hash(self) -> str:
-        """A fingerprint of all weights: the same numbers give the same hash."""
+        """A hash of all weights: equal weights have equal hashes."""
         digest = hashlib.blake2b(digest_size=16)
         for key, tensor in sorted(self.module.state_dict().items()):
             digest.update(key.encode())
@@ -119,30 +119,30 @@ class Network:
         return digest.hexdigest()
 
     def twin(self) -> Network:
-        """Return a network with the same weights (not a copy of them) whose hooks are its own.
+        """Return a network that shares the weights of this one but has its own hooks.
 
-        Two threads that share one network take turns; each with a twin of its own, they run side by side.
+        Two threads that share one network take turns; with one twin per thread they run side by side.
         """
         shared = {id(tensor): tensor for tensor in (*self.module.parameters(), *self.module.buffers())}
-        with self._one_at_a_time:  # or the hooks of a pass under way would be copied, too
+        with self._lock:  # or the hooks of a running pass would be copied as well
             module = copy.deepcopy(self.module, shared)
         return Network(
             module, self.family, self.task, name=self.name, token_ids=self.token_ids, untrained=self.untrained
         )
 
     def count_passes_of(self, twin: Network) -> None:
-        """Count what a twin has run as our own."""
+        """Add the passes that a twin has run to the counters of this network."""
         self.forward_passes += twin.forward_passes
         self.backward_passes += twin.backward_passes
 
     @cached_property
     def worthwhile_tokens(self) -> int:
-        """Tokens that make a batch worth a pass of its own, see `WORTHWHILE_PRODUCTS`."""
+        """Tokens per batch above which larger batches gain nothing, see `WORTHWHILE_PRODUCTS`."""
         weights = sum(weight.numel() for layer in self.layers for weight in layer.parameters())
         return BATCH_TOKENS if self.device.type != "cpu" else min(BATCH_TOKENS, int(WORTHWHILE_PRODUCTS / weights) + 1)
 
     def token_id(self, name: str) -> int:
-        """Return the id of the pad, mask or unknown token, or say that there is none."""
+        """Return the id of the pad, mask or unknown token; raise OptionError if the vocabulary has none."""
         if name not in self.token_ids:
             known = ", ".join(sorted(self.token_ids)) or "none"
             raise OptionError(f"The model's vocabulary has no {name} token that Sightline knows of (known: {known}).")
@@ -150,7 +150,7 @@ class Network:
 
     @cached_property
     def special_names(self) -> dict[int, str]:
-        """Ids that count as specials where no tokenizer says them, with their names."""
+        """Ids and names of the special tokens for encodings made without a tokenizer."""
         size = int(self.config.vocab_size)
         names = {index: name for index, name in self.family.special_ids if index < size}
         for role in ("pad", "bos", "eos", "cls", "sep"):
@@ -159,8 +159,8 @@ class Network:
                 names.setdefault(index, f"[{role.upper()}]")
         return names
 
-    def checked_global_tokens(self, positions: Iterable[int]) -> tuple[int, ...]:
-        """Return positions that somebody asks global attention for, ascending and each once; refuse what is none."""
+    def check_global_tokens(self, positions: Iterable[int]) -> tuple[int, ...]:
+        """Return requested global positions, sorted and distinct; raise InputError if they are not a list."""
         if not self.banded:
             raise OptionError(
                 f"Global tokens exist only in Longformer models; this one is of type '{self.config.model_type}'."
@@ -168,15 +168,15 @@ class Network:
         refusal = InputError(f"Global tokens are a list of positions such as [0, 5], not {positions!r}.")
         try:
             listed = list(positions)
-            found = {operator.index(position) for position in listed}
+            unique = {operator.index(position) for position in listed}
         except TypeError:
             raise refusal from None
         if any(isinstance(position, bool) for position in listed):
             raise refusal
-        return tuple(sorted(found))
+        return tuple(sorted(unique))
 
     def global_tokens(self, encoding: Encoding) -> tuple[int, ...]:
-        """Return the positions with global attention: the encoding's own, else what the task is trained with."""
+        """Return the positions with global attention: those of the encoding, else those the task is trained with."""
         if encoding.global_tokens is not None:
             return encoding.global_tokens
         if self.task.name == "sequence_classification":
@@ -186,18 +186,19 @@ class Network:
         return ()
 
     def _question(self, encoding: Encoding) -> tuple[int, ...]:
-        """Return the positions of the question and what stands before it."""
+        """Return the positions up to the end of the question."""
         if encoding.pair is not None:
             question = np.flatnonzero(encoding.segments == 0)
             return tuple(range(int(question[-1]) + 1)) if len(question) else (0,)
-        # Bare ids: question and text are told apart by separators, <s> question </s></s> text </s>.
+        # Without a pair, separators mark the end of the question: <s> question </s></s> text </s>.
         separators = np.flatnonzero(encoding.ids == self.config.sep_token_id)
         return tuple(range(int(separators[0]))) if len(separators) == 3 else ()
 
     def inputs(self, encodings: Sequence[Encoding], hidden: Sequence[Sequence[int]] | None = None) -> dict[str, Tensor]:
-        """Return the padded tensors the model is fed: ids, mask, positions, token types, global attention.
+        """Return the padded input tensors of the model: ids, mask, positions, token types, global attention.
 
-        `hidden` holds the token positions of each document that the attention mask takes away; the others stay put.
+        `hidden` holds, per document, the token positions that the attention mask excludes; the others keep their
+        positions.
         """
         for encoding in encodings:
             if len(encoding) > self.max_tokens:
@@ -207,7 +208,7 @@ class Network:
         shape = (len(encodings), longest)
         ids = torch.full(shape, pad)
         mask, types, global_mask = (torch.zeros(shape, dtype=torch.long) for _ in range(3))
-        # Explicit, so that pad tokens put into a text (baselines, perturbations) do not move the words behind them.
+        # Explicit, so that pad tokens inside a text (baselines, perturbations) do not shift the words after them.
         first = self._first_position if self.family.positions_after_padding else 0
         positions = torch.full(shape, pad if self.family.positions_after_padding else 0)
         for row, encoding in enumerate(encodings):
@@ -241,31 +242,31 @@ class Network:
     ) -> list[Tensor]:
         """Run one padded batch and return the logits of each document.
 
-        `given` holds tensors (B, n, ·) that stand in for what the model itself computes at these places; documents must
-        then be equally long. `gradient` records the autograd path from there, else from the word embeddings. `hidden`
-        tokens of each document are masked out of attention. The model, and nothing but the model, runs `within` a
-        context. `step` runs every layer (see `hooks.stepped_layers`).
+        `given` holds tensors (B, n, ·) that replace what the model computes at these places; documents must then be
+        equally long. `gradient` records the autograd path from there, else from the word embeddings. `hidden` tokens of
+        each document are masked out of attention. Only the forward of the module runs inside the context `within`.
+        `step` runs every layer (see `hooks.step_layers`).
         """
         given = given or {}
         lengths = tuple(len(encoding) for encoding in encodings)
         with ExitStack() as stack:
-            stack.enter_context(self._one_at_a_time)
-            stack.enter_context(self._ends_told(encodings))
+            stack.enter_context(self._lock)
+            stack.enter_context(self._declare_pad_token(encodings))
             inputs = self.inputs(encodings, hidden)
             stack.enter_context(torch.enable_grad() if gradient else torch.no_grad())
             for place, tensor in given.items():
-                stack.enter_context(hooks.given_at(self, place, tensor))
-            stack.enter_context(hooks.word_embeddings(self, recorder, leaf=gradient and not given))
+                stack.enter_context(hooks.replace_at(self, place, tensor))
+            stack.enter_context(hooks.record_embeddings(self, recorder, leaf=gradient and not given))
             if recorder is not None:
                 recorder.lengths = lengths
-                stack.enter_context(hooks.recorded_layers(self, recorder))
+                stack.enter_context(hooks.record_layers(self, recorder))
                 if recorder.blocks:
-                    stack.enter_context(hooks.recorded_blocks(self, recorder))
+                    stack.enter_context(hooks.record_blocks(self, recorder))
                 stack.enter_context(recording(recorder))
             else:
-                stack.enter_context(hooks.last_layer_cut(self))
+                stack.enter_context(hooks.cut_last_layer(self))
             if step is not None:
-                stack.enter_context(hooks.stepped_layers(self, step))
+                stack.enter_context(hooks.step_layers(self, step))
             if within is not None:
                 stack.enter_context(within)
             outputs = self.module(**inputs, **self._settings)
@@ -291,62 +292,60 @@ class Network:
 
         On a CPU with several threads the batches run side by side, each on one core (`side_by_side`).
         """
-        batches = list(batches_by_length([len(one) for one in encodings], BATCH_TOKENS, self.worthwhile_tokens))
-        logits: list[Tensor | None] = [None] * len(encodings)
-        done = 0
-        for number, found in self._each_batch(batches, encodings, hidden):
-            for index, own in zip(batches[number], found, strict=True):
-                logits[index] = own
-            done += len(found)
+        lengths = [len(encoding) for encoding in encodings]
+        batches = list(batches_by_length(lengths, BATCH_TOKENS, self.worthwhile_tokens))
+        logits: dict[int, Tensor] = {}
+        for number, batch_logits in self._run_batches(batches, encodings, hidden):
+            logits.update(zip(batches[number], batch_logits, strict=True))
             if progress is not None:
-                progress(done, len(encodings))
-        return [found for found in logits if found is not None]
+                progress(len(logits), len(encodings))
+        return [logits[index] for index in range(len(encodings))]
 
-    def _each_batch(
+    def _run_batches(
         self, batches: Sequence[Sequence[int]], encodings: Sequence[Encoding], hidden: Sequence[Sequence[int]] | None
     ) -> Iterator[tuple[int, list[Tensor]]]:
-        """Yield the number of every batch with the logits of its documents, as they get ready."""
+        """Yield the number of every batch and the logits of its documents, in the order of completion."""
 
-        def run(network: Network, number: int, _tell: Tell | None = None) -> list[Tensor]:
+        def run(network: Network, number: int, _send: Send | None = None) -> list[Tensor]:
             batch = batches[number]
             masked = None if hidden is None else [hidden[i] for i in batch]
             return network.run([encodings[i] for i in batch], hidden=masked)
 
-        workers = min(torch.get_num_threads(), len(batches) // BATCHES_A_WORKER)
+        workers = min(torch.get_num_threads(), len(batches) // MIN_BATCHES_PER_WORKER)
         if workers < 2 or self.device.type != "cpu":
             yield from ((number, run(self, number)) for number in range(len(batches)))
             return
         twins = [self.twin() for _ in range(workers)]
         try:
-            yield from side_by_side(twins, len(batches), run, lambda _said: None)
+            yield from run_side_by_side(twins, len(batches), run, lambda _content: None)
         finally:
             for twin in twins:
                 self.count_passes_of(twin)
 
     def embed(self, encoding: Encoding, place: Place) -> Tensor:
-        """Return what one document is at the output of an embedding table, or at the input of a layer: (n, ·)."""
-        seen: list[Tensor] = []
+        """Return the vectors (n, ·) of one document at the output of an embedding table or the input of a layer."""
+        vectors: list[Tensor] = []
 
         def stop(hidden: Tensor) -> Tensor:
-            seen.append(hidden[0, : len(encoding)].detach())
+            vectors.append(hidden[0, : len(encoding)].detach())
             raise _Reached
 
-        with self._one_at_a_time, hooks.changed_at(self, place, stop), torch.no_grad():
+        with self._lock, hooks.change_at(self, place, stop), torch.no_grad():
             try:
                 self.module(**self.inputs([encoding]), **self._settings)
             except _Reached:
-                return seen[0]
+                return vectors[0]
         raise RuntimeError(f"the forward pass ended without reaching {place!r}")
 
     @cached_property
     def tables(self) -> dict[Table, nn.Module]:
-        """The embedding tables that this family adds up."""
-        found: dict[Table, nn.Module] = {"word": self.module.get_input_embeddings()}
+        """The embedding tables whose sum is the input of the first layer."""
+        tables: dict[Table, nn.Module] = {"word": self.module.get_input_embeddings()}
         if self.family.position_table is not None:
-            found["position"] = self.module.base_model.get_submodule(self.family.position_table)
+            tables["position"] = self.module.base_model.get_submodule(self.family.position_table)
         if self.family.type_table is not None:
-            found["type"] = self.module.base_model.get_submodule(self.family.type_table)
-        return found
+            tables["type"] = self.module.base_model.get_submodule(self.family.type_table)
+        return tables
 
     def backward(self, value: Tensor, inputs: Sequence[Tensor], *, keep_graph: bool = False) -> list[Tensor]:
         """Return ∂value/∂input for each input (zeros where the value does not depend on it)."""
@@ -355,8 +354,8 @@ class Network:
         return [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, gradients, strict=True)]
 
     def require_plain_operations(self) -> None:
-        """Raise UnsupportedError where attention cannot run by ordinary operations."""
-        if self.banded and self.own_encoder is None:
+        """Raise UnsupportedError if the attention of this model cannot run as ordinary operations."""
+        if self.banded and self.banded_encoder is None:
             raise UnsupportedError(
                 "The library's Longformer attention does not show its operations. "
                 'Load the model with attention="banded".'
@@ -364,13 +363,13 @@ class Network:
 
     @contextmanager
     def plain_operations(self) -> Iterator[None]:
-        """Let attention run by ordinary operations inside this block, for a mode that swaps their backward rules."""
+        """Run attention as ordinary operations inside this block, for a mode that replaces their backward rules."""
         self.require_plain_operations()
-        encoder = self.own_encoder
+        encoder = self.banded_encoder
         if encoder is None:
             yield
             return
-        with self._one_at_a_time:
+        with self._lock:
             encoder.plain = True
             try:
                 yield
@@ -382,17 +381,17 @@ class Network:
         return int(self.config.pad_token_id or 0) + 1
 
     @property
-    def own_encoder(self) -> BandedEncoder | None:
-        """The encoder with banded attention, where the model has it."""
+    def banded_encoder(self) -> BandedEncoder | None:
+        """The encoder with banded attention, or None if the model does not use it."""
         encoder = getattr(self.module.base_model, "encoder", None)
         return encoder if isinstance(encoder, BandedEncoder) else None
 
     @contextmanager
-    def _ends_told(self, encodings: Sequence[Encoding]) -> Iterator[None]:
-        """Let the library find the last token of every document where the config names no pad token.
+    def _declare_pad_token(self, encodings: Sequence[Encoding]) -> Iterator[None]:
+        """Declare a pad token for this pass if a causal classifier has none.
 
-        A causal classifier reads the last token that is no pad. Without a pad token it takes one document at a time
-        and reads its last token; any id with which no document of the batch ends, as the pad token, says the same.
+        Such a classifier reads the last token that is not padding; without a pad token it accepts only one document at
+        a time and reads its last token. Any id with which no document of the batch ends serves as the pad token.
         """
         facts, config = self.task.facts, self.config
         if not facts.reads_last or facts.pad_id is not None:
@@ -406,9 +405,9 @@ class Network:
             config.pad_token_id = None
 
     def _check_complete(self, recorder: Recorder) -> None:
-        """Every layer must have shown itself: a silently missing one would shift all results."""
+        """Raise RuntimeError unless every layer was recorded: a missing one would shift all results."""
         expected = len(self.layers)
         if recorder.attention and len(recorder.layers) != expected:
-            raise RuntimeError(f"{len(recorder.layers)} of {expected} layers showed their attention")
+            raise RuntimeError(f"attention of {len(recorder.layers)} of {expected} layers was recorded")
         if len(recorder.hidden) not in ({expected, expected + 1} if recorder.readout_only else {expected + 1}):
-            raise RuntimeError(f"{len(recorder.hidden)} hidden states arrived from {expected} layers")
+            raise RuntimeError(f"{len(recorder.hidden)} hidden states were recorded for {expected} layers")

@@ -1,8 +1,8 @@
-"""Work side by side: one thread a core, each with a worker of its own.
+"""Run tasks side by side: one thread per core, each with its own worker.
 
-A matrix product split over two cores waits for the slower half, hundreds of times in a pass, and on a machine where
-others compute as well that is most of the time. Two passes at once wait for nobody. What a task gives must not depend
-on the others; then it does not depend on how many run at once either.
+A matrix product split over two cores waits for the slower half, hundreds of times per pass, and on a machine where
+others compute as well that is most of the time. Two independent passes do not wait for each other. The result of a task
+must not depend on other tasks; then it does not depend on how many run at once either.
 """
 
 from __future__ import annotations
@@ -17,76 +17,76 @@ import torch
 
 W = TypeVar("W")
 R = TypeVar("R")
-Tell = Callable[[Any], None]
-"""Given to the work, for whatever it has to say before it is finished."""
+Send = Callable[[Any], None]
+"""Given to a task, to report anything before it is finished."""
 
 
-class Unwanted(Exception):  # noqa: N818 (a signal, not an error)
-    """Raised by `tell` when nobody waits for the result any more."""
-
-
-@dataclass(frozen=True)
-class _Said:
-    what: Any
+class Cancelled(Exception):  # noqa: N818 (a signal, not an error)
+    """Raised by `send` when the result is no longer wanted."""
 
 
 @dataclass(frozen=True)
-class _Done(Generic[R]):
+class _Message:
+    content: Any
+
+
+@dataclass(frozen=True)
+class _Result(Generic[R]):
     number: int
-    result: R
+    value: R
 
 
-def side_by_side(
-    workers: Sequence[W], tasks: int, work: Callable[[W, int, Tell], R], hear: Callable[[Any], None]
+def run_side_by_side(
+    workers: Sequence[W], tasks: int, work: Callable[[W, int, Send], R], receive: Callable[[Any], None]
 ) -> Iterator[tuple[int, R]]:
-    """Yield (number, work(worker, number, tell)) for every number below `tasks`, as they get ready.
+    """Yield (number, work(worker, number, send)) for every number below `tasks`, in the order of completion.
 
-    Every worker has a thread, and torch computes with one core in it. `hear` is called in the calling thread with what
-    the work tells. An error ends everything and is raised here; whoever stops listening waits for the tasks under way
-    at most until they next tell something.
+    Every worker has one thread, in which torch uses one core. `receive` is called in the calling thread with everything
+    that tasks send. The first error of a task stops all of them and is raised here. If the caller stops iterating, each
+    running task ends when it next sends something.
     """
-    mail: SimpleQueue[_Said | _Done[R] | BaseException | None] = SimpleQueue()
-    numbers, taking, unwanted = iter(range(tasks)), threading.Lock(), threading.Event()
+    queue: SimpleQueue[_Message | _Result[R] | BaseException | None] = SimpleQueue()
+    numbers, numbers_lock, cancelled = iter(range(tasks)), threading.Lock(), threading.Event()
 
-    def following() -> int | None:
-        with taking:
-            return None if unwanted.is_set() else next(numbers, None)
+    def next_number() -> int | None:
+        with numbers_lock:
+            return None if cancelled.is_set() else next(numbers, None)
 
-    def tell(what: Any) -> None:
-        if unwanted.is_set():
-            raise Unwanted
-        mail.put(_Said(what))
+    def send(content: Any) -> None:
+        if cancelled.is_set():
+            raise Cancelled
+        queue.put(_Message(content))
 
-    def labour(worker: W) -> None:
-        torch.set_num_threads(1)  # of this thread's products; the others are the other threads' own
+    def run_worker(worker: W) -> None:
+        torch.set_num_threads(1)  # applies to this thread only
         try:
-            while (number := following()) is not None:
-                mail.put(_Done(number, work(worker, number, tell)))
-        except Unwanted:
+            while (number := next_number()) is not None:
+                queue.put(_Result(number, work(worker, number, send)))
+        except Cancelled:
             pass
-        except BaseException as error:  # whatever it is, the calling thread must hear of it
-            mail.put(error)
+        except BaseException as error:  # raised again in the calling thread, whatever it is
+            queue.put(error)
         finally:
-            mail.put(None)
+            queue.put(None)
 
-    before = torch.get_num_threads()
-    threads = [threading.Thread(target=labour, args=(worker,), daemon=True) for worker in workers]
+    threads_before = torch.get_num_threads()
+    threads = [threading.Thread(target=run_worker, args=(worker,), daemon=True) for worker in workers]
     for thread in threads:
         thread.start()
-    at_work = len(threads)
+    running = len(threads)
     try:
-        while at_work:
-            match mail.get():
+        while running:
+            match queue.get():
                 case None:
-                    at_work -= 1
+                    running -= 1
                 case BaseException() as error:
                     raise error
-                case _Said(what):
-                    hear(what)
-                case _Done(number, result):
-                    yield number, result
+                case _Message(content):
+                    receive(content)
+                case _Result(number, value):
+                    yield number, value
     finally:
-        unwanted.set()
+        cancelled.set()
         for thread in threads:
             thread.join()
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads_before)
