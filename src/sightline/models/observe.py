@@ -1,7 +1,7 @@
 """One attention function for every family that uses transformers' attention interface.
 
-While a recorder is active it computes A = softmax(q kᵀ·scale + mask) in the open and keeps A, v and the output; else it
-hands over to the library's fused kernel. Logits are the same either way up to single-precision rounding.
+While a recorder is active, it computes A = softmax(q kᵀ·scale + mask) explicitly and records A, v and the output; else
+it calls the library's fused kernel. Logits are the same either way up to single-precision rounding.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface
-from transformers.masking_utils import AttentionMaskInterface, eager_mask
+from transformers import AttentionInterface, AttentionMaskInterface
 
 from sightline.attention import Attention, DenseAttention
 from sightline.models.recording import Summary, active_recorder
@@ -81,7 +80,7 @@ class DenseRecord:
         return products if allowed is None else products * allowed
 
     def _allowed(self, document: int) -> Tensor | None:
-        """Which pairs the mask leaves open, or None when it leaves all of them."""
+        """Return which pairs (n, n) the mask allows, or None if it allows all of them."""
         if self.mask is None:
             return None
         n = self.lengths[document]
@@ -100,10 +99,10 @@ def observing_attention(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend as the library does, and show it to the active recorder. Shapes: q, k, v (B, H, N, e)."""
+    """Compute attention as the library does and pass it to the active recorder. Shapes: q, k, v (B, H, N, e)."""
     recorder = active_recorder()
     observed = recorder is not None and recorder.attention
-    # The fused kernel's exponential has single precision at best: double precision is computed in the open.
+    # The fused kernel's exponential has single precision at best, so double precision is computed explicitly.
     if not observed and query.dtype != torch.float64:
         fused: Any = AttentionInterface()["sdpa"]
         kwargs.pop("is_causal", None)
@@ -122,6 +121,6 @@ def observing_attention(
 
 
 def register() -> None:
-    """Make the observing function and its mask known to transformers (idempotent)."""
+    """Register the observing function and its mask with transformers (idempotent)."""
     AttentionInterface.register(OBSERVING, observing_attention)
-    AttentionMaskInterface.register(OBSERVING, eager_mask)
+    AttentionMaskInterface.register(OBSERVING, AttentionMaskInterface()["eager"])

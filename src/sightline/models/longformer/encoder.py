@@ -22,6 +22,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -32,7 +33,7 @@ from transformers import (
     LongformerModel,
     PreTrainedModel,
 )
-from transformers.models.longformer.modeling_longformer import LongformerBaseModelOutput
+from transformers.modeling_outputs import BaseModelOutput
 
 from sightline.errors import ModelError, UnsupportedError
 from sightline.models.longformer.attention import banded_attention, first_rows_attention, plain_attention
@@ -45,11 +46,18 @@ ReadoutRows = Literal["first", "all"]
 LONGEST_COMPARISON = 4096
 """Longest random input on which the two encoders are compared at load."""
 FEED_FORWARD_ROWS = 512
-"""Rows of a chunk: the widest temporaries of a layer stay small and in cache."""
+"""Rows per chunk: the widest temporaries of a layer stay small and in cache."""
+
+
+@dataclass
+class EncoderOutput(BaseModelOutput):  # type: ignore[misc]
+    """What an encoder with global tokens returns; the fields are those of the library's encoder, in its order."""
+
+    global_attentions: tuple[Tensor, ...] | None = None
 
 
 class BandedEncoder(nn.Module):
-    """Runs the layers of the library's Longformer encoder on packed documents with banded attention.
+    """Run the layers of the library's Longformer encoder on packed documents with banded attention.
 
     Parameters keep their names (`layer.0.attention.self.query.weight` …), so a state dict fits both encoders.
     """
@@ -59,12 +67,12 @@ class BandedEncoder(nn.Module):
         self.layer: nn.ModuleList = original.layer
         self.config: Any = original.config
         self.readout_rows: ReadoutRows = readout_rows
-        """Rows of the last layer that the model's head reads; others stay zero unless a recorder asks for them."""
+        """Rows of the last layer that the model's head reads; other rows are zero unless a recorder requests them."""
         self.plain = False
-        """Use ordinary operations only (matmul, softmax, …), so that a mode which swaps backward rules sees them."""
+        """Use ordinary operations only (matmul, softmax, …), for a mode that replaces their backward rules."""
         self._change: tuple[int, Callable[[Tensor], Tensor]] | None = None
         self._step: Callable[[int, Callable[[Tensor], Tensor], Tensor], Tensor] | None = None
-        # In a tuple, or the original would be a submodule and every parameter listed twice.
+        # In a tuple: as a submodule, the original would list every parameter twice.
         self._original = (original,)
 
     @property
@@ -73,8 +81,8 @@ class BandedEncoder(nn.Module):
         return self._original[0]
 
     @contextmanager
-    def changed_input(self, layer: int, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-        """Let layer `layer` read change(x) instead of its input x, both (B, N, d) with N of the longest document."""
+    def change_input(self, layer: int, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+        """Replace the input x of layer `layer` with change(x), both (B, N, d) with N of the longest document."""
         self._change = (layer, change)
         try:
             yield
@@ -82,8 +90,8 @@ class BandedEncoder(nn.Module):
             self._change = None
 
     @contextmanager
-    def stepped(self, step: Callable[[int, Callable[[Tensor], Tensor], Tensor], Tensor]) -> Iterator[None]:
-        """Let the output of layer l be step(l, the layer as a function of its packed input (T, d), x)."""
+    def step_layers(self, step: Callable[[int, Callable[[Tensor], Tensor], Tensor], Tensor]) -> Iterator[None]:
+        """Replace the output of layer l with step(l, the layer as a function of its packed input (T, d), x)."""
         self._step = step
         try:
             yield
@@ -142,9 +150,7 @@ class BandedEncoder(nn.Module):
         local, rows = library_attentions(records, batch, length) if output_attentions else (None, None)
         if not return_dict:
             return tuple(part for part in (last, states, local, rows) if part is not None)
-        return LongformerBaseModelOutput(
-            last_hidden_state=last, hidden_states=states, attentions=local, global_attentions=rows
-        )
+        return EncoderOutput(last_hidden_state=last, hidden_states=states, attentions=local, global_attentions=rows)
 
     def _run_layer(
         self,
@@ -155,7 +161,7 @@ class BandedEncoder(nn.Module):
         records: list[BandedRecord] | None,
         x: Tensor,
     ) -> Tensor:
-        """Return the output of one layer for packed x (T, d); its attention goes to `records` and the recorder."""
+        """Return the output of one layer for packed x (T, d); append its attention to `records` and the recorder."""
         attention, layout = layer.attention.self, Packed(batch.lengths)
         if first_only:
             record = first_rows_attention(attention, x, plans, layout)
@@ -166,7 +172,7 @@ class BandedEncoder(nn.Module):
             record = banded_attention(attention, x, plans, layout)
         if records is not None:
             records.append(record)
-        # The recorder of the pass or, where a layer runs once more by itself, that of the second run.
+        # Looked up here because a layer that runs a second time by itself has another recorder.
         recorder = active_recorder()
         if recorder is not None and recorder.attention:
             recorder.layers.append(record)
@@ -183,7 +189,7 @@ class BandedEncoder(nn.Module):
 
 
 def longformer_base(model: PreTrainedModel) -> Any:
-    """The LongformerModel inside a model with any head."""
+    """Return the LongformerModel inside a model with any head."""
     base = model.base_model
     if not isinstance(base, LongformerModel):
         raise UnsupportedError(f"Banded attention is for Longformer models; this is a {type(model).__name__}.")
@@ -191,7 +197,7 @@ def longformer_base(model: PreTrainedModel) -> Any:
 
 
 def use_banded(model: PreTrainedModel, *, verify: bool = True) -> BandedEncoder:
-    """Swap the banded encoder in (once) and, unless told otherwise, compare it with the library's on a random input."""
+    """Install the banded encoder (once); with `verify`, first compare it with the library's on a random input."""
     base = longformer_base(model)
     if isinstance(base.encoder, BandedEncoder):
         return base.encoder
@@ -210,9 +216,9 @@ def use_banded(model: PreTrainedModel, *, verify: bool = True) -> BandedEncoder:
 
 
 def use_library(model: PreTrainedModel) -> None:
-    """Put the library's own encoder back.
+    """Restore the library's encoder.
 
-    It fills documents up to a multiple of the largest window, and each layer then needs a multiple of its own.
+    It pads documents to a multiple of the largest window, which must be a multiple of every other layer's window.
     """
     windows = model.config.attention_window
     if not isinstance(windows, int) and any(max(windows) % window for window in windows):
@@ -226,16 +232,17 @@ def use_library(model: PreTrainedModel) -> None:
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """Largest relative difference to accept; the library's softmax has single precision at best."""
+    """Return the largest accepted relative difference; the library's softmax has single precision at best."""
     return 1000 * max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
 
 
 @torch.no_grad()
 def difference_from_library(encoder: BandedEncoder) -> float:
-    """Largest difference of the output, relative to the largest output, of the first and the last layer in a row.
+    """Return the largest difference between the two encoders' outputs, relative to the largest output.
 
-    One random input as long as the largest window, with two global tokens and two masked ones, inside and at the end:
-    every way to treat a token. Two layers only, so that loading a large model stays quick.
+    The encoders run the first and the last layer only, so that loading a large model stays quick, on one random input
+    as long as the largest window. It has two global tokens and two masked ones (inside and at the end), so that every
+    kind of token occurs.
     """
     parameter = next(encoder.parameters())
     length = _library_length(encoder)
@@ -247,15 +254,15 @@ def difference_from_library(encoder: BandedEncoder) -> float:
     training = encoder.training
     encoder.eval()
     try:
-        with _made_of(ends, encoder), _made_of(ends, encoder.original):
-            ours = encoder(hidden, mask, output_hidden_states=True).last_hidden_state
-            theirs = encoder.original(hidden, attention_mask=mask).last_hidden_state
+        with _swap_layers(ends, encoder), _swap_layers(ends, encoder.original):
+            banded = encoder(hidden, mask, output_hidden_states=True).last_hidden_state
+            library = encoder.original(hidden, attention_mask=mask).last_hidden_state
     finally:
         encoder.train(training)
-    seen = mask[0] >= 0
-    # Both are zero where all weights are.
-    largest = theirs[:, seen].abs().max().clamp_min(torch.finfo(theirs.dtype).tiny)
-    return float((ours[:, seen] - theirs[:, seen]).abs().max() / largest)
+    unmasked = mask[0] >= 0
+    # Both outputs are zero if all weights are.
+    largest = library[:, unmasked].abs().max().clamp_min(torch.finfo(library.dtype).tiny)
+    return float((banded[:, unmasked] - library[:, unmasked]).abs().max() / largest)
 
 
 def _library_length(encoder: BandedEncoder) -> int:
@@ -264,10 +271,10 @@ def _library_length(encoder: BandedEncoder) -> int:
 
 
 def _is_comparable(encoder: BandedEncoder) -> bool:
-    """Whether the library's encoder can be run beside ours at a reasonable cost.
+    """Return whether the library's encoder can run for a comparison at reasonable cost.
 
-    Its code fails for windows of one token to each side, and it computes windows × length products, which a config with
-    odd windows can make arbitrarily many.
+    It fails for windows of one token to each side, and it computes windows × length products, which a config with
+    unusual windows can make arbitrarily many.
     """
     if any(layer.attention.self.one_sided_attn_window_size < 2 for layer in list[Any](encoder.layer)):
         return False
@@ -275,14 +282,14 @@ def _is_comparable(encoder: BandedEncoder) -> bool:
 
 
 @contextmanager
-def _made_of(layers: nn.ModuleList, encoder: Any) -> Iterator[None]:
-    """Let an encoder consist of other layers for a while."""
-    usual = encoder.layer
+def _swap_layers(layers: nn.ModuleList, encoder: Any) -> Iterator[None]:
+    """Replace the layers of an encoder inside this block."""
+    original_layers = encoder.layer
     encoder.layer = layers
     try:
         yield
     finally:
-        encoder.layer = usual
+        encoder.layer = original_layers
 
 
 def _refuse_dropout(attention: Any) -> None:
@@ -295,7 +302,7 @@ def _refuse_dropout(attention: Any) -> None:
 
 @contextmanager
 def observe_library(model: PreTrainedModel) -> Iterator[None]:
-    """Let the library's own encoder fill the active recorder, by hooks that are removed when the block ends.
+    """Record what the library's encoder computes, by hooks that are removed when the block ends.
 
     Layout: padded (B, N, ·), N with the library's padding to a multiple of the window.
     """
