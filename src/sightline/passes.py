@@ -1,8 +1,8 @@
 """Passes: one forward of a padded batch and its backward passes, shared by the traces of its documents.
 
-Methods declare what they need, `Pass.require` is told the union before anything runs, and one forward (and, if someone
-needs gradients, one backward a target) serves them all. What was not foreseen is fetched by another pass.
-`Pass.classes` goes through all classes on one forward, with one backward a class.
+Methods declare what they need, `Pass.require` receives the union before anything runs, and one forward (plus, if
+gradients are needed, one backward per target) serves them all. A need that was not announced costs another pass.
+`Pass.classes` goes through all classes on one forward, with one backward per class.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ class Gradients:
 
 
 class BackwardRules(Protocol):
-    """Backward rules that take the place of the gradients' (hashable: equal rules share one pass)."""
+    """Backward rules that replace those of gradients (hashable: equal rules share one pass)."""
 
     def active(self, module: nn.Module) -> AbstractContextManager[None]:
-        """While open, what runs in the module gets these rules."""
+        """Return a context in which the operations of the module follow these rules."""
 
     def seed(self, logits: Tensor, gradient: Tensor) -> Tensor:
-        """Return the relevance of the logits from themselves and ∂y/∂logits."""
+        """Return the relevance of the logits, from the logits and ∂y/∂logits."""
 
 
 @dataclass(frozen=True)
 class Relevance:
-    """What one pass with other backward rules handed back, for one document."""
+    """The relevances of one document from one pass with other backward rules."""
 
     seed: Array
     """The relevance given to the logits."""
@@ -87,13 +87,13 @@ class Relevance:
     attentions: tuple[Attention, ...]
     """Relevance of A^1 … A^L; empty unless "attention_relevance" was required."""
     lost: int = 0
-    """Numbers that outgrew the number format (beyond the root of its largest number, so that products of two stay
-    finite) and were put to zero."""
+    """How many numbers were set to zero because they exceeded the root of the largest representable number (so that
+    products of two stay finite)."""
 
 
 @dataclass
 class _ReceivedRelevance:
-    """Collects what comes back from the layers, the last layer first."""
+    """Collects the relevances of the layers, the last layer first."""
 
     hidden: list[Tensor] = field(default_factory=list)
     attentions: list[Attention] = field(default_factory=list)
@@ -108,10 +108,10 @@ class _ReceivedRelevance:
             self.attentions.append(layer.record.assemble(0, [self.bound(part) for part in layer.attention]))
 
     def bound(self, relevance: Tensor) -> Tensor:
-        """Return a copy with zeros in place of numbers that outgrew the number format, and count them."""
-        outgrown = ~(relevance.abs() < torch.finfo(relevance.dtype).max ** 0.5)
-        self.lost += int(outgrown.sum())
-        return relevance.masked_fill(outgrown, 0)
+        """Return a copy with zeros in place of numbers that are too large, and count them in `lost`."""
+        too_large = ~(relevance.abs() < torch.finfo(relevance.dtype).max ** 0.5)
+        self.lost += int(too_large.sum())
+        return relevance.masked_fill(too_large, 0)
 
 
 class Pass:
@@ -123,9 +123,9 @@ class Pass:
         self.requests = list(requests)
         self.keep_graph = False
         self.attention_gradients = False
-        """Whether somebody will ask for gradients of attention."""
+        """Whether gradients of attention are needed."""
         self.attention_relevance = False
-        """Whether somebody will ask for the relevance of attention."""
+        """Whether the relevance of attention is needed."""
         self._attention = self._gradient = self._all_rows = self._blocks = False
         self._head_weights: HeadWeights | None = None
         self._recorder: Recorder | None = None
@@ -134,12 +134,12 @@ class Pass:
         self._gradients: dict[tuple[int, Target] | None, Gradients] = {}
         self._relevances: dict[tuple[int, Target, BackwardRules], Relevance] = {}
         self._round: tuple[Target, ...] | None = None
-        """While going through the classes: the target of the present class in every document."""
+        """While going through the classes: the target of the current class in every document."""
         self._more_rounds = False
         self._made_once: dict[Hashable, Any] = {}
 
     def require(self, *needs: Need) -> None:
-        """Say what will be asked for; a pass that has already shown less is forgotten and runs again when asked."""
+        """Announce what will be needed; results of a pass that recorded less are dropped, and it runs again later."""
         wanted = set(needs)
         if "head_importance" in wanted and self._head_weights is None and len(self.encodings) == 1:
             self._head_weights = HeadWeights(self.network)
@@ -161,7 +161,7 @@ class Pass:
 
     @property
     def recorder(self) -> Recorder:
-        """What the forward pass recorded (running it if need be)."""
+        """What the forward pass recorded; runs it if necessary."""
         if self._recorder is None:
             recorder = Recorder(attention=self._attention, readout_only=not self._all_rows, blocks=self._blocks)
             weights = self._head_weights
@@ -176,12 +176,12 @@ class Pass:
         return self._recorder
 
     def logits(self, document: int) -> Tensor:
-        """Logits of one document, still on the autograd path if gradients were required."""
+        """Return the logits of one document, on the autograd path if gradients are needed."""
         assert self.recorder is not None
         return self._logits[document]
 
     def target(self, document: int) -> Target:
-        """Return the target of one document's own request."""
+        """Return the target that was requested for one document."""
         request = self.requests[document]
         return self.network.task.resolve(
             self.logits(document).detach(), self.encodings[document], request.target, request.quantity, request.position
@@ -190,8 +190,8 @@ class Pass:
     def classes(self) -> Iterator[tuple[str, tuple[Target, ...]]]:
         """Go through all classes: yield the label of each and its target in every document.
 
-        All documents share one backward a class. What depends on a class is dropped when the next one is asked for,
-        and the graph after the backward of the last, so that memory does not grow with the number of classes.
+        All documents share one backward per class. Results of a class are dropped when the next class is requested, and
+        the graph after the last backward, so that memory does not grow with the number of classes.
         """
         task = self.network.task
         documents = [
@@ -209,7 +209,7 @@ class Pass:
             self._made_once = {}
 
     def once(self, document: int, key: Hashable, make: Callable[[], T]) -> T:
-        """Return make(), kept for the classes to come: for what a method computes whatever the target is."""
+        """Return make(), cached while more classes follow, for results that do not depend on the target."""
         if (document, key) in self._made_once:
             return cast(T, self._made_once[document, key])
         made = make()
@@ -218,7 +218,7 @@ class Pass:
         return made
 
     def gradients(self, document: int, target: Target) -> Gradients:
-        """∂y/∂· for one document; documents of a batch that ask for their own targets share one backward."""
+        """Return ∂y/∂· for one document; documents that use their requested targets share one backward."""
         self.require("gradients")
         every_class = self._round is None and self.requests[document].target == ALL
         shared = not every_class and target == self._own_target(document)
@@ -230,9 +230,9 @@ class Pass:
         return self._gradients[key]
 
     def head_importance(self, document: int, target: Target) -> NDArray[np.float64]:
-        """Σ_w (∂y/∂w · w)² over the weights w of every head, (L, H), for one document.
+        """Return Σ_w (∂y/∂w · w)² over the weights w of every head, (L, H), for one document.
 
-        A backward of several documents adds their gradients up, so that each of them then runs alone.
+        The backward of a batch sums gradients of weights over its documents, so each of several documents runs alone.
         """
         if len(self.encodings) > 1:
             alone = Pass(self.network, [self.encodings[document]], [self.requests[document]])
@@ -243,10 +243,10 @@ class Pass:
         return importance
 
     def relevance(self, document: int, target: Target, rules: BackwardRules) -> Relevance:
-        """Run one document by itself (rules may look at whole tensors) and send relevance back by `rules`."""
+        """Run one document alone (rules may depend on whole tensors) and propagate relevance by `rules`."""
         key = (document, target, rules)
         if key not in self._relevances:
-            if self._gradient:  # asked for first, so that their graph is gone before another one is built
+            if self._gradient:  # computed first, so that their graph is freed before another one is built
                 self.gradients(document, target)
             self._relevances[key] = self._propagate(document, target, rules)
         return self._relevances[key]
@@ -309,7 +309,7 @@ class Pass:
         )
 
     def _own_target(self, document: int) -> Target:
-        """What all documents are being asked for: their requests, or the present class."""
+        """Return the target of a document: its request, or the current class."""
         return self.target(document) if self._round is None else self._round[document]
 
     def _forget(self) -> None:
@@ -328,5 +328,5 @@ def _all_of(*contexts: AbstractContextManager[None]) -> Iterator[None]:
 
 
 def unique(labels: Sequence[str]) -> list[str]:
-    """Return the labels; one that several classes have gets the number of the class behind it."""
+    """Return the labels; a label shared by several classes is followed by the number of the class."""
     return [label if labels.count(label) == 1 else f"{label} ({index})" for index, label in enumerate(labels)]

@@ -1,6 +1,6 @@
-"""Trace: what one pass over one document saw, shared by all methods.
+"""Trace: what one pass over one document recorded, shared by all methods.
 
-Everything is lazy: nothing runs before something is asked for, and what a pass has shown is kept (`passes`).
+Everything is lazy: nothing runs before it is needed, and what a pass has recorded is kept (`passes`).
 
 Shapes: n tokens, L layers, H heads, d width. Arrays are numpy; nothing here is padded.
 """
@@ -30,7 +30,7 @@ from sightline.text import Encoding
 
 T = TypeVar("T")
 CACHED_BYTES = 300_000_000
-"""Attention operators kept at once; more are made again on demand, which costs about 1/20 of a forward pass a sweep."""
+"""Size of the cache of attention operators; computing all of them again costs about 1/20 of a forward pass."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,22 @@ class BlockParts:
     values: Tensor
     """v (n, H, e), bias included."""
     global_values: Tensor | None
-    """The same for the rows of global tokens, where they have a projection of their own."""
+    """The same for the rows of global tokens, if these have their own projection."""
     output: Tensor
     """y (n, d), residual and (post-LN) LayerNorm included."""
     second_input: Tensor
-    """What the layer's second LayerNorm received, (n, d)."""
+    """Input of the layer's second LayerNorm, (n, d)."""
     weights: BlockWeights
     """Output projection and LayerNorms."""
 
 
 class Layers(Sequence[Attention]):
-    """The attention operators of all layers, made on demand and kept while they fit in `CACHED_BYTES`."""
+    """The attention operators of all layers, computed on demand and cached while they fit in `CACHED_BYTES`."""
 
     def __init__(self, count: int, make: Callable[[int], Attention]) -> None:
         self._count = count
         self._make = make
-        self._kept: OrderedDict[int, Attention] = OrderedDict()
+        self._cache: OrderedDict[int, Attention] = OrderedDict()
 
     def __len__(self) -> int:
         return self._count
@@ -74,25 +74,25 @@ class Layers(Sequence[Attention]):
         if not -self._count <= layer < self._count:
             raise IndexError(f"Layer {layer} asked for, the model has {self._count} (0-{self._count - 1}).")
         layer %= self._count
-        if layer not in self._kept:
-            self._kept[layer] = self._make(layer)
-            while len(self._kept) > 1 and sum(one.nbytes for one in self._kept.values()) > CACHED_BYTES:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(layer)
-        return self._kept[layer]
+        if layer not in self._cache:
+            self._cache[layer] = self._make(layer)
+            while len(self._cache) > 1 and sum(attention.nbytes for attention in self._cache.values()) > CACHED_BYTES:
+                self._cache.popitem(last=False)
+        self._cache.move_to_end(layer)
+        return self._cache[layer]
 
 
 class Trace:
-    """What one pass saw of one document, for one target."""
+    """What one pass recorded of one document, for one target."""
 
     def __init__(self, shared: Pass, document: int = 0, target: Target | None = None) -> None:
         self._pass = shared
         self._document = document
         self._target = target
         self.progress: Callable[[int, int], None] | None = None
-        """Told (done, total) by methods that call the model many times."""
+        """Called with (done, total) by methods that run the model many times."""
         self.reader: Callable[[str], Encoding] | None = None
-        """How the model reads another text, for methods that compare with one."""
+        """Encodes another text for the same model, for methods that compare with a reference text."""
 
     def __repr__(self) -> str:
         size = f"{self.token_count} tokens, {self.layer_count} layers, {self.head_count} heads"
@@ -120,17 +120,17 @@ class Trace:
 
     @property
     def token_count(self) -> int:
-        """n."""
+        """Number of tokens n."""
         return len(self.encoding)
 
     @property
     def layer_count(self) -> int:
-        """L."""
+        """Number of layers L."""
         return len(self.network.layers)
 
     @property
     def head_count(self) -> int:
-        """H."""
+        """Number of heads H per layer."""
         return self.network.heads
 
     @property
@@ -139,7 +139,7 @@ class Trace:
         return self.network.family.causal
 
     def require(self, *needs: Need) -> None:
-        """Say what will be asked for, so that one pass can serve it."""
+        """Announce what will be needed, so that one pass can provide it."""
         self._pass.require(*needs)
 
     def with_target(self, target: TargetLike, quantity: str | None = None, position: int | None = None) -> Trace:
@@ -150,13 +150,13 @@ class Trace:
         return self.sibling(resolved)
 
     def sibling(self, target: Target) -> Trace:
-        """Return a trace of the same pass for a target that is settled already."""
+        """Return a trace of the same pass for another, already resolved target."""
         other = Trace(self._pass, self._document, target)
         other.progress, other.reader = self.progress, self.reader
-        # Attention does not depend on the target: share what was made already.
+        # Attention does not depend on the target.
         other.__dict__["attentions"] = self.attentions
         if "_summaries" in self.__dict__ and np.array_equal(self.readout, other.readout):
-            other.__dict__["_summaries"] = [replace(one, gradient_received=None) for one in self._summaries]
+            other.__dict__["_summaries"] = [replace(summary, gradient_received=None) for summary in self._summaries]
         return other
 
     @property
@@ -181,7 +181,7 @@ class Trace:
 
     @property
     def prediction(self) -> Prediction:
-        """What the model said."""
+        """What the model predicts."""
         return self.network.task.prediction(self._logits, self.encoding, self.target.position)
 
     @property
@@ -191,7 +191,7 @@ class Trace:
 
     @cached_property
     def readout(self) -> NDArray[np.float64]:
-        """Weights (n,) of the rows the target is read from: one row for a classifier, all alike for mean pooling."""
+        """Weights (n,) of the rows the target is read from: one row for a classifier, all rows for mean pooling."""
         return self.network.task.readout(self.target, self.encoding)
 
     @cached_property
@@ -219,7 +219,7 @@ class Trace:
     def _summaries(self) -> list[Summary]:
         self.require("attentions")
         readout = torch.from_numpy(self.readout)
-        # Where gradients of attention are wanted as well, one sweep serves both.
+        # If gradients of attention are needed as well, one sweep computes both.
         gradients = [
             self._output_gradient(layer) if self._pass.attention_gradients else None
             for layer in range(self.layer_count)
@@ -248,11 +248,11 @@ class Trace:
     def gradient_received(self) -> Array:
         """Column sums of A ⊙ relu(∂y/∂A), (L, H, n)."""
         self.require("attention_gradients")
-        found = [summary.gradient_received for summary in self._summaries]
-        if any(one is None for one in found):
+        parts = [summary.gradient_received for summary in self._summaries]
+        if any(part is None for part in parts):
             self.__dict__.pop("_summaries")
-            found = [summary.gradient_received for summary in self._summaries]
-        return as_array(torch.stack([one for one in found if one is not None]))
+            parts = [summary.gradient_received for summary in self._summaries]
+        return as_array(torch.stack([part for part in parts if part is not None]))
 
     @property
     def embeddings(self) -> Array:
@@ -294,7 +294,7 @@ class Trace:
         return self._pass.head_importance(self._document, self.target)
 
     def block(self, layer: int) -> BlockParts:
-        """Return what the attention block of one layer was made of."""
+        """Return the parts of the attention block of one layer."""
         self.require("blocks")
         recorder = self._pass.recorder
         layout, record = recorder.layout, recorder.layers[layer]
@@ -309,11 +309,11 @@ class Trace:
         )
 
     def relevance(self, rules: BackwardRules) -> Relevance:
-        """Return what y hands back to embeddings, layers and attention when `rules` replace the gradients'."""
+        """Return the relevance of embeddings, layers and attention when `rules` replace the rules of gradients."""
         return self._pass.relevance(self._document, self.target, rules)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return make(), which must not depend on the target: when all classes are explained it is called once."""
+        """Return make(), called once if all classes are explained; its result must not depend on the target."""
         return self._pass.once(self._document, key, make)
 
     def probe(self, encodings: Sequence[Encoding]) -> list[Tensor]:
@@ -321,7 +321,7 @@ class Trace:
         return self.network.run_many(encodings, progress=self.progress)
 
     def layer_input(self, layer: int) -> Tensor:
-        """Return x^l (n, d) as a tensor of the model, to be changed and given to `logits_with`."""
+        """Return x^l (n, d) as a tensor on the model's device, to be changed and passed to `logits_with`."""
         return torch.from_numpy(self.inputs[layer]).to(self.network.device, self.network.dtype)
 
     def logits_with(self, layer: int, inputs: Tensor) -> list[Tensor]:
@@ -329,18 +329,18 @@ class Trace:
         return self.network.run([self.encoding] * len(inputs), given={layer: inputs})
 
     def value_of(self, logits: Tensor, quantity: str | None = None) -> float:
-        """y of other logits of this task, in the target's quantity or another one."""
+        """Return y for other logits of this task, in the target's quantity or another one."""
         target = self.target if quantity is None else _with_quantity(self.target, quantity)
         return float(self.network.task.value(logits, target))
 
     def values_at(self, points: Mapping[Place, Tensor], recorder: Recorder | None = None) -> Tensor:
-        """y (B,) on the autograd path, where `points` (B, n, ·) stand in for what the model computes there."""
+        """Return y (B,) on the autograd path, where `points` (B, n, ·) replace what the model computes there."""
         count = len(next(iter(points.values())))
         logits = self.network.run([self.encoding] * count, recorder, gradient=True, given=points)
-        return torch.stack([self.network.task.value(one, self.target) for one in logits])
+        return torch.stack([self.network.task.value(scores, self.target) for scores in logits])
 
     def values_and_gradients(self, points: Mapping[Place, Tensor]) -> tuple[NDArray[np.float64], list[Tensor]]:
-        """y (B,) and ∂y/∂points, one (B, n, ·) a place, of one batch: see `values_at`."""
+        """Return y (B,) and ∂y/∂points, one (B, n, ·) per place, of one batch: see `values_at`."""
         leaves = {place: tensor.detach().requires_grad_() for place, tensor in points.items()}
         values = self.values_at(leaves)
         gradients = self.network.backward(values.sum(), list(leaves.values()))
@@ -350,7 +350,7 @@ class Trace:
         return self._pass.gradients(self._document, self.target)
 
     def _output_gradient(self, layer: int) -> Tensor:
-        """∂y/∂(attention output before the projection) of one layer, for the rows that were evaluated."""
+        """Return ∂y/∂(attention output before the projection) of one layer, for the rows that were evaluated."""
         gradient = self._gradients().outputs[layer]
         layout = self._pass.recorder.layers[layer].layout or self._pass.recorder.layout
         assert layout is not None

@@ -21,7 +21,7 @@ HALF = (torch.float16, torch.bfloat16)
 def to_tensor(array: Vector, name: str, dtype: torch.dtype | None = None) -> Tensor:
     """Return `array` as a detached, contiguous, finite CPU tensor; without `dtype`, float32 or float64.
 
-    Memory is shared with the input where possible: whoever hands an array over does not change it afterwards.
+    Memory is shared with the input where possible, so the caller must not change the array afterwards.
     float32 and float64 stay, half precision becomes float32, integers float64.
     """
     if isinstance(array, Tensor):
@@ -30,21 +30,23 @@ def to_tensor(array: Vector, name: str, dtype: torch.dtype | None = None) -> Ten
         values = np.asarray(array)
         if values.dtype.kind not in "fiub":
             raise InputError(f"{name} must be numbers, not {values.dtype}.")
-        # torch can neither share read-only memory nor walk backwards
+        # torch can share neither read-only memory nor negative strides
         shareable = values.flags.writeable and all(stride >= 0 for stride in values.strides)
         tensor = torch.from_numpy(values if shareable else values.copy())
     if dtype is None:
-        kept = (torch.float32, torch.float64)
-        dtype = tensor.dtype if tensor.dtype in kept else torch.float32 if tensor.dtype in HALF else torch.float64
+        if tensor.dtype in (torch.float32, torch.float64):
+            dtype = tensor.dtype
+        else:
+            dtype = torch.float32 if tensor.dtype in HALF else torch.float64
     tensor = tensor.to(dtype).contiguous()
-    # NaN and infinity survive a sum, so one cheap pass clears nearly every input; a sum can also overflow on its own
+    # NaN and infinity survive a sum, so one cheap pass accepts nearly every input; a sum can also overflow by itself
     if not bool(tensor.sum().isfinite()) and not bool(tensor.isfinite().all()):
         raise InputError(f"{name} must be finite numbers, none of them NaN or infinite.")
     return tensor
 
 
 def numpy_dtype(tensor: Tensor) -> np.dtype[np.floating[Any]]:
-    """The numpy name of float32 or float64."""
+    """Return the numpy dtype of a float32 or float64 tensor."""
     return np.dtype(np.float64 if tensor.dtype == torch.float64 else np.float32)
 
 
@@ -56,7 +58,7 @@ def to_array(tensor: Tensor) -> npt.NDArray[Any]:
 def as_array(tensor: Tensor) -> Floats:
     """Return a tensor's values as a numpy array, off the autograd path; half precision becomes float32.
 
-    numpy has no bfloat16, and sums over float16 would lose what the model itself still told apart.
+    numpy has no bfloat16, and sums in float16 would lose precision that the model still has.
     """
     values = tensor.detach().cpu()
     return (values.float() if values.dtype in HALF else values).numpy()
@@ -101,7 +103,7 @@ def head_weights(weights: Vector | None, heads: int, dtype: torch.dtype) -> Tens
         return torch.full((heads,), 1.0 / heads, dtype=dtype)
     values = to_tensor(weights, "The head weights", torch.float64)
     if values.shape != (heads,):
-        raise InputError(f"mean(weights) needs one weight a head, shape ({heads},), not {tuple(values.shape)}.")
+        raise InputError(f"mean(weights) needs one weight per head, shape ({heads},), not {tuple(values.shape)}.")
     total = values.sum()
     if total == 0:
         raise InputError("The head weights sum to 0, so their mean is undefined; give at least one head a weight.")

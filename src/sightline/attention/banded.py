@@ -211,7 +211,7 @@ class BandedAttention(Attention):
     def __repr__(self) -> str:
         return (
             f"BandedAttention(heads={self.heads}, tokens={self.tokens}, window={self.window}, "
-            f"global_tokens={_shortened(self.global_tokens.tolist())}, {self.dtype})"
+            f"global_tokens={_abbreviate(self.global_tokens.tolist())}, {self.dtype})"
         )
 
     def _global_columns(self) -> Tensor:
@@ -227,7 +227,7 @@ class BandedAttention(Attention):
         return BandedAttention(local, global_rows, self.global_tokens)
 
     def _check_empty_places(self) -> None:
-        """Refuse weights in places that hold none: they would be counted or lost, depending on the operation."""
+        """Raise InputError if a place that holds no weight is not 0: operations would disagree about it."""
         window = self._window_slots()
         if bool(slots_outside(window).any()):
             raise InputError(
@@ -246,15 +246,15 @@ def _positions(global_tokens: Vector, tokens: int) -> Tensor:
         raise InputError(f"`global_tokens` is a list of positions, not {values.dtype} of shape {values.shape}.")
     if values.size and (values.min() < 0 or values.max() >= tokens):
         raise InputError(
-            f"`global_tokens` {_shortened(values.tolist())} reach outside the {tokens} tokens (0-{tokens - 1})."
+            f"`global_tokens` {_abbreviate(values.tolist())} reach outside the {tokens} tokens (0-{tokens - 1})."
         )
     if len(np.unique(values)) < values.size:
-        raise InputError(f"`global_tokens` {_shortened(values.tolist())} name a position twice.")
+        raise InputError(f"`global_tokens` {_abbreviate(values.tolist())} name a position twice.")
     return torch.from_numpy(values.astype(np.int64))
 
 
-def _shortened(positions: list[int]) -> str:
-    """A list of positions, cut after eight."""
+def _abbreviate(positions: list[int]) -> str:
+    """Return a list of positions as text, cut after eight."""
     return (
         str(positions) if len(positions) <= 8 else f"[{', '.join(map(str, positions[:8]))}, … {len(positions)} in all]"
     )

@@ -1,8 +1,8 @@
 """Loops compiled by numba, for passes over a band that torch has no operation for.
 
-Only the modules of kernels import this one, and they are imported by the operation that needs them: numba takes half a
-second to load. The machine code is kept beside the source, or in the user's cache folder, so that a kernel is compiled
-(about a second) once an installation and not once a run.
+Only modules with kernels import this one, and the operations that need them import those when called: numba takes half
+a second to load. The machine code is cached beside the source, or in the user's cache folder, so that a kernel is
+compiled (about a second) once per installation and not once per run.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _cells(pixels: Integers) -> Integers:
 
 
 class _Runs(NamedTuple):
-    """Stretches of neighbouring local (not global) keys of one pixel: what a window crosses from left to right."""
+    """Runs of adjacent local (not global) keys that fall into the same pixel."""
 
     start: Integers
     stop: Integers
@@ -79,7 +79,7 @@ def _runs(pixels: Integers, global_tokens: Integers) -> _Runs:
 
 @compiled
 def _add(row: Picture, pixel: int, values: Floats, largest: bool) -> None:
-    """Put neighbouring weights of one pixel on it."""
+    """Add adjacent weights to their pixel, or take their maximum."""
     if largest:
         for value in values:
             row[pixel] = max(row[pixel], value)

@@ -1,8 +1,8 @@
 """The attention weights of one layer as an operator.
 
-`A` (heads, n, n) holds one matrix a head: row i = the token that attends, column j = the token attended to. A method
+`A` (heads, n, n) holds one matrix per head: row i = the token that attends, column j = the token attended to. A method
 asks for what it needs (a row, the column sums, v·A, the strongest partners) and never for the matrix, so that a layer
-which only looks at a window can answer from its band: work and memory grow with the weights that exist, not with n².
+with a window can answer from its band: work and memory grow with the weights that exist, not with n².
 
 The same operators carry gradients ∂y/∂A and products with them, so nothing here assumes that rows sum to one or that
 weights are positive.
@@ -71,12 +71,12 @@ class Attention(Protocol):
         """For every column the k rows of largest weight, among those that may attend to it."""
 
     def left(self, v: Vector) -> Floats:
-        """v·A, (heads, n), for one vector v (n,) or one a head (heads, n)."""
+        """v·A, (heads, n), for one vector v (n,) or one per head (heads, n)."""
 
     def right(self, v: Vector) -> Floats:
-        """A·v, (heads, n), for v (n,) or one a head (heads, n); (heads, n, m) for m columns v (n, m) or (heads, n, m).
+        """A·v, (heads, n), for v (n,) or (heads, n); (heads, n, m) for m columns v (n, m) or (heads, n, m).
 
-        An array that fits both (heads, n) and (n, m) is read as one vector a head.
+        An array that fits both (heads, n) and (n, m) is read as one vector per head.
         """
 
     def head(self, index: int) -> Attention:

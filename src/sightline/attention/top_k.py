@@ -1,12 +1,12 @@
 """The k strongest partners of every token, exactly and in one pass over the stored weights.
 
-Every token keeps a short list of its k best partners so far, best first. A weight is compared with the last of the list
-and nearly always turned away; otherwise it is inserted in place. Equal weights are ordered by position, lower first,
-which torch.topk does not promise. Places that hold no weight are never offered, so a negative weight (a gradient) is
-not displaced by the zeros around it. Lists start with weight -∞ and position -1; what remains so becomes 0 and -1.
+Every token has a list of its k best partners so far, best first. A weight is compared with the last of the list and
+nearly always rejected; otherwise it is inserted in place. Equal weights are ordered by position, lower first, which
+torch.topk does not guarantee. Places without a weight are skipped, so that a negative weight (a gradient) is not
+displaced by the zeros around it. Lists start with weight -∞ and position -1; entries left unchanged become 0 and -1.
 
-Cost: one comparison a stored weight, O(heads · n · (G+2w+1)) or O(heads · n²), and O(k) for each of the about
-k·log(candidates/k) insertions a token.
+Cost: one comparison per stored weight, O(heads · n · (G+2w+1)) or O(heads · n²), and O(k) for each of the about
+k·log(candidates/k) insertions per token.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ def dense_attended(weights: Tensor, allowed: Tensor | None, k: int) -> TopK:
     """Top k columns of every row; weights (heads, n, n), allowed (n, n) or None for all."""
     best = _empty(weights, k)
     _dense_rows(weights.numpy(), _mask(allowed), best.values, best.indices)
-    return _finished(best)
+    return _finish(best)
 
 
 def dense_attending(weights: Tensor, allowed: Tensor | None, k: int) -> TopK:
     """Top k rows of every column; weights (heads, n, n), allowed (n, n) or None for all."""
     best = _empty(weights, k)
     _dense_columns(weights.numpy(), _mask(allowed), best.values, best.indices)
-    return _finished(best)
+    return _finish(best)
 
 
 def banded_attended(local: Tensor, global_rows: Tensor, global_tokens: Tensor, k: int) -> TopK:
     """Top k columns of every row; the arrays of a BandedAttention."""
     best = _empty(local, k)
     _banded_rows(local.numpy(), global_rows.numpy(), global_tokens.numpy(), best.values, best.indices)
-    return _finished(best)
+    return _finish(best)
 
 
 def banded_attending(local: Tensor, global_rows: Tensor, global_tokens: Tensor, k: int) -> TopK:
     """Top k rows of every column; the arrays of a BandedAttention."""
     best = _empty(local, k)
     _banded_columns(local.numpy(), global_rows.numpy(), global_tokens.numpy(), best.values, best.indices)
-    return _finished(best)
+    return _finish(best)
 
 
 def _empty(weights: Tensor, k: int) -> TopK:
@@ -52,13 +52,13 @@ def _empty(weights: Tensor, k: int) -> TopK:
     return TopK(np.full(shape, -np.inf, dtype=weights.numpy().dtype), np.full(shape, -1, dtype=np.int64))
 
 
-def _finished(best: TopK) -> TopK:
+def _finish(best: TopK) -> TopK:
     best.values[best.indices < 0] = 0
     return best
 
 
 def _mask(allowed: Tensor | None) -> Booleans:
-    """An empty mask stands for "everything": the kernels then skip the look-up."""
+    """Return `allowed` as an array; an empty one means that every pair is allowed."""
     return np.zeros((0, 0), dtype=np.bool_) if allowed is None else allowed.numpy()
 
 

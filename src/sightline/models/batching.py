@@ -1,21 +1,21 @@
-"""Which documents run together: batches of similar length, so that little work goes into padding."""
+"""Group documents into batches of similar length, so that little work goes into padding."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 BATCH_TOKENS = 4096
-"""Tokens a batch (padding included): large enough to keep the matrix products busy, small enough for a laptop."""
+"""Tokens per batch (padding included): enough for efficient matrix products, few enough for a laptop's memory."""
 SHORTEST_SHARE = 0.75
 """A document joins a batch only if it fills at least this share of the longest one's length."""
 LARGEST_GAP = 32
-"""Nor may it be shorter by more tokens than this: for long documents a batch of their own costs less than padding."""
+"""Nor may it be shorter by more tokens than this: for long documents, a separate batch costs less than padding."""
 
 
 def batches_by_length(lengths: Sequence[int], tokens: int, enough: int | None = None) -> Iterator[list[int]]:
-    """Yield lists of indices, longest documents first; each list pads to at most `tokens` (or holds one document).
+    """Yield lists of document indices, longest first; each pads to at most `tokens` (or holds one document).
 
-    A batch that has `enough` tokens already takes no shorter document: to start another one costs less than padding.
+    No shorter document joins a batch that already has `enough` tokens: another batch costs less than padding.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):

@@ -46,11 +46,11 @@ class Family:
     output_norm: str
     """Post-LN: the LayerNorm after the feed-forward block. Pre-LN: the one before it."""
     row_wise_block: str | None = None
-    """The module that takes (what attention mixed, its residual) and from which on every token is by itself, in layers
-    where classifiers read the first token of the last one; None where no module has these two inputs."""
+    """The module with the inputs (mixed values, residual), after which tokens no longer interact within the layer; None
+    where no module has these two inputs."""
     pre_norm: bool = False
     causal: bool = False
-    """A token sees only itself and those before it; classifiers read the last one."""
+    """A token attends only to itself and to earlier tokens; classifiers read the last one."""
     transposed_weights: bool = False
     """Projections store their matrix as (in, out), not as `nn.Linear` does."""
     positions_after_padding: bool = False
@@ -59,7 +59,7 @@ class Family:
     type_table: str | None = "embeddings.token_type_embeddings"
     """Paths from the base model to the tables that are added to the word embeddings; None where there is none."""
     special_ids: tuple[tuple[int, str], ...] = ()
-    """Ids and names of the specials when no tokenizer says them (as in the vocabularies of the first releases)."""
+    """Ids and names of the special tokens when there is no tokenizer (as in the vocabularies of the first releases)."""
     single_attention: bool = False
     """The model has one row of attention weights over its encoder's outputs (`models/single_attention/`): one layer of
     one head, with no token that attends and none of the parts named above."""
@@ -221,7 +221,7 @@ FAMILIES: dict[str, Family] = {
 
 
 def family_of(model_type: str) -> Family:
-    """Return the facts of a family or say which ones are known."""
+    """Return the facts of a family; raise UnsupportedError with the supported ones if it is unknown."""
     try:
         return FAMILIES[model_type]
     except KeyError:

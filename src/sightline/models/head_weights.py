@@ -38,14 +38,14 @@ class HeadWeights:
     """The projections of all heads of a network; L layers, H heads."""
 
     def __init__(self, network: Network) -> None:
-        """Find the projections; raise UnsupportedError where the family's heads cannot be told apart."""
+        """Find the projections; raise UnsupportedError if the weights cannot be divided among the heads."""
         self._network = network
         self._layers = [_projections(network, layer) for layer in network.layers]
         self._used: list[list[tuple[Side, list[Tensor]]]] = []
 
     @property
     def tensors(self) -> list[Tensor]:
-        """The weights and biases that the last pass used, layer by layer: what to differentiate by."""
+        """The weights and biases that the last pass used, layer by layer, to differentiate by."""
         return [weight for layer in self._used for _, weights in layer for weight in weights]
 
     @contextmanager

@@ -1,8 +1,8 @@
 """Backward through a network one layer at a time: memory for the graph of one layer instead of all.
 
-The forward pass builds no graph inside the layers and keeps only their inputs x^l (n, d); where an earlier pass has
-shown these already, the layers do not run at all. When ∂y/∂x^{l+1} (or the relevance of x^{l+1}) comes back, layer l
-runs once more from x^l with a graph of its own, which is dropped before the layer below is reached.
+The forward pass builds no graph inside the layers and keeps only their inputs x^l (n, d); if an earlier pass has
+recorded these, the layers do not run at all. When the backward pass reaches ∂y/∂x^{l+1} (or the relevance of x^{l+1}),
+layer l runs again from x^l with its own graph, which is freed before the layer below is reached.
 
 Cost: one more forward of the layers than an ordinary backward; memory O(L·n·d) plus the graph of one layer, where an
 ordinary backward keeps the graphs of all L layers.
@@ -21,12 +21,12 @@ from torch import Tensor
 from sightline.models.recording import LayerRecord, Recorder, recording
 
 Compute = Callable[[Tensor], Tensor]
-"""What one layer does: its input to its output, recorded by the active recorder."""
+"""One layer as a function from its input to its output; the active recorder records it."""
 
 
 @dataclass(frozen=True)
 class LayerGradients:
-    """What came back to one layer; tensors in the layout of the layer's input."""
+    """The gradients (or relevances) of one layer; tensors in the layout of the layer's input."""
 
     layer: int
     output: Tensor
@@ -34,33 +34,33 @@ class LayerGradients:
     input: Tensor
     """With respect to the layer's input."""
     record: LayerRecord | None
-    """The layer's attention of the second run, where attention was asked for."""
+    """The layer's attention in the second run, if requested."""
     attention: tuple[Tensor, ...]
     """With respect to the parts of the first document's attention weights (`record.probabilities[0]`)."""
 
 
 @dataclass(frozen=True)
 class Layerwise:
-    """How the layers run the second time, and who receives what comes back."""
+    """How the layers run the second time, and who receives their gradients."""
 
     lengths: tuple[int, ...]
     """Tokens of each document."""
     attention: bool
     """Also differentiate with respect to the attention weights."""
     within: Callable[[], AbstractContextManager[Any]]
-    """Makes the context the second run takes place in."""
+    """Creates the context of the second run."""
     receive: Callable[[LayerGradients], None]
     """Called once per layer, the last layer first."""
     known: Sequence[Tensor] = ()
-    """x^0, x^1, … as far as an earlier pass has shown them, in the layout of a layer's input."""
+    """x^0, x^1, … as far as an earlier pass recorded them, in the layout of a layer's input."""
 
     def step(self, number: int, compute: Compute, x: Tensor) -> Tensor:
-        """Return compute(x); its way back runs the layer again."""
+        """Return compute(x); its backward runs the layer again."""
         return cast(Tensor, _Recomputed.apply(x, compute, number, self))  # type: ignore[no-untyped-call]
 
     def differentiate(self, number: int, compute: Compute, x: Tensor, output_gradient: Tensor) -> Tensor:
-        """Run one layer again, hand its gradients to `receive`, and return the one with respect to x."""
-        # A recorder that keeps attention, even where nobody asks for it: only then is it computed in the open.
+        """Run one layer again, pass its gradients to `receive`, and return the gradient with respect to x."""
+        # Attention is recorded even if it is not requested: only then is it computed by ordinary operations.
         recorder = Recorder(lengths=self.lengths)
         leaf = x.detach().requires_grad_()
         with torch.enable_grad(), recording(recorder):
@@ -75,7 +75,7 @@ class Layerwise:
 
 
 class _Recomputed(torch.autograd.Function):
-    """One layer without a graph; its backward runs the layer again with one."""
+    """A layer that runs without a graph; its backward runs the layer again with one."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, compute: Compute, number: int, layerwise: Layerwise) -> Tensor:

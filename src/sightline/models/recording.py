@@ -1,8 +1,8 @@
-"""What one forward pass shows, and the switch that makes the attention functions show it.
+"""What one forward pass records, and the switch that turns recording on.
 
-A `Recorder` is handed to the pass through a context variable, so that the observing attention function (and the banded
-Longformer encoder) find it without any change to the library's signatures. With no recorder active nothing is kept
-and the fastest attention is used.
+The `Recorder` of a pass is a context variable, so that the observing attention function and the banded Longformer
+encoder find it without any change to the library's signatures. With no active recorder, nothing is recorded and the
+fastest attention is used.
 
 Shapes: B documents, N tokens of the longest, n of this one, H heads, e width of a head, d = H·e.
 """
@@ -52,7 +52,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class Summary:
-    """What most methods need of one layer's attention, made without laying the band out."""
+    """Sums of one layer's attention that most methods need, computed without laying the band out."""
 
     mean: Attention
     """The mean of the heads."""
@@ -65,7 +65,7 @@ class Summary:
 
 
 class LayerRecord(Protocol):
-    """What the attention of one layer left behind, for the whole batch."""
+    """The recorded attention of one layer, for the whole batch."""
 
     @property
     def output(self) -> Tensor:
@@ -76,50 +76,50 @@ class LayerRecord(Protocol):
         """Layout of `output` where it differs from the recorder's (a layer evaluated for few rows), else None."""
 
     def weights(self, document: int) -> Attention:
-        """The attention weights A of one document, made on demand."""
+        """Return the attention weights A of one document, computed on demand."""
 
     def gradient(self, document: int, output_gradient: Tensor) -> Attention:
-        """∂y/∂A of one document from ∂y/∂output (n, H·e): ∂y/∂A^h_ij = ⟨∂y/∂o^h_i, v^h_j⟩."""
+        """Return ∂y/∂A of one document from ∂y/∂output (n, H·e): ∂y/∂A^h_ij = ⟨∂y/∂o^h_i, v^h_j⟩."""
 
     def summary(self, document: int, readout: Tensor, output_gradient: Tensor | None = None) -> Summary:
-        """Sums of A, and of A ⊙ relu(∂y/∂A) given ∂y/∂output as for `gradient`; readout (n,) weighs the rows."""
+        """Return sums of A, and of A ⊙ relu(∂y/∂A) given ∂y/∂output as in `gradient`; readout (n,) weights the rows."""
 
     def values(self, document: int) -> Tensor:
-        """The value vectors v (n, H, e), bias included."""
+        """Return the value vectors v (n, H, e), bias included."""
 
     def global_values(self, document: int) -> Tensor | None:
-        """The value vectors that rows of global tokens mix, where they have their own (Longformer), else None."""
+        """Return the value vectors that rows of global tokens mix if they differ (Longformer), else None."""
 
     @property
     def probabilities(self) -> tuple[tuple[Tensor, ...], ...]:
         """A of every document on the autograd path, in parts; empty where a kernel kept it off the path."""
 
     def assemble(self, document: int, parts: Sequence[Tensor]) -> Attention:
-        """Lay tensors shaped like `probabilities[document]` (gradients or relevances of them) out as an operator."""
+        """Return tensors shaped like `probabilities[document]` (their gradients or relevances) as an operator."""
 
 
 @dataclass
 class Recorder:
-    """Collects what one pass shows; filled by the network while the context `recording(recorder)` is open."""
+    """Collects what one pass computes; the network fills it inside the context `recording(recorder)`."""
 
     lengths: tuple[int, ...] = ()
     """Real tokens of each document of the batch."""
     attention: bool = True
-    """Keep attention records."""
+    """Whether to record attention."""
     readout_only: bool = False
-    """The last layer may be evaluated for the readout rows alone (then `hidden` has no entry for its output)."""
+    """Whether the last layer may be evaluated for the readout rows only (`hidden` then lacks its output)."""
     blocks: bool = False
-    """Keep what the attention blocks put out."""
+    """Whether to record the outputs of the attention blocks."""
     layers: list[LayerRecord] = field(default_factory=list)
-    """One record a layer, bottom first."""
+    """One record per layer, bottom first."""
     hidden: list[Tensor] = field(default_factory=list)
     """x^0 … x^L on the autograd path: the input of every layer, then the output of the last (missing when partial)."""
     block_outputs: list[Tensor] = field(default_factory=list)
     """y of every layer's attention block, residual and (post-LN) LayerNorm included."""
     second_inputs: list[Tensor] = field(default_factory=list)
-    """What every layer's second LayerNorm received."""
+    """Input of the second LayerNorm of every layer."""
     layout: Layout | None = None
-    """Layout of `hidden`, of what the blocks put out and of the records' outputs."""
+    """Layout of `hidden`, of `block_outputs` and of the outputs of `layers`."""
     embeddings: Tensor | None = None
     """Word embeddings (B, N, ·), the leaf of the autograd path; always padded."""
 
@@ -128,7 +128,7 @@ _ACTIVE: ContextVar[Recorder | None] = ContextVar("sightline_recorder", default=
 
 
 def active_recorder() -> Recorder | None:
-    """Return the recorder of the pass under way, if any."""
+    """Return the recorder of the running pass, or None."""
     return _ACTIVE.get()
 
 

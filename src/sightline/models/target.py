@@ -18,7 +18,7 @@ from sightline.errors import OptionError, TargetError
 from sightline.registry import suggestion
 
 ALL: Literal["all"] = "all"
-"""As a target: every class by itself. It always means that; a class that is called "all" is named by its number."""
+"""The target that stands for every class, one at a time; a class whose label is "all" is chosen by its number."""
 Quantity = Literal["logit", "probability", "log_probability", "margin"]
 TargetLike: TypeAlias = "int | str | tuple[int | str, int | str] | Target | None"
 
@@ -52,7 +52,7 @@ class Target:
         return () if self.position is None else (self.position,)
 
     def moved(self, removed: Collection[int]) -> Target:
-        """Return the target where its tokens stand after the tokens at `removed` were deleted."""
+        """Return the target with its token positions moved as after the deletion of the tokens at `removed`."""
 
         def move(position: int) -> int:
             return position - sum(gone < position for gone in removed)
@@ -86,10 +86,10 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What the model said.
+    """What the model predicted.
 
-    `labels`, `logits` and `probabilities` run over the classes; for masked language models over the 50 likeliest
-    tokens, where `index` is the id of the first of them; for question answering they hold the answer alone.
+    `labels`, `logits` and `probabilities` have one entry per class. For language models they hold the 50 likeliest
+    tokens, and `index` is the id of the first of them; for question answering they hold the answer only.
     """
 
     index: int
@@ -100,7 +100,7 @@ class Prediction:
     probabilities: NDArray[np.floating[Any]]
 
     def __eq__(self, other: object) -> bool:
-        """Equal when every number is."""
+        """Return whether every field is equal, arrays element by element."""
         if not isinstance(other, Prediction):
             return NotImplemented
         plain = (self.index, self.label, self.probability, self.labels)
@@ -122,9 +122,9 @@ def check_quantity(quantity: str) -> Quantity:
 
 
 def class_index(wanted: int | str, labels: tuple[str, ...], *, closed: bool = True) -> int:
-    """Return the class a user means by a number, a number in quotes, or a label in any case.
+    """Return the class that a user names by a number, a number in quotes, or a label in upper or lower case.
 
-    `closed` says that `labels` are all there is (classes); else they are a vocabulary and ranges are said shortly.
+    `closed` means that `labels` are classes, which an error message can list; else they are a vocabulary.
     """
     if isinstance(wanted, bool) or not isinstance(wanted, int | str | np.integer):
         raise TargetError(f"A target is a class number or a label, not {wanted!r}.")

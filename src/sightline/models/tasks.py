@@ -32,7 +32,7 @@ LISTED_TOKENS = 50
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What a task must know about the model: its labels, how it pools, and the ids with a meaning of their own."""
+    """What a task needs to know about the model: its labels, its pooling, and the ids of special tokens."""
 
     labels: tuple[str, ...]
     multi_label: bool = False
@@ -45,7 +45,7 @@ class TaskFacts:
 
 
 class Task(ABC):
-    """One kind of head; subclasses say how its logits are read."""
+    """One kind of head; subclasses define how its logits are read."""
 
     name: ClassVar[str]
     auto_class: ClassVar[str]
@@ -88,7 +88,7 @@ class Task(ABC):
         elif isinstance(wanted, tuple | list):
             if len(wanted) != 2:
                 raise TargetError(f"A contrast names two classes, {len(wanted)} were given: {wanted!r}.")
-            index, contrast = (class_index(one, labels, closed=where is None) for one in wanted)
+            index, contrast = (class_index(choice, labels, closed=where is None) for choice in wanted)
             if index == contrast:
                 raise TargetError(f"A contrast needs two different classes, '{labels[index]}' was given twice.")
         else:
@@ -103,7 +103,7 @@ class Task(ABC):
         )
 
     def all_targets(self, logits: Tensor, encoding: Encoding, quantity: str, position: int | None) -> list[Target]:
-        """Return one target a class, in the order of the classes."""
+        """Return one target per class, in the order of the classes."""
         return [self.resolve(logits, encoding, index, quantity, position) for index in range(len(self.facts.labels))]
 
     def value(self, logits: Tensor, target: Target) -> Tensor:
@@ -120,7 +120,7 @@ class Task(ABC):
         return float(self.probabilities(self.class_logits(logits, target.position))[target.index])
 
     def quantity(self, scores: Tensor, quantity: Quantity) -> Tensor:
-        """Logits, probabilities, log-probabilities or margins of the classes, (C,)."""
+        """Return logits, probabilities, log-probabilities or margins of the classes, (C,)."""
         if quantity == "logit":
             return scores
         if quantity == "probability":
@@ -134,7 +134,7 @@ class Task(ABC):
         return torch.nn.functional.logsigmoid(scores) if self.facts.multi_label else torch.log_softmax(scores, dim=-1)
 
     def prediction(self, logits: Tensor, encoding: Encoding, position: int | None) -> Prediction:
-        """Say what the model predicts for this document (at `position`)."""
+        """Return what the model predicts for this document (at `position`)."""
         scores = self.class_logits(logits, position)
         probabilities = self.probabilities(scores)
         index = int(scores.argmax())
@@ -162,12 +162,12 @@ class SequenceClassification(Task):
     suffix = "ForSequenceClassification"
 
     def document_logits(self, outputs: Any, document: int, length: int) -> Tensor:
-        """(C,): the head has read the document already."""
+        """Return (C,): the head has already reduced the document."""
         logits: Tensor = outputs.logits
         return logits[document]
 
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
-        """No token: the head reads the document."""
+        """Return None: the head reads the whole document."""
         if asked is not None:
             raise TargetError(
                 "A position can be chosen only where the model scores single tokens; this one classifies documents."
@@ -175,7 +175,7 @@ class SequenceClassification(Task):
         return None
 
     def readout(self, target: Target, encoding: Encoding) -> NDArray[np.float64]:
-        """First token; every token alike under mean pooling; the last one that is no pad in a causal model."""
+        """Return weight 1 for the first token; equal weights for mean pooling; the last non-pad token if causal."""
         if self.facts.mean_pooling:
             return np.full(len(encoding), 1.0 / len(encoding))
         if self.facts.reads_last:
@@ -194,7 +194,7 @@ class TokenClassification(Task):
     suffix = "ForTokenClassification"
 
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
-        """Return the token asked for, else the one with the most confident label that is not "outside"."""
+        """Return the requested token, else the one with the most confident label that is not "outside"."""
         if asked is not None:
             return check_position(asked, len(encoding), error=TargetError)
         scores = torch.softmax(logits.detach(), dim=-1).clone()
@@ -214,7 +214,7 @@ class MaskedLanguageModel(Task):
     suffix = "ForMaskedLM"
 
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
-        """Return the token asked for, else the first mask."""
+        """Return the requested token, else the first mask."""
         if asked is not None:
             return check_position(asked, len(encoding), error=TargetError)
         masks = np.flatnonzero(encoding.ids == (-1 if self.facts.mask_id is None else self.facts.mask_id))
@@ -226,7 +226,7 @@ class MaskedLanguageModel(Task):
         return int(masks[0])
 
     def all_targets(self, logits: Tensor, encoding: Encoding, quantity: str, position: int | None) -> list[Target]:
-        """Refuse: a vocabulary is too large to explain every token of it."""
+        """Raise TargetError: a vocabulary is too large to explain every token of it."""
         size = len(self.facts.labels)
         word = f" (the word '{ALL}' is {self.facts.labels.index(ALL)})" if ALL in self.facts.labels else ""
         raise TargetError(
@@ -235,14 +235,14 @@ class MaskedLanguageModel(Task):
         )
 
     def prediction(self, logits: Tensor, encoding: Encoding, position: int | None) -> Prediction:
-        """List the likeliest tokens only."""
+        """Return a prediction that lists the likeliest tokens only."""
         full = super().prediction(logits, encoding, position)
-        kept = np.argsort(-full.probabilities, kind="stable")[:LISTED_TOKENS]
+        likeliest = np.argsort(-full.probabilities, kind="stable")[:LISTED_TOKENS]
         return replace(
             full,
-            labels=tuple(full.labels[i] for i in kept),
-            logits=full.logits[kept],
-            probabilities=full.probabilities[kept],
+            labels=tuple(full.labels[i] for i in likeliest),
+            logits=full.logits[likeliest],
+            probabilities=full.probabilities[likeliest],
         )
 
 
@@ -254,7 +254,7 @@ class CausalLanguageModel(MaskedLanguageModel):
     suffix = "LMHeadModel"
 
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
-        """Return the token asked for, else the last: what is explained is the token behind it."""
+        """Return the requested token, else the last one; the token that follows it is explained."""
         return len(encoding) - 1 if asked is None else check_position(asked, len(encoding), error=TargetError)
 
 
@@ -267,11 +267,11 @@ class QuestionAnswering(Task):
     longest_answer = 30
 
     def document_logits(self, outputs: Any, document: int, length: int) -> Tensor:
-        """(n, 2): start and end scores."""
+        """Return (n, 2): start and end scores."""
         return torch.stack((outputs.start_logits, outputs.end_logits), dim=-1)[document, :length]
 
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
-        """Answers are spans; a span is chosen by the target (first, last)."""
+        """Return None: a span is chosen by the target (first, last), not by a position."""
         if asked is not None:
             raise TargetError("A span is explained here: give target=(first token, last token) instead of a position.")
         return None
@@ -279,14 +279,14 @@ class QuestionAnswering(Task):
     def resolve(
         self, logits: Tensor, encoding: Encoding, wanted: TargetLike, quantity: str, position: int | None
     ) -> Target:
-        """Return the span asked for as a pair of token numbers, else the best span."""
+        """Return the span requested as a pair of token numbers, else the best span."""
         if isinstance(wanted, Target):
             return wanted
         self.position(logits, encoding, position)
         if wanted is None:
             first, last = self._best_span(logits.detach(), encoding)
-        elif isinstance(wanted, tuple | list) and len(wanted) == 2 and all(str(one).isdecimal() for one in wanted):
-            first, last = (check_position(int(one), len(encoding), error=TargetError) for one in wanted)
+        elif isinstance(wanted, tuple | list) and len(wanted) == 2 and all(str(end).isdecimal() for end in wanted):
+            first, last = (check_position(int(end), len(encoding), error=TargetError) for end in wanted)
             if first > last:
                 raise TargetError(f"The answer would end (token {last}) before it begins (token {first}).")
         else:
@@ -298,11 +298,11 @@ class QuestionAnswering(Task):
         )
 
     def all_targets(self, logits: Tensor, encoding: Encoding, quantity: str, position: int | None) -> list[Target]:
-        """Refuse: spans are no classes."""
-        raise TargetError(f"A model that answers by spans has no classes, so there is no target '{ALL}'.")
+        """Raise TargetError: spans are not classes."""
+        raise TargetError(f"A question-answering model has no classes, so there is no target '{ALL}'.")
 
     def value(self, logits: Tensor, target: Target) -> Tensor:
-        """Start score of the first plus end score of the last token (each in the chosen quantity)."""
+        """Return the start score of the first plus the end score of the last token, in the chosen quantity."""
         assert target.span is not None
         start, end = (self.quantity(logits[:, side], target.quantity) for side in (0, 1))
         return start[target.span[0]] + end[target.span[1]]
@@ -330,7 +330,7 @@ class QuestionAnswering(Task):
         )
 
     def readout(self, target: Target, encoding: Encoding) -> NDArray[np.float64]:
-        """Half a row each for first and last token of the answer."""
+        """Return weight 0.5 each for the first and last token of the answer."""
         assert target.span is not None
         weights = np.zeros(len(encoding))
         for end in target.span:
@@ -338,7 +338,10 @@ class QuestionAnswering(Task):
         return weights
 
     def _best_span(self, logits: Tensor, encoding: Encoding) -> tuple[int, int]:
-        """Best start + end, start <= end < start + longest_answer, outside specials (and the question of a pair)."""
+        """Return the span with the best start + end score, start <= end < start + longest_answer.
+
+        Special tokens and, in a pair, the question are excluded.
+        """
         allowed = ~encoding.special
         if encoding.pair is not None:
             allowed &= encoding.segments == 1
@@ -376,9 +379,9 @@ def task_class(task: str | None, architectures: list[str] | None) -> type[Task]:
         for candidate in TASKS.values():
             if architecture.endswith(candidate.suffix):
                 return candidate
-    found = ", ".join(architectures or []) or "none"
+    listed = ", ".join(architectures or []) or "none"
     raise UnsupportedError(
-        f"The model's config names no architecture with a head Sightline can explain (found: {found}). "
+        f"The model's config names no architecture with a head Sightline can explain (found: {listed}). "
         f"Give task= one of: {', '.join(TASKS)}."
     )
 

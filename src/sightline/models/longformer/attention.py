@@ -1,8 +1,8 @@
 """The attention of one Longformer layer in three forms: banded, by ordinary operations, and for the first rows only.
 
 Each takes the library's self-attention module (for its projections), the layer's input x (T, d) with documents end to
-end and the plan of every document, and returns what happened as a `BandedRecord`, whose `output` (…, H·e) goes to the
-output projection. Parameters are used as they are, so their gradients are right too.
+end and the plan of every document, and returns a `BandedRecord`, whose `output` (…, H·e) is the input of the output
+projection. The module's parameters are used directly, so that they receive gradients.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sightline.models.recording import Packed
 
 
 def banded_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layout: Packed) -> BandedRecord:
-    """All rows; window rows in blocks, global rows folded."""
+    """Compute all rows: window rows in blocks, global rows folded."""
     query, key, value = (_heads(project(x), attention) for project in _projections(attention))
     output = window_attention(query, key, value, plans).flatten(1)
     rows = [
@@ -41,7 +41,7 @@ def banded_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], lay
 
 
 def plain_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layout: Packed) -> BandedRecord:
-    """All rows by ordinary operations with nothing folded; A stays on the autograd path, in `record.probabilities`."""
+    """Compute all rows by ordinary operations, nothing folded; `record.probabilities` holds A on the autograd path."""
     query, key, value = (_heads(project(x), attention) for project in _projections(attention))
     outputs, probabilities = [], []
     parts = zip(plans, *(_documents(tensor, layout) for tensor in (x, query, key, value)), strict=True)
@@ -73,23 +73,23 @@ def plain_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layo
 
 
 def first_rows_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layout: Packed) -> BandedRecord:
-    """The first row of every document only: output (B, H·e), one row a document in the record's `layout`.
+    """Compute the first row of every document only: output (B, H·e), one row per document in the record's `layout`.
 
-    Keys and values are projected for the tokens that row sees, no others.
+    Keys and values are projected only for the tokens that this row attends to.
     """
     outputs = []
     for document, plan in zip(_documents(x, layout), plans, strict=True):
         if bool(plan.masked[0]):
-            outputs.append(0 * document[:1])  # zero, yet on the autograd path
+            outputs.append(0 * document[:1])  # zero, but on the autograd path
         elif 0 in plan.global_tokens:
             outputs.append(_global_rows(attention, document, plan, plan.global_tokens[:1]))
         else:
             block = plan.blocks[0]
             window = torch.arange(block.first, block.last, device=x.device)
-            seen = document[torch.cat((plan.global_tokens, window))[~block.excluded[0]]]
+            attended = document[torch.cat((plan.global_tokens, window))[~block.excluded[0]]]
             query, key, value = (
                 _heads(project(rows), attention).transpose(0, 1)
-                for project, rows in zip(_projections(attention), (document[:1], seen, seen), strict=True)
+                for project, rows in zip(_projections(attention), (document[:1], attended, attended), strict=True)
             )
             scores = torch.matmul(query / math.sqrt(attention.head_dim), key.transpose(1, 2))
             outputs.append(torch.matmul(torch.softmax(scores, dim=-1), value).view(1, -1))
@@ -97,7 +97,7 @@ def first_rows_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...],
 
 
 def _global_rows(attention: Any, x: Tensor, plan: BandPlan, rows: Tensor) -> Tensor:
-    """Attention output of the global tokens `rows` (G,) of one document x (n, d): (G, H·e)."""
+    """Return the attention output (G, H·e) of the global tokens `rows` (G,) of one document x (n, d)."""
     query = _heads(attention.query_global(x[rows]), attention) / math.sqrt(attention.head_dim)
     scores = global_products(query, attention.key_global.weight, attention.key_global.bias, x)
     weights = torch.softmax(scores.masked_fill(plan.masked, -math.inf), dim=-1)
@@ -114,12 +114,12 @@ def _heads(projected: Tensor, attention: Any) -> Tensor:
 
 
 def _documents(packed: Tensor, layout: Packed) -> tuple[Tensor, ...]:
-    """The rows of every document. One split: slices would each cost a gradient of the whole batch's size."""
+    """Split the rows by document; slices would each cost a gradient of the size of the whole batch."""
     return tuple(packed.split_with_sizes(list(layout.lengths)))
 
 
 def _global_positions(plans: tuple[BandPlan, ...]) -> Tensor:
-    """Rows of all global tokens in the packed tensor."""
+    """Return the rows of all global tokens in the packed tensor."""
     start, positions = 0, []
     for plan in plans:
         positions.append(plan.global_tokens + start)

@@ -8,7 +8,7 @@ For a block of rows [s, t) the keys are the G global tokens followed by the toke
     A = softmax(q·kᵀ/√e  at allowed keys, -∞ elsewhere),    o = A·v
 
 so that one block costs two ordinary matrix products and no array larger than (H, t-s, G+t-s+2w) exists. The backward
-pass makes the blocks of A once more instead of keeping them: with δ_i = ⟨∂o_i, o_i⟩ and S the scores,
+pass computes the blocks of A again instead of storing them: with δ_i = ⟨∂o_i, o_i⟩ and S the scores,
 
     ∂v = Aᵀ·∂o,    ∂S = A ⊙ (∂o·vᵀ - δ),    ∂q = ∂S·k/√e,    ∂k = ∂Sᵀ·q/√e.
 
@@ -96,13 +96,13 @@ class BandPlan:
                 bias = torch.zeros(excluded.shape, dtype=dtype, device=device).masked_fill(excluded, -math.inf)
                 if plain:
                     shared[shape] = excluded, bias
-            own = blank[start:stop, None] if any(blanks[start:stop]) else None
-            blocks.append(Block(start, stop, first, last, excluded, bias, own))
+            block_blank = blank[start:stop, None] if any(blanks[start:stop]) else None
+            blocks.append(Block(start, stop, first, last, excluded, bias, block_blank))
         return BandPlan(tokens, window, global_tokens, masked, tuple(blocks))
 
 
 def window_attention(query: Tensor, key: Tensor, value: Tensor, plans: Sequence[BandPlan]) -> Tensor:
-    """Σ_j A_ij v_j of every row with window attention, zero for global and masked tokens: (T, H, e).
+    """Return Σ_j A_ij v_j of every row with window attention, zero for global and masked tokens: (T, H, e).
 
     query (unscaled), key, value: (T, H, e), documents end to end as in `plans`.
     """
@@ -110,7 +110,7 @@ def window_attention(query: Tensor, key: Tensor, value: Tensor, plans: Sequence[
 
 
 class _WindowAttention(torch.autograd.Function):
-    """Blocks of A are made in the forward pass, dropped, and made again in the backward pass."""
+    """Computes blocks of A in the forward pass, drops them, and computes them again in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, plans: tuple[BandPlan, ...]) -> Tensor:
@@ -119,7 +119,7 @@ class _WindowAttention(torch.autograd.Function):
             global_values = v[:, plan.global_tokens]
             for block, weights in block_weights(q, k, plan):
                 rows = torch.bmm(weights, block_keys(v, global_values, block))
-                o[:, block.start : block.stop] = blanked(rows, block)
+                o[:, block.start : block.stop] = zero_blank_rows(rows, block)
         ctx.save_for_backward(query, key, value, output)
         ctx.plans = plans
         return output
@@ -136,7 +136,7 @@ class _WindowAttention(torch.autograd.Function):
             global_keys, global_values = k[:, tokens], v[:, tokens]
             for block, weights in block_weights(q, k, plan):
                 rows, keys = slice(block.start, block.stop), slice(block.first, block.last)
-                do_rows = blanked(do[:, rows], block)
+                do_rows = zero_blank_rows(do[:, rows], block)
                 dv_keys = torch.bmm(weights.transpose(1, 2), do_rows)
                 scores = torch.bmm(do_rows, block_keys(v, global_values, block).transpose(1, 2))
                 scores.sub_((do_rows * o[:, rows]).sum(-1, keepdim=True)).mul_(weights)
@@ -176,7 +176,7 @@ def plain_window_attention(
             scores = torch.cat((torch.matmul(rows, global_keys.transpose(1, 2)), scores), dim=-1)
             values = torch.cat((global_values, values), dim=1)
         weights = torch.softmax(scores.masked_fill(block.excluded, -math.inf), dim=-1)
-        weights = blanked(weights, block)
+        weights = zero_blank_rows(weights, block)
         outputs.append(torch.matmul(weights, values))
         blocks.append(weights)
     return torch.cat(outputs, dim=1).transpose(0, 1), tuple(blocks)
@@ -207,7 +207,7 @@ class _Slices(torch.autograd.Function):
 
 
 def window_weights(query: Tensor, key: Tensor, plan: BandPlan) -> Tensor:
-    """The attention weights of one document in slots, (H, n, G+2w+1), from unscaled query and key (n, H, e)."""
+    """Return the attention weights of one document in slots, (H, n, G+2w+1), from unscaled query and key (n, H, e)."""
     q, k = query.transpose(0, 1), key.transpose(0, 1)
     return in_slots((weights for _, weights in block_weights(q, k, plan)), plan, query)
 
@@ -232,7 +232,7 @@ def in_slots(blocks: Iterable[Tensor], plan: BandPlan, like: Tensor) -> Tensor:
     slots = like.new_empty(like.shape[1], plan.tokens, G + width)
     for block, values in zip(plan.blocks, blocks, strict=True):
         rows = slice(block.start, block.stop)
-        allowed = blanked(values.masked_fill(block.excluded, 0), block)
+        allowed = zero_blank_rows(values.masked_fill(block.excluded, 0), block)
         slots[:, rows, :G] = allowed[:, :, :G]
         # With the keys start-w … stop+w-1 as columns, slot c of row i is column i+c: one strided view reads them all.
         before = block.first - (block.start - plan.window)
@@ -276,7 +276,7 @@ def global_output(weights: Tensor, weight: Tensor, bias: Tensor, hidden: Tensor)
 
 
 def _documents(plans: Sequence[BandPlan], *packed: Tensor) -> Iterator[tuple[BandPlan, list[Tensor]]]:
-    """The plan of every document and its rows of every packed tensor, heads first: (H, n, e) views."""
+    """Yield the plan of every document and its rows of every packed tensor, heads first: (H, n, e) views."""
     start = 0
     for plan in plans:
         yield plan, [tensor[start : start + plan.tokens].transpose(0, 1) for tensor in packed]
@@ -284,7 +284,7 @@ def _documents(plans: Sequence[BandPlan], *packed: Tensor) -> Iterator[tuple[Ban
 
 
 def block_weights(query: Tensor, key: Tensor, plan: BandPlan) -> Iterator[tuple[Block, Tensor]]:
-    """A of every block, (H, rows, G+keys), from unscaled query and key (H, n, e)."""
+    """Yield A of every block, (H, rows, G+keys), from unscaled query and key (H, n, e)."""
     scale = 1 / math.sqrt(query.shape[-1])
     global_keys = key[:, plan.global_tokens]
     for block in plan.blocks:
@@ -295,11 +295,11 @@ def block_weights(query: Tensor, key: Tensor, plan: BandPlan) -> Iterator[tuple[
 
 
 def block_keys(heads: Tensor, global_rows: Tensor, block: Block) -> Tensor:
-    """Rows of the global tokens, then those of the window of a block: (H, G+keys, e)."""
+    """Return the rows of the global tokens, then those of the window of a block: (H, G+keys, e)."""
     rows = heads[:, block.first : block.last]
     return torch.cat((global_rows, rows), dim=1) if global_rows.shape[1] else rows
 
 
-def blanked(rows: Tensor, block: Block) -> Tensor:
-    """Zero at rows without window attention."""
+def zero_blank_rows(rows: Tensor, block: Block) -> Tensor:
+    """Return `rows` with zeros at rows without window attention."""
     return rows if block.blank is None else rows.masked_fill(block.blank, 0)

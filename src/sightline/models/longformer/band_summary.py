@@ -1,6 +1,6 @@
-"""Sums over a band of attention that never lay it out: what most methods need, at a third of the cost of the slots.
+"""Sums over banded attention without laying it out in slots: what most methods need, at a third of the cost.
 
-Everything is taken block by block from the same products as the forward pass makes (`band_kernel`). Shapes as there.
+Everything is computed block by block from the same products as in the forward pass (`band_kernel`). Shapes as there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sightline.models.longformer.band_kernel import BandPlan, Block, blanked, block_keys, block_weights, in_slots
+from sightline.models.longformer.band_kernel import (
+    BandPlan,
+    Block,
+    block_keys,
+    block_weights,
+    in_slots,
+    zero_blank_rows,
+)
 
 
 @dataclass
@@ -39,18 +46,18 @@ def window_sums(
     global_values = v[:, plan.global_tokens]
     means = []
     for block, weights in block_weights(q, k, plan):
-        seen = blanked(weights, block)
-        means.append(seen.mean(dim=0, keepdim=True))
-        _add(received, seen.sum(dim=1), plan, block)
-        asked = readout[block.start : block.stop]
-        if bool(asked.any()):
-            _add(rows, torch.matmul(asked, seen), plan, block)
+        block_rows = zero_blank_rows(weights, block)
+        means.append(block_rows.mean(dim=0, keepdim=True))
+        _add(received, block_rows.sum(dim=1), plan, block)
+        row_weights = readout[block.start : block.stop]
+        if bool(row_weights.any()):
+            _add(rows, torch.matmul(row_weights, block_rows), plan, block)
         if gradient is None or positive is None:
             continue
-        given = gradient[:, block.start : block.stop]
-        if bool(given.any()):
-            products = torch.bmm(given, block_keys(v, global_values, block).transpose(1, 2))
-            _add(positive, products.relu_().mul_(seen).sum(dim=1), plan, block)
+        row_gradients = gradient[:, block.start : block.stop]
+        if bool(row_gradients.any()):
+            products = torch.bmm(row_gradients, block_keys(v, global_values, block).transpose(1, 2))
+            _add(positive, products.relu_().mul_(block_rows).sum(dim=1), plan, block)
     return WindowSums(in_slots(means, plan, query[:, :1]), received, rows, positive)
 
 

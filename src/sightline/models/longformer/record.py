@@ -1,7 +1,7 @@
-"""What one layer of a Longformer shows: attention weights, their gradients and values, made on demand.
+"""The attention of one Longformer layer in one pass: weights, their gradients and values, computed on demand.
 
-The same record serves the banded encoder (packed documents; q, k, v at hand) and the library's (padded documents; q, k,
-v are projected again when asked for). Shapes as in `band_kernel`.
+The same record serves the banded encoder (packed documents; q, k and v are stored) and the library's (padded documents;
+q, k and v are projected again when needed). Shapes as in `band_kernel`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ WIDE_WINDOW = 512
 
 @dataclass(frozen=True)
 class Batch:
-    """The documents of a padded batch: where each ends, its global tokens and its masked ones."""
+    """The documents of a padded batch: their lengths, global tokens and masked tokens."""
 
     padded: int
     """N, the common padded length."""
     lengths: tuple[int, ...]
     """Tokens up to the last unmasked one, at least 1."""
     global_tokens: tuple[Tensor, ...]
-    """(G,) a document, ascending."""
+    """(G,) per document, ascending."""
     masked: tuple[Tensor, ...]
-    """(n,) bool a document: masked tokens before its end."""
+    """(n,) bool per document: masked tokens before its end."""
 
     @staticmethod
     def from_mask(attention_mask: Tensor) -> Batch:
@@ -86,12 +86,12 @@ class Batch:
         return empty.index_copy(0, self._positions(packed.device), packed).view(documents, self.padded, -1)
 
     def first_rows(self, packed: Tensor) -> Tensor:
-        """The first row of every document: (B, d)."""
+        """Return the first row of every document: (B, d)."""
         starts = torch.tensor([0, *self.lengths[:-1]], device=packed.device).cumsum(0)
         return packed.index_select(0, starts)
 
     def _positions(self, device: torch.device) -> Tensor:
-        """The row of the flattened padded batch that each packed row comes from: (T,)."""
+        """Return the row of the flattened padded batch that each packed row comes from: (T,)."""
         return torch.cat(
             [torch.arange(length, device=device) + i * self.padded for i, length in enumerate(self.lengths)]
         )
@@ -107,7 +107,7 @@ class BandedRecord:
     """Input of the layer, detached, in `hidden_layout`."""
     hidden_layout: Layout
     plans: tuple[BandPlan, ...]
-    """One a document."""
+    """One per document."""
     output: Tensor
     """Σ_j A_ij v_j before the output projection, on the autograd path, in `layout`."""
     layout: Layout
@@ -120,18 +120,18 @@ class BandedRecord:
     """Of a plain pass only: A of every document on the autograd path, in the parts that `assemble` puts together."""
 
     def weights(self, document: int) -> BandedAttention:
-        """The attention weights A of one document, of all its rows."""
+        """Return the attention weights A of all rows of one document."""
         return self._attention(document, *self.weight_slots(document))
 
     @torch.no_grad()
     def weight_slots(self, document: int) -> tuple[Tensor, Tensor]:
-        """The weights of window rows in slots (H, n, G+2w+1), and of global rows (H, G, n)."""
+        """Return the weights of window rows in slots (H, n, G+2w+1), and of global rows (H, G, n)."""
         query, key = (self._rows(name, document) for name in ("query", "key"))
         return window_weights(query, key, self.plans[document]), self._global_rows(document)
 
     @torch.no_grad()
     def gradient(self, document: int, output_gradient: Tensor) -> BandedAttention:
-        """∂y/∂A of one document from ∂y/∂output, cut by `layout`: (n, H·e), or (1, H·e) for the first row only."""
+        """Return ∂y/∂A of one document from ∂y/∂output in `layout`: (n, H·e), or (1, H·e) for the first row only."""
         plan = self.plans[document]
         gradient = self._all_rows(document, output_gradient)
         local = window_weight_gradient(gradient, self._rows("value", document), plan)
@@ -140,7 +140,7 @@ class BandedRecord:
 
     @torch.no_grad()
     def summary(self, document: int, readout: Tensor, output_gradient: Tensor | None = None) -> Summary:
-        """Sums of A (and of A ⊙ relu(∂y/∂A)) from blocks that are never laid out in slots."""
+        """Return sums of A (and of A ⊙ relu(∂y/∂A)), computed from blocks without laying them out in slots."""
         plan = self.plans[document]
         readout = readout.to(self.hidden)
         gradient = None if output_gradient is None else self._all_rows(document, output_gradient)
@@ -160,19 +160,19 @@ class BandedRecord:
 
     @torch.no_grad()
     def values(self, document: int) -> Tensor:
-        """The value vectors v (n, H, e) that window rows read, bias included."""
+        """Return the value vectors v (n, H, e) that window rows mix, bias included."""
         return self._rows("value", document)
 
     @torch.no_grad()
     def global_values(self, document: int) -> Tensor:
-        """The value vectors (n, H, e) that global rows read, bias included."""
+        """Return the value vectors (n, H, e) that global rows mix, bias included."""
         return self._heads(self.attention.value_global(self._hidden(document)))
 
     @torch.no_grad()
     def assemble(self, document: int, parts: Sequence[Tensor]) -> BandedAttention:
-        """Lay tensors shaped like `probabilities[document]` (gradients or relevances of them) out as an Attention.
+        """Return tensors shaped like `probabilities[document]` (their gradients or relevances) as an Attention.
 
-        What they hold at pairs that may not attend is left out.
+        Values at pairs that may not attend are dropped.
         """
         plan = self.plans[document]
         blocks = len(plan.blocks)
@@ -184,14 +184,14 @@ class BandedRecord:
         return BandedAttention(local, global_rows, self.plans[document].global_tokens)
 
     def _global_rows(self, document: int) -> Tensor:
-        """A of the global tokens' rows, (H, G, n)."""
+        """Return the rows of A that belong to global tokens, (H, G, n)."""
         plan, x = self.plans[document], self._hidden(document)
         query = self._heads(self.attention.query_global(x[plan.global_tokens])) / math.sqrt(self.attention.head_dim)
         scores = self._global_products(query, self.attention.key_global, document)
         return torch.softmax(scores.masked_fill(plan.masked, -math.inf), dim=-1)
 
     def _all_rows(self, document: int, output_gradient: Tensor) -> Tensor:
-        """∂y/∂output (n, H, e), zero at rows that were not evaluated."""
+        """Return ∂y/∂output (n, H, e), zero at rows that were not evaluated."""
         rows = output_gradient.reshape(len(output_gradient), -1)
         return self._heads(nn.functional.pad(rows, (0, 0, 0, self.plans[document].tokens - len(rows))))
 
@@ -199,10 +199,10 @@ class BandedRecord:
         return self.hidden_layout.cut(self.hidden, document)
 
     def _rows(self, name: str, document: int) -> Tensor:
-        """Query, key or value of one document: (n, H, e)."""
-        kept: Tensor | None = getattr(self, name)
-        if kept is not None:
-            return self.hidden_layout.cut(kept, document)
+        """Return query, key or value of one document: (n, H, e)."""
+        projected: Tensor | None = getattr(self, name)
+        if projected is not None:
+            return self.hidden_layout.cut(projected, document)
         return self._heads(getattr(self.attention, name)(self._hidden(document)))
 
     def _heads(self, rows: Tensor) -> Tensor:
@@ -216,7 +216,7 @@ class BandedRecord:
 def library_attentions(
     records: Sequence[BandedRecord], batch: Batch, length: int
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...] | None]:
-    """The weights in the library's form: (B, H, length, G+2w+1) a layer; global rows (B, H, N, G), None without any.
+    """Return the weights in the library's form, per layer (B, H, length, G+2w+1), and global rows (B, H, N, G) or None.
 
     G is the largest number of global tokens in the batch; documents with fewer have empty columns.
     """
