@@ -178,7 +178,7 @@ def test_any_scores_can_be_checked(model):
     np.testing.assert_array_equal(again.removal.probabilities, checked.removal.probabilities)
     reversed_ = model.check(dataclasses.replace(checked, scores=-checked.scores))
     assert reversed_.checks["faithfulness"] != checked.checks["faithfulness"]
-    assert reversed_.verdict.numbers["random_mean"] == checked.verdict.numbers["random_mean"]
+    np.testing.assert_allclose(reversed_.removal.random, checked.removal.random, atol=1e-12)  # the same orders
     on_special = np.where(checked.encoding.special, 1.0, 0.1)
     assert model.check(dataclasses.replace(checked, scores=on_special)).checks["special_share"] != pytest.approx(
         checked.checks["special_share"]

@@ -7,6 +7,7 @@ contributions add up.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from sightline.layer_kind import LayerKind, resolve_layer_kind
 from sightline.models.target import Prediction, Target
 from sightline.text import Encoding
 from sightline.text.units import Level, units_of
-from sightline.verdict import Verdict, judge
+from sightline.verdict import CHECK_ENTRIES, Verdict, judge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,31 +40,56 @@ _STORABLE_KINDS = "biuf"
 
 @dataclass(frozen=True, eq=False)
 class RemovalCurve:
-    """The probability of the explained class while more and more words are deleted; K shares, R random orders.
+    """The probability of the explained class as more and more words are removed; K counts, R random orders.
 
-    Point k is the document without the share `ratios[k]` of its words, highest-ranked first. The first share is 0, the
-    whole document.
+    Point k is the document without its `counts[k]` highest-ranked words, which are the share `ratios[k]` of all. The
+    first count is 0, the whole document. A curve belongs to the scores it was measured for: their `fingerprint`.
     """
 
     ratios: NDArray[np.float64]
     """(K,) shares of the words, ascending."""
     probabilities: NDArray[np.float64]
-    """(K,) when words are deleted in the order of the explanation."""
+    """(K,) when words are removed in the order of the explanation."""
     random: NDArray[np.float64]
-    """(R, K) when they are deleted in random orders."""
+    """(R, K) when they are removed in random orders."""
+    counts: NDArray[np.int64] | None = None
+    """(K,) numbers of words, ascending; None in curves of earlier versions."""
+    replacement: str = "delete"
+    """"delete", or "mask" if the mask token took the place of the words."""
+    fingerprint: str = ""
+    """Digest of the scores that were checked (`fingerprint_scores`); empty in curves of earlier versions."""
 
     def __post_init__(self) -> None:
-        for name in ("ratios", "probabilities", "random"):
-            array = np.array(getattr(self, name), dtype=np.float64)
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        for name, kind in _CURVE_ARRAYS.items():
+            if getattr(self, name) is not None:
+                array = np.array(getattr(self, name), dtype=kind)
+                array.setflags(write=False)
+                object.__setattr__(self, name, array)
         shape = self.ratios.shape
-        if self.ratios.ndim != 1 or self.probabilities.shape != shape or self.random.shape[1:] != shape:
+        if (
+            self.ratios.ndim != 1
+            or self.probabilities.shape != shape
+            or self.random.shape[1:] != shape
+            or (self.counts is not None and self.counts.shape != shape)
+        ):
             raise ValueError("a removal curve needs one point per ratio in every array")
 
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return the arrays as lists, by name."""
-        return {name: array.tolist() for name, array in vars(self).items()}
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values by name, arrays as lists."""
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in vars(self).items()
+            if value is not None
+        }
+
+
+_CURVE_ARRAYS = {"ratios": np.float64, "probabilities": np.float64, "random": np.float64, "counts": np.int64}
+
+
+def fingerprint_scores(scores: FloatArray) -> str:
+    """Return a digest of scores (n,): equal for equal numbers, whatever their precision."""
+    values = np.ascontiguousarray(scores, dtype="<f8") + 0.0  # −0.0 equals 0.0
+    return hashlib.sha256(values.tobytes()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -126,6 +152,14 @@ class Explanation:
         for name in ("checks", "options", "provenance"):
             values: Mapping[str, Any] = getattr(self, name)
             self._set(name, {str(key): storage.plain(value, f"{name}['{key}']") for key, value in values.items()})
+        self._drop_foreign_check()
+
+    def _drop_foreign_check(self) -> None:
+        """Remove the curve of a check, and its entries in `checks`, if it was made for other scores than these."""
+        if self.removal is None or self.removal.fingerprint in ("", fingerprint_scores(self.scores)):
+            return
+        self._set("removal", None)
+        self._set("checks", {name: value for name, value in self.checks.items() if name not in CHECK_ENTRIES})
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

@@ -26,7 +26,7 @@ from sightline.errors import InputError, ModelError, OptionError, UnsupportedErr
 from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS, Attribution, Method
 from sightline.methods.applicability import check_applies
-from sightline.metrics.check import ORDERINGS, faithfulness_checks
+from sightline.metrics.check import CheckReplacement, faithfulness_checks
 from sightline.models import ALL, Network, TargetLike, load_network
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.loading import AttentionKind
@@ -34,14 +34,12 @@ from sightline.passes import Pass, Request
 from sightline.report import Report
 from sightline.text import Encoding, check_known, encode_ids, encode_text
 from sightline.trace import Trace
-from sightline.verdict import MEASURED, NOT_COMPARABLE
+from sightline.verdict import CHECK_ENTRIES
 
 if TYPE_CHECKING:
     from sightline.analysis.inspection import Inspection, InspectionSettings
 
 CHECK_STAGE = "comparing with random orders"
-CHECK_ENTRIES = frozenset({*MEASURED, NOT_COMPARABLE, "faithfulness_percentile", "check_calls"})
-"""Entries of `Explanation.checks` that a check replaces."""
 Document = str | Encoding
 Explainable = Document | Trace
 ByClass = dict[str, Explanation]
@@ -319,22 +317,30 @@ class Model:
         self,
         explanation: Explanation,
         *,
-        orderings: int = ORDERINGS,
+        replacement: CheckReplacement = "delete",
+        orderings: int | None = None,
         budget: int | None = None,
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Explanation:
         """Return the explanation with `checks`, `removal` and `verdict` as this model measures them.
 
-        Its words are deleted in the order of its scores and in `orderings` random orders, whatever made the scores: a
-        method, an edit (`dataclasses.replace(explanation, scores=...)`) or another program. `budget` bounds the model
-        calls; by default the tokens that are read are bounded.
+        Its strongest words are removed, and random sets of as many words, whatever made the scores: a method, an edit
+        (`dataclasses.replace(explanation, scores=...)`) or another program. replacement: "delete" the words, replace
+        them with the "mask" token, or "both", which also reports whether the two lead to the same level. `budget`
+        bounds the model calls (64 by default, twice as many for both).
         """
         if not isinstance(explanation, Explanation):
             raise InputError(f"An Explanation can be checked, not {type(explanation).__name__}.")
         watch = None if progress is None else partial(progress, CHECK_STAGE)
         (measured,) = faithfulness_checks(
-            self.network, [explanation], orderings=orderings, budget=budget, seed=seed, progress=watch
+            self.network,
+            [explanation],
+            orderings=orderings,
+            budget=budget,
+            replacement=replacement,
+            seed=seed,
+            progress=watch,
         )
         own = {name: value for name, value in explanation.checks.items() if name not in CHECK_ENTRIES}
         own["special_share"] = _special_share(explanation.scores, explanation.encoding)

@@ -1,8 +1,11 @@
 """Verdict: how far an explanation can be trusted, judged from its checks by named thresholds.
 
-The check deletes the words an explanation ranks highest and compares the mean fall of the probability with that of R
-random orders of the same words (`metrics.check`). `judge` turns those numbers into a level with machine-readable
-reasons; `view.words.sentences` turns the result into prose.
+The check removes the words an explanation ranks highest, and random sets of the same size, and compares the falls of
+the probability (`metrics.check`). `judge` turns those numbers into a level with machine-readable reasons;
+`view.words.sentences` turns the result into prose.
+
+A fall is measured against the *stake*: the fall that would change the prediction. So the same rule serves a prediction
+of 54 % and one of 99.97 %.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ Reason = Literal[
     "no_better_than_random",
     "chance_not_excluded",
     "small_effect",
+    "nothing_decides",
     "untrained_model",
     "not_checked",
     "not_comparable",
@@ -24,22 +28,56 @@ Reason = Literal[
 ]
 Value = float | int | str | bool
 
-# The thresholds were chosen by argument, not by measurement: each constant gives its reason.
 LARGEST_CHANCE = 0.1
 """How often a random order may do as well as an explanation that holds up. If b of R random orders are beaten, one more
-random order is among the best R − b + 1 of R + 1 with probability (R − b + 1) / (R + 1): 2/21 if 19 of 20 are beaten,
-3/21 if 18 are. Beating all of fewer than 9 orders is never enough."""
-SMALLEST_FALL = 0.05
-"""Smallest fall of the probability that matters, both by itself and beyond the fall caused by random words: deleting
-any words changes a prediction by about a twentieth, however regularly that happens."""
+random order is among the best R − b + 1 of R + 1 with probability (R − b + 1) / (R + 1): 1/10 if all of 9 are beaten,
+2/21 if 19 of 20 are. Beating all of fewer than 9 orders is never enough."""
+SMALLEST_EFFECT = 0.2
+"""Smallest difference between the fall and the mean fall of random orders, in stakes, of an explanation that holds
+up."""
+TIE = 0.01
+"""Falls that differ by less than this many stakes are ties: smaller differences are rounding errors of a saturated
+probability."""
+SMALLEST_STAKE = 0.01
+"""A prediction may be arbitrarily close to changing; falls below a hundredth are never more than small."""
 LARGEST_SPECIAL_SHARE = 0.5
 """Share of the total magnitude on special tokens above which the words, which are all a reader sees, are the smaller
 part."""
 
-MEASURED = ("faithfulness", "random_mean", "random_beaten", "random_orderings")
-"""Entries of `Explanation.checks` that the comparison with random orders makes."""
+MEASURED = ("faithfulness", "random_mean", "random_beaten", "random_orderings", "stake")
+"""Entries of `Explanation.checks` on which the level rests."""
+TELLING = ("removed_words", "removed_share", "probability", "probability_without", "probability_without_random")
+"""Entries that describe the count at which the explanation differs most from random words."""
+CHECK_ENTRIES = (
+    *MEASURED,
+    *TELLING,
+    "faithfulness_percentile",
+    "probability_empty",
+    "check_calls",
+    "check_replacement",
+    "mask_faithfulness",
+    "mask_random_mean",
+    "mask_level",
+    "replacements_agree",
+    "faithfulness_check",
+)
+"""All entries of `Explanation.checks` that a check makes: they belong to the scores that were checked."""
 NOT_COMPARABLE = "faithfulness_check"
 """Entry of `Explanation.checks` that says in a sentence why there was nothing to compare."""
+
+
+def find_stake(probability: float, runner_up: float | None, *, multi_label: bool = False) -> float:
+    """Return the fall of a class probability that would change what the model says, at least `SMALLEST_STAKE`.
+
+    For the predicted class half of its lead over the runner-up, since what it loses the other may gain; if classes are
+    independent (`multi_label`) its distance to 1/2. For a class that is not predicted (runner_up=None) half of its
+    probability.
+    """
+    if multi_label:
+        stake = probability - 0.5 if probability > 0.5 else probability / 2
+    else:
+        stake = (probability - runner_up) / 2 if runner_up is not None else probability / 2
+    return max(stake, SMALLEST_STAKE)
 
 
 @dataclass(frozen=True)
@@ -64,9 +102,11 @@ class Verdict:
 def judge(checks: Mapping[str, Value]) -> Verdict:
     """Return the verdict on an explanation with these checks.
 
-    It holds up if deleting its strongest words lowers the probability by at least `SMALLEST_FALL`, and by as much more
-    than deleting random words, and if chance does as well in at most `LARGEST_CHANCE` of the cases. It is poor if it
-    beats no more than half of the random orders or if the model has random weights. Everything in between is weak.
+    With fall f of its order, mean fall r of the random orders and stake s, it holds up if (f − r) / s reaches
+    `SMALLEST_EFFECT` and chance does as well in at most `LARGEST_CHANCE` of the cases. It is poor if it beats no more
+    than half of the random orders or if the model has random weights. Everything in between is weak. If the prediction
+    stays even without any word, there is nothing to find: that is weak evidence with its own reason, "nothing_decides".
+    Checks of versions before the logarithmic scale have no stake and count as not made.
     """
     level, reason = _compare_with_random(checks)
     reasons: list[Reason] = [reason]
@@ -74,7 +114,7 @@ def judge(checks: Mapping[str, Value]) -> Verdict:
         level, reasons = "poor", ["untrained_model", reason]
     numbers: dict[str, float | int] = {
         name: value
-        for name in (*MEASURED, "special_share")
+        for name in (*MEASURED, *TELLING, "probability_empty", "special_share")
         if isinstance(value := checks.get(name), int | float) and (name == "special_share" or _was_measured(checks))
     }
     if numbers.get("special_share", 0.0) > LARGEST_SPECIAL_SHARE:
@@ -92,12 +132,22 @@ def _compare_with_random(checks: Mapping[str, Value]) -> tuple[Level, Reason]:
         return "unchecked", "not_comparable"
     if not _was_measured(checks):
         return "unchecked", "not_checked"
-    fall, random_fall = float(checks["faithfulness"]), float(checks["random_mean"])
+    fall, random_fall, stake = (float(checks[name]) for name in ("faithfulness", "random_mean", "stake"))
     beaten, orders = int(checks["random_beaten"]), int(checks["random_orderings"])
+    excludes_chance = (orders - beaten + 1) / (orders + 1) <= LARGEST_CHANCE
+    is_large = (fall - random_fall) / stake >= SMALLEST_EFFECT
+    if excludes_chance and is_large:
+        return "holds", "beats_random"
+    if _stays_without_words(checks):
+        return "weak", "nothing_decides"
     if 2 * beaten <= orders:
         return "poor", "no_better_than_random"
-    if (orders - beaten + 1) / (orders + 1) > LARGEST_CHANCE:
-        return "weak", "chance_not_excluded"
-    if min(fall, fall - random_fall) < SMALLEST_FALL:
-        return "weak", "small_effect"
-    return "holds", "beats_random"
+    return "weak", "small_effect" if excludes_chance else "chance_not_excluded"
+
+
+def _stays_without_words(checks: Mapping[str, Value]) -> bool:
+    """Say whether the prediction stays when all words are removed, and hardly changes when the strongest are."""
+    if not all(name in checks for name in (*TELLING, "probability_empty")):
+        return False
+    probability, stake = float(checks["probability"]), float(checks["stake"])
+    return all(probability - float(checks[name]) < stake for name in ("probability_empty", "probability_without"))

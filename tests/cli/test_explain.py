@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -227,8 +228,9 @@ def test_check_says_how_many_random_orders_were_beaten(sightline, good_model):
     assert "random_beaten" not in json.loads(plain.stdout)["checks"]
     done = sightline("explain", "doc.txt", "--model", good_model, "--check", "--format", "json")
     checks = json.loads(done.stdout)["checks"]
-    assert 0 <= checks["random_beaten"] <= checks["random_orderings"] == 20
-    assert len(json.loads(done.stdout)["removal"]["random"]) == 20
+    assert 0 <= checks["random_beaten"] <= checks["random_orderings"] <= 20
+    assert checks["check_calls"] <= 64
+    assert len(json.loads(done.stdout)["removal"]["random"]) == checks["random_orderings"]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ def test_a_page_of_one_class_shows_the_check_unless_it_is_declined(sightline, tm
     result = sightline("explain", "doc.txt", "--model", good_model, "--method", "attcat", *arguments)
     assert result.exit_code == 0, result.stderr
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert ("of 20 random orderings" in page) == checked
+    assert (re.search(r"beats \d+ of \d+ random orderings", page) is not None) == checked
     assert ('"curves":[]' in page) != checked
 
 

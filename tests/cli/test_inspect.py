@@ -138,7 +138,7 @@ def test_a_data_set_is_explained_for_the_target_asked_for(sightline, tmp_path, g
 def test_a_check_compares_with_random_orders(sightline, good_model):
     result = sightline("inspect", "doc.txt", "--check", "--model", good_model, *QUICK)
     assert result.exit_code == 0, result.stderr
-    assert "It was not compared with random orders" not in result.stdout
+    assert "It was not compared with random words" not in result.stdout
 
 
 def test_help_shows_examples(sightline):

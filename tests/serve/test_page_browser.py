@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -93,7 +94,7 @@ def test_paste_look_click_change_the_method_and_come_back(browse, server):
         page.locator("#view nav.tabs button", has_text="Curves").click()
         notes = page.locator("#view .curves p").all_inner_texts()
         assert [note.split()[0] for note in notes] == ["attcat", "rollout", "occlusion"]
-        assert all("of 20 random orderings" in note for note in notes)
+        assert all(re.search(r"of \d+ random orderings", note) for note in notes)
         page.locator("#view nav.tabs button", has_text="Read").click()
 
         before = page.locator("#view .text .unit", has_text="compiler").first.get_attribute("class")

@@ -31,7 +31,9 @@ PAINTED = "spans => spans.map(span => span.className.replace(/ ?unit/, ''))"
 def compared(fall: float, chance: float, beaten: int, **others: float) -> dict[str, float]:
     """Return the entries of a check against 20 random orders."""
     found = {"faithfulness": fall, "random_mean": chance, "random_beaten": beaten, "random_orderings": 20}
-    return {**found, **others}
+    words = {"removed_words": 25, "removed_share": 0.05, "probability": 0.85}
+    without = {"probability_without": 0.85 - fall, "probability_without_random": 0.85 - chance}
+    return {**found, "stake": 0.35, **words, **without, **others}
 
 
 def texts(page, selector: str) -> list[str]:
@@ -298,8 +300,9 @@ def test_the_verdict_is_in_sight_after_the_prediction_and_follows_the_method(ope
     assert said["y"] < box["y"]
     assert box["y"] + box["height"] < 800
     assert texts(page, "[data-section=verdict] p") == [
-        "Beats 20 of 20 random orders: removing its strongest words lowers the probability by 0.84 on average, "
-        "removing random words raises it by 0.0029.",
+        "Without its 25 strongest words (5.0 % of the text) the probability falls from 0.85 to 0.01; without 25 random "
+        "words it stays at 0.85.",
+        "It beats 20 of 20 random orders.",
         "Special tokens carry 8.0 % of the total.",
     ]
     marks = {}

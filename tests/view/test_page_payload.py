@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from sightline.explanation import Explanation, RemovalCurve
-from sightline.model import load
 from sightline.models.target import Target
 from sightline.text import LEVELS
 from sightline.view.page.curves import points_measured
@@ -182,31 +180,12 @@ def test_checked_explanations_bring_a_plot_for_each_target_with_a_line_a_method_
 
 
 def test_a_plot_says_how_many_points_were_measured_and_why_no_more():
-    def note(shares: list[float], orderings: int) -> str:
-        points = np.zeros(1 + len(shares))
-        return points_measured(RemovalCurve([0, *shares], points, np.zeros((orderings, len(points)))))
-
-    assert note([0.3, 0.7], 20) == (
-        "Besides the whole document, every line has 2 points, measured with 30, 70 % of the words deleted. Each point "
-        "takes 21 model calls, and more would exceed the budget of the check, which longer documents use up sooner; "
-        "check_budget=190 in Python measures 9."
+    counts = np.array([0, 1, 5, 20])
+    removal = RemovalCurve(counts / 100, np.zeros(4), np.zeros((9, 4)), counts)
+    assert points_measured(removal) == (
+        "Besides the whole document, every line has 3 points, measured without 1, 5, 20 of the words. Each point takes "
+        "10 model calls; with check_budget=52 in Python there are 5 points."
     )
-    assert "every line has 1 point, measured with 20 % of" in note([0.2], 20)
-    assert note([i / 10 for i in range(1, 10)], 20).endswith(
-        "10, 20, 30, 40, 50, 60, 70, 80, 90 % of the words deleted."
-    )
-
-
-def test_the_budget_that_a_plot_names_measures_all_points():
-    model = load()
-    text = "The compiler learns to guess from measured programs, and the neural network learns from data."
-    few = model.explain(text, check=True, check_budget=45)
-    (budget,) = re.findall(r"check_budget=(\d+)", points_measured(few.removal))
-    assert len(few.removal.ratios) == 3
-    full = model.explain(text, check=True, check_budget=int(budget))
-    assert len(full.removal.ratios) == 10
-    assert len(model.explain(text, check=True, check_budget=int(budget) - 1).removal.ratios) < 10
-    assert build([few]).json["curves"][0]["footnote"] == points_measured(few.removal)
 
 
 def test_what_the_model_did_not_read_is_marked():

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from sightline.verdict import LARGEST_CHANCE, LARGEST_SPECIAL_SHARE, SMALLEST_FALL, judge
+from sightline.verdict import (
+    LARGEST_CHANCE,
+    LARGEST_SPECIAL_SHARE,
+    SMALLEST_EFFECT,
+    SMALLEST_STAKE,
+    find_stake,
+    judge,
+)
 from sightline.view.words.sentences import MARKS, VerdictText, check_sentences, describe_verdict
 from tests.sample_explanations import explanation
 from tests.sample_pages import build
 
 
-def checks(fall: float = 0.5, chance: float = 0.1, beaten: int = 20, orders: int = 20, **others) -> dict:
+def checks(
+    fall: float = 0.5, chance: float = 0.1, beaten: int = 20, orders: int = 20, stake: float = 0.4, **others
+) -> dict:
     found = {"faithfulness": fall, "random_mean": chance, "random_beaten": beaten, "random_orderings": orders}
-    return {**found, "faithfulness_percentile": 100.0 * beaten / orders, "check_calls": 64, **others}
+    telling = {
+        "removed_words": 25,
+        "removed_share": 0.01,
+        "probability": 0.85,
+        "probability_without": 0.37,
+        "probability_without_random": 0.8512,
+        "probability_empty": 0.2,
+    }
+    percentile = 100.0 * beaten / orders
+    return {**found, "stake": stake, **telling, "faithfulness_percentile": percentile, "check_calls": 64, **others}
+
+
+EDGE = 0.4 * SMALLEST_EFFECT
 
 
 @pytest.mark.parametrize(
@@ -25,14 +45,45 @@ def checks(fall: float = 0.5, chance: float = 0.1, beaten: int = 20, orders: int
         (0.5, 0.1, 11, "weak"),
         (0.5, 0.1, 10, "poor"),
         (-0.1, 0.1, 0, "poor"),
-        (SMALLEST_FALL, 0.0, 20, "holds"),
-        (SMALLEST_FALL - 0.001, 0.0, 20, "weak"),
-        (0.5, 0.5 - SMALLEST_FALL + 0.001, 20, "weak"),  # random words take nearly as much away
-        (0.01, -0.3, 20, "weak"),  # random words raise the probability: its own still hardly lower it
+        (EDGE + 1e-9, 0.0, 20, "holds"),
+        (EDGE - 1e-9, 0.0, 20, "weak"),
+        (0.5, 0.5 - EDGE + 0.001, 20, "weak"),  # random words take nearly as much away
     ],
 )
 def test_an_explanation_holds_up_if_it_beats_chance_by_a_fall_that_matters(fall, chance, beaten, level):
     assert judge(checks(fall, chance, beaten)).level == level
+
+
+def test_the_fall_is_measured_against_what_would_change_the_prediction():
+    """At 54 % a fall of 0.06 loses the decision; at 99.9 % it is small."""
+    narrow, wide = find_stake(0.54, 0.46), find_stake(0.999, 0.001)
+    assert (narrow, wide) == (pytest.approx(0.04), pytest.approx(0.499))
+    assert judge(checks(0.059, 0.0, stake=narrow)).level == "holds"
+    assert judge(checks(0.059, 0.0, stake=wide)).reasons[0] == "small_effect"
+
+
+def test_the_stake_is_half_the_lead_or_half_the_probability_of_a_class_that_does_not_lead():
+    assert find_stake(0.6, 0.3) == pytest.approx(0.15)
+    assert find_stake(0.3, None) == pytest.approx(0.15)
+    assert find_stake(0.9, 0.8, multi_label=True) == pytest.approx(0.4)
+    assert find_stake(0.3, None, multi_label=True) == pytest.approx(0.15)
+    assert find_stake(0.500001, 0.499999) == SMALLEST_STAKE
+
+
+def test_a_prediction_that_stays_without_any_word_is_not_the_fault_of_the_explanation():
+    nothing = {"probability": 0.97, "probability_without": 0.969, "probability_empty": 0.98}
+    verdict = judge(checks(0.001, 0.002, 3, stake=0.47, **nothing))
+    assert (verdict.level, verdict.reasons) == ("weak", ("nothing_decides",))
+    first, *_ = describe_verdict(verdict).sentences
+    assert first == "Nothing in the text decides: without any word the probability is 0.98."
+    # The text decides if the prediction changes without it, or if the strongest words change it.
+    assert judge(checks(0.001, 0.002, 3, stake=0.47, **{**nothing, "probability_empty": 0.2})).level == "poor"
+    assert judge(checks(0.2, 0.002, 20, stake=0.47, **{**nothing, "probability_without": 0.1})).level == "holds"
+
+
+def test_a_check_of_an_earlier_version_counts_as_not_made():
+    old = {"faithfulness": 0.5, "random_mean": 0.1, "random_beaten": 20, "random_orderings": 20}
+    assert judge(old).level == "unchecked"
 
 
 @pytest.mark.parametrize("orders", [1, 5, 8, 9, 10, 20, 40, 100])
@@ -47,32 +98,36 @@ def test_a_random_order_seldom_holds_up(orders):
     assert levels == sorted(levels, key=["poor", "weak", "holds"].index)
 
 
-def test_twenty_orders_need_nineteen_beaten():
-    simulated = np.random.default_rng(0).random((20_000, 21)).argsort(axis=1).argsort(axis=1)[:, 0]
-    assert np.mean(simulated >= 19) == pytest.approx(2 / 21, abs=0.01)
-    assert 2 / 21 <= LARGEST_CHANCE < 3 / 21
-
-
 def described(checks: dict) -> VerdictText:
     return describe_verdict(judge(checks))
 
 
-def test_the_reason_is_told_in_a_sentence():
-    assert described(checks(0.837, -0.00291, 20, special_share=0.081)).sentences == (
-        "Beats 20 of 20 random orders: removing its strongest words lowers the probability by 0.84 on average; "
-        "removing random words raises it by 0.0029.",
+def test_the_sentence_names_how_many_words_were_removed():
+    assert described(checks(special_share=0.081)).sentences == (
+        "Without its 25 strongest words (1.0 % of the text) the probability falls from 0.85 to 0.37; without 25 random "
+        "words it stays at 0.85.",
+        "It beats 20 of 20 random orders.",
         "Special tokens carry 8.1 % of the total.",
     )
-    (weak,) = described(checks(0.3, 0.1, 15)).sentences
-    assert weak.startswith("Beats 15 of 20 random orders, too few to rule out chance: ")
-    (small,) = described(checks(0.0002, 0.0, 20)).sentences
-    assert small == (
-        "Beats 20 of 20 random orders, but by little: removing its strongest words lowers the probability by less than "
-        "0.001 on average; removing random words leaves it as it is."
+    one = {"removed_words": 1, "removed_share": 0.2, "probability": 0.99971, "probability_without_random": 0.999}
+    assert described(checks(**one)).sentences[0] == (
+        "Without its strongest word (20 % of the text) the probability falls from 0.9997 to 0.37; without a random "
+        "word it falls to 0.9990."
     )
-    (poor,) = described(checks(-0.1, 0.1, 7)).sentences
-    assert poor.startswith("Beats 7 of 20 random orders, no more than chance would: ")
-    assert "raises the probability by 0.1 on" in poor
+    rising = described(checks(-0.1, 0.1, 7, probability_without=0.9))
+    assert "the probability rises from 0.85 to 0.90" in rising.sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (checks(0.3, 0.1, 15), "It beats 15 of 20 random orders, too few to rule out chance."),
+        (checks(0.02, 0.0, 20), "It beats 20 of 20 random orders, but by little."),
+        (checks(-0.1, 0.1, 7), "It beats 7 of 20 random orders, no more than chance would."),
+    ],
+)
+def test_the_reason_is_told_in_a_sentence(found, sentence):
+    assert described(found).sentences[1] == sentence
 
 
 def test_without_a_check_it_is_said_how_to_get_one():
@@ -83,7 +138,7 @@ def test_without_a_check_it_is_said_how_to_get_one():
     impossible = described({"faithfulness_check": "The document has fewer than two words to put in order."})
     assert impossible.level == "unchecked"
     assert impossible.sentences == (
-        "It could not be compared with random orders. The document has fewer than two words to put in order.",
+        "It could not be compared with random words. The document has fewer than two words to put in order.",
     )
     assert described({}).warning is None
 

@@ -84,7 +84,7 @@ def explain(
         bool | None,
         typer.Option(
             "--check/--no-check",
-            help="Compare each explanation with 20 random orders of the words. [default: for a page of one class]",
+            help="Compare each explanation with random words. [default: for a page of one class]",
             show_default=False,
         ),
     ] = None,

@@ -1,43 +1,51 @@
-"""Is this very explanation better than chance? Its order of the words against random orders, on the model itself.
+"""Compare one explanation with chance: remove its strongest words from the document, and random sets of the same size.
 
-The measure is the AOPC of `faithfulness`: the words it ranks highest are deleted share by share, and the mean fall of
-the probability is compared with that of random orders of the same words. It costs one run of the model for every order
-and share (0 and 100 % are left out: all orders have them in common); long documents get fewer shares. What was measured
-is kept as a `RemovalCurve`, to be drawn.
+Explanations differ in their first few words, and on a long document even random orders lose every decision once half
+of the words are gone. So words are counted on a logarithmic scale, k = 1, 2, 5, 10, 20, 50 … up to a fifth of the
+words. With p the probability of the explained class for the whole document and p_k without the k strongest words, the
+summary is the area under the fall over the logarithm of k, divided by its width (trapezoidal rule over K counts):
+
+    faithfulness = Σ_j w_j (p − p_kj),    Σ_j w_j = 1,    w_j = (ln k_{j+1} − ln k_{j−1}) / (2 ln(k_K / k_1))
+
+with k_0 = k_1 and k_{K+1} = k_K at the ends. The same number is computed for R random orders of the words. Cost: one
+model call per order and count, one for the whole document and one without any word: at most `CALLS` unless a budget is
+given. Everything measured is stored in a `RemovalCurve`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from sightline.errors import InputError, OptionError, UnsupportedError
-from sightline.explanation import Explanation, RemovalCurve
-from sightline.metrics.faithfulness import aopc
-from sightline.metrics.removal_order import random_order, removed_positions, score_order, unit_counts
+from sightline.explanation import Explanation, RemovalCurve, fingerprint_scores
+from sightline.metrics.inputs import FloatArray, IntArray
+from sightline.metrics.removal_order import random_order, removed_positions, score_order
 from sightline.models import Network
-from sightline.perturb import Perturbations, perturb_probability, removable_units
+from sightline.perturb import Key, Perturbations, perturb_probability, removable_units
+from sightline.text.units import Units
+from sightline.verdict import TIE, find_stake, judge
 
-ORDERINGS = 20
-TOKENS = 100_000
-"""Tokens the model may read for one check unless a budget is given: a few seconds for a small model."""
-GRIDS: tuple[tuple[float, ...], ...] = (
-    (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-    (0.1, 0.2, 0.3, 0.5, 0.7),
-    (0.1, 0.2, 0.5),
-    (0.2, 0.5, 0.8),
-    (0.3, 0.7),
-    (0.2,),
-)
-"""Shares to measure at, the first that the budget allows; the larger a share, the less is left to read."""
+CALLS = 64
+"""Model calls of one check unless a budget is given."""
+FEWEST_ORDERS = 9
+"""Random orders to compare with at least; counts are left out of the scale before orders are."""
+MOST_ORDERS = 20
+LARGEST_SHARE = 0.2
+"""Share of the words up to which words are removed; beyond it all orders look alike."""
+SHORTEST_SCALE = 5
+"""In a short document up to this many words are removed, but not more than half of them."""
+TELLING_SHARE = 0.9
+"""The count that a sentence names is the smallest one with this share of the largest difference to random words."""
 
-Checks = dict[str, float | int | str]
+CheckReplacement = Literal["delete", "mask", "both"]
+Checks = dict[str, float | int | str | bool]
 
 
 class Checked(NamedTuple):
-    """What the check found: entries of `Explanation.checks`, and the curves unless there was nothing to compare."""
+    """Result of a check: entries of `Explanation.checks`, and the curve unless there was nothing to compare."""
 
     checks: Checks
     curve: RemovalCurve | None = None
@@ -47,39 +55,55 @@ def faithfulness_check(
     network: Network,
     explanation: Explanation,
     *,
-    orderings: int = ORDERINGS,
+    orderings: int | None = None,
     budget: int | None = None,
+    replacement: CheckReplacement = "delete",
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Checks:
-    """Return what goes into `explanation.checks`.
+    """Return what a check adds to `explanation.checks`.
 
-    faithfulness: mean fall of the probability; random_mean: the same for the random orders; random_beaten of
-    random_orderings: how many of them fall short of it; faithfulness_percentile: the share of them in percent, ties
-    counted half; check_calls: documents the model read. Where there is nothing to compare (fewer than two words, a
-    model with one output) the single entry faithfulness_check says so in a sentence. `budget` bounds check_calls; by
-    default the tokens that are read are bounded instead, so that long documents get fewer shares.
+    faithfulness: mean fall of the probability over ln k; random_mean: the same for random orders; random_beaten of
+    random_orderings: how many of them it exceeds by more than a tie; faithfulness_percentile: the share of them in
+    percent, ties counted half; stake: the fall that would change the prediction (`verdict.find_stake`); removed_words
+    and removed_share: the count that tells most, with probability, probability_without and
+    probability_without_random; probability_empty: without any word; check_calls: documents the model read. Where there
+    is nothing to compare (fewer than two words, a model with one output) the single entry faithfulness_check gives the
+    reason in a sentence.
+
+    replacement: "delete" words, put the "mask" token in their place, or "both"; then the check runs twice, the numbers
+    are those of deleting, and mask_level and replacements_agree say whether masking leads to the same level.
+    orderings: number of random orders, by default as many as the budget allows (9 to 20). budget: bound of model calls.
     """
-    (found,) = faithfulness_checks(
-        network, [explanation], orderings=orderings, budget=budget, seed=seed, progress=progress
+    (checked,) = faithfulness_checks(
+        network,
+        [explanation],
+        orderings=orderings,
+        budget=budget,
+        replacement=replacement,
+        seed=seed,
+        progress=progress,
     )
-    return found.checks
+    return checked.checks
 
 
 def faithfulness_checks(
     network: Network,
     explanations: Sequence[Explanation],
     *,
-    orderings: int = ORDERINGS,
+    orderings: int | None = None,
     budget: int | None = None,
+    replacement: CheckReplacement = "delete",
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Checked]:
     """Check several explanations; those of one document and class share the random orders. `budget` is for each."""
-    if orderings < 1:
+    if orderings is not None and orderings < 1:
         raise OptionError(f"orderings={orderings} is not possible; compare with at least one random ordering.")
+    if replacement not in ("delete", "mask", "both"):
+        raise OptionError(f"replacement='{replacement}' is not known. Known: delete, mask, both.")
     shared: dict[tuple[object, ...], Perturbations[float]] = {}
-    found: list[Checked] = []
+    results: list[Checked] = []
     for explanation in explanations:
         encoding, target = explanation.encoding, explanation.target
         key = (id(encoding), target.index, target.position, target.span)
@@ -88,60 +112,154 @@ def faithfulness_checks(
                 shared[key] = perturb_probability(network, encoding, target)
             units = removable_units(encoding, target, "word")
         except (InputError, UnsupportedError) as error:
-            found.append(Checked({"faithfulness_check": str(error)}))
+            results.append(Checked({"faithfulness_check": str(error)}))
             continue
         if len(units) < 2:
-            found.append(Checked({"faithfulness_check": "The document has fewer than two words to put in order."}))
+            results.append(Checked({"faithfulness_check": "The document has fewer than two words to put in order."}))
             continue
-        shares = _shares(len(encoding), orderings, budget)
-        counts = unit_counts(shares, len(units))
+        counts, random_orders = plan_counts(len(units), orderings, CALLS if budget is None else budget)
         generator = np.random.default_rng(seed)
         orders = [score_order(explanation.scores, units)]
-        orders += [random_order(units, generator) for _ in range(orderings)]
-        removals = [removed_positions(one, units, counts, "remove") for one in orders]
-        found.append(_compared(shared[key], shares, removals, progress))
-    return found
+        orders += [random_order(units, generator) for _ in range(random_orders)]
+        comparison = _Comparison(shared[key], explanation, units, counts, orders, progress)
+        checked = comparison.run("mask" if replacement == "mask" else "delete")
+        if replacement == "both":
+            checked = _compare_replacements(checked, comparison.run("mask"))
+        results.append(checked)
+    return results
 
 
-def _compared(
-    perturbations: Perturbations[float],
-    shares: Sequence[float],
-    removals: Sequence[Sequence[Sequence[int]]],
-    progress: Callable[[int, int], None] | None,
-) -> Checked:
-    """Compare the first order with the others, each given as what it removes at every share."""
-    whole = perturbations.request([], "delete")
-    asked = [[perturbations.request(removed, "delete") for removed in order] for order in removals]
-    perturbations.run(progress)
-    original = perturbations.result(whole)
-    curves = np.array([perturbations.results(keys) for keys in asked])
-    own, *random = (aopc(curve, original) for curve in curves)
-    beaten, tied = sum(one < own for one in random), sum(one == own for one in random)
-    checks: Checks = {
-        "faithfulness": own,
-        "random_mean": float(np.mean(random)),
-        "random_beaten": beaten,
-        "random_orderings": len(random),
-        "faithfulness_percentile": 100.0 * (beaten + tied / 2) / len(random),
-        "check_calls": len({whole, *(key for keys in asked for key in keys)}),
-    }
-    with_whole = np.column_stack([np.full(len(curves), original), curves])
-    return Checked(checks, RemovalCurve(np.array([0.0, *shares]), with_whole[0], with_whole[1:]))
+def scale_counts(words: int) -> IntArray:
+    """Return the counts 1, 2, 5, 10, 20, 50 … up to a fifth of the words."""
+    most = max(int(LARGEST_SHARE * words), min(SHORTEST_SCALE, words // 2), 1)
+    steps = [digit * 10**power for power in range(len(str(most))) for digit in (1, 2, 5)]
+    return np.array([count for count in steps if count <= most])
 
 
-def _shares(tokens: int, orderings: int, budget: int | None) -> tuple[float, ...]:
-    """Return the finest shares the budget allows, counting one run for every order and share and one for the whole.
+def plan_counts(words: int, orderings: int | None, budget: int) -> tuple[IntArray, int]:
+    """Return the counts (K,) and the number of random orders R with K · (R + 1) + 2 ≤ budget.
 
-    Without a budget of runs it is `TOKENS` tokens: a document without the share r of its words has about (1 − r)·n.
+    Where the budget does not allow the whole scale, counts are left out evenly; the first and the last stay.
     """
-    if budget is None:
-        documents = TOKENS / tokens - 1
-        affordable = (one for one in GRIDS if sum(1 - share for share in one) * (orderings + 1) <= documents)
-        return next(affordable, GRIDS[-1])
-    for shares in GRIDS:
-        if len(shares) * (orderings + 1) + 1 <= budget:
-            return shares
-    raise OptionError(
-        f"Comparing with {orderings} random orderings needs {orderings + 2} calls of the model at least, "
-        f"the budget is {budget}. Raise check_budget."
+    scale, available = scale_counts(words), budget - 2
+    fewest = orderings if orderings is not None else max(1, min(FEWEST_ORDERS, available - 1))
+    affordable = available // (fewest + 1)
+    if affordable < 1:
+        raise OptionError(
+            f"A comparison with {fewest} random ordering{'s' if fewest > 1 else ''} needs at least {fewest + 3} model "
+            f"calls; the budget is {budget}. Raise check_budget."
+        )
+    if affordable < len(scale):
+        scale = scale[np.linspace(len(scale) - 1, 0, affordable).round().astype(np.int64)[::-1]]
+    return scale, orderings if orderings is not None else min(MOST_ORDERS, available // len(scale) - 1)
+
+
+def log_weights(counts: IntArray) -> FloatArray:
+    """Return the weights (K,), summing to 1, of the trapezoidal rule over ln k."""
+    if len(counts) == 1:
+        return np.ones(1)
+    positions = np.log(counts)
+    padded = np.concatenate([positions[:1], positions, positions[-1:]])
+    return np.asarray((padded[2:] - padded[:-2]) / (2 * (positions[-1] - positions[0])))
+
+
+class _Comparison:
+    """One explanation and R random orders of the same document, at K counts."""
+
+    def __init__(
+        self,
+        perturbations: Perturbations[float],
+        explanation: Explanation,
+        units: Units,
+        counts: IntArray,
+        orders: Sequence[IntArray],
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self.perturbations = perturbations
+        self.explanation = explanation
+        self.units = units
+        self.counts = counts
+        self.progress = progress
+        self.removals = [removed_positions(order, units, counts, "remove") for order in orders]
+
+    def run(self, replacement: Literal["delete", "mask"]) -> Checked:
+        """Measure all orders with one kind of replacement."""
+        request = self.perturbations.request
+        whole, empty = request([], replacement), self._request_empty(replacement)
+        keys = [[request(removed, replacement) for removed in order] for order in self.removals]
+        self.perturbations.run(self.progress)
+        original = self.perturbations.result(whole)
+        curves = np.array([self.perturbations.results(order) for order in keys])
+        falls = ((original - curves) * log_weights(self.counts)).sum(axis=1)
+        fall, random_falls = float(falls[0]), falls[1:]
+        stake = find_stake(original, self._runner_up(), multi_label=self._is_multi_label())
+        beaten = int((random_falls < fall - TIE * stake).sum())
+        tied = int((np.abs(random_falls - fall) <= TIE * stake).sum())
+        telling = self._telling_count(curves)
+        checks: Checks = {
+            "faithfulness": fall,
+            "random_mean": float(random_falls.mean()),
+            "random_beaten": beaten,
+            "random_orderings": len(random_falls),
+            "faithfulness_percentile": 100.0 * (beaten + tied / 2) / len(random_falls),
+            "stake": stake,
+            "removed_words": int(self.counts[telling]),
+            "removed_share": float(self.counts[telling] / len(self.units)),
+            "probability": original,
+            "probability_without": float(curves[0, telling]),
+            "probability_without_random": float(curves[1:, telling].mean()),
+            "check_calls": len({whole, *(key for order in keys for key in order)} | ({empty} - {None})),
+        }
+        if empty is not None:
+            checks["probability_empty"] = self.perturbations.result(empty)
+        if replacement != "delete":
+            checks["check_replacement"] = replacement
+        points = np.column_stack([np.full(len(curves), original), curves])
+        counts = np.array([0, *self.counts])
+        curve = RemovalCurve(
+            ratios=counts / len(self.units),
+            probabilities=points[0],
+            random=points[1:],
+            counts=counts,
+            replacement=replacement,
+            fingerprint=fingerprint_scores(self.explanation.scores),
+        )
+        return Checked(checks, curve)
+
+    def _request_empty(self, replacement: Literal["delete", "mask"]) -> Key | None:
+        """Request the document without any word; None if nothing would be left to read."""
+        positions = self.units.positions(np.arange(len(self.units)))
+        if replacement == "delete" and len(positions) == len(self.explanation.encoding):
+            return None
+        return self.perturbations.request(positions, replacement)
+
+    def _telling_count(self, curves: FloatArray) -> int:
+        """Return the index of the smallest count with `TELLING_SHARE` of the largest difference to random words."""
+        differences = curves[1:].mean(axis=0) - curves[0]
+        return int(np.argmax(differences >= TELLING_SHARE * differences.max()))
+
+    def _runner_up(self) -> float | None:
+        """Return the largest probability of another class if the explained class is the predicted one."""
+        prediction, index = self.explanation.prediction, self.explanation.target.index
+        if prediction.index != index or len(prediction.probabilities) < 2:
+            return None
+        return float(np.sort(prediction.probabilities)[-2])
+
+    def _is_multi_label(self) -> bool:
+        return self.perturbations.network.task.facts.multi_label
+
+
+def _compare_replacements(deleted: Checked, masked: Checked) -> Checked:
+    """Add to the check by deleting whether the check by masking leads to the same level."""
+    level = judge(masked.checks).level
+    return Checked(
+        {
+            **deleted.checks,
+            "mask_faithfulness": masked.checks["faithfulness"],
+            "mask_random_mean": masked.checks["random_mean"],
+            "mask_level": level,
+            "replacements_agree": level == judge(deleted.checks).level,
+            "check_calls": int(deleted.checks["check_calls"]) + int(masked.checks["check_calls"]) - 1,
+        },
+        deleted.curve,
     )

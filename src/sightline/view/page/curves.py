@@ -86,20 +86,25 @@ def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCu
 
 
 def points_measured(removal: RemovalCurve) -> str:
-    """Return at how many shares of the words the model was run, and why not at more."""
-    from sightline.metrics.check import GRIDS
+    """Return at how many counts of words the model was run, and why not at more."""
+    from sightline.metrics.check import scale_counts
 
-    measured, orderings = [share for share in removal.ratios.tolist() if share], len(removal.random)
-    finest = len(GRIDS[0])
-    shares = ", ".join(f"{100 * share:.3g}" for share in measured)
+    orderings = len(removal.random)
+    if removal.counts is None:
+        return f"Besides the whole document, every line has {len(removal.ratios) - 1} points."
+    measured = [count for count in removal.counts.tolist() if count]
     points = "1 point" if len(measured) == 1 else f"{len(measured)} points"
-    sentence = f"Besides the whole document, every line has {points}, measured with {shares} % of the words deleted"
-    if len(measured) >= finest:
+    sentence = (
+        f"Besides the whole document, every line has {points}, measured without "
+        f"{', '.join(f'{count:,}' for count in measured)} of the words"
+    )
+    scale = scale_counts(round(measured[-1] / float(removal.ratios[-1])))
+    if len(measured) >= len(scale):
         return f"{sentence}."
-    calls = finest * (orderings + 1) + 1
+    calls = len(scale) * (orderings + 1) + 2
     return (
-        f"{sentence}. Each point takes {orderings + 1} model calls, and more would exceed the budget of the check, "
-        f"which longer documents use up sooner; check_budget={calls} in Python measures {finest}."
+        f"{sentence}. Each point takes {orderings + 1} model calls; with check_budget={calls} in Python there are "
+        f"{len(scale)} points."
     )
 
 

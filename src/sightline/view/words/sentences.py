@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sightline.verdict import MEASURED, NOT_COMPARABLE, Level, Reason, Value, Verdict
+from sightline.verdict import CHECK_ENTRIES, TELLING, Level, Reason, Value, Verdict
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
@@ -78,7 +78,7 @@ class VerdictText:
 
 def describe_verdict(verdict: Verdict) -> VerdictText:
     """Return the verdict in sentences."""
-    sentences = [_comparison_sentence(verdict)]
+    sentences = _comparison_sentences(verdict)
     if "untrained_model" in verdict.reasons:
         sentences.insert(0, _NOTICES["untrained"])
     warning = None
@@ -98,29 +98,55 @@ _QUALIFIERS: dict[Reason, str] = {
 }
 
 
-def _comparison_sentence(verdict: Verdict) -> str:
-    """Return what the comparison with random orders showed, or why there was none."""
+def _comparison_sentences(verdict: Verdict) -> list[str]:
+    """Return what the comparison with random words showed, or why there was none."""
     if "not_comparable" in verdict.reasons:
-        return f"It could not be compared with random orders. {verdict.detail}"
+        return [f"It could not be compared with random words. {verdict.detail}"]
     if "not_checked" in verdict.reasons:
-        return (
-            "It was not compared with random orders of the words. To do that, pass check=True in Python or --check on "
-            "the command line, or tick the box on the page of the server."
-        )
-    fall, random_fall, beaten, orders = (verdict.numbers[name] for name in MEASURED)
+        return [
+            "It was not compared with random words. To do that, pass check=True in Python or --check on the command "
+            "line, or tick the box on the page of the server."
+        ]
+    numbers = verdict.numbers
+    sentences = []
+    if "nothing_decides" in verdict.reasons:
+        empty = probability(numbers["probability_empty"])
+        sentences.append(f"Nothing in the text decides: without any word the probability is {empty}.")
+    if all(name in numbers for name in TELLING):
+        sentences.append(_removal_sentence(numbers))
     qualifier = next((_QUALIFIERS[reason] for reason in verdict.reasons if reason in _QUALIFIERS), "")
+    sentences.append(f"It beats {numbers['random_beaten']} of {numbers['random_orderings']} random orders{qualifier}.")
+    return sentences
+
+
+def _removal_sentence(numbers: Mapping[str, float | int]) -> str:
+    """Return "Without its 25 strongest words (1 % of the text) the probability falls from 0.85 to 0.37; …"."""
+    count, share, whole, without, random = (numbers[name] for name in TELLING)
+    strongest, chance = (
+        ("strongest word", "a random word")
+        if count == 1
+        else (
+            f"{count:,} strongest words",
+            f"{count:,} random words",
+        )
+    )
     return (
-        f"Beats {beaten} of {orders} random orders{qualifier}: removing its strongest words "
-        f"{_moves(fall, 'the probability')} on average; removing random words {_moves(random_fall, 'it')}."
+        f"Without its {strongest} ({percent(share)} of the text) the probability {_moves(whole, without)}; "
+        f"without {chance} it {_moves(whole, random, origin=False)}."
     )
 
 
-def _moves(fall: float, what: str) -> str:
-    """Return "lowers the probability by 0.84", or the phrase for a rise or no change."""
-    if fall == 0.0:
-        return f"leaves {what} as it is"
-    size = f"{abs(fall):.2g}" if abs(fall) >= 0.001 else "less than 0.001"
-    return f"{'lowers' if fall > 0 else 'raises'} {what} by {size}"
+def _moves(before: float, after: float, *, origin: bool = True) -> str:
+    """Return "falls from 0.85 to 0.37", "rises to 0.9" or "stays at 0.85"."""
+    start, end = probability(before), probability(after)
+    if start == end:
+        return f"stays at {end}"
+    return f"{'falls' if after < before else 'rises'} {f'from {start} ' if origin else ''}to {end}"
+
+
+def probability(value: float) -> str:
+    """Return a probability with two decimals, with four where two would read as certainty."""
+    return f"{value:.2f}" if 0.005 <= value < 0.995 or value in (0.0, 1.0) else f"{value:.4f}"
 
 
 def check_sentences(checks: Mapping[str, Value]) -> list[str]:
@@ -186,8 +212,12 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "settled_by_bounds": _tokens("Bounds settled {}."),
     "settled_by_flow": _tokens("An explicit flow settled {}."),
     "settled_by_cut": _tokens("A minimum cut settled {}."),
+    **dict.fromkeys((*CHECK_ENTRIES, "special_share"), _silent),
     "check_calls": lambda value: f"Checking it took {value:,} calls of the model.",
-    **dict.fromkeys((*MEASURED, NOT_COMPARABLE, "faithfulness_percentile", "special_share"), _silent),
+    "check_replacement": lambda value: f"For the check, words were replaced with the {value} token.",
+    "replacements_agree": lambda value: (
+        f"Deleting words and masking them lead to {'the same level' if value else 'different levels'} of trust."
+    ),
     "causal": lambda value: "The model is causal: early tokens are seen by more others than late ones.",
     "untrained": _silent,
     "dropped_tokens": _silent,
