@@ -12,7 +12,7 @@ from torch import nn
 
 from sightline.errors import OptionError
 from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_shortcuts, without_planted
-from sightline.evaluation.planted_model import predicted, train, word_tokenizer
+from sightline.evaluation.planted_model import planted_tokenizer, predicted, train
 from sightline.evaluation.planted_task import DISTRACTORS, FIRST, LABELS, NEUTRAL, SECOND, PlantedDocument, PlantedTask
 from sightline.evaluation.sanity import label_permutation
 from sightline.view.words.sanity import planted_sentences
@@ -94,7 +94,7 @@ def test_planted_words_stand_anywhere():
 def test_the_vocabularies_do_not_overlap_and_every_word_is_a_token():
     words = [*NEUTRAL, *FIRST, *SECOND, *DISTRACTORS]
     assert len(set(words)) == len(words)
-    tokenizer = word_tokenizer()
+    tokenizer = planted_tokenizer()
     ids = tokenizer(" ".join(words))["input_ids"]
     assert len(ids) == len(words) + 2
     assert tokenizer.unk_token_id not in ids
@@ -156,7 +156,7 @@ class Scaled:
 
     def __init__(self, planted: Planted, document: PlantedDocument) -> None:
         self.module = copy.deepcopy(planted.model.network.module).double().eval()
-        ids = torch.tensor([word_tokenizer()(document.text)["input_ids"]])
+        ids = torch.tensor([planted_tokenizer()(document.text)["input_ids"]])
         self.embeddings = self.module.get_input_embeddings()(ids).detach()
         self.place = document.planted[0] + 1  # after [CLS]
         self.target = int(self.module(inputs_embeds=self.embeddings).logits.argmax())

@@ -14,6 +14,7 @@ from sightline.cli.inspect import inspect
 from sightline.cli.methods import methods
 from sightline.cli.metrics import metrics
 from sightline.cli.serve import serve
+from sightline.cli.train import train
 
 EXAMPLES = """\b
 Examples:
@@ -61,5 +62,6 @@ app.command()(evaluate)
 app.command()(methods)
 app.command()(metrics)
 app.command()(demo)
+app.command()(train)
 app.command()(convert)
 app.command()(serve)

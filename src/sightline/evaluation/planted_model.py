@@ -19,14 +19,8 @@ from torch import nn
 
 from sightline.evaluation.planted_task import LABELS, PlantedDocument, vocabulary
 from sightline.model import Model, Progress, load
+from sightline.text.word_level import word_tokenizer
 
-SPECIALS = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
-}
 WIDTH = 32
 BATCH = 32
 LEARNING_RATE = 2e-3
@@ -37,21 +31,9 @@ INITIAL_SPREAD = 0.02 * (768 / WIDTH) ** 0.5
 words, positions and types alike) has the same length and a matrix the same gain here as there."""
 
 
-def word_tokenizer() -> Any:
+def planted_tokenizer() -> Any:
     """Return a tokenizer with one token for each word of the task."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    ids = {word: number for number, word in enumerate([*SPECIALS.values(), *vocabulary()])}
-    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=SPECIALS["unk_token"]))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(mark, ids[mark]) for mark in ("[CLS]", "[SEP]")],
-    )
-    names = ["input_ids", "token_type_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=names, **SPECIALS)
+    return word_tokenizer(vocabulary())
 
 
 def train(
@@ -68,7 +50,7 @@ def train(
     """
     from transformers import BertConfig, BertForSequenceClassification
 
-    tokenizer = word_tokenizer()
+    tokenizer = planted_tokenizer()
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=WIDTH,

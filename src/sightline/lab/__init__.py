@@ -4,14 +4,18 @@ from sightline.lab.convert import Conversion, convert
 from sightline.lab.divergences import jensen_shannon, normalised_entropy, total_variation
 from sightline.lab.importance import FeatureImportance, feature_importance
 from sightline.lab.projection import project
+from sightline.lab.train import Settings, Training, train
 
 __all__ = [
     "Conversion",
     "FeatureImportance",
+    "Settings",
+    "Training",
     "convert",
     "feature_importance",
     "jensen_shannon",
     "normalised_entropy",
     "project",
     "total_variation",
+    "train",
 ]

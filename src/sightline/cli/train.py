@@ -1,0 +1,101 @@
+"""`sightline train`: fine-tune a classifier on labelled texts, or train a small one from scratch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sightline.cli.errors import reports_errors
+from sightline.cli.options import Debug, LabelField, Seed, TextField
+from sightline.cli.progress import LateProgress
+from sightline.cli.starting import starting
+
+
+@reports_errors
+def train(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="CSV, TSV, JSON lines (also .gz), Parquet, a folder, or hf://name.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "--output", "-o", metavar="FOLDER", help="New folder of the model.")],
+    model: Annotated[
+        str,
+        typer.Option(metavar="PATH|new-…", help="Model to fine-tune, or new-bilstm, new-transformer or new-encoder."),
+    ] = "new-bilstm",
+    text: TextField = "text",
+    pair: Annotated[
+        str, typer.Option(metavar="FIELD", help="Field of the data set that holds the second text.")
+    ] = "text_pair",
+    label: LabelField = "label",
+    validation: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of rows held out if the data set has no validation split.")
+    ] = 0.1,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Use at most N training rows.")] = None,
+    projection: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Attention of a new model: softmax, sparsemax, entmax15, sparsegen0.5 …"),
+    ] = None,
+    epochs: Annotated[float, typer.Option(metavar="N", help="Passes over the training rows.")] = 3.0,
+    batch: Annotated[int, typer.Option(min=1, metavar="N", help="Rows per step.")] = 16,
+    accumulate: Annotated[int, typer.Option(min=1, metavar="N", help="Steps whose gradients are added up.")] = 1,
+    learning_rate: Annotated[float, typer.Option(metavar="X", help="Largest learning rate.")] = 5e-5,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Cut texts at N tokens. [default: what the model reads]")
+    ] = None,
+    patience: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Stop after N validations without improvement; 0 never stops.")
+    ] = 3,
+    class_weights: Annotated[
+        bool, typer.Option("--class-weights", help="Weigh classes by the inverse of their frequency.")
+    ] = False,
+    gradient_checkpointing: Annotated[
+        bool, typer.Option("--gradient-checkpointing", help="Compute activations again to save memory.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of this run.")] = False,
+    seed: Seed = 0,
+    debug: Debug = False,
+) -> None:
+    """Train a classifier on labelled texts.
+
+    Writes the model with the best validation loss, its tokenizer, a model card and the training curve.
+
+    \b
+    Examples:
+      sightline train contracts.csv --model my-bert --out contracts-model
+      sightline train reviews.jsonl --model new-bilstm --projection sparsemax --learning-rate 0.001 --out reviews-model
+      sightline train contracts.csv --model my-bert --out contracts-model --resume
+    """
+    with LateProgress() as progress:
+        with starting(progress):
+            from sightline.lab.train import train as run
+
+        progress("reading the data set", 0, 0)
+        result = run(
+            data,
+            model,
+            out=out,
+            text=text,
+            pair=pair,
+            label=label,
+            validation=validation,
+            limit=limit,
+            projection=projection,
+            resume=resume,
+            progress=progress,
+            epochs=epochs,
+            batch=batch,
+            accumulate=accumulate,
+            learning_rate=learning_rate,
+            max_tokens=max_tokens,
+            patience=patience or None,
+            class_weights=class_weights,
+            gradient_checkpointing=gradient_checkpointing,
+            seed=seed,
+        )
+    typer.echo(f"Wrote {result.folder} after {result.steps:,} steps in {result.seconds:.0f} s.")
+    for split, values in result.metrics.items():
+        interval = f"{values['accuracy_low']:.3f} to {values['accuracy_high']:.3f}"
+        typer.echo(f"{split}: accuracy {values['accuracy']:.3f} ({interval}), macro F1 {values['macro_f1']:.3f}")
+    if result.cut:
+        typer.echo(f"Note: {result.cut:,} training texts are longer than the model reads and were cut.", err=True)

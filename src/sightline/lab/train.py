@@ -1,0 +1,332 @@
+"""`train`: fine-tune a classifier on labelled texts, or train a small one from scratch.
+
+The loop is transformers' Trainer (with accelerate); here are the checks before it, the folder that a killed run resumes
+from, and what is written at the end. While training, checkpoints live in `OUT.training` beside the model folder; the
+model folder itself appears complete, when training has ended, with the weights of the best validation loss.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from sightline.errors import OptionError, UnsupportedError, UsageError
+from sightline.files import write_whole
+from sightline.lab.card import model_card
+from sightline.lab.saving import check_new_folder, quiet_bars, write_model
+from sightline.lab.starting_points import starting_point
+from sightline.lab.training_data import TrainingData, read_training_data
+from sightline.metrics import bootstrap_interval
+from sightline.models.longformer.encoder import use_banded, use_library
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sightline.lab.trainer import Progress
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides a training run besides data and starting point."""
+
+    epochs: float = 3.0
+    max_steps: int | None = None
+    batch: int = 16
+    accumulate: int = 1
+    learning_rate: float = 5e-5
+    weight_decay: float = 0.01
+    warmup: float = 0.06
+    """Share of the steps in which the learning rate rises to its value; then it falls linearly to 0."""
+    patience: int | None = 3
+    """Validations without a better loss before training stops; None never stops early."""
+    evaluations: int = 1
+    """Validations (and checkpoints) per epoch."""
+    max_tokens: int | None = None
+    class_weights: bool = False
+    """Weigh every class by the inverse of its frequency."""
+    gradient_checkpointing: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("batch", 1), ("accumulate", 1), ("evaluations", 1), ("max_tokens", 1), ("patience", 1)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise OptionError(f"{name}={value} is not possible; it must be a whole number of at least {least}.")
+        if not self.epochs > 0 or (self.max_steps is not None and self.max_steps < 1):
+            raise OptionError("Training needs a positive number of epochs (or steps).")
+        if not self.learning_rate > 0 or not 0 <= self.warmup < 1 or self.weight_decay < 0:
+            raise OptionError("learning_rate must be positive, warmup a share below 1, and weight_decay not negative.")
+        if not 0 <= self.seed < 2**32:
+            raise OptionError(f"A seed is a whole number from 0 to {2**32 - 1}, not {self.seed}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What came out of a training run."""
+
+    folder: Path
+    labels: tuple[str, ...]
+    metrics: dict[str, dict[str, float]]
+    """By split (validation, test): accuracy with its 95 % interval, macro_f1 and loss."""
+    history: list[dict[str, float]]
+    """What was logged: step, epoch, loss, eval_loss, eval_accuracy …"""
+    steps: int
+    seconds: float
+    cut: int
+    """Training rows that were cut at max_tokens."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the training curve, one row per log entry."""
+        import pandas as pd
+
+        return pd.DataFrame(self.history)
+
+
+def train(
+    data: str | Path | Iterable[Any],
+    model: str | Path | Any = "new-bilstm",
+    *,
+    out: str | Path,
+    text: str = "text",
+    pair: str = "text_pair",
+    label: str = "label",
+    validation: float = 0.1,
+    limit: int | None = None,
+    projection: str | None = None,
+    sizes: dict[str, Any] | None = None,
+    vocabulary: int = 20_000,
+    resume: bool = False,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Training:
+    """Train a sequence classifier and write it to the new folder `out` with tokenizer, card and training curve.
+
+    data: as `read_examples` takes it, or rows; see `read_training_data` for the splits. model: a folder or hub id to
+    fine-tune, or new-bilstm, new-transformer or new-encoder to train from scratch, with a `vocabulary` of words of the
+    training texts, a `projection` of the single attention, and `sizes` such as {"hidden_size": 64}. resume: go on from
+    the last checkpoint of a run with the same settings. Further keyword arguments are those of `Settings`.
+    """
+    unknown = next((name for name in settings if name not in Settings.__dataclass_fields__), None)
+    if unknown is not None:
+        known = ", ".join(Settings.__dataclass_fields__)
+        raise OptionError(f"Training has no setting '{unknown}'. Its settings: {known}.")
+    chosen = Settings(**settings)
+    _require_accelerate()
+    folder = check_new_folder(out)
+    work = folder.with_name(f"{folder.name}.training")
+    if work.exists() and not resume:
+        raise UsageError(f"'{work}' holds checkpoints of an earlier run. Resume it (resume, --resume), or delete it.")
+    columns = {"text": text, "pair": pair, "label": label}
+    rows = read_training_data(data, **columns, validation=validation, limit=limit, seed=chosen.seed)
+    with _random_state_of_its_own(chosen.seed):
+        module, tokenizer = starting_point(model, rows, projection=projection, sizes=sizes or {}, vocabulary=vocabulary)
+        description = {**asdict(chosen), "model": _name(model), "projection": projection, "data": rows.fingerprint}
+        _open_work_folder(work, description, resume)
+        return _run(module, tokenizer, rows, chosen, folder, work, _name(model), progress)
+
+
+def _run(
+    module: Any,
+    tokenizer: Any,
+    data: TrainingData,
+    settings: Settings,
+    folder: Path,
+    work: Path,
+    base: str,
+    progress: Progress | None,
+) -> Training:
+    from transformers import EarlyStoppingCallback, PrinterCallback, TrainingArguments
+
+    from sightline.lab.trainer import (
+        ClassifierTrainer,
+        DivergedError,
+        ShowProgress,
+        TokenisedRows,
+        accuracy_and_f1,
+        last_checkpoint,
+    )
+
+    max_tokens = _max_tokens(module, tokenizer, settings.max_tokens)
+    sets = {
+        split: TokenisedRows(getattr(data, split), data.classes(getattr(data, split)), tokenizer, max_tokens)
+        for split in ("train", "validation", "test")
+        if getattr(data, split)
+    }
+    if module.config.model_type == "longformer":
+        use_banded(module)
+    steps_per_epoch = -(-len(sets["train"]) // (settings.batch * settings.accumulate))
+    total = settings.max_steps or max(1, round(settings.epochs * steps_per_epoch))
+    every = max(1, min(total, steps_per_epoch // settings.evaluations))
+    options = TrainingArguments(
+        output_dir=str(work),
+        max_steps=total,
+        per_device_train_batch_size=settings.batch,
+        per_device_eval_batch_size=2 * settings.batch,
+        gradient_accumulation_steps=settings.accumulate,
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        warmup_steps=round(settings.warmup * total),
+        lr_scheduler_type="linear",
+        gradient_checkpointing=settings.gradient_checkpointing,
+        eval_strategy="steps",
+        eval_steps=every,
+        save_strategy="steps",
+        save_steps=every,
+        save_total_limit=2,
+        logging_steps=max(1, min(every, total // 50)),
+        logging_nan_inf_filter=False,
+        load_best_model_at_end=True,
+        metric_for_best_model="loss",
+        greater_is_better=False,
+        seed=settings.seed,
+        report_to="none",
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        use_cpu=not torch.cuda.is_available(),
+        dataloader_pin_memory=False,
+        log_level="error",
+    )
+    callbacks: list[Any] = [ShowProgress(progress)]
+    if settings.patience is not None:
+        callbacks.append(EarlyStoppingCallback(settings.patience))
+    trainer = ClassifierTrainer(
+        model=module,
+        args=options,
+        train_dataset=sets["train"],
+        eval_dataset=sets["validation"],
+        compute_metrics=lambda prediction: accuracy_and_f1(prediction.predictions, prediction.label_ids),
+        callbacks=callbacks,
+        class_weights=_class_weights(data) if settings.class_weights else None,
+        tokenizer=tokenizer,
+    )
+    trainer.remove_callback(PrinterCallback)
+    start = last_checkpoint(work)
+    began = time.monotonic()
+    try:
+        with quiet_bars():
+            trainer.train(resume_from_checkpoint=None if start is None else str(start))
+    except DivergedError as error:
+        kept = last_checkpoint(work)
+        place = f"the last good checkpoint is in '{kept}'" if kept else "no checkpoint had been written yet"
+        raise DivergedError(
+            f"Training diverged: {str(error)[:-1].lower()}, so it was stopped; {place}. Lower learning_rate."
+        ) from None
+    except OSError as error:
+        raise UsageError(
+            f"A checkpoint could not be written to '{work}': {(error.strerror or str(error)).lower()}. Make room and "
+            "go on from the last complete one (resume, --resume)."
+        ) from error
+    metrics: dict[str, dict[str, float]] = {
+        split: _measure(trainer, sets[split]) for split in ("validation", "test") if split in sets
+    }
+    if module.config.model_type == "longformer":
+        use_library(module)
+    history = [dict(entry) for entry in trainer.state.log_history]
+    facts = {"base": base, "max_tokens": max_tokens, **{k: v for k, v in asdict(settings).items() if k != "max_tokens"}}
+    result = Training(
+        folder=folder,
+        labels=data.labels,
+        metrics=metrics,
+        history=history,
+        steps=int(trainer.state.global_step),
+        seconds=time.monotonic() - began,
+        cut=sets["train"].cut,
+    )
+    report = {"settings": facts, "metrics": metrics, "history": history}
+    texts = {
+        "README.md": model_card(data, base, facts, metrics),
+        "training.json": json.dumps(report, indent=2) + "\n",
+    }
+    write_model(module.eval(), tokenizer, folder, texts)
+    shutil.rmtree(work, ignore_errors=True)
+    return result
+
+
+def _measure(trainer: Any, rows: Any) -> dict[str, float]:
+    """Return accuracy with a bootstrap interval, macro F1 and loss of the present weights."""
+    from sightline.lab.trainer import accuracy_and_f1
+
+    prediction = trainer.predict(rows)
+    logits, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
+    interval = bootstrap_interval((logits.argmax(axis=-1) == labels).astype(float))
+    return {
+        **accuracy_and_f1(logits, labels),
+        "accuracy_low": interval.low,
+        "accuracy_high": interval.high,
+        "loss": float(prediction.metrics["test_loss"]),
+    }
+
+
+def _class_weights(data: TrainingData) -> torch.Tensor:
+    """Weights rows/(C · rows of the class), (C,): a batch of balanced classes weighs as much as without them."""
+    counts = Counter(data.classes(data.train))
+    return torch.tensor([len(data.train) / (len(counts) * counts[number]) for number in range(len(data.labels))])
+
+
+def _max_tokens(module: Any, tokenizer: Any, asked: int | None) -> int:
+    """Return the length at which texts are cut: what was asked for, within what the model reads."""
+    from sightline.models.families import family_of
+
+    config = module.config
+    family = family_of(config.model_type)
+    reserved = int(config.pad_token_id or 0) + 1 if family.positions_after_padding else 0
+    most = min(int(config.max_position_embeddings) - reserved, int(tokenizer.model_max_length))
+    if asked is not None and asked > most:
+        raise OptionError(f"max_tokens={asked} is more than the {most} tokens that the model reads.")
+    return asked or most
+
+
+def _open_work_folder(work: Path, description: dict[str, Any], resume: bool) -> None:
+    """Make the folder of checkpoints, or check that the one there belongs to the same run."""
+    path = work / "run.json"
+    if resume:
+        if not path.is_file():
+            raise UsageError(f"There is no run to resume in '{work}'. Leave resume out to start one.")
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+        changed = [name for name, value in json.loads(json.dumps(description)).items() if earlier.get(name) != value]
+        if changed:
+            raise UsageError(
+                f"The run in '{work}' had other settings of {', '.join(changed)}. Resume it with these, or delete it."
+            )
+        return
+    work.mkdir()
+    write_whole(path, json.dumps(description, indent=2) + "\n")
+
+
+def _name(model: Any) -> str:
+    if isinstance(model, str | Path):
+        return Path(str(model)).name
+    return str(getattr(getattr(model, "config", None), "name_or_path", "") or type(model).__name__)
+
+
+def _require_accelerate() -> None:
+    try:
+        import accelerate  # noqa: F401
+    except ImportError:
+        raise UnsupportedError("Training needs the accelerate library: pip install 'sightline[lab]'.") from None
+
+
+@contextmanager
+def _random_state_of_its_own(seed: int) -> Iterator[None]:
+    """Seed all generators inside the block and give the process its own states back afterwards."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002 (the library draws from the old generator)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])  # noqa: NPY002

@@ -1,0 +1,60 @@
+"""Tokenizers that know whole words only: one token per word, for models that are trained from scratch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sightline.errors import InputError
+
+SPECIALS = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+
+
+def word_tokenizer(words: Sequence[str], *, lowercase: bool = False, punctuation: bool = False) -> Any:
+    """Return a fast tokenizer with one token per word; ids are the special tokens, then `words` in order.
+
+    Texts are split at white space; with `punctuation` also at punctuation marks, as BERT does.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    ids = {word: number for number, word in enumerate([*SPECIALS.values(), *words])}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=SPECIALS["unk_token"]))
+    if lowercase:
+        tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer() if punctuation else pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(mark, ids[mark]) for mark in ("[CLS]", "[SEP]")],
+    )
+    names = ["input_ids", "token_type_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=names, **SPECIALS)
+
+
+def learn_word_tokenizer(texts: Iterable[str], *, size: int = 20_000, min_count: int = 2) -> Any:
+    """Return a word tokenizer of the `size` most frequent lower-case words that occur `min_count` times or more.
+
+    Ties are broken by the alphabet, so that the same texts give the same vocabulary.
+    """
+    from tokenizers import normalizers, pre_tokenizers
+
+    lower, splitter = normalizers.Lowercase(), pre_tokenizers.BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(word for word, _ in splitter.pre_tokenize_str(lower.normalize_str(text)))
+    frequent = [word for word, count in counts.items() if count >= min_count and word not in SPECIALS.values()]
+    words = sorted(frequent, key=lambda word: (-counts[word], word))[:size]
+    if len(words) < 2:
+        raise InputError(
+            f"The training texts have {len(words)} word{'s' * (len(words) != 1)} that occur{'s' * (len(words) == 1)} "
+            f"{min_count} times or more; a vocabulary needs at least two."
+        )
+    return word_tokenizer(words, lowercase=True, punctuation=True)

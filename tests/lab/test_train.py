@@ -1,0 +1,228 @@
+"""Training on generated rows: what is learnt, written, resumed and refused. Tiny models, a few steps each."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import sightline as sl
+from sightline.cli.app import app
+from sightline.errors import InputError, ModelError, OptionError, SightlineError, UsageError
+from sightline.lab.train import Settings, _class_weights
+from sightline.lab.trainer import ClassifierTrainer, DivergedError
+from sightline.lab.training_data import read_training_data
+from sightline.text.word_level import learn_word_tokenizer, word_tokenizer
+from tests.tiny_models import tiny_module
+
+SIDES = {"good": ["great", "lovely", "superb"], "bad": ["awful", "dull", "poor"]}
+FILLERS = ["the", "film", "plot", "was", "and"]
+SMALL = {"sizes": {"embedding_size": 16, "hidden_size": 16}, "learning_rate": 0.02, "batch": 16}
+
+
+def rows(count=64, seed=0):
+    """Documents of six words, one of which decides the class."""
+    generator = random.Random(seed)
+    made = []
+    for number in range(count):
+        label = list(SIDES)[number % 2]
+        words = [*generator.choices(FILLERS, k=5), generator.choice(SIDES[label])]
+        generator.shuffle(words)
+        made.append({"text": " ".join(words), "label": label})
+    return made
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lab") / "model"
+    return sl.lab.train(rows(), "new-bilstm", out=folder, epochs=6, projection="sparsemax", **SMALL)
+
+
+def test_a_new_model_learns_the_task_and_every_door_takes_it(trained):
+    assert trained.metrics["validation"]["accuracy"] == 1
+    assert trained.labels == ("bad", "good")
+    model = sl.load(trained.folder)
+    explanation = model.explain("the plot was superb and the film", "raw_attention")
+    assert explanation.prediction.label == "good"
+    assert explanation.scores.sum() == pytest.approx(1)
+    assert model.network.config.projection == "sparsemax"
+
+
+def test_the_folder_says_how_the_model_was_made(trained):
+    card = (trained.folder / "README.md").read_text()
+    assert "| train | 58 | bad: 29, good: 29 |" in card
+    assert "| validation | 1.000 (1.000 to 1.000) |" in card
+    record = json.loads((trained.folder / "training.json").read_text())
+    assert record["settings"]["epochs"] == 6
+    assert {"loss", "step"} <= set(record["history"][0])
+    assert not trained.folder.with_name("model.training").exists()
+    assert not list(trained.folder.glob("*.bin"))
+    assert list(trained.to_frame()["step"])[-1] == trained.steps
+
+
+def test_the_same_seed_gives_the_same_weights_and_leaves_the_random_state_alone(trained, tmp_path):
+    before = torch.get_rng_state()
+    again = sl.lab.train(rows(), "new-bilstm", out=tmp_path / "again", epochs=6, projection="sparsemax", **SMALL)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert sl.load(again.folder).network.weights_hash == sl.load(trained.folder).network.weights_hash
+
+
+class InterruptedTestError(Exception):
+    pass
+
+
+def test_a_run_that_was_cut_off_goes_on_with_the_same_curve(trained, tmp_path):
+    def stop(stage, done, total):
+        if done == 14:
+            raise InterruptedTestError
+
+    options = {"out": tmp_path / "model", "epochs": 6, "projection": "sparsemax", **SMALL}
+    with pytest.raises(InterruptedTestError):
+        sl.lab.train(rows(), "new-bilstm", progress=stop, **options)
+    assert not (tmp_path / "model").exists()
+    with pytest.raises(UsageError, match="holds checkpoints of an earlier run"):
+        sl.lab.train(rows(), "new-bilstm", **options)
+    with pytest.raises(UsageError, match="other settings of learning_rate"):
+        sl.lab.train(rows(), "new-bilstm", resume=True, **{**options, "learning_rate": 0.1})
+    with pytest.raises(UsageError, match="other settings of data"):
+        sl.lab.train(rows(seed=5), "new-bilstm", resume=True, **options)
+    # As a kill in the middle of writing leaves it.
+    (tmp_path / "model.training" / "checkpoint-900").mkdir()
+    resumed = sl.lab.train(rows(), "new-bilstm", resume=True, **options)
+    for entry, expected in zip(resumed.history, trained.history, strict=True):
+        assert entry.get("loss") == expected.get("loss")
+        assert entry.get("eval_loss") == expected.get("eval_loss")
+    assert sl.load(resumed.folder).network.weights_hash == sl.load(trained.folder).network.weights_hash
+
+
+def bert_folder(folder, **facts):
+    words = [*FILLERS, *(word for side in SIDES.values() for word in side)]
+    tokenizer = word_tokenizer(words)
+    module = tiny_module("bert", dtype=torch.float32, vocab_size=len(tokenizer), pad_token_id=0, **facts)
+    module.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_checkpoint_with_other_classes_gets_a_new_head(tmp_path):
+    source = bert_folder(tmp_path / "bert")
+    result = sl.lab.train(rows(), source, out=tmp_path / "tuned", max_steps=3, learning_rate=1e-3)
+    model = sl.load(result.folder)
+    assert tuple(model.labels) == ("bad", "good")
+    changed = sl.load(source).network.module.bert.embeddings.word_embeddings.weight
+    assert torch.allclose(model.network.module.bert.embeddings.word_embeddings.weight, changed, atol=0.05)
+
+
+def test_an_encoder_without_head_can_be_tuned_and_one_without_layers_cannot(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    source = bert_folder(tmp_path / "bert")
+    weights = load_file(source / "model.safetensors")
+    bare = {name: value for name, value in weights.items() if not name.startswith("classifier.")}
+    save_file(bare, source / "model.safetensors", metadata={"format": "pt"})
+    sl.lab.train(rows(), source, out=tmp_path / "tuned", max_steps=2)
+    bare.pop("bert.encoder.layer.1.output.dense.weight")
+    save_file(bare, source / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"lack 1 of the encoder \(for example encoder.layer.1.output.dense.weight\)"):
+        sl.lab.train(rows(), source, out=tmp_path / "other", max_steps=2)
+
+
+def test_a_loss_that_is_not_finite_stops_training_and_keeps_the_last_checkpoint(tmp_path, monkeypatch):
+    compute = ClassifierTrainer.compute_loss
+
+    def explode(self, *arguments, **options):
+        loss = compute(self, *arguments, **options)
+        return loss * float("nan") if self.model.training and self.state.global_step == 6 else loss
+
+    monkeypatch.setattr(ClassifierTrainer, "compute_loss", explode)
+    with pytest.raises(DivergedError, match=r"step 7 is nan.*last good checkpoint is in .*checkpoint-4"):
+        sl.lab.train(rows(), "new-bilstm", out=tmp_path / "model", epochs=6, **SMALL)
+    assert not (tmp_path / "model").exists()
+    assert (tmp_path / "model.training" / "checkpoint-4" / "model.safetensors").is_file()
+
+
+def test_a_full_disk_is_reported_with_advice(tmp_path, monkeypatch):
+    def fail(self, *arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ClassifierTrainer, "_save_checkpoint", fail)
+    with pytest.raises(UsageError, match=r"no space left on device. Make room and go on"):
+        sl.lab.train(rows(), "new-bilstm", out=tmp_path / "model", epochs=1, **SMALL)
+
+
+def test_rows_are_split_by_class_or_by_the_field_split(tmp_path):
+    data = read_training_data(rows(40), validation=0.25)
+    assert [len(part) for part in (data.train, data.validation, data.test)] == [30, 10, 0]
+    assert sum(data.classes(data.validation)) == 5
+    path = tmp_path / "data.jsonl"
+    splits = ["train"] * 20 + ["dev"] * 6 + ["test"] * 4
+    path.write_text("".join(json.dumps({**row, "split": s}) + "\n" for row, s in zip(rows(30), splits, strict=True)))
+    data = read_training_data(path)
+    assert [len(part) for part in (data.train, data.validation, data.test)] == [20, 6, 4]
+
+
+def test_class_weights_balance_the_classes():
+    data = read_training_data([*rows(20)[::2], *rows(80)[1::2]])
+    weights = _class_weights(data)
+    counts = np.bincount(data.classes(data.train))
+    np.testing.assert_allclose(weights.numpy() * counts, len(data.train) / 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "error", "message"),
+    [
+        ([{"text": "a b"}] * 8, {}, InputError, "No row .* has a label"),
+        ([{"text": "a b", "label": 1}] * 8, {}, InputError, "a classifier needs two classes"),
+        ([("a b", 0), ("a c", 1)], {}, InputError, "too few to train on"),
+        ([("word", 0), ("word", 1)] * 4, {}, InputError, "a vocabulary needs at least two"),
+        (rows(8), {"projection": "entmax0.5"}, OptionError, "alpha >= 1"),
+        (rows(8), {"projection": "sparsegen2"}, OptionError, "lam < 1"),
+        (rows(8), {"model": "new-gru"}, OptionError, "Unknown new model 'new-gru'"),
+        (rows(8), {"epochs": 0}, OptionError, "positive number of epochs"),
+        (rows(8), {"speed": 3}, OptionError, "no setting 'speed'"),
+        (rows(8), {"validation": 1.5}, OptionError, "between 0 and 1"),
+        (rows(8), {"sizes": {"depth": 3}}, OptionError, "no size 'depth'"),
+        (rows(8), {"resume": True}, UsageError, "no run to resume"),
+        (rows(8), {"max_tokens": 10**6}, OptionError, "more than the 8192 tokens"),
+    ],
+)
+def test_requests_that_cannot_be_met_are_refused(data, options, error, message, tmp_path):
+    options = {"model": "new-bilstm", "out": tmp_path / "model", **options}
+    with pytest.raises(error, match=message):
+        sl.lab.train(data, options.pop("model"), **options)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_label_that_training_does_not_know_is_named(tmp_path):
+    path = tmp_path / "data.jsonl"
+    made = [*({**row, "split": "train"} for row in rows(8)), {"text": "a", "label": "odd", "split": "validation"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in made))
+    with pytest.raises(InputError, match=r"label 'odd' of row 8 \(validation\)"):
+        read_training_data(path)
+
+
+def test_settings_out_of_range_are_refused():
+    for wrong in ({"batch": 0}, {"learning_rate": 0.0}, {"warmup": 1.0}, {"seed": -1}, {"patience": 0}):
+        with pytest.raises(SightlineError):
+            Settings(**wrong)
+
+
+def test_the_learnt_vocabulary_depends_on_the_texts_alone():
+    texts = ["The cat, the dog.", "A dog!", "the bird and the cat"]
+    tokenizer = learn_word_tokenizer(texts)
+    assert tokenizer.convert_ids_to_tokens(range(5, len(tokenizer))) == ["the", "cat", "dog"]
+    assert tokenizer.get_vocab() == learn_word_tokenizer(reversed(texts)).get_vocab()
+
+
+def test_the_command_trains(tmp_path):
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows(24)))
+    arguments = ["train", str(data), "--out", str(tmp_path / "model"), "--epochs", "1", "--learning-rate", "0.01"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "validation: accuracy" in result.stdout
+    assert (tmp_path / "model" / "model.safetensors").is_file()
