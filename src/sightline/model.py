@@ -461,7 +461,7 @@ class Model:
         The probability of a model with a single class (a regression) is 1 whatever it reads, so that taking words away
         would seem to change nothing: there the logit stands in for the default.
         """
-        check_applies(entry.name, self.network.family)
+        check_applies(entry.name, self.network)
         if quantity is None and len(self.labels) == 1 and not self.network.task.facts.multi_label:
             quantity = "logit"
         own = {"quantity": quantity} if quantity is not None and "quantity" in entry.options else {}

@@ -491,13 +491,6 @@ class TestSwitch:
         with pytest.raises(UnsupportedError, match="BertForSequenceClassification"):
             use_banded(tiny_module("bert"))
 
-    def test_dropout_of_attention_weights_is_refused(self):
-        model, texts = classifier(attention_probs_dropout_prob=0.1), Texts((9,), ((0,),))
-        use_banded(model)
-        model.train()
-        with pytest.raises(UnsupportedError, match="dropout"):
-            model(**texts.inputs())
-
     @pytest.mark.parametrize("window", [4, 8, [4, 16, 8]])
     def test_verification_measures_rounding_only(self, window):
         model = classifier(torch.float32, attention_window=window)

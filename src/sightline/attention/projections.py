@@ -17,6 +17,7 @@ package.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, cast, get_args
 
 import torch
@@ -98,8 +99,25 @@ class Projection:
         """Return the weights (..., n), on the autograd path."""
         return entmax(self.scale(scores), self.tsallis)
 
+    def pull_back(self, weights: Tensor, gradient: Tensor) -> Tensor:
+        """Return ∂y/∂z (..., n) from the weights p and ∂y/∂p; only for scores that are not transformed."""
+        assert self.transform == "identity"
+        pulled = entmax_gradient(weights, gradient, self.tsallis)
+        return pulled / (1 - self.lam) if self.kind == "sparsegen" else pulled
+
 
 SOFTMAX = Projection()
+
+
+@cache
+def _named(name: str) -> Projection:
+    return Projection.named(name)
+
+
+def projection_of(config: Any) -> Projection:
+    """Return the projection that the heads of a model use: `config.attention_projection`, else softmax."""
+    name = getattr(config, "attention_projection", None)
+    return SOFTMAX if name is None else _named(str(name))
 
 
 def entmax(scores: Tensor, alpha: float) -> Tensor:

@@ -28,7 +28,7 @@ from sightline.lab.saving import check_new_folder, quiet_bars, write_model
 from sightline.lab.starting_points import starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
 from sightline.metrics import bootstrap_interval
-from sightline.models.longformer.encoder import use_banded, use_library
+from sightline.models.longformer.encoder import use_banded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -230,8 +230,6 @@ def _run(
     metrics: dict[str, dict[str, float]] = {
         split: _measure(trainer, sets[split]) for split in ("validation", "test") if split in sets
     }
-    if module.config.model_type == "longformer":
-        use_library(module)
     history = [dict(entry) for entry in trainer.state.log_history]
     facts = {"base": base, "max_tokens": max_tokens, **{k: v for k, v in asdict(settings).items() if k != "max_tokens"}}
     result = Training(

@@ -2,35 +2,40 @@
 
 A model with a single attention (`models/single_attention/`) has one row of weights and no token that attends. Methods
 that follow attention from token to token, through layers or through the parts of an attention block, mean nothing
-there, and so does relevance propagation, which has no rules for recurrent encoders. They are refused before anything
-runs.
+there. Relevance propagation has rules for softmax only, so it does not apply to heads with a sparse projection either.
+What does not apply is refused before anything runs.
 """
 
 from __future__ import annotations
 
+from sightline.attention.projections import SOFTMAX, projection_of
 from sightline.errors import UnsupportedError
 from sightline.methods.registry import METHODS
+from sightline.models import Network
 from sightline.models.families import Family
 
-TOKEN_TO_TOKEN = frozenset(
-    {
-        *("received_attention", "rollout", "flow"),
-        *("alti", "norm_rollout", "globenc"),
-        *("lrp", "partial_lrp", "transatt", "attnlrp"),
-    }
-)
+RELEVANCE = frozenset({"lrp", "partial_lrp", "transatt", "attnlrp"})
+TOKEN_TO_TOKEN = RELEVANCE | {"received_attention", "rollout", "flow", "alti", "norm_rollout", "globenc"}
 
 
-def applies(method: str, family: Family) -> bool:
-    """Whether a method means something for models of a family."""
-    return not (family.single_attention and method in TOKEN_TO_TOKEN)
+def applies(method: str, family: Family, *, sparse_heads: bool = False) -> bool:
+    """Whether a method means something for models of a family, with or without sparse projections in their heads."""
+    return not (family.single_attention and method in TOKEN_TO_TOKEN) and not (sparse_heads and method in RELEVANCE)
 
 
-def check_applies(method: str, family: Family) -> None:
-    """Raise UnsupportedError if a method means nothing for models of a family, and name methods that do."""
-    if not applies(method, family):
-        others = ", ".join(name for name in METHODS.names() if applies(name, family))
+def check_applies(method: str, network: Network) -> None:
+    """Raise UnsupportedError if a method means nothing for a model, and name methods that do."""
+    family, projection = network.family, projection_of(network.config)
+    sparse_heads = projection != SOFTMAX
+    if applies(method, family, sparse_heads=sparse_heads):
+        return
+    others = ", ".join(name for name in METHODS.names() if applies(name, family, sparse_heads=sparse_heads))
+    if family.single_attention:
         raise UnsupportedError(
             f"The method '{method}' follows attention from token to token, and a '{family.model_type}' model has one "
             f"row of weights only. Use one of: {others}."
         )
+    raise UnsupportedError(
+        f"The method '{method}' has no rule for the sparse attention of this model ({projection.name}). "
+        f"Use one of: {others}."
+    )

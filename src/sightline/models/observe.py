@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from sightline.attention import Attention, DenseAttention
+from sightline.attention.projections import SOFTMAX, projection_of
 from sightline.models.recording import Summary, active_recorder
 
 OBSERVING = "sightline"
@@ -103,7 +104,8 @@ def observing_attention(
     recorder = active_recorder()
     observed = recorder is not None and recorder.attention
     # The fused kernel's exponential has single precision at best, so double precision is computed explicitly.
-    if not observed and query.dtype != torch.float64:
+    projection = projection_of(module.config)
+    if not observed and query.dtype != torch.float64 and projection == SOFTMAX:
         fused: Any = AttentionInterface()["sdpa"]
         kwargs.pop("is_causal", None)
         output, _ = fused(
@@ -113,8 +115,9 @@ def observing_attention(
     scores = torch.matmul(query, key.transpose(2, 3)) * (scaling if scaling is not None else query.shape[-1] ** -0.5)
     if attention_mask is not None:
         scores = scores + attention_mask
-    weights = nn.functional.softmax(scores, dim=-1)
-    output = torch.matmul(weights, value).transpose(1, 2).contiguous()
+    weights = nn.functional.softmax(scores, dim=-1) if projection == SOFTMAX else projection(scores)
+    used = nn.functional.dropout(weights, dropout) if dropout else weights
+    output = torch.matmul(used, value).transpose(1, 2).contiguous()
     if recorder is not None and recorder.attention:
         recorder.layers.append(DenseRecord(weights, value, output, attention_mask, recorder.lengths))
     return output, weights

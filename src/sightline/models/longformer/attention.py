@@ -27,7 +27,7 @@ from sightline.models.recording import Packed
 def banded_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layout: Packed) -> BandedRecord:
     """Compute all rows: window rows in blocks, global rows folded."""
     query, key, value = (_heads(project(x), attention) for project in _projections(attention))
-    output = window_attention(query, key, value, plans).flatten(1)
+    output = window_attention(query, key, value, plans, _dropout(attention)).flatten(1)
     rows = [
         _global_rows(attention, document, plan, plan.global_tokens)
         for document, plan in zip(_documents(x, layout), plans, strict=True)
@@ -92,7 +92,8 @@ def first_rows_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...],
                 for project, rows in zip(_projections(attention), (document[:1], attended, attended), strict=True)
             )
             scores = torch.matmul(query / math.sqrt(attention.head_dim), key.transpose(1, 2))
-            outputs.append(torch.matmul(torch.softmax(scores, dim=-1), value).view(1, -1))
+            weights = nn.functional.dropout(plan.projection(scores), _dropout(attention))
+            outputs.append(torch.matmul(weights, value).view(1, -1))
     return BandedRecord(attention, x.detach(), layout, plans, torch.cat(outputs), Packed((1,) * len(plans)))
 
 
@@ -100,8 +101,17 @@ def _global_rows(attention: Any, x: Tensor, plan: BandPlan, rows: Tensor) -> Ten
     """Return the attention output (G, H·e) of the global tokens `rows` (G,) of one document x (n, d)."""
     query = _heads(attention.query_global(x[rows]), attention) / math.sqrt(attention.head_dim)
     scores = global_products(query, attention.key_global.weight, attention.key_global.bias, x)
-    weights = torch.softmax(scores.masked_fill(plan.masked, -math.inf), dim=-1)
-    return global_output(weights, attention.value_global.weight, attention.value_global.bias, x).flatten(1)
+    weights = plan.projection(scores.masked_fill(plan.masked, -math.inf))
+    dropout = _dropout(attention)
+    if dropout:
+        weights = nn.functional.dropout(weights, dropout)
+    value = attention.value_global
+    return global_output(weights, value.weight, value.bias, x, dropped=dropout > 0).flatten(1)
+
+
+def _dropout(attention: Any) -> float:
+    """Return the probability that a weight is dropped: the library's setting in training, else 0."""
+    return float(attention.dropout) if attention.training else 0.0
 
 
 def _projections(attention: Any) -> tuple[nn.Module, nn.Module, nn.Module]:

@@ -12,6 +12,10 @@ pass computes the blocks of A again instead of storing them: with δ_i = ⟨∂o
 
     ∂v = Aᵀ·∂o,    ∂S = A ⊙ (∂o·vᵀ - δ),    ∂q = ∂S·k/√e,    ∂k = ∂Sᵀ·q/√e.
 
+A plan may name another projection than softmax (`attention.projections`); then ∂S is its vector-Jacobian product with
+∂A = ∂o·vᵀ. With dropout in training, o = (A ⊙ D)·v with D = 0 or 1/(1-p); D comes from a seed and is drawn again in the
+backward pass, where Aᵀ and ∂A are multiplied by it (δ is the same, for Σ_j A_j D_j ⟨∂o, v_j⟩ = ⟨∂o, o⟩).
+
 Shapes: T rows of all documents laid end to end, n tokens of one document, H heads, e width of a head, d = H·e, G global
 tokens, w the one-sided window. Slots are those of `BandedAttention`: G global keys first, then slot G+c of row i is key
 i-w+c.
@@ -29,6 +33,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from sightline.attention.projections import SOFTMAX, Projection
 
 BLOCK_ROWS = 96
 """Few, so that little outside the band is computed, yet enough for efficient matrix products.
@@ -65,10 +71,17 @@ class BandPlan:
     masked: Tensor
     """(n,) bool: tokens that are nobody's key and whose own attention output is zero."""
     blocks: tuple[Block, ...]
+    projection: Projection = SOFTMAX
+    """What turns the scores of a row into weights."""
 
     @staticmethod
     def make(
-        global_tokens: Tensor, masked: Tensor, window: int, dtype: torch.dtype, block_rows: int = BLOCK_ROWS
+        global_tokens: Tensor,
+        masked: Tensor,
+        window: int,
+        dtype: torch.dtype,
+        block_rows: int = BLOCK_ROWS,
+        projection: Projection = SOFTMAX,
     ) -> BandPlan:
         """Cut a document of `len(masked)` tokens into blocks of rows; interior blocks share one mask."""
         tokens, device = len(masked), masked.device
@@ -98,48 +111,82 @@ class BandPlan:
                     shared[shape] = excluded, bias
             block_blank = blank[start:stop, None] if any(blanks[start:stop]) else None
             blocks.append(Block(start, stop, first, last, excluded, bias, block_blank))
-        return BandPlan(tokens, window, global_tokens, masked, tuple(blocks))
+        return BandPlan(tokens, window, global_tokens, masked, tuple(blocks), projection)
 
 
-def window_attention(query: Tensor, key: Tensor, value: Tensor, plans: Sequence[BandPlan]) -> Tensor:
+def window_attention(
+    query: Tensor, key: Tensor, value: Tensor, plans: Sequence[BandPlan], dropout: float = 0.0
+) -> Tensor:
     """Return Σ_j A_ij v_j of every row with window attention, zero for global and masked tokens: (T, H, e).
 
-    query (unscaled), key, value: (T, H, e), documents end to end as in `plans`.
+    query (unscaled), key, value: (T, H, e), documents end to end as in `plans`. dropout: probability that a weight is
+    dropped, in training.
     """
-    return cast(Tensor, _WindowAttention.apply(query, key, value, tuple(plans)))  # type: ignore[no-untyped-call]
+    drop = _Dropout(dropout, int(torch.randint(2**62, ())) if dropout else 0)
+    return cast(Tensor, _WindowAttention.apply(query, key, value, tuple(plans), drop))  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True)
+class _Dropout:
+    """Dropout of weights that can be drawn again: the same block gets the same mask."""
+
+    probability: float
+    seed: int
+
+    def mask(self, weights: Tensor, plan_number: int, block: Block) -> Tensor | None:
+        """Return 0 or 1/(1-p) for every weight of a block, or None without dropout."""
+        if not self.probability:
+            return None
+        generator = torch.Generator(weights.device)
+        generator.manual_seed((self.seed + 1_000_003 * plan_number + block.start) % 2**63)
+        kept = torch.rand(weights.shape, generator=generator, dtype=torch.float32, device=weights.device)
+        return (kept >= self.probability).to(weights.dtype) / (1 - self.probability)
 
 
 class _WindowAttention(torch.autograd.Function):
     """Computes blocks of A in the forward pass, drops them, and computes them again in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, plans: tuple[BandPlan, ...]) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, plans: tuple[BandPlan, ...], dropout: _Dropout
+    ) -> Tensor:
         output = torch.empty_like(query, memory_format=torch.contiguous_format)
-        for plan, (q, k, v, o) in _documents(plans, query, key, value, output):
+        for number, (plan, (q, k, v, o)) in enumerate(_documents(plans, query, key, value, output)):
             global_values = v[:, plan.global_tokens]
             for block, weights in block_weights(q, k, plan):
+                dropped = dropout.mask(weights, number, block)
+                if dropped is not None:
+                    weights = weights * dropped
                 rows = torch.bmm(weights, block_keys(v, global_values, block))
                 o[:, block.start : block.stop] = zero_blank_rows(rows, block)
         ctx.save_for_backward(query, key, value, output)
-        ctx.plans = plans
+        ctx.plans, ctx.dropout = plans, dropout
         return output
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         query, key, value, output = ctx.saved_tensors
         gradients = [torch.zeros_like(t, memory_format=torch.contiguous_format) for t in (query, key, value)]
         scale = 1 / math.sqrt(query.shape[-1])
-        for plan, document in _documents(ctx.plans, query, key, value, output, output_gradient, *gradients):
+        documents = _documents(ctx.plans, query, key, value, output, output_gradient, *gradients)
+        for number, (plan, document) in enumerate(documents):
             q, k, v, o, do, dq, dk, dv = document
             G, tokens = len(plan.global_tokens), plan.global_tokens
             global_keys, global_values = k[:, tokens], v[:, tokens]
             for block, weights in block_weights(q, k, plan):
                 rows, keys = slice(block.start, block.stop), slice(block.first, block.last)
                 do_rows = zero_blank_rows(do[:, rows], block)
-                dv_keys = torch.bmm(weights.transpose(1, 2), do_rows)
                 scores = torch.bmm(do_rows, block_keys(v, global_values, block).transpose(1, 2))
-                scores.sub_((do_rows * o[:, rows]).sum(-1, keepdim=True)).mul_(weights)
+                dropped = ctx.dropout.mask(weights, number, block)
+                used = weights if dropped is None else weights * dropped
+                dv_keys = torch.bmm(used.transpose(1, 2), do_rows)
+                if dropped is not None:
+                    scores.mul_(dropped)
+                if plan.projection == SOFTMAX:
+                    scores.sub_((do_rows * o[:, rows]).sum(-1, keepdim=True)).mul_(weights)
+                else:
+                    scores = plan.projection.pull_back(weights, scores)
                 dq[:, rows] = torch.bmm(scores, block_keys(k, global_keys, block)).mul_(scale)
                 dk_keys = torch.bmm(scores.transpose(1, 2), q[:, rows] * scale)
                 dk[:, keys] += dk_keys[:, G:]
@@ -147,7 +194,7 @@ class _WindowAttention(torch.autograd.Function):
                 if G:
                     dk.index_add_(1, tokens, dk_keys[:, :G])
                     dv.index_add_(1, tokens, dv_keys[:, :G])
-        return gradients[0], gradients[1], gradients[2], None
+        return gradients[0], gradients[1], gradients[2], None, None
 
 
 def plain_window_attention(
@@ -260,8 +307,8 @@ def global_products(rows: Tensor, weight: Tensor, bias: Tensor, hidden: Tensor) 
     return torch.matmul(folded, hidden.T).view(H, G, len(hidden)) + constant
 
 
-def global_output(weights: Tensor, weight: Tensor, bias: Tensor, hidden: Tensor) -> Tensor:
-    """Σ_j A^h_gj (W^h·x_j + b^h) for weights A (H, G, n) whose rows sum to 1: (G, H, e).
+def global_output(weights: Tensor, weight: Tensor, bias: Tensor, hidden: Tensor, *, dropped: bool = False) -> Tensor:
+    """Σ_j A^h_gj (W^h·x_j + b^h) for weights A (H, G, n) whose rows sum to 1 unless some are `dropped`: (G, H, e).
 
     For few rows the sum over tokens is taken before the projection.
     """
@@ -271,7 +318,10 @@ def global_output(weights: Tensor, weight: Tensor, bias: Tensor, hidden: Tensor)
         projected = nn.functional.linear(hidden, weight, bias).view(n, H, e)
         return torch.matmul(weights, projected.transpose(0, 1)).transpose(0, 1)
     mixed = torch.matmul(weights.reshape(H * G, n), hidden).view(H, G, hidden.shape[1])
-    output = torch.matmul(mixed, weight.view(H, e, -1).transpose(1, 2)) + bias.view(H, 1, e)
+    constant = bias.view(H, 1, e)
+    if dropped:
+        constant = constant * weights.sum(dim=-1, keepdim=True)
+    output = torch.matmul(mixed, weight.view(H, e, -1).transpose(1, 2)) + constant
     return output.transpose(0, 1)
 
 
@@ -291,7 +341,7 @@ def block_weights(query: Tensor, key: Tensor, plan: BandPlan) -> Iterator[tuple[
         scores = torch.bmm(
             query[:, block.start : block.stop] * scale, block_keys(key, global_keys, block).transpose(1, 2)
         )
-        yield block, torch.softmax(scores.add_(block.bias), dim=-1)
+        yield block, plan.projection(scores.add_(block.bias))
 
 
 def block_keys(heads: Tensor, global_rows: Tensor, block: Block) -> Tensor:

@@ -35,6 +35,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput
 
+from sightline.attention.projections import SOFTMAX, projection_of
 from sightline.errors import ModelError, UnsupportedError
 from sightline.models.longformer.attention import banded_attention, first_rows_attention, plain_attention
 from sightline.models.longformer.band_kernel import BandPlan
@@ -122,13 +123,15 @@ class BandedEncoder(nn.Module):
         records: list[BandedRecord] = []
         plans: dict[int, tuple[BandPlan, ...]] = {}
 
+        projection = projection_of(self.config)
+        if self.plain and projection != SOFTMAX:
+            raise UnsupportedError(f"{projection.name} attention cannot run by ordinary operations.")
         x = batch.pack(hidden_states)
         for number, layer in enumerate(layers):
             attention = layer.attention.self
-            _refuse_dropout(attention)
             window = attention.one_sided_attn_window_size
             if window not in plans:
-                plans[window] = batch.plans(window, x.dtype)
+                plans[window] = batch.plans(window, x.dtype, projection)
             if self._change is not None and self._change[0] == number:
                 x = batch.pack(self._change[1](batch.unpack(x)))
             if keep_hidden:
@@ -220,6 +223,12 @@ def use_library(model: PreTrainedModel) -> None:
 
     It pads documents to a multiple of the largest window, which must be a multiple of every other layer's window.
     """
+    projection = projection_of(model.config)
+    if projection != SOFTMAX:
+        raise UnsupportedError(
+            f"The library's Longformer has softmax attention only, and this model has {projection.name}. "
+            'Load it with attention="banded".'
+        )
     windows = model.config.attention_window
     if not isinstance(windows, int) and any(max(windows) % window for window in windows):
         raise UnsupportedError(
@@ -254,7 +263,7 @@ def difference_from_library(encoder: BandedEncoder) -> float:
     training = encoder.training
     encoder.eval()
     try:
-        with _swap_layers(ends, encoder), _swap_layers(ends, encoder.original):
+        with _swap_layers(ends, encoder), _swap_layers(ends, encoder.original), _softmax_heads(encoder.config):
             banded = encoder(hidden, mask, output_hidden_states=True).last_hidden_state
             library = encoder.original(hidden, attention_mask=mask).last_hidden_state
     finally:
@@ -263,6 +272,17 @@ def difference_from_library(encoder: BandedEncoder) -> float:
     # Both outputs are zero if all weights are.
     largest = library[:, unmasked].abs().max().clamp_min(torch.finfo(library.dtype).tiny)
     return float((banded[:, unmasked] - library[:, unmasked]).abs().max() / largest)
+
+
+@contextmanager
+def _softmax_heads(config: Any) -> Iterator[None]:
+    """Let all heads use softmax inside the block, the only projection that the library has."""
+    name = getattr(config, "attention_projection", None)
+    config.attention_projection = None
+    try:
+        yield
+    finally:
+        config.attention_projection = name
 
 
 def _library_length(encoder: BandedEncoder) -> int:
@@ -290,14 +310,6 @@ def _swap_layers(layers: nn.ModuleList, encoder: Any) -> Iterator[None]:
         yield
     finally:
         encoder.layer = original_layers
-
-
-def _refuse_dropout(attention: Any) -> None:
-    if attention.training and attention.dropout > 0:
-        raise UnsupportedError(
-            "Banded Longformer attention has no dropout of attention weights. Call model.eval(), set "
-            "attention_probs_dropout_prob to 0, or train with the library's attention (use_library)."
-        )
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from sightline.attention import BandedAttention
+from sightline.attention.projections import SOFTMAX, Projection
 from sightline.models.longformer.band_kernel import (
     BandPlan,
     global_products,
@@ -54,7 +55,7 @@ class Batch:
             masked.append(row[:length] < 0)
         return Batch(attention_mask.shape[1], tuple(lengths), tuple(global_tokens), tuple(masked))
 
-    def plans(self, window: int, dtype: torch.dtype) -> tuple[BandPlan, ...]:
+    def plans(self, window: int, dtype: torch.dtype, projection: Projection = SOFTMAX) -> tuple[BandPlan, ...]:
         """One plan per document for a one-sided window; equal documents share it.
 
         A window beyond both the longest document and `WIDE_WINDOW` is cut down: it would only widen every row of
@@ -66,7 +67,7 @@ class Batch:
         for global_tokens, masked in zip(self.global_tokens, self.masked, strict=True):
             key = (len(masked), tuple(global_tokens.tolist()), tuple(masked.nonzero()[:, 0].tolist()))
             if key not in shared:
-                shared[key] = BandPlan.make(global_tokens, masked, window, dtype)
+                shared[key] = BandPlan.make(global_tokens, masked, window, dtype, projection=projection)
             plans.append(shared[key])
         return tuple(plans)
 
@@ -188,7 +189,7 @@ class BandedRecord:
         plan, x = self.plans[document], self._hidden(document)
         query = self._heads(self.attention.query_global(x[plan.global_tokens])) / math.sqrt(self.attention.head_dim)
         scores = self._global_products(query, self.attention.key_global, document)
-        return torch.softmax(scores.masked_fill(plan.masked, -math.inf), dim=-1)
+        return plan.projection(scores.masked_fill(plan.masked, -math.inf))
 
     def _all_rows(self, document: int, output_gradient: Tensor) -> Tensor:
         """Return ∂y/∂output (n, H, e), zero at rows that were not evaluated."""
