@@ -1,5 +1,6 @@
 """The lab: sparse projections, models with a single attention, training, conversion, adversarial attention."""
 
+from sightline.lab.adversary import AdversarialResult, AttentionPair, adversary
 from sightline.lab.convert import Conversion, convert
 from sightline.lab.divergences import jensen_shannon, normalised_entropy, total_variation
 from sightline.lab.importance import FeatureImportance, feature_importance
@@ -7,10 +8,13 @@ from sightline.lab.projection import project
 from sightline.lab.train import Settings, Training, train
 
 __all__ = [
+    "AdversarialResult",
+    "AttentionPair",
     "Conversion",
     "FeatureImportance",
     "Settings",
     "Training",
+    "adversary",
     "convert",
     "feature_importance",
     "jensen_shannon",

@@ -1,0 +1,365 @@
+"""Adversarial attention: can other weights give the same prediction?
+
+For a document with weights a and output ŷ of a model with a single attention, other weights a' with output ŷ' are
+compared by two numbers: TVD(ŷ, ŷ') says how far the prediction moved, JSD(a, a') (nats, at most ln 2) how far the
+weights did. If weights far away leave the prediction in place, the weights are not the only explanation of it.
+
+| test | other weights | source |
+|---|---|---|
+| uniform | the same weight on every attended token | Wiegreffe & Pinter 2019 |
+| permuted | the same weights in random order; the median TVD over the orders | Jain & Wallace 2019 |
+| frozen | softmax(z'), z' of every document minimises TVD − λ·JSD; encoder and decoder stay | Jain & Wallace |
+| unfrozen | those of a second model, trained to minimise the mean of TVD − λ·JSD | Wiegreffe & Pinter |
+
+JSD rather than KL, which is infinite where sparse weights are 0. Larger λ buys more distance for more change of the
+prediction, so results come for a grid of λ.
+
+Shapes: D documents, N tokens of the longest, R restarts, C classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sightline.errors import InputError, OptionError, UnsupportedError
+from sightline.lab.divergences import jensen_shannon, total_variation
+from sightline.metrics import bootstrap_interval
+from sightline.model import Model
+from sightline.text import Encoding
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+Test = Literal["uniform", "permuted", "frozen", "unfrozen"]
+TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen", "unfrozen")
+Progress = Callable[[str, int, int], None]
+DOCUMENTS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionPair:
+    """One document under its own weights and under others."""
+
+    test: Test
+    strength: float | None
+    """λ, where the test has one."""
+    encoding: Encoding
+    weights: Array
+    """a, (n,)."""
+    other_weights: Array
+    """a', (n,)."""
+    probabilities: Array
+    """ŷ, (C,)."""
+    other_probabilities: Array
+    """ŷ', (C,)."""
+    jsd: float
+    tvd: float
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per token: both weights side by side."""
+        import pandas as pd
+
+        columns = {"token": self.encoding.tokens, "weight": self.weights, "other_weight": self.other_weights}
+        return pd.DataFrame(columns)
+
+
+@dataclass(frozen=True, eq=False)
+class AdversarialResult:
+    """All pairs of all tests, and their summary."""
+
+    pairs: tuple[AttentionPair, ...]
+    labels: tuple[int, ...] | None
+    """Class of every document, where given."""
+
+    def select(self, test: Test, strength: float | None = None) -> list[AttentionPair]:
+        """Return the pairs of one test (and λ), in the order of the documents."""
+        return [pair for pair in self.pairs if pair.test == test and (strength is None or pair.strength == strength)]
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per test and λ: mean JSD and TVD with 95 % intervals over documents, and accuracies."""
+        import pandas as pd
+
+        rows = []
+        for test, strength in dict.fromkeys((pair.test, pair.strength) for pair in self.pairs):
+            chosen = self.select(test, strength)
+            row: dict[str, Any] = {"test": test, "lambda": strength, "documents": len(chosen)}
+            for name in ("jsd", "tvd"):
+                interval = bootstrap_interval([getattr(pair, name) for pair in chosen])
+                row |= {name: interval.mean, f"{name}_low": interval.low, f"{name}_high": interval.high}
+            same = [pair.probabilities.argmax() == pair.other_probabilities.argmax() for pair in chosen]
+            row["same_prediction"] = float(np.mean(same))
+            if self.labels is not None:
+                for name in ("probabilities", "other_probabilities"):
+                    hits = [getattr(p, name).argmax() == label for p, label in zip(chosen, self.labels, strict=True)]
+                    row["accuracy" if name == "probabilities" else "other_accuracy"] = float(np.mean(hits))
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Some documents as the base model sees them, padded."""
+
+    encodings: list[Encoding]
+    ids: Tensor
+    mask: Tensor
+    hidden: Tensor
+    attended: Tensor
+    weights: Tensor
+    probabilities: Tensor
+
+
+def adversary(
+    model: Model,
+    documents: Iterable[str | Encoding],
+    *,
+    tests: Sequence[Test] = ("uniform", "permuted", "frozen"),
+    strengths: Sequence[float] = (0.1, 1.0),
+    labels: Sequence[int | str] | None = None,
+    steps: int = 200,
+    restarts: int = 3,
+    permutations: int = 100,
+    epochs: int = 8,
+    learning_rate: float = 1e-3,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> AdversarialResult:
+    """Run tests of the weights of a model with a single attention on documents.
+
+    strengths: the grid of λ of "frozen" and "unfrozen". steps, restarts: Adam steps and random starts of "frozen".
+    permutations: random orders of "permuted". epochs, learning_rate: training of "unfrozen". labels: class of every
+    document, for accuracies.
+    """
+    encodings = _check(model, documents, tests, strengths, steps, restarts, permutations, epochs)
+    numbers = None if labels is None else _class_numbers(model, labels, len(encodings))
+    generator = torch.Generator().manual_seed(seed)
+    batches = list(_base_batches(model, encodings))
+    pairs: list[AttentionPair] = []
+    for test in dict.fromkeys(tests):
+        for strength in strengths if test in ("frozen", "unfrozen") else (None,):
+            other_model = None
+            if test == "unfrozen":
+                assert strength is not None
+                other_model = _train_adversary(
+                    model, batches, strength, epochs, learning_rate, seed, _named(progress, test)
+                )
+            for number, batch in enumerate(batches):
+                if progress is not None:
+                    progress(f"{test} attention", number, len(batches))
+                others = _other_weights(
+                    model, batch, test, strength, other_model, steps, restarts, permutations, generator
+                )
+                pairs += _pairs(batch, *others, test, strength)
+    return AdversarialResult(tuple(pairs), numbers)
+
+
+def _other_weights(
+    model: Model,
+    batch: _Batch,
+    test: Test,
+    strength: float | None,
+    other_model: Any,
+    steps: int,
+    restarts: int,
+    permutations: int,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Return a' (D, N) and ŷ' (D, C) of one test."""
+    if test == "uniform":
+        uniform = batch.attended.to(batch.weights)
+        uniform = uniform / uniform.sum(dim=1, keepdim=True)
+        return uniform, _outputs(model, batch.hidden, uniform)
+    if test == "permuted":
+        return _median_permutation(model, batch, permutations, generator)
+    if test == "frozen":
+        assert strength is not None
+        return _optimise(model, batch, strength, steps, restarts, generator)
+    with torch.no_grad():
+        hidden, attended = other_model.model.encode(batch.ids, batch.mask)
+        weights = other_model.model.attention.weights(hidden, attended)
+        logits = other_model.decode((weights[:, :, None] * hidden).sum(dim=1))
+    return weights, model.network.task.probabilities(logits)
+
+
+def _outputs(model: Model, hidden: Tensor, weights: Tensor) -> Tensor:
+    """ŷ' (..., C) of weights (..., N) over representations (..., N, d)."""
+    module: Any = model.network.module
+    context = torch.einsum("...n,...nd->...d", weights, hidden)
+    return model.network.task.probabilities(module.decode(context))
+
+
+@torch.no_grad()
+def _median_permutation(
+    model: Model, batch: _Batch, permutations: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Return the permutation of every document whose TVD is the median one."""
+    chosen_weights, chosen_outputs = torch.zeros_like(batch.weights), torch.zeros_like(batch.probabilities)
+    for row, attended in enumerate(batch.attended):
+        places = attended.nonzero()[:, 0]
+        orders = torch.rand(permutations, len(places), generator=generator).argsort(dim=1)
+        shuffled = torch.zeros(permutations, batch.weights.shape[1], dtype=batch.weights.dtype)
+        shuffled[:, places] = batch.weights[row, places][orders]
+        outputs = _outputs(model, batch.hidden[row], shuffled)
+        change = total_variation(outputs, batch.probabilities[row])
+        middle = change.argsort()[(permutations - 1) // 2]
+        chosen_weights[row], chosen_outputs[row] = shuffled[middle], outputs[middle]
+    return chosen_weights, chosen_outputs
+
+
+def _optimise(
+    model: Model, batch: _Batch, strength: float, steps: int, restarts: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Minimise TVD − λ·JSD over the weights of every document, from several random starts; keep the best."""
+    starts = torch.randn(restarts, *batch.weights.shape, generator=generator, dtype=batch.weights.dtype)
+    with torch.enable_grad():
+        scores = starts.requires_grad_()
+        optimiser = torch.optim.Adam([scores], lr=0.1)
+        for _ in range(steps):
+            weights = torch.softmax(scores.masked_fill(~batch.attended, -torch.inf), dim=-1)
+            objective = _objective(weights, _outputs(model, batch.hidden, weights), batch, strength)
+            optimiser.zero_grad()
+            (scores.grad,) = torch.autograd.grad(objective.sum(), scores)
+            optimiser.step()
+    with torch.no_grad():
+        weights = torch.softmax(scores.masked_fill(~batch.attended, -torch.inf), dim=-1)
+        outputs = _outputs(model, batch.hidden, weights)
+        best = _objective(weights, outputs, batch, strength).argmin(dim=0)
+        documents = torch.arange(len(best))
+        return weights[best, documents], outputs[best, documents]
+
+
+def _objective(weights: Tensor, outputs: Tensor, batch: _Batch, strength: float) -> Tensor:
+    """TVD(ŷ, ŷ') − λ·JSD(a, a'), (..., D)."""
+    return total_variation(outputs, batch.probabilities) - strength * jensen_shannon(weights, batch.weights)
+
+
+def _train_adversary(
+    model: Model,
+    batches: Sequence[_Batch],
+    strength: float,
+    epochs: int,
+    learning_rate: float,
+    seed: int,
+    progress: Callable[[int, int], None] | None,
+) -> Any:
+    """Train a second model of the same config from scratch to minimise the mean of TVD − λ·JSD."""
+    base: Any = model.network.module
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        torch.manual_seed(seed)
+        module = type(base)(base.config).to(base.dtype).train()
+        optimiser = torch.optim.AdamW(module.parameters(), lr=learning_rate)
+        for epoch in range(epochs):
+            if progress is not None:
+                progress(epoch, epochs)
+            for number in torch.randperm(len(batches)).tolist():
+                batch = batches[number]
+                hidden, attended = module.model.encode(batch.ids, batch.mask)
+                weights = module.model.attention.weights(hidden, attended)
+                outputs = model.network.task.probabilities(module.decode((weights[:, :, None] * hidden).sum(dim=1)))
+                loss = _objective(weights, outputs, batch, strength).mean()
+                optimiser.zero_grad()
+                torch.autograd.backward(loss)
+                optimiser.step()
+    return module.eval()
+
+
+def _base_batches(model: Model, encodings: Sequence[Encoding]) -> Iterable[_Batch]:
+    """Yield what the base model makes of the documents, in their order."""
+    network = model.network
+    module: Any = network.module
+    for start in range(0, len(encodings), DOCUMENTS_AT_ONCE):
+        part = list(encodings[start : start + DOCUMENTS_AT_ONCE])
+        inputs = network.inputs(part)
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        with torch.no_grad():
+            hidden, attended = module.model.encode(ids, mask)
+            weights = module.model.attention.weights(hidden, attended)
+            probabilities = network.task.probabilities(module.decode((weights[:, :, None] * hidden).sum(dim=1)))
+        yield _Batch(part, ids, mask, hidden, attended, weights, probabilities)
+
+
+def _pairs(
+    batch: _Batch, weights: Tensor, probabilities: Tensor, test: Test, strength: float | None
+) -> list[AttentionPair]:
+    distances = jensen_shannon(weights.double(), batch.weights.double())
+    changes = total_variation(probabilities.double(), batch.probabilities.double())
+    pairs = []
+    for row, encoding in enumerate(batch.encodings):
+        n = len(encoding)
+        pairs.append(
+            AttentionPair(
+                test=test,
+                strength=strength,
+                encoding=encoding,
+                weights=_as_array(batch.weights[row, :n]),
+                other_weights=_as_array(weights[row, :n]),
+                probabilities=_as_array(batch.probabilities[row]),
+                other_probabilities=_as_array(probabilities[row]),
+                jsd=float(distances[row]),
+                tvd=float(changes[row]),
+            )
+        )
+    return pairs
+
+
+def _as_array(tensor: Tensor) -> Array:
+    return np.asarray(tensor.detach().cpu().double().numpy())
+
+
+def _check(
+    model: Model,
+    documents: Iterable[str | Encoding],
+    tests: Sequence[str],
+    strengths: Sequence[float],
+    *counts: int,
+) -> list[Encoding]:
+    """Return the documents as encodings, or say what is wrong with the request."""
+    if not model.network.family.single_attention:
+        raise UnsupportedError(
+            f"Adversarial attention is defined for models with a single attention; this one is of type "
+            f"'{model.network.config.model_type}'. Train one with sl.lab.train(data, 'new-bilstm', out=...)."
+        )
+    if len(model.labels) < 2:
+        raise UnsupportedError("Adversarial attention compares distributions over classes; this model has one output.")
+    unknown = next((test for test in tests if test not in TESTS), None)
+    if unknown is not None or not tests:
+        raise OptionError(f"Unknown test '{unknown}'. Use one or more of: {', '.join(TESTS)}.")
+    if not strengths or not all(strength > 0 for strength in strengths):
+        raise OptionError("strengths must be positive numbers, at least one.")
+    if any(count < 1 for count in counts):
+        raise OptionError("steps, restarts, permutations and epochs must be at least 1.")
+    if isinstance(documents, str | Encoding):
+        raise InputError("documents= is a list of texts or encodings; put a single one into a list.")
+    encodings = [model.encode(document) if isinstance(document, str) else document for document in documents]
+    if not encodings:
+        raise InputError("Adversarial attention needs at least one document; the list is empty.")
+    return encodings
+
+
+def _class_numbers(model: Model, labels: Sequence[int | str], count: int) -> tuple[int, ...]:
+    if len(labels) != count:
+        raise InputError(f"{len(labels)} labels were given for {count} documents; give one per document.")
+    names = {str(name): number for number, name in enumerate(model.labels)}
+    numbers = []
+    for label in labels:
+        if str(label) in names:
+            numbers.append(names[str(label)])
+        elif isinstance(label, int) and 0 <= label < len(names):
+            numbers.append(label)
+        else:
+            raise InputError(f"The model has no class '{label}'. Its classes: {', '.join(names)}.")
+    return tuple(numbers)
+
+
+def _named(progress: Progress | None, test: str) -> Callable[[int, int], None] | None:
+    if progress is None:
+        return None
+    return lambda done, total: progress(f"training for {test} attention", done, total)

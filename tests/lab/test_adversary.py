@@ -1,0 +1,105 @@
+"""Adversarial attention on tiny models: each test by its definition, and what it promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import jensenshannon
+
+import sightline as sl
+from sightline.errors import InputError, OptionError, UnsupportedError
+from tests.models.test_single_attention import ids_of, tiny_single
+from tests.tiny_models import tiny_ids, tiny_model
+
+QUICK = {"steps": 30, "restarts": 2, "permutations": 9, "epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return sl.load(tiny_single())
+
+
+@pytest.fixture(scope="module")
+def documents(model):
+    return [model.encode(ids=ids_of(n, seed=n)) for n in (6, 9, 12)]
+
+
+@pytest.fixture(scope="module")
+def result(model, documents):
+    tests = ("uniform", "permuted", "frozen", "unfrozen")
+    return sl.lab.adversary(model, documents, tests=tests, strengths=(0.1, 2.0), labels=[0, 1, 2], **QUICK)
+
+
+def output_of(model, encoding, weights):
+    module = model.network.module
+    with torch.no_grad():
+        hidden, _ = module.model.encode(torch.from_numpy(encoding.ids)[None], None)
+        return torch.softmax(module.decode(torch.from_numpy(weights) @ hidden[0]), dim=-1).numpy()
+
+
+@pytest.mark.parametrize("test", ["uniform", "permuted", "frozen"])
+def test_outputs_and_distances_are_those_of_the_other_weights(model, documents, result, test):
+    pairs = result.select(test, 2.0 if test == "frozen" else None)
+    assert [pair.encoding for pair in pairs] == documents
+    for pair in pairs:
+        np.testing.assert_allclose(
+            pair.other_probabilities, output_of(model, pair.encoding, pair.other_weights), atol=1e-9
+        )
+        np.testing.assert_allclose(pair.weights, model.explain(pair.encoding, "raw_attention").scores, atol=1e-9)
+        assert pair.other_weights.sum() == pytest.approx(1)
+        assert pair.other_weights[[0, -1]].tolist() == [0, 0]
+        assert pair.jsd == pytest.approx(jensenshannon(pair.weights, pair.other_weights) ** 2, abs=1e-9)
+        assert pair.tvd == pytest.approx(np.abs(pair.probabilities - pair.other_probabilities).sum() / 2)
+
+
+def test_the_other_weights_are_what_their_test_says(result):
+    for pair in result.select("uniform"):
+        assert np.ptp(pair.other_weights[1:-1]) < 1e-12
+    for pair in result.select("permuted"):
+        np.testing.assert_allclose(np.sort(pair.other_weights), np.sort(pair.weights))
+
+
+def test_more_strength_moves_the_weights_further(result):
+    weak, strong = ([pair.jsd for pair in result.select("frozen", strength)] for strength in (0.1, 2.0))
+    assert np.mean(strong) >= np.mean(weak) - 1e-6
+    for pair in result.select("frozen", 2.0):
+        assert pair.tvd - 2.0 * pair.jsd < 0  # better than leaving the weights as they are
+
+
+def test_the_table_has_a_row_for_every_test_and_strength(result):
+    table = result.table()
+    assert list(zip(table["test"], table["documents"], strict=True)) == [
+        *(("uniform", 3), ("permuted", 3)),
+        *(("frozen", 3), ("frozen", 3), ("unfrozen", 3), ("unfrozen", 3)),
+    ]
+    assert (table["jsd"] <= np.log(2) + 1e-9).all()
+    assert (table["jsd_low"] <= table["jsd"]).all()
+    assert {"accuracy", "other_accuracy", "same_prediction"} <= set(table.columns)
+    assert result.pairs[0].to_frame().columns.tolist() == ["token", "weight", "other_weight"]
+
+
+def test_the_same_seed_gives_the_same_result_and_the_model_stays(model, documents):
+    weights = model.network.weights_hash
+    first, second = (sl.lab.adversary(model, documents, **QUICK) for _ in range(2))
+    for one, other in zip(first.pairs, second.pairs, strict=True):
+        np.testing.assert_array_equal(one.other_weights, other.other_weights)
+    assert type(model.network).weights_hash.func(model.network) == weights
+
+
+def test_requests_that_cannot_be_met_are_refused(model, documents):
+    with pytest.raises(OptionError, match="Unknown test 'magic'"):
+        sl.lab.adversary(model, documents, tests=["magic"])
+    with pytest.raises(OptionError, match="positive numbers"):
+        sl.lab.adversary(model, documents, strengths=[0])
+    with pytest.raises(OptionError, match="at least 1"):
+        sl.lab.adversary(model, documents, steps=0)
+    with pytest.raises(InputError, match="the list is empty"):
+        sl.lab.adversary(model, [])
+    with pytest.raises(InputError, match="2 labels were given for 3 documents"):
+        sl.lab.adversary(model, documents, labels=[0, 1])
+    with pytest.raises(InputError, match="no class 'odd'"):
+        sl.lab.adversary(model, documents, labels=[0, 1, "odd"])
+    other = tiny_model("bert")
+    with pytest.raises(UnsupportedError, match="single attention"):
+        sl.lab.adversary(other, [other.encode(ids=tiny_ids("bert"))])
