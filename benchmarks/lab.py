@@ -1,0 +1,131 @@
+"""The lab: sparse projections, importances of all representations at once, and training on the band.
+
+Projections: forward and backward of attention rows of 512 scores (12 heads), against softmax; ratios are softmax over
+ours, so that 0.5 means twice as slow. The same inside banded attention of 4,096 tokens.
+Representations: one sweep against one backward pass per position, in a bidirectional LSTM of 200 words.
+Training: one step of a Longformer of 4,096 tokens (2 layers, 12 heads, 768 wide, window 512) with banded attention
+against the library's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks import harness
+from sightline.attention.projections import Projection
+from sightline.lab.jacobians import dependence_norms, encode_document
+from sightline.models.longformer.band_kernel import BandPlan, window_attention
+from sightline.models.longformer.encoder import use_banded, use_library
+from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
+
+HEADS, HEAD_WIDTH = 12, 64
+SPREAD = 2.0
+"""Standard deviation of the scores, as in trained heads."""
+
+
+def backward_of(function: Any, *inputs: Tensor) -> None:
+    """Run forward and backward with a fixed output gradient of ones."""
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+    output = function(*leaves)
+    torch.autograd.grad(output, leaves, torch.ones_like(output))
+
+
+def compare_projections(report: harness.Report) -> None:
+    """Rows of scores, and rows inside banded attention."""
+    n, tokens, window = 512, (1024 if report.quick else 4096), 256
+    scores = SPREAD * torch.randn(HEADS * n, n)
+    q, k, v = (torch.randn(tokens, HEADS, HEAD_WIDTH) for _ in range(3))
+    none = torch.zeros(tokens, dtype=torch.bool)
+    plans = {
+        name: (BandPlan.make(torch.tensor([0]), none, window, torch.float32, projection=Projection.named(name)),)
+        for name in ("softmax", "sparsemax", "entmax15")
+    }
+    for name in ("sparsemax", "entmax15"):
+        projection = Projection.named(name)
+        report.compare(
+            f"{name}, {n} scores",
+            ours=lambda projection=projection: backward_of(projection, scores),
+            reference=lambda: backward_of(Projection(), scores),
+            target=0.5,
+            reference_repeats=5,
+        )
+        report.compare(
+            f"{name} on the band, {tokens} tokens",
+            ours=lambda name=name: backward_of(lambda a, b, c: window_attention(a, b, c, plans[name]), q, k, v),
+            reference=lambda: backward_of(lambda a, b, c: window_attention(a, b, c, plans["softmax"]), q, k, v),
+            target=0.5,
+            reference_repeats=3,
+            repeats=3,
+        )
+
+
+def compare_representations(report: harness.Report) -> None:
+    """All representations at once against one backward each."""
+    torch.manual_seed(0)
+    words = 60 if report.quick else 200
+    module = (
+        BilstmAttentionForSequenceClassification(BilstmAttentionConfig(vocab_size=1000)).eval().requires_grad_(False)
+    )
+    encoder = module.model.encoder
+    embeddings = module.model.embeddings(torch.randint(5, 1000, (words,)))
+
+    def one_by_one() -> None:
+        leaf = embeddings.clone().requires_grad_()
+        norms = encode_document(encoder, leaf).norm(dim=-1)
+        for norm in norms:
+            torch.autograd.grad(norm, leaf, retain_graph=True)
+
+    def at_once() -> None:
+        hidden = encode_document(encoder, embeddings)
+        dependence_norms(encoder, embeddings, torch.nn.functional.normalize(hidden, dim=-1)[None])
+
+    report.compare("representations", ours=at_once, reference=one_by_one, target=5)
+
+
+def compare_training(report: harness.Report) -> None:
+    """One training step of a Longformer, banded against the library's attention."""
+    from transformers import LongformerConfig, LongformerForSequenceClassification
+
+    tokens = 1024 if report.quick else 4096
+    torch.manual_seed(0)
+    config = LongformerConfig(
+        vocab_size=1000,
+        num_hidden_layers=2,
+        attention_window=512,
+        max_position_embeddings=tokens + 2,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    module = LongformerForSequenceClassification(config).train()
+    ids = torch.randint(5, 1000, (1, tokens))
+
+    def step() -> None:
+        module.zero_grad()
+        torch.autograd.backward(module(ids, labels=torch.tensor([1])).loss)
+
+    def with_library() -> None:
+        use_library(module)
+        step()
+
+    def with_band() -> None:
+        use_banded(module, verify=False)
+        step()
+
+    report.compare("training step", ours=with_band, reference=with_library, target=2, repeats=2)
+
+
+def main() -> None:
+    """Run all comparisons."""
+    report = harness.start("lab", __doc__)
+    torch.manual_seed(0)
+    compare_projections(report)
+    compare_representations(report)
+    compare_training(report)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
