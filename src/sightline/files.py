@@ -2,6 +2,10 @@
 
 A file is written under a temporary name in its own folder and takes its real name in one step, so that a reader never
 meets half of it and a crash leaves the old one untouched.
+
+The temporary file is removed when writing fails and when the process is asked to end (SIGTERM, SIGHUP). What a process
+leaves behind that was killed outright is removed when the next file is written to the same folder: a writer holds a
+lock on its temporary file, so one without a lock has no writer any more.
 """
 
 from __future__ import annotations
@@ -9,14 +13,27 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 from sightline.errors import UsageError
 
 LONGEST_NAME = 255
 """Bytes a file name may have on every common file system."""
+_PREFIX, _SUFFIX = ".sightline-", ".part"
+_SECONDS_UNTIL_LOCKED = 60.0
+"""A temporary file younger than this may belong to a writer that has not locked it yet."""
+_ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+_writers: dict[Path, int] = {}
+"""Temporary files that are being written, and the process that writes them: a forked one inherits this table."""
+_swept: set[Path] = set()
+"""The folders in which this process has looked for files left behind."""
 
 
 @contextmanager
@@ -26,24 +43,22 @@ def replacing(path: Path | str) -> Iterator[Path]:
     A link is followed to the file it names; what is no ordinary file (`/dev/null`, a pipe) is yielded as it is.
     """
     path = Path(path)
-    part = _temporary_file(path)
-    if part is None:
+    with _temporary_file(path) as part:
+        if part is None:
+            try:
+                yield path
+            except BrokenPipeError:  # the reader has seen enough
+                raise
+            except OSError as error:
+                raise _cannot_write(path, error) from error
+            return
         try:
-            yield path
-        except BrokenPipeError:  # the reader has seen enough
-            raise
+            yield part
+            with part.open("rb") as written:
+                os.fsync(written.fileno())
+            part.replace(path.resolve())
         except OSError as error:
             raise _cannot_write(path, error) from error
-        return
-    try:
-        yield part
-        with part.open("rb") as written:
-            os.fsync(written.fileno())
-        part.replace(path.resolve())
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def write_whole(path: Path | str, content: str | bytes) -> None:
@@ -54,17 +69,42 @@ def write_whole(path: Path | str, content: str | bytes) -> None:
 
 def check_writable(path: Path | str) -> None:
     """Raise a `UsageError` now if `path` could not be written later; leaves nothing behind."""
-    part = _temporary_file(Path(path))
-    if part is not None:
-        part.unlink()
+    with _temporary_file(Path(path)):
+        pass
 
 
-def _temporary_file(path: Path) -> Path | None:
-    """Create an empty file beside `path`, or return None when `path` is a device or pipe and is written directly.
+@contextmanager
+def _temporary_file(path: Path) -> Iterator[Path | None]:
+    """Create an empty file beside `path` and remove it at the end of the block, if it still has that name.
 
-    Creating it is the only sure test of a place: permissions alone say yes on a read-only disk. It takes the
-    permissions of the file it will replace, or those that new files have here.
+    Yields None when `path` is a device or pipe, which is written directly. Creating the file is the only sure test of a
+    place: permissions alone say yes on a read-only disk. It takes the permissions of the file it will replace, or those
+    that new files have here.
     """
+    final = _final_path(path)
+    if final is None:
+        yield None
+        return
+    part = final.with_name(f"{_PREFIX}{secrets.token_hex(6)}{_SUFFIX}")
+    with _removed_when_ended(part):
+        try:
+            lock = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+            if final.exists():
+                shutil.copymode(final, part)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise _cannot_write(path, error) from None
+        try:
+            _take_lock(lock)
+            _remove_abandoned(final.parent)
+            yield part
+        finally:
+            os.close(lock)
+            part.unlink(missing_ok=True)
+
+
+def _final_path(path: Path) -> Path | None:
+    """Return the path that links lead to, or None for a device or pipe; raise UsageError if no file can be there."""
     try:
         if path.is_dir():
             raise UsageError(f"Cannot write '{path}': it is a folder. Name a file inside it.")
@@ -79,13 +119,73 @@ def _temporary_file(path: Path) -> Path | None:
             return None
         if final.exists() and not os.access(final, os.W_OK):
             raise UsageError(f"Cannot write '{path}': the file is read-only. Choose another place.")
-        part = final.with_name(f".{secrets.token_hex(6)}.part")
-        part.touch(exist_ok=False)
-        if final.exists():
-            shutil.copymode(final, part)
     except OSError as error:
         raise _cannot_write(path, error) from None
-    return part
+    except RuntimeError:  # what pathlib raises for a loop of links
+        raise UsageError(f"Cannot write '{path}': the link leads back to itself. Choose another place.") from None
+    except ValueError:
+        raise UsageError("Cannot write a file whose name holds a NUL character.") from None
+    return final
+
+
+@contextmanager
+def _removed_when_ended(part: Path) -> Iterator[None]:
+    """Remove `part` if a signal ends the process inside the block; the process still ends as it would have.
+
+    A program that handles the signal itself keeps its handler, and is asked to leave the block as usual. Only the main
+    thread can handle signals.
+    """
+    _writers[part] = os.getpid()
+    ours = []
+    if threading.current_thread() is threading.main_thread():
+        ours = [number for number in _ENDING_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _remove_and_end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+        _writers.pop(part, None)
+
+
+def _remove_and_end(number: int, frame: FrameType | None) -> None:
+    for part, process in list(_writers.items()):
+        if process == os.getpid():
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _take_lock(descriptor: int) -> bool:
+    """Lock a file against other processes; return whether that succeeded."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):  # on Windows; somebody holds it, or the file system knows no locks
+        return False
+    return True
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove temporary files that nobody writes any more, once per folder and process."""
+    if folder in _swept:
+        return
+    _swept.add(folder)
+    oldest = time.time() - _SECONDS_UNTIL_LOCKED
+    with suppress(OSError):
+        for part in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
+            if part.is_symlink() or not part.is_file() or part.stat().st_mtime > oldest:
+                continue
+            with suppress(OSError):
+                descriptor = os.open(part, os.O_WRONLY)
+                try:
+                    if _take_lock(descriptor):
+                        part.unlink()
+                finally:
+                    os.close(descriptor)
 
 
 def _cannot_write(path: Path, error: OSError) -> UsageError:

@@ -40,6 +40,17 @@ def regular_file(folder: Path, name: str, error: type[SightlineError]) -> Path |
     return target
 
 
+def check_regular(path: Path, error: type[SightlineError]) -> None:
+    """Raise `error` if `path` leads to something other than a regular file: a device or a pipe may never end."""
+    try:
+        regular = path.is_file() or not path.exists()
+    except (OSError, ValueError) as problem:  # a name that no file system knows
+        raise error(f"Cannot read '{shown(str(path))}': {getattr(problem, 'strerror', None) or problem}.") from None
+    if not regular:
+        kind = "a folder" if path.is_dir() else "a device or a pipe"
+        raise error(f"Cannot read '{shown(str(path))}': it is {kind}, not a regular file.")
+
+
 def read_json(path: Path, *, limit: int, error: type[SightlineError], name: str | None = None) -> Any:
     """Return the content of a JSON file of at most `limit` bytes, or raise `error` with the reason.
 
@@ -76,7 +87,7 @@ def parse_json(raw: bytes, *, error: type[SightlineError], name: str) -> Any:
         refuse("it holds a number of more than 4,300 digits")
     except RecursionError:
         refuse(f"it is nested more than {JSON_DEPTH} levels deep")
-    if _depth_exceeds(content, JSON_DEPTH):
+    if depth_exceeds(content, JSON_DEPTH):
         refuse(f"it is nested more than {JSON_DEPTH} levels deep")
     return content
 
@@ -109,7 +120,8 @@ def _plain(value: object) -> str:
     return json.dumps(value, default=repr)
 
 
-def _depth_exceeds(content: Any, limit: int) -> bool:
+def depth_exceeds(content: Any, limit: int = JSON_DEPTH) -> bool:
+    """Whether lists and objects are nested more than `limit` levels deep."""
     level = [content]
     for _ in range(limit + 1):
         inner: list[Any] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,7 +47,7 @@ BAD_ARGUMENTS = {
     "global tokens in BERT": (["--global-tokens", "0,3"], 2, "only in Longformer"),
     "global tokens that are no numbers": (["--global-tokens", "first"], 2, "not a list of token positions"),
     "output in a missing folder": (["-o", "absent/page.html"], 2, "does not exist"),
-    "output in an unknown form": (["-o", "page.pdf"], 2, "name the file .html, .json, .csv or .txt"),
+    "output in an unknown form": (["-o", "page.pdf"], 2, "Use .html, .json, .csv or .txt"),
     "output is a folder": (["-o", "."], 2, "is a folder"),
     "output below a file": (["-o", "doc.txt/page.html"], 2, "is a file, not a folder"),
     "output where nobody may write": (["-o", "/proc/page.html"], 2, "Cannot write '/proc/page.html'"),
@@ -59,7 +61,7 @@ BAD_MODELS = {
     "unknown_family": (1, "mystery"),
     "no_weights": (1, "has no weights"),
     "pickle": (1, "--allow-pickle"),
-    "broken_weights": (1, "could not be loaded"),
+    "broken_weights": (1, "could not be read"),
     "missing_weights": (1, "1 missing (for example classifier.weight)"),
     "unexpected_weights": (1, "1 unexpected (for example extra)"),
     "misshapen_weights": (1, "of another shape"),
@@ -177,3 +179,28 @@ def test_a_full_disk_behind_the_standard_output_is_said():
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
     assert result.returncode == 1
     assert result.stderr == "Error: The disk is full. Make room, or write to another place.\n"
+
+
+@pytest.mark.parametrize("debug", [[], ["--debug"]])
+def test_labels_and_column_names_cannot_write_to_the_terminal(sightline, tmp_path, good_model, debug):
+    folder = tmp_path / "model"
+    shutil.copytree(good_model, folder)
+    config = json.loads((folder / "config.json").read_text())
+    hostile = "\x1b]0;owned\x07\x1b[2J\u202egood\nError: none"
+    config["id2label"]["0"] = hostile
+    config["label2id"] = {label: int(number) for number, label in config["id2label"].items()}
+    (folder / "config.json").write_text(json.dumps(config))
+    (tmp_path / "data.csv").write_text(f'"{hostile}",label\nx,1\n')
+    for command in (["explain", "doc.txt", "--target", "absent"], ["evaluate", "data.csv"]):
+        result = sightline(*command, "--model", folder, *debug)
+        assert result.exit_code == 2, result.output
+        assert all(character.isprintable() or character == "\n" for character in result.stderr), result.stderr
+        if not debug:  # a traceback has many lines
+            assert len(result.stderr.splitlines()) == 1, result.stderr
+
+
+def test_an_output_that_links_to_itself_is_refused_with_a_sentence(sightline, tmp_path, good_model):
+    (tmp_path / "out.html").symlink_to(tmp_path / "out.html")
+    result = sightline("explain", "doc.txt", "--model", good_model, "-o", "out.html")
+    assert result.exit_code == 2
+    assert "Cannot write 'out.html': the link leads back to itself" in result.stderr

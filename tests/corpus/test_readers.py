@@ -6,6 +6,8 @@ import builtins
 import csv
 import gzip
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -190,6 +192,11 @@ def test_tables_hold_spans_as_json(tmp_path):
     assert (second.rationale, second.answer) == (None, None)
 
 
+def test_a_single_answer_may_stand_outside_a_list(tmp_path):
+    row = one_row(tmp_path, text="hello world", answers={"text": "world", "answer_start": 6})
+    assert row.answer == ((6, 11),)
+
+
 def test_an_answer_that_is_only_worded_has_no_place(tmp_path):
     assert one_row(tmp_path, text="hello world", answer="world").answer is None
 
@@ -208,6 +215,20 @@ def test_an_answer_that_is_only_worded_has_no_place(tmp_path):
         ({"label": [1]}, r"the label \[1\] is no class"),
         ({"label": 0.5}, "the label 0.5 is no class"),
         ({"text": 12}, "the field 'text' holds 12, not a text"),
+        ({"label": float("inf")}, "the label inf is no class"),
+        ({"label": 1e300}, "the label 1e.300 is no class"),
+        ({"label": 10**4000}, "the label 10+… is no class"),
+        ({"label": "9" * 5000}, "the label inf is no class"),
+        ({"label": "bad \ud800"}, "half of a surrogate pair"),
+        ({"id": "bad \ud800"}, "the id 'bad .ud800' holds half of a surrogate pair"),
+        ({"id": ["a"]}, r"the id \['a'\] is neither a name nor a number"),
+        ({"id": "x" * 10_001}, "is longer than 10,000 characters"),
+        ({"answers": {"text": "world", "answer_start": [6]}}, "needs one start per text"),
+        ({"answers": {"text": 5, "answer_start": 5}}, "has not the form"),
+        ({"answers": 5}, "must be a list"),
+        ({"rationale": "[" * 5000}, "in a table write JSON"),
+        ({"rationale": "[" * 100 + "]" * 100}, "nested too deeply"),
+        ({"rationale": "[[0, " + "9" * 5000 + "]]"}, "in a table write JSON"),
     ],
 )
 def test_a_wrong_row_is_named(tmp_path, fields, sentence):
@@ -241,6 +262,20 @@ BAD_FILES = {
     "damaged.csv.gz": (b"text\nplain\n", "not a whole gzip file"),
     "cut.jsonl.gz": (gzip.compress(b'{"text": "a"}\n' * 9999)[:60], "not a whole gzip file"),
     "damaged.parquet": (b"PAR1 no", "is not a Parquet file that can be read"),
+    "deep.jsonl": (
+        b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
+        "Line 1 of .* is nested more than 64 levels",
+    ),
+    "deeper_than_read.json": (b'[{"text": "a", "x": ' + b"[" * 80 + b"]" * 80 + b"}]", "is nested more than 64 levels"),
+    "digits.jsonl": (b'{"text": "a", "label": ' + b"9" * 5000 + b"}\n", "holds a number of more than 4,300 digits"),
+    "digits.json": (b'[{"text": "a", "label": ' + b"9" * 5000 + b"}]", "holds a number of more than 4,300 digits"),
+    "bare_return.csv": (b"text,label\na\rb,1\n", "line 2: a cell that is not quoted holds a carriage return"),
+    "unclosed_header.csv": (b'text,"label\na,1\n', "The header of .* cannot be read: a quoted cell is never closed"),
+    "wide.csv": (b"text" + b"," * 200_000 + b"\nx\n", "has more than 100,000 columns"),
+    "escapes.csv": (b"\x1b[31mred\x07,label\nx,1\n", "Its fields: �\\[31mred�, label"),
+    "long_line.csv": (b"text\n" + b"x" * 40_000_000, "Line 2 of .* is longer than 32 MB"),
+    "long_cr_line.csv": (b"text\r" + b"x" * 40_000_000, "Line 2 of .* is longer than 32 MB"),
+    "bomb.csv.gz": (gzip.compress(b"text\n" + b"x" * 40_000_000), "Line 2 of .* is longer than 32 MB"),
     "notes.docx": (b"text", "The form of .* is not known by its name"),
 }
 
@@ -251,6 +286,107 @@ def test_a_bad_file_gets_one_sentence(tmp_path, name):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=sentence):
         read_examples(tmp_path / name)
+
+
+@pytest.mark.parametrize("form", ["csv", "csv (UTF-16)", "tsv", "jsonl"])
+def test_lines_may_end_with_a_carriage_return_alone(tmp_path, form):
+    encoding = "utf-16" if "UTF-16" in form else "utf-8"
+    rows = ["text,label", '"the old; ""mill""\rby the river",1', "plain,0"]
+    if form == "tsv":
+        rows = [row.replace(",", "\t") for row in rows]
+    if form == "jsonl":
+        rows = [
+            json.dumps({"text": text, "label": label})
+            for text, label in [('the old; "mill"\rby the river', 1), ("plain", 0)]
+        ]
+    path = tmp_path / f"data.{form.split()[0]}"
+    for many in (1, 3_000):  # shorter and longer than what is read at once
+        path.write_bytes(
+            ("\r".join([*rows, *["plain,0".replace(",", "\t") if form == "tsv" else rows[-1]] * many]) + "\r").encode(
+                encoding
+            )
+        )
+        examples = read_examples(path)
+        assert [(example.text, example.label) for example in examples[:2]] == [
+            ('the old; "mill"\rby the river', 1),
+            ("plain", 0),
+        ]
+        assert len(examples) == 2 + many
+
+
+def test_a_heading_may_be_longer_than_the_library_s_limit_and_hold_a_line_break(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text(f'text,"{"h" * 200_000}","two\nlines"\nhello,1,2\nworld,3,4\n')
+    assert [example.text for example in read_examples(path)] == ["hello", "world"]
+    path.write_text('text,"two\nlines"\nhello,1\na,b,c\n')
+    with pytest.raises(InputError, match="line 4 has 3 cells"):
+        read_examples(path)
+
+
+def test_a_small_file_that_grows_without_end_is_not_read_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("sightline.corpus.data_files.FREE_EXPANSION", 100_000)
+    path = tmp_path / "bomb.csv.gz"
+    path.write_bytes(gzip.compress(b"text\n" + b"x\n" * 2_000_000))
+    with pytest.raises(InputError, match="bomb.csv.gz' expands to more than"):
+        read_examples(path)
+    assert len(read_examples(path, limit=5)) == 5
+
+
+def test_a_list_that_is_too_long_to_be_read_at_once_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("sightline.corpus.data_files.LARGEST_LIST", 1_000)
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps([{"text": "x"}] * 100, indent=1))
+    with pytest.raises(InputError, match="Save it as JSON lines"):
+        read_examples(path)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a device that never ends is needed")
+@pytest.mark.parametrize("name", ["data.csv", "data.jsonl", "data.json", "data.parquet", "data.csv.gz"])
+def test_only_regular_files_are_read(tmp_path, name):
+    (tmp_path / name).symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / f"pipe.{name}")
+    for path in (tmp_path / name, tmp_path / f"pipe.{name}"):
+        with pytest.raises(InputError, match="a device or a pipe, not a regular file"):
+            read_examples(path)
+
+
+def test_a_parquet_value_that_python_cannot_hold_is_said(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    times = pa.array([0, 2**62], pa.int64()).cast(pa.timestamp("ms"))
+    parquet.write_table(pa.table({"text": ["a", "b"], "time": times}), tmp_path / "data.parquet")
+    with pytest.raises(InputError, match="holds a value in row 0 or after it that cannot be read"):
+        read_examples(tmp_path / "data.parquet")
+
+
+def test_a_parquet_file_that_stands_for_billions_of_values_is_refused(tmp_path, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.setattr("sightline.corpus.data_files.MOST_PARQUET_VALUES", 1_000)
+    pandas.DataFrame({"text": ["a"] * 2_000}).to_parquet(tmp_path / "data.parquet")
+    with pytest.raises(InputError, match="holds 2,000 values in one piece"):
+        read_examples(tmp_path / "data.parquet")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("state.json", {"_data_files": [{"filename": "../outside.arrow"}]}, "leads out of the folder"),
+        ("state.json", {"_data_files": [{"filename": "/dev/zero"}]}, "leads out of the folder"),
+        ("state.json", {"_data_files": 5}, "has no list '_data_files'"),
+        ("state.json", {"_data_files": [5]}, "names no file that is there"),
+        ("dataset_dict.json", {"splits": ["../other"]}, "must name folders beside it"),
+        ("dataset_dict.json", [], "has no list 'splits'"),
+    ],
+)
+def test_a_saved_folder_reads_nothing_outside_itself(tmp_path, file, content, sentence):
+    datasets = pytest.importorskip("datasets")
+    (tmp_path / "outside.arrow").write_bytes(b"")
+    folder = tmp_path / "saved"
+    datasets.Dataset.from_list(ROWS).save_to_disk(folder)
+    (folder / file).write_text(json.dumps(content))
+    with pytest.raises(InputError, match=sentence):
+        read_examples(folder)
 
 
 def test_a_missing_file_folder_or_field_is_said(tmp_path):

@@ -178,3 +178,28 @@ def test_progress_is_told_until_the_end(method):
     name, done, total = seen[-1]
     assert (name, done) == (method, total)
     assert total > 1
+
+
+@pytest.mark.parametrize("value", [1e-320, 1e308, -1.0])
+@pytest.mark.parametrize(
+    ("method", "option"), [("lime", "kernel_width"), ("lime", "ridge"), ("gradient_shap", "noise")]
+)
+def test_options_that_would_overflow_are_refused(method, option, value):
+    if value == 1e-320 and option != "kernel_width":
+        assert np.isfinite(explain(method, samples=20, **{option: value}).scores).all()
+        return
+    with pytest.raises(OptionError, match=f"{option} must be between"):
+        explain(method, samples=20, **{option: value})
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "value"),
+    [
+        ("lime", "kernel_width", 1e-6),
+        ("lime", "kernel_width", 1e6),
+        ("lime", "ridge", 1e6),
+        ("gradient_shap", "noise", 1e6),
+    ],
+)
+def test_the_ends_of_the_ranges_give_finite_scores(method, option, value):
+    assert np.isfinite(explain(method, samples=20, **{option: value}).scores).all()

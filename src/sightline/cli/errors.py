@@ -1,6 +1,9 @@
 """What a person sees when something goes wrong: one sentence on standard error and an exit code.
 
 0 fine · 2 the request is at fault · 1 something failed · 130 stopped by Ctrl-C. `--debug` shows the traceback.
+
+Sentences quote labels, column names and file names that strangers chose. Nothing in them reaches the terminal that
+could move its cursor, change its colours or start a new line.
 """
 
 from __future__ import annotations
@@ -19,10 +22,12 @@ from typing import Any, ParamSpec
 import typer
 
 from sightline.errors import SightlineError
+from sightline.foreign import printable
 
 P = ParamSpec("P")
 
 STOPPED = 130
+_LONGEST_SENTENCE = 2_000
 
 
 def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
@@ -59,6 +64,11 @@ def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
+def one_line(text: str) -> str:
+    """Return text that may quote foreign strings on one line, with characters that are not printed replaced."""
+    return printable(" ".join(text.split()), _LONGEST_SENTENCE)
+
+
 def stopped() -> int:
     """Say that the user stopped the command and return the exit code for it."""
     typer.echo("Stopped.", err=True)
@@ -73,8 +83,9 @@ def _internal(error: Exception, debug: bool) -> int:
 
 def _report(sentence: str, code: int, debug: bool) -> int:
     if debug:
-        typer.echo(traceback.format_exc(), err=True, nl=False)
-    typer.echo(f"Error: {sentence}", err=True)
+        for line in traceback.format_exc().splitlines():
+            typer.echo(printable(line, _LONGEST_SENTENCE), err=True)
+    typer.echo(f"Error: {one_line(sentence)}", err=True)
     return code
 
 
@@ -96,7 +107,7 @@ def _warnings_as_sentences(debug: bool) -> Iterator[None]:
 
     def show(message: Warning | str, category: type[Warning], filename: str, *place: Any) -> None:
         if debug or (issubclass(category, UserWarning) and "sightline" in filename):
-            typer.echo(f"Note: {message}", err=True)
+            typer.echo(f"Note: {one_line(str(message))}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always" if debug else "default")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sightline.cli.errors import STOPPED, reports_errors
+from sightline.cli.errors import STOPPED, one_line, reports_errors
 from sightline.cli.options import (
     AllowPickle,
     AllowRandom,
@@ -241,7 +241,7 @@ def evaluate(
     # Bytes, so that a pipe gets UTF-8 whatever the locale.
     typer.echo(printed.encode(), nl=False)
     if page is not None:
-        typer.echo(f"Wrote {page}", err=True)
+        typer.echo(f"Wrote {one_line(str(page))}", err=True)
     if not evaluation.complete:
         typer.echo(f"Stopped; the {len(evaluation.documents)} documents that were finished are above.", err=True)
         raise typer.Exit(STOPPED)

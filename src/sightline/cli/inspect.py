@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli.errors import reports_errors
+from sightline.cli.errors import one_line, reports_errors
 from sightline.cli.options import (
     AllowPickle,
     AllowRandom,
@@ -169,7 +169,7 @@ def inspect(
     if page is None or similarity:
         _print(document, dataset, similarity)
     if page is not None:
-        typer.echo(f"Wrote {page}", err=True)
+        typer.echo(f"Wrote {one_line(str(page))}", err=True)
 
 
 def _print(document: Inspection | None, dataset: DataSetInspection | None, similarity: bool) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sightline.cli.errors import one_line
 from sightline.errors import UsageError
 from sightline.files import write_whole
 
@@ -69,7 +70,7 @@ def emit(report: Report, chosen: Format, output: Path | None, top: int, level: L
         write_whole(output, render(report, chosen, top, level))
         if chosen is Format.html:
             print_text(report, top, passages=False)
-        typer.echo(f"Wrote {output}", err=True)
+        typer.echo(f"Wrote {one_line(str(output))}", err=True)
     elif chosen is Format.text:
         print_text(report, top)
     else:
@@ -107,13 +108,15 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token") -> 
     if chosen is Format.csv:
         import pandas as pd
 
+        from sightline.view.frames import to_csv
+
         frames = []
         for explanation in report:
             frame = explanation.to_frame(level)
             frame.insert(0, "method", explanation.method)
             frame.insert(1, "target", explanation.target.name)
             frames.append(frame)
-        return str(pd.concat(frames).to_csv(index=False, lineterminator="\n"))
+        return to_csv(pd.concat(frames))
     from sightline.view.words.terminal import plain_report
 
     return "\n".join(plain_report(explanation, top) for explanation in report)

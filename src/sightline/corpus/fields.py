@@ -12,6 +12,7 @@ an error: every number computed from it would be wrong.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +21,14 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError
+from sightline.foreign import depth_exceeds
 from sightline.text.examples import Example, Spans
 
+LONGEST_NAME = 10_000
+"""Characters of an id or a label."""
+LARGEST_CLASS = 2**31
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0+)?")
+_MOST_DIGITS = 20
 
 
 @dataclass(frozen=True)
@@ -42,14 +48,13 @@ def example(row: Mapping[str, Any], columns: Columns, number: int, where: str) -
     row = {field: _plain(value) for field, value in row.items()}
     text = _text(row.get(columns.text), columns.text, where)
     pair = _text(row.get(columns.pair), columns.pair, where)
-    marked = row.get("id")
     return Example(
         text,
         pair=pair or None,
         label=_label(row.get(columns.label), where),
         rationale=_rationale(row, text, where),
         answer=_answer(row, text, where),
-        id=str(number if marked is None or marked == "" else marked),
+        id=_id(row.get("id"), number, where),
     )
 
 
@@ -61,16 +66,40 @@ def _text(value: Any, field: str, where: str) -> str:
     return value
 
 
+def _id(value: Any, number: int, where: str) -> str:
+    """Return the id of a row as text; rows without one are numbered."""
+    if _nothing(value):
+        return str(number)
+    if isinstance(value, Mapping | list | tuple | set):
+        raise InputError(f"{where}: the id {_shown(value)} is neither a name nor a number.")
+    return _name(str(value), "id", where)
+
+
 def _label(value: Any, where: str) -> int | str | None:
     """Return a class as its number or name; tables write numbers as text, sometimes as 1.0."""
     if _nothing(value):
         return None
     if isinstance(value, str):
         stripped = value.strip()
-        return _numbered(int(stripped.partition(".")[0])) if _WHOLE_NUMBER.fullmatch(stripped) else value
-    if isinstance(value, int | float) and int(value) == value:
+        if not _WHOLE_NUMBER.fullmatch(stripped):
+            return _name(value, "label", where)
+        value = int(digits) if len(digits := stripped.partition(".")[0]) <= _MOST_DIGITS else math.inf
+    if isinstance(value, int | float) and abs(value) < LARGEST_CLASS and int(value) == value:
         return _numbered(int(value))
     raise InputError(f"{where}: the label {_shown(value)} is no class: a label is a whole number or a name.")
+
+
+def _name(text: str, field: str, where: str) -> str:
+    """Return a name that can be shown and written everywhere."""
+    if len(text) > LONGEST_NAME:
+        raise InputError(f"{where}: the {field} {_shown(text)} is longer than {LONGEST_NAME:,} characters.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{where}: the {field} {_shown(text)} holds half of a surrogate pair, which is no character."
+        ) from None
+    return text
 
 
 def _numbered(label: int) -> int | None:
@@ -125,7 +154,14 @@ def _answer(row: Mapping[str, Any], text: str, where: str) -> Spans | None:
 def _placed_answers(answers: Any, where: str) -> Iterator[tuple[int, str]]:
     """Yield (first character, wording) from each of the known forms; empty wordings mean that there is no answer."""
     if isinstance(answers, Mapping):
-        answers = list(zip(answers.get("answer_start", ()), answers.get("text", ()), strict=False))
+        starts, wordings = answers.get("answer_start", ()), answers.get("text", ())
+        if not isinstance(starts, list | tuple) and not isinstance(wordings, list | tuple):
+            starts, wordings = (starts,), (wordings,)
+        if not isinstance(starts, list | tuple) or not isinstance(wordings, list | tuple):
+            raise InputError(
+                f"{where}: 'answers' needs one start per text, not {_shown(starts)} and {_shown(wordings)}."
+            )
+        answers = list(zip(starts, wordings, strict=False))
     for one in answers:
         pair = (one.get("answer_start"), one.get("text")) if isinstance(one, Mapping) else one
         match pair:
@@ -145,10 +181,12 @@ def _structure(value: Any, field: str, where: str) -> Any:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, or nested without end
             raise InputError(
                 f"{where}: '{field}' holds {_shown(value)}; in a table write JSON, such as [[0, 12]]."
             ) from None
+        if depth_exceeds(value):
+            raise InputError(f"{where}: '{field}' is nested too deeply; write JSON such as [[0, 12]].")
     if not isinstance(value, Mapping | Sequence) or isinstance(value, str):
         raise InputError(f"{where}: '{field}' must be a list of [start, end), not {_shown(value)}.")
     return value

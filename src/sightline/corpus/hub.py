@@ -1,32 +1,41 @@
 """Rows of data sets of the Hugging Face `datasets` library: a saved folder, or a hub id written as hf://name.
 
 The library is an optional extra and is asked for nothing but rows. Only hf:// reaches for the network, and no code
-that comes with a data set is run (the library no longer does).
+that comes with a data set is run (the library no longer does). A saved folder is read only if the files it names are
+inside it, and its rows are taken as they are stored: pictures and sounds, which rows name by path, are not opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 from sightline.corpus.data_files import Rows
 from sightline.errors import InputError, UnsupportedError
+from sightline.foreign import first_line, read_json, regular_file, shown
 
 HUB = "hf://"
+_SPLITS, _FILES = "dataset_dict.json", "state.json"
+_LARGEST_RECORD = 10_000_000
 
 
 def folder_rows(path: Path, split: str | None) -> Rows:
     """Yield the rows of a folder written by `save_to_disk`; of a folder with several splits, one must be chosen."""
-    if not any((path / name).is_file() for name in ("dataset_dict.json", "state.json")):
+    if not any((path / name).is_file() for name in (_SPLITS, _FILES)):
         raise InputError(
             f"'{path}' is a folder, and no data set saved by the datasets library (save_to_disk). "
             "Give such a folder or a single file."
         )
     library = _library(f"to read the folder '{path}'")
-    found = _asked(lambda: library.load_from_disk(str(path)), f"The data set in '{path}'")
-    yield from _rows(_chosen_split(found, split, str(path)))
+    _check_saved(path)
+    name = f"The data set in '{path}'"
+    loaded = _asked(lambda: library.load_from_disk(str(path)), name)
+    chosen = _chosen_split(loaded, split, str(path))
+    for place, table in _rows(_asked(lambda: chosen.with_format("arrow"), name), name):
+        yield place, _asked(partial(_only_row, table), name)
 
 
 def hub_rows(source: str, split: str | None, limit: int | None) -> Rows:
@@ -35,12 +44,36 @@ def hub_rows(source: str, split: str | None, limit: int | None) -> Rows:
     if not name:
         raise InputError("hf:// needs the name of a data set on the hub, for example hf://owner/name.")
     library = _library(f"to read '{source}'")
-    found = _asked(
-        lambda: library.load_dataset(name, configuration or None, streaming=limit is not None),
-        f"The data set '{name}' of the hub",
-    )
-    rows = _chosen_split(found, split, source)
-    yield from _rows(rows if limit is None else islice(rows, limit))
+    title = f"The data set '{name}' of the hub"
+    loaded = _asked(lambda: library.load_dataset(name, configuration or None, streaming=limit is not None), title)
+    rows = _chosen_split(loaded, split, source)
+    yield from _rows(rows if limit is None else islice(rows, limit), title)
+
+
+def _check_saved(path: Path) -> None:
+    """Raise InputError if a saved folder names files or splits outside itself."""
+    folders = [path]
+    if (path / _SPLITS).exists():
+        names = _read_list(path, _SPLITS, "splits")
+        folders = [path / str(name) for name in names]
+        if any(not isinstance(name, str) or Path(name).name != name or name == ".." for name in names):
+            raise InputError(f"'{_SPLITS}' in '{path}' must name folders beside it.")
+    for folder in folders:
+        for entry in _read_list(folder, _FILES, "_data_files"):
+            name = entry.get("filename") if isinstance(entry, Mapping) else None
+            if not isinstance(name, str) or regular_file(folder, name, InputError) is None:
+                raise InputError(f"'{_FILES}' in '{folder}' names no file that is there: {shown(name)}.")
+
+
+def _read_list(folder: Path, name: str, field: str) -> list[Any]:
+    path = regular_file(folder, name, InputError)
+    if path is None:
+        raise InputError(f"There is no '{name}' in '{folder}': the data set is not complete.")
+    content = read_json(path, limit=_LARGEST_RECORD, error=InputError, name=f"'{folder / name}'")
+    entries = content.get(field) if isinstance(content, dict) else None
+    if not isinstance(entries, list):
+        raise InputError(f"'{folder / name}' has no list '{field}': it was not written by the datasets library.")
+    return entries
 
 
 def _library(purpose: str) -> Any:
@@ -58,23 +91,31 @@ def _asked(question: Callable[[], Any], what: str) -> Any:
     try:
         return question()
     except Exception as error:  # the library raises nearly every kind for what is missing or damaged
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise InputError(f"{what} could not be read: {reason}.") from error
+        raise InputError(f"{what} could not be read: {first_line(error)}") from error
 
 
-def _chosen_split(found: Any, split: str | None, source: str) -> Any:
-    if not isinstance(found, Mapping):
-        return found
-    known = ", ".join(found)
-    if split is None and len(found) == 1:
-        return next(iter(found.values()))
+def _chosen_split(loaded: Any, split: str | None, source: str) -> Any:
+    if not isinstance(loaded, Mapping):
+        return loaded
+    known = ", ".join(map(shown, loaded))
+    if split is None and len(loaded) == 1:
+        return next(iter(loaded.values()))
     if split is None:
         raise InputError(f"'{source}' has several splits ({known}): choose one with split=.")
-    if split not in found:
+    if split not in loaded:
         raise InputError(f"'{source}' has no split '{split}'. Its splits: {known}.")
-    return found[split]
+    return loaded[split]
 
 
-def _rows(rows: Any) -> Rows:
-    for number, row in enumerate(rows):
+def _only_row(table: Any) -> Mapping[str, Any]:
+    row: Mapping[str, Any] = table.to_pylist()[0]
+    return row
+
+
+def _rows(rows: Any, what: str) -> Iterator[tuple[str, Any]]:
+    iterator = iter(rows)
+    for number in count():
+        row = _asked(lambda: next(iterator, None), what)
+        if row is None:
+            return
         yield f"row {number}", row

@@ -17,9 +17,11 @@ from sightline.corpus.data_files import Rows, file_rows
 from sightline.corpus.fields import Columns, example
 from sightline.corpus.hub import HUB, folder_rows, hub_rows
 from sightline.errors import InputError
+from sightline.foreign import shown
 from sightline.registry import suggestion
 from sightline.text.examples import Example, as_examples
 
+_MOST_LISTED = 20
 TEXT, PAIR, LABEL = "text", "text_pair", "label"
 _USUAL_TEXT_FIELDS = (
     "sentence",
@@ -89,7 +91,8 @@ def _selected(
         if wanted is None or here == wanted:
             yield number, f"'{path}', {place}", row
     if wanted is not None and wanted not in seen:
-        raise InputError(f"'{path}' has no row of the split '{wanted}'. Its splits: {', '.join(sorted(seen))}.")
+        splits = ", ".join(shown(split) for split in sorted(seen)[:_MOST_LISTED])
+        raise InputError(f"'{path}' has no row of the split '{wanted}'. Its splits: {splits}.")
 
 
 def _source(path: str | Path, columns: Columns, split: str | None, limit: int | None) -> tuple[Rows, bool]:
@@ -109,20 +112,21 @@ def _source(path: str | Path, columns: Columns, split: str | None, limit: int | 
 def _check_columns(path: str | Path, fields: list[str], columns: Columns) -> None:
     if columns.text not in fields:
         usual = next((name for name in _USUAL_TEXT_FIELDS if name in fields), None)
-        hint = suggestion(columns.text, fields) or (f" Did you mean '{usual}'?" if usual else "")
+        hint = suggestion(columns.text, list(map(shown, fields))) or (f" Did you mean '{usual}'?" if usual else "")
         raise InputError(
             f"'{path}' has no field '{columns.text}'.{hint} {_listed(fields)} Say which one is the text (text, --text)."
         )
     for option, name, usual_name in (("pair", columns.pair, PAIR), ("label", columns.label, LABEL)):
         if name != usual_name and name not in fields:
             raise InputError(
-                f"'{path}' has no field '{name}', asked for as {option}.{suggestion(name, fields)} {_listed(fields)}"
+                f"'{path}' has no field '{name}', asked for as {option}.{suggestion(name, list(map(shown, fields)))} "
+                f"{_listed(fields)}"
             )
 
 
 def _listed(fields: list[str]) -> str:
-    shown = ", ".join(fields[:20]) + (", …" if len(fields) > 20 else "")
-    return f"Its fields: {shown or 'none'}."
+    names = ", ".join(map(shown, fields[:_MOST_LISTED])) + (", …" if len(fields) > _MOST_LISTED else "")
+    return f"Its fields: {names or 'none'}."
 
 
 def read_dataset(dataset: str | Path | Iterable[Any], limit: int | None = None) -> list[Example]:

@@ -33,6 +33,10 @@ from sightline.perturb import Replacement, default_replacement
 from sightline.text.units import Level, Units, units_of
 from sightline.trace import Trace
 
+SMALLEST_WIDTH = 1e-6
+"""Smallest kernel width of LIME: far below any distance between samples, and its square is still an ordinary number."""
+LARGEST_VALUE = 1e6
+"""Largest kernel width, ridge and noise: beyond it single precision overflows inside the model."""
 _GLOBAL_GENERATORS = threading.Lock()
 Fit = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 """(masks (S, F), values (S,), weights (S,)) -> coefficients (F,)."""
@@ -120,8 +124,10 @@ def lime(
 
     Check surrogate_fit is the weighted R² of the linear model on its samples: below about a half, do not trust it.
     """
-    if kernel_width <= 0 or ridge < 0:
-        raise OptionError(f"kernel_width must be above 0 and ridge not below 0, not {kernel_width} and {ridge}.")
+    if not SMALLEST_WIDTH <= kernel_width <= LARGEST_VALUE:
+        raise OptionError(f"kernel_width must be between {SMALLEST_WIDTH:g} and {LARGEST_VALUE:g}, not {kernel_width}.")
+    if not 0 <= ridge <= LARGEST_VALUE:
+        raise OptionError(f"ridge must be between 0 and {LARGEST_VALUE:g}, not {ridge}.")
     generator = np.random.default_rng(check_seed(seed))
     units = _units(trace, level, samples, "lime")
     if not len(units):
@@ -299,8 +305,10 @@ def gradient_shap(
     `noise` is σ relative to the standard deviation of the document's embeddings. Check completeness_gap as in
     integrated_gradients, here an estimate of the sampling error.
     """
-    if samples < 1 or noise < 0:
-        raise OptionError(f"gradient_shap needs at least one sample and no negative noise, not {samples} and {noise}.")
+    if samples < 1:
+        raise OptionError(f"gradient_shap needs at least one sample, not {samples}.")
+    if not 0 <= noise <= LARGEST_VALUE:
+        raise OptionError(f"noise must be between 0 and {LARGEST_VALUE:g}, not {noise}.")
     from captum.attr import GradientShap
 
     path = build_path(trace, baseline, baseline_text, "full")

@@ -1,7 +1,8 @@
 r"""Tables for files and pages: a DataFrame as CSV, LaTeX, Markdown or HTML, every string escaped, no further package.
 
-CSV keeps every digit and every row, and the columns' own names; the forms for readers round to significant digits and
-write column names in words. The index is never written: what matters is a column. Missing values are an en dash for
+CSV keeps every digit and every row, and the columns' own names; text that a spreadsheet would run as a formula gets an
+apostrophe in front (`spreadsheet_cells`). The forms for readers round to significant digits and write column names in
+words. The index is never written: what matters is a column. Missing values are an en dash for
 readers and an empty field in CSV. LaTeX needs `\usepackage{booktabs}`.
 """
 
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.files import write_whole
+from sightline.spreadsheet_cells import protect_text
 from sightline.view.words.terminal import printable
 
 if TYPE_CHECKING:
@@ -53,8 +55,16 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&])")
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """Return all rows with full precision; strings are always quoted, so that they come back as they were."""
-    text: str = frame.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    """Return all rows with full precision, every string quoted and protected from being run as a formula.
+
+    Quotation marks keep a cell together in every spreadsheet, also in one that separates cells with semicolons.
+    `corpus.read_examples` takes the apostrophes off again.
+    """
+    protected = frame.rename(columns=_protect)
+    for place, kind in enumerate(frame.dtypes):
+        if kind.kind not in "biuf":  # numbers keep their type, and with it the digits they are written with
+            protected.isetitem(place, frame.iloc[:, place].map(_protect))
+    text: str = protected.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     return text
 
 
@@ -166,6 +176,10 @@ def markdown(text: str) -> str:
     """Return any text as Markdown that shows it, in one line; entities keep older renderers from reading it as HTML."""
     plain = _MARKDOWN.sub(r"\\\1", _one_line(text))
     return plain.replace("\\&", "&amp;").replace("\\<", "&lt;").replace("\\>", "&gt;")
+
+
+def _protect(value: Any) -> Any:
+    return protect_text(value) if isinstance(value, str) else value
 
 
 def _html(text: str) -> str:
