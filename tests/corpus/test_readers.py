@@ -402,7 +402,7 @@ def test_a_missing_file_folder_or_field_is_said(tmp_path):
     (tmp_path / "a.csv").write_text("text\nhello\n")
     with pytest.raises(InputError, match="has no field 'split'"):
         read_examples(tmp_path / "a.csv", split="test")
-    with pytest.raises(OptionError, match="limit=0"):
+    with pytest.raises(OptionError, match="limit must be a whole number of at least 1, not 0"):
         read_examples(path, limit=0)
 
 

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.fuzz.data_sets import DataSets
 from tests.fuzz.harness import Door
+from tests.fuzz.http_requests import HttpRequests
 from tests.fuzz.model_folders import ModelFolders
+from tests.fuzz.saved_files import SavedFiles
 from tests.fuzz.texts import Texts
 
-DOORS: dict[str, Callable[[], Door]] = {"model_folders": ModelFolders, "texts": Texts}
-LONG_RUN = {"model_folders": 10_000, "texts": 10_000}
+DOORS: dict[str, Callable[[], Door]] = {
+    "model_folders": ModelFolders,
+    "texts": Texts,
+    "saved_files": SavedFiles,
+    "data_sets": DataSets,
+    "http_requests": HttpRequests,
+}
+LONG_RUN = {
+    "model_folders": 10_000,
+    "texts": 10_000,
+    "saved_files": 10_000,
+    "data_sets": 5_000,
+    "http_requests": 5_000,
+}
 """Cases of `make fuzz`."""

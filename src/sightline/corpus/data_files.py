@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from sightline.errors import InputError
-from sightline.foreign import JSON_DEPTH, check_regular, depth_exceeds, first_line
+from sightline.foreign import JSON_DEPTH, check_regular, depth_exceeds, first_line, printable
 from sightline.spreadsheet_cells import restore_text
 from sightline.text import MAX_CHARACTERS
 
@@ -68,7 +68,9 @@ def _said_in_words(path: Path) -> Iterator[None]:
     except (gzip.BadGzipFile, zlib.error, EOFError):
         raise InputError(f"'{path}' is not a whole gzip file: it is damaged or cut off.") from None
     except OSError as error:
-        raise InputError(f"Cannot read '{path}': {(error.strerror or str(error)).lower()}.") from None
+        raise InputError(
+            f"Cannot read '{path}': {first_line(error) if error.strerror is None else f'{error.strerror}.'}"
+        ) from None
 
 
 class _Unpacked(io.RawIOBase):
@@ -237,7 +239,9 @@ def _table_problem(error: csv.Error) -> str:
         return "a quoted cell is never closed"
     if "new-line character" in message:
         return "a cell that is not quoted holds a carriage return"
-    return message.rstrip(".")
+    if "expected after" in message:
+        return "a quoted cell goes on after its closing quote"
+    return printable(message.rstrip("."))
 
 
 @contextmanager

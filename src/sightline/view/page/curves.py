@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from sightline.report import Entry
 
 
+_COMPARED = ("faithfulness", "random_mean", "random_beaten", "random_orderings")
+"""Checks that a plot repeats in words."""
+
+
 @dataclass(frozen=True)
 class CurveSeries:
     """One line of a curve: y at every x, and the interval around it if there is one."""
@@ -57,7 +61,7 @@ def removal_curves(entries: Sequence[Entry], targets: Sequence[str]) -> list[Cur
     plots: dict[tuple[str, bytes, bytes], list[tuple[str, Explanation, RemovalCurve]]] = {}
     for (method, _, explanation), target in zip(entries, targets, strict=True):
         removal = explanation.removal
-        if removal is not None:
+        if removal is not None and all(name in explanation.checks for name in _COMPARED):
             key = target, removal.ratios.tobytes(), removal.random.tobytes()
             plots.setdefault(key, []).append((method, explanation, removal))
     return [_removal_plot(target, lines) for (target, _, _), lines in plots.items()]
@@ -111,8 +115,9 @@ def points_measured(removal: RemovalCurve) -> str:
 def _note(method: str, explanation: Explanation) -> str:
     """Return "attcat beats 20 of 20 random orderings: …"."""
     checks = explanation.checks
-    own, random = (f"{float(checks[name]):.2g}".replace("-", "−") for name in ("faithfulness", "random_mean"))
+    own, random, beaten, orderings = (checks[name] for name in _COMPARED)
+    own, random = (f"{float(value):.2g}".replace("-", "−") for value in (own, random))
     return (
-        f"{method} beats {checks['random_beaten']} of {checks['random_orderings']} random orderings: deleting its "
+        f"{method} beats {beaten} of {orderings} random orderings: deleting its "
         f"highest-ranked words lowers the probability by {own} on average; deleting random words lowers it by {random}."
     )
