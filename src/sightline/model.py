@@ -45,10 +45,10 @@ Explainable = Document | Trace
 ByClass = dict[str, Explanation]
 """Label -> explanation, in the order of the classes."""
 Progress = Callable[[str, int, int], None]
-"""Told (stage, done, total); total is 0 when it is not known beforehand."""
+"""Called with (stage, done, total); total is 0 if it is not known in advance."""
 
 
-def _check_kind(document: object) -> None:
+def _check_document_type(document: object) -> None:
     if isinstance(document, Mapping) or hasattr(document, "columns"):
         # Going through one gives the names of its columns, which would be explained in silence.
         raise InputError(
@@ -120,7 +120,7 @@ class Model:
 
     @property
     def max_tokens(self) -> int:
-        """The longest document the model reads."""
+        """Length in tokens of the longest document that the model reads."""
         return self.network.max_tokens
 
     def encode(
@@ -131,10 +131,10 @@ class Model:
         *,
         ids: Sequence[int] | None = None,
     ) -> Encoding:
-        """Turn a text (and its pair), or token ids, into what the model reads; truncation is reported in `.dropped`."""
+        """Return the encoding of a text (and its pair) or of token ids; `.dropped` counts the truncated tokens."""
         positions = None if global_tokens is None else self.network.check_global_tokens(global_tokens)
         if (text is None) == (ids is None):
-            raise InputError("Give either a text or ids=, not both and not neither.")
+            raise InputError("Give either a text or ids=, exactly one of them.")
         if ids is not None:
             if pair is not None:
                 raise InputError("pair= goes with a text; ids already hold both texts and the marks between them.")
@@ -181,16 +181,16 @@ class Model:
         quantity: str = "logit",
         position: int | None = None,
     ) -> Trace | list[Trace]:
-        """Return what one pass sees: nothing runs until something is asked of the trace.
+        """Return the trace of one pass over a document; nothing runs until something of it is needed.
 
-        A list of documents runs as one padded batch and comes back as a list of unpadded traces.
+        A list of documents runs as one padded batch and gives a list of unpadded traces.
         """
-        _check_kind(document)
+        _check_document_type(document)
         several = not isinstance(document, str | Encoding)
         documents: Sequence[Document] = document if several else [document]  # type: ignore[assignment,list-item]
-        encodings = [self._encoded(one) for one in documents]
+        encodings = [self._encode_document(text) for text in documents]
         shared = Pass(self.network, encodings, [Request(target, quantity, position)] * len(encodings))
-        traces = [self._traced(shared, index) for index in range(len(encodings))]
+        traces = [self._make_trace(shared, index) for index in range(len(encodings))]
         return traces if several else traces[0]
 
     @overload
@@ -281,36 +281,36 @@ class Model:
     ) -> Explanation | ByClass | dict[str, ByClass] | list[Any]:
         """Explain a prediction by one method (attcat by default) or by several that share one pass.
 
-        document: a text, an encoding, or a list of them (then a list comes back, run in batches of similar length); or
-        a trace of this model, whose pass is then shared and whose target is explained.
+        document: a text, an encoding, or a list of them (which gives a list, run in batches of similar length); or a
+        trace of this model, whose pass is then shared and whose target is explained.
         target: the predicted class by default; a class number, a label, or a pair of them for a contrast. "all"
-        explains every class on one shared forward and returns a dictionary label -> explanation (it always means
-        that: name a class that is itself called "all" by its number).
+        explains every class on one shared forward and returns a dictionary label -> explanation; a class whose label is
+        "all" is chosen by its number.
         quantity: "logit", "probability", "log_probability" or "margin"; by default the logit, for methods that change
         the input the probability. Further options belong to the method; with `methods`, options of one of them are
         given as a dictionary under its name: `rollout={"fusion": "max"}`. check: compare with random orders of the
         words on the model itself, for `checks` (`metrics.faithfulness_check`) and `removal`, in at most `check_budget`
         model calls.
         """
-        chosen = self._chosen(method, methods, options, quantity)
-        finish = partial(self._check_all, budget=check_budget, progress=progress) if check else lambda found: found
-        asked: dict[str, Any] = {"target": target, "quantity": quantity or "logit", "position": position}
-        _check_kind(document)
+        chosen = self._choose_methods(method, methods, options, quantity)
+        finish = partial(self._check_all, budget=check_budget, progress=progress) if check else lambda result: result
+        request: dict[str, Any] = {"target": target, "quantity": quantity or "logit", "position": position}
+        _check_document_type(document)
         if isinstance(document, Trace):
             self._check_trace(document, target, quantity, position, pair)
         elif isinstance(document, str | Encoding):
-            document = self.trace(self._encoded(document, pair), **asked)
+            document = self.trace(self._encode_document(document, pair), **request)
         if isinstance(document, Trace):
-            found = finish(self._explain_traces([document], chosen, progress)[0])
-            return found if methods is not None else next(iter(found.values()))
+            by_method = finish(self._explain_traces([document], chosen, progress)[0])
+            return by_method if methods is not None else next(iter(by_method.values()))
         if pair is not None:
             raise OptionError("pair= goes with one text; for several documents pass encodings made with encode().")
-        encodings = [self._encoded(one) for one in document]
+        encodings = [self._encode_document(text) for text in document]
         results: list[Any] = [None] * len(encodings)
-        for batch in batches_by_length([len(one) for one in encodings], BATCH_TOKENS):
-            explained = self._explain_traces(self.trace([encodings[i] for i in batch], **asked), chosen, progress)
-            for index, found in zip(batch, map(finish, explained), strict=True):
-                results[index] = found if methods is not None else next(iter(found.values()))
+        for batch in batches_by_length([len(encoding) for encoding in encodings], BATCH_TOKENS):
+            explained = self._explain_traces(self.trace([encodings[i] for i in batch], **request), chosen, progress)
+            for index, by_method in zip(batch, map(finish, explained), strict=True):
+                results[index] = by_method if methods is not None else next(iter(by_method.values()))
         return results
 
     def check(
@@ -342,9 +342,9 @@ class Model:
             seed=seed,
             progress=watch,
         )
-        own = {name: value for name, value in explanation.checks.items() if name not in CHECK_ENTRIES}
-        own["special_share"] = _special_share(explanation.scores, explanation.encoding)
-        return replace(explanation, checks={**own, **measured.checks}, removal=measured.curve)
+        checks = {name: value for name, value in explanation.checks.items() if name not in CHECK_ENTRIES}
+        checks["special_share"] = _special_share(explanation.scores, explanation.encoding)
+        return replace(explanation, checks={**checks, **measured.checks}, removal=measured.curve)
 
     def report(
         self,
@@ -373,10 +373,10 @@ class Model:
             self._check_trace(document, target, quantity, position, pair)
             trace = document
         else:
-            encoding = self._encoded(document, pair)
+            encoding = self._encode_document(document, pair)
             trace = self.trace(encoding, target, quantity=quantity or "logit", position=position)
         seconds: dict[str, float] = {}
-        with _timed(seconds, "explain"):
+        with _time_stage(seconds, "explain"):
             importance = self._require_inside(trace) if inside else None
             explanations: dict[str, Any] = self.explain(
                 trace,
@@ -385,20 +385,20 @@ class Model:
                 progress=progress,
                 **options,
             )
-        seen = None
+        looked_inside = None
         if importance is not None:
-            with _timed(seconds, "inside"):
-                seen = look_inside(trace, importance=importance(), progress=progress)
+            with _time_stage(seconds, "inside"):
+                looked_inside = look_inside(trace, importance=importance(), progress=progress)
         if check:
-            with _timed(seconds, "check"):
+            with _time_stage(seconds, "check"):
                 explanations = self._check_all(explanations, check_budget, progress)
-        return Report(explanations, inside=seen, seconds=seconds)
+        return Report(explanations, inside=looked_inside, seconds=seconds)
 
     def _require_inside(self, trace: Trace) -> Callable[[], Importance | None]:
-        """Let the pass of the methods record what `inside` needs; returns how to get the head importance afterwards.
+        """Announce what `inside` needs to the pass of the methods; return a function that gives the head importance.
 
-        It is None where the weights of single heads are not known. If all classes are explained, it is that of the
-        predicted class, on a graph that is kept for the classes to come.
+        That is None if the weights of single heads are not known. If all classes are explained, it is the importance
+        for the predicted class, computed first on a graph that is kept for the classes.
         """
         trace.require("attentions")
         try:
@@ -431,50 +431,50 @@ class Model:
         if settings is not None and fields:
             raise OptionError("Give either settings= or its fields, not both.")
         settings = settings or InspectionSettings(**fields)
-        return inspect_document(self, self._encoded(document, pair), settings, target=target, progress=progress)
+        return inspect_document(self, self._encode_document(document, pair), settings, target=target, progress=progress)
 
-    def _chosen(
+    def _choose_methods(
         self, method: str | None, methods: Sequence[str] | None, options: Mapping[str, Any], quantity: str | None
     ) -> dict[Method, dict[str, Any]]:
-        """Return the methods asked for with their settled options, before anything runs."""
+        """Return the requested methods with their resolved options, before anything runs."""
         if methods is None:
             entry = METHODS.get(method or DEFAULT_METHODS[0])
-            return {entry: self._settled(entry, options, quantity)}
+            return {entry: self._resolve_options(entry, options, quantity)}
         if method is not None:
             raise OptionError("Give either method= or methods=, not both.")
         if isinstance(methods, str) or not methods:
             raise OptionError(
                 "methods= takes a list with at least one name, for example methods=['attcat', 'rollout']."
             )
-        for name, own in options.items():
-            if name not in methods or not isinstance(own, Mapping):
+        for name, method_options in options.items():
+            if name not in methods or not isinstance(method_options, Mapping):
                 raise OptionError(
                     f"With methods=, options are given by method, for example {methods[0]}={{...}}; "
                     f"'{name}' does not fit."
                 )
         entries = [METHODS.get(name) for name in dict.fromkeys(methods)]
-        return {entry: self._settled(entry, options.get(entry.name, {}), quantity) for entry in entries}
+        return {entry: self._resolve_options(entry, options.get(entry.name, {}), quantity) for entry in entries}
 
-    def _settled(self, entry: Method, options: Mapping[str, Any], quantity: str | None) -> dict[str, Any]:
-        """Return a method's options, with the quantity asked for where the method has one of its own.
+    def _resolve_options(self, entry: Method, options: Mapping[str, Any], quantity: str | None) -> dict[str, Any]:
+        """Return a method's options, including the requested quantity if the method has that option.
 
-        The probability of a model with a single class (a regression) is 1 whatever it reads, so that taking words away
-        would seem to change nothing: there the logit stands in for the default.
+        A model with a single class (a regression) always has probability 1, which removing words cannot change; its
+        default quantity is the logit.
         """
         check_applies(entry.name, self.network)
         if quantity is None and len(self.labels) == 1 and not self.network.task.facts.multi_label:
             quantity = "logit"
-        own = {"quantity": quantity} if quantity is not None and "quantity" in entry.options else {}
-        return entry.resolve_options({**own, **options})
+        defaults = {"quantity": quantity} if quantity is not None and "quantity" in entry.options else {}
+        return entry.resolve_options({**defaults, **options})
 
     def _check_trace(
         self, trace: Trace, target: TargetLike, quantity: str | None, position: int | None, pair: str | None
     ) -> None:
-        """Refuse a trace that is not ours, and whatever it has settled already."""
+        """Raise OptionError for a trace of another model, and for arguments that the trace already fixes."""
         if trace.network is not self.network:
             raise OptionError("The trace was made by another model. Give one of model.trace().")
-        own = trace.shared.requests[trace.document].quantity
-        if (target, position, pair) != (None, None, None) or quantity not in (None, own):
+        traced_quantity = trace.shared.requests[trace.document].quantity
+        if (target, position, pair) != (None, None, None) or quantity not in (None, traced_quantity):
             raise OptionError(
                 "A trace has its own document, target, quantity and position: leave them out, or give them to trace()."
             )
@@ -486,56 +486,60 @@ class Model:
         shared = traces[0].shared
         shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
         if shared.requests[traces[0].document].target != ALL:
-            return [self._explained(trace, chosen, progress, {}) for trace in traces]
-        found: list[dict[str, Any]] = [{entry.name: {} for entry in chosen} for _ in traces]
-        same: list[dict[str, Attribution]] = [{} for _ in traces]
+            return [self._run_methods(trace, chosen, progress, {}) for trace in traces]
+        results: list[dict[str, Any]] = [{entry.name: {} for entry in chosen} for _ in traces]
+        shared_attributions: list[dict[str, Attribution]] = [{} for _ in traces]
         for label, targets in shared.classes():
             traces = [trace.sibling(targets[trace.document]) for trace in traces]
-            for trace, by_method, kept in zip(traces, found, same, strict=True):
-                for name, explanation in self._explained(trace, chosen, progress, kept).items():
+            for trace, by_method, class_independent in zip(traces, results, shared_attributions, strict=True):
+                for name, explanation in self._run_methods(trace, chosen, progress, class_independent).items():
                     by_method[name][label] = explanation
-        return found
+        return results
 
-    def _explained(
+    def _run_methods(
         self,
         trace: Trace,
         chosen: dict[Method, dict[str, Any]],
         progress: Progress | None,
-        kept: dict[str, Attribution],
+        class_independent: dict[str, Attribution],
     ) -> dict[str, Explanation]:
         """Run the methods on one trace; `kept` holds what is the same for every class, and gets what is missing."""
-        found = {}
+        explanations = {}
         for step, (entry, options) in enumerate(chosen.items()):
             if progress is not None:
                 progress(entry.name, step, len(chosen))
                 trace.progress = partial(progress, entry.name)
-            attribution = kept.get(entry.name) or entry.run(trace, options)
+            attribution = class_independent.get(entry.name) or entry.run(trace, options)
             if not entry.class_specific:
-                kept[entry.name] = attribution
-            found[entry.name] = self._explanation(trace, entry, options, attribution)
+                class_independent[entry.name] = attribution
+            explanations[entry.name] = self._make_explanation(trace, entry, options, attribution)
         trace.progress = None
-        return found
+        return explanations
 
     def _check_all(self, explanations: dict[str, Any], budget: int | None, progress: Progress | None) -> dict[str, Any]:
         """Add the comparison with random orders to explanations by method, or by method and label."""
-        flat = [one for own in explanations.values() for one in (own.values() if isinstance(own, dict) else [own])]
+        flat = [
+            explanation
+            for nested in explanations.values()
+            for explanation in (nested.values() if isinstance(nested, dict) else [nested])
+        ]
         watch = None if progress is None else partial(progress, CHECK_STAGE)
         measured = iter(faithfulness_checks(self.network, flat, budget=budget, progress=watch))
 
         def add_check(value: Any) -> Any:
             if isinstance(value, dict):
-                return {name: add_check(own) for name, own in value.items()}
+                return {name: add_check(nested) for name, nested in value.items()}
             checks, curve = next(measured)
             return replace(value, checks={**value.checks, **checks}, removal=curve)
 
         return {name: add_check(value) for name, value in explanations.items()}
 
-    def _traced(self, shared: Pass, document: int) -> Trace:
+    def _make_trace(self, shared: Pass, document: int) -> Trace:
         trace = Trace(shared, document)
         trace.reader = self.encode
         return trace
 
-    def _explanation(
+    def _make_explanation(
         self, trace: Trace, entry: Method, options: dict[str, Any], attribution: Attribution
     ) -> Explanation:
         encoding = trace.encoding
@@ -561,7 +565,7 @@ class Model:
         )
 
     def provenance(self) -> dict[str, str]:
-        """What produced a result: model, fingerprint of its weights, versions."""
+        """Return what produces a result: model, hash of its weights, versions."""
         return {
             "model": self.name,
             "model_type": str(self.network.config.model_type),
@@ -573,7 +577,7 @@ class Model:
             "python": platform.python_version(),
         }
 
-    def _encoded(self, document: Document, pair: str | None = None) -> Encoding:
+    def _encode_document(self, document: Document, pair: str | None = None) -> Encoding:
         if isinstance(document, Encoding):
             if pair is not None:
                 raise OptionError("pair= goes with a text; an encoding already holds its pair.")
@@ -590,7 +594,7 @@ def _special_share(scores: FloatArray, encoding: Encoding) -> float:
 
 
 @contextmanager
-def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+def _time_stage(seconds: dict[str, float], stage: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     seconds[stage] = time.perf_counter() - start

@@ -67,12 +67,14 @@ class Report:
         """Return the report of a list of explanations of one document.
 
         Several targets of one method are keyed by their class, or by their description where that is not enough;
-        several runs for one target are told apart by a number behind the method's name.
+        several runs for one target are numbered after the method's name.
         """
         by_method: dict[str, dict[str, Explanation]] = {}
         for explanation, method in zip(explanations, _number_runs(explanations), strict=True):
             by_method.setdefault(method, {})[explanation.target.description()] = explanation
-        return cls({method: _by_class(list(own.values())) for method, own in by_method.items()}, inside=inside)
+        return cls(
+            {method: _by_class(list(by_label.values())) for method, by_label in by_method.items()}, inside=inside
+        )
 
     def entries(self) -> list[Entry]:
         """Return all explanations with their names, method by method, class by class."""
@@ -81,7 +83,7 @@ class Report:
             if isinstance(explanation, Explanation):
                 entries.append(Entry(method, None, explanation))
             else:
-                entries += [Entry(method, label, own) for label, own in explanation.items()]
+                entries += [Entry(method, label, of_class) for label, of_class in explanation.items()]
         return entries
 
     def __iter__(self) -> Iterator[Explanation]:
@@ -102,7 +104,7 @@ class Report:
 
     @property
     def prediction(self) -> Prediction:
-        """What the model said."""
+        """What the model predicted."""
         return self.first.prediction
 
     @property
@@ -130,7 +132,7 @@ class Report:
         return {
             method: function(explanation)
             if isinstance(explanation, Explanation)
-            else {label: function(own) for label, own in explanation.items()}
+            else {label: function(of_class) for label, of_class in explanation.items()}
             for method, explanation in self.explanations.items()
         }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.analysis.internals import BYTES_A_PARTNER, inside, mean_of_layers
+from sightline.analysis.internals import BYTES_PER_PARTNER, inside, mean_of_layers
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.errors import InputError, OptionError
 from tests.attention.bands import make_band
@@ -61,11 +61,11 @@ def test_maps_and_totals_are_those_of_the_matrices(trace):
 
 def test_relations_of_layers_and_heads_stay_within_the_budget():
     trace = traced("bert")
-    one_map = BYTES_A_PARTNER * trace.token_count * 4
+    one_map = BYTES_PER_PARTNER * trace.token_count * 4
     sizes = {}
     for maps in (1, 2, 5, 20):
         found = inside(trace, k=4, budget=one_map * maps)
-        spent = sum(BYTES_A_PARTNER * lists.attended.values.size for lists in found.relations.values())
+        spent = sum(BYTES_PER_PARTNER * lists.attended.values.size for lists in found.relations.values())
         assert spent <= one_map * maps
         sizes[maps] = spent
     assert sizes[1] == one_map
@@ -79,7 +79,7 @@ def test_the_most_important_heads_come_first_when_not_all_fit():
     trace = traced("bert")
     importance = np.zeros((trace.layer_count, trace.head_count))
     importance[0, 2], importance[1, 1] = 3.0, 2.0
-    one_map = BYTES_A_PARTNER * trace.token_count * 2
+    one_map = BYTES_PER_PARTNER * trace.token_count * 2
     found = inside(trace, k=2, budget=one_map * (1 + trace.layer_count + 2), importance=importance)
     assert {name for name in found.relations if name.startswith("head")} == {"head-0-2", "head-1-1"}
     assert found.importance is not None

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from sightline.errors import OptionError
-from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_shortcuts, without_planted
+from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_shortcuts, remove_planted
 from sightline.evaluation.planted_model import planted_tokenizer, predicted, train
 from sightline.evaluation.planted_task import DISTRACTORS, FIRST, LABELS, NEUTRAL, SECOND, PlantedDocument, PlantedTask
 from sightline.evaluation.sanity import label_permutation
@@ -114,7 +114,7 @@ def test_the_planted_words_are_what_the_model_needs_and_the_distractors_are_not(
     texts = [document.text for document in setting.documents]
     lists = [turn % 2 for turn in range(len(texts))]
     assert predicted(setting.model, texts) == lists
-    assert predicted(setting.model, [without_planted(document) for document in setting.documents]) == [NEITHER] * 30
+    assert predicted(setting.model, [remove_planted(document) for document in setting.documents]) == [NEITHER] * 30
     assert setting.decisive == 1.0
     plain = [" ".join(word for word in text.split() if word not in DISTRACTORS) for text in texts]
     assert predicted(setting.model, plain) == lists

@@ -13,7 +13,7 @@ from torch.overrides import _get_current_function_mode_stack
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
 from sightline.errors import OptionError, UnsupportedError
-from sightline.methods.lrp import propagated
+from sightline.methods.lrp import propagate
 from sightline.methods.relevance import rules as relevance_rules
 from sightline.methods.relevance.mode import relevance_mode
 from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, POSITIVE
@@ -51,7 +51,7 @@ def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(case, ru
     for target in (0, 2):
         trace = model.trace(encoding, target)
         trace.require("attention_relevance")
-        found = propagated(trace, RULES[rules])
+        found = propagate(trace, RULES[rules])
         expected = reference(model.network.module, trace.hidden_states[0], target, rules, **CASES[case])
         close(trace.logits, expected.logits, 1e-12)
         for layer, (ours, by_hand) in enumerate(zip(found.hidden, expected.hidden, strict=True)):
@@ -117,7 +117,7 @@ def test_methods_are_what_their_formulas_say(family, rules):
     encoding = model.encode(ids=tiny_ids(family, 13))
     trace = model.trace(encoding, 1)
     trace.require("attention_relevance")
-    found = propagated(trace, RULES[rules])
+    found = propagate(trace, RULES[rules])
     R = np.stack([np.asarray(layer) for layer in found.attentions])
     gradient = np.stack([np.asarray(layer) for layer in trace.attention_gradients])
 
@@ -157,7 +157,7 @@ def test_a_long_band_in_many_blocks_equals_the_dense_form(monkeypatch):
     encoding = model.encode(ids=tiny_ids("longformer", 70), global_tokens=(0, 40))
     trace = model.trace(encoding, 0)
     trace.require("attention_relevance")
-    found = propagated(trace, ATTENTION_AWARE)
+    found = propagate(trace, ATTENTION_AWARE)
     by_hand = reference(
         model.network.module, trace.hidden_states[0], 0, "attention_aware", global_tokens=(0, 40), window=4
     )
@@ -221,7 +221,7 @@ def test_an_exception_inside_the_model_leaves_no_mode_hook_or_switch_behind(fami
     trace = model.trace(encoding, 0)
     handle = module.classifier.register_forward_hook(fail)
     with pytest.raises(RuntimeError, match="broken on purpose"):
-        propagated(trace, POSITIVE)
+        propagate(trace, POSITIVE)
     handle.remove()
     assert not _get_current_function_mode_stack()
     assert not any(one._forward_hooks or one._forward_pre_hooks for one in module.modules())

@@ -55,7 +55,7 @@ class AttributionTable:
     """A sentence where there is nothing to rank."""
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a word: sign (+ or -), rank, text, score, position (-1 for types), instances, documents."""
+        """Return one row per word: sign (+ or -), rank, text, score, position (-1 for types), instances, documents."""
         import pandas as pd
 
         rows = [
@@ -79,7 +79,8 @@ def attributions_by_position(
 ) -> AttributionTable:
     """Rank every word (or token) where it stands."""
     rows = [
-        AttributionRow(text, score, position, 1, 1) for text, _, score, position in _kept(explanation, level, filter)
+        AttributionRow(text, score, position, 1, 1)
+        for text, _, score, position in _list_scores(explanation, level, filter)
     ]
     return _table("position", level, rows, k)
 
@@ -137,7 +138,9 @@ def attributions_over_dataset(
     return _table("dataset", level, rows, k)
 
 
-def _kept(explanation: Explanation, level: Level, filter: TokenFilter | None) -> list[tuple[str, str, float, int]]:
+def _list_scores(
+    explanation: Explanation, level: Level, filter: TokenFilter | None
+) -> list[tuple[str, str, float, int]]:
     """(text, type, score, position) of the words that count, in document order."""
     units = units_of(explanation.encoding, level)
     scores = units.fold(explanation.scores)
@@ -147,7 +150,7 @@ def _kept(explanation: Explanation, level: Level, filter: TokenFilter | None) ->
 
 def _by_type(explanation: Explanation, level: Level, filter: TokenFilter | None) -> dict[str, list[float]]:
     groups: defaultdict[str, list[float]] = defaultdict(list)
-    for _, kind, score, _ in _kept(explanation, level, filter):
+    for _, kind, score, _ in _list_scores(explanation, level, filter):
         groups[kind].append(score)
     return groups
 

@@ -21,7 +21,7 @@ from sightline.analysis.maps import AttentionMaps, MapAverage
 from sightline.analysis.pickers import Predictions, predict
 from sightline.analysis.similarity import Similarity, document_similarity
 from sightline.analysis.similarity_tables import SimilarityTable, summarise_documents
-from sightline.analysis.source import Progress, tracked
+from sightline.analysis.source import Progress, track
 from sightline.errors import InputError, OptionError
 from sightline.explanation import Explanation
 from sightline.models import ALL, TargetLike
@@ -94,7 +94,7 @@ def inspect_dataset(
     explanations: dict[str, list[Explanation]] = {name: [] for name in settings.methods}
     compared: dict[str, list[tuple[Similarity, ...]]] = {name: [] for name in settings.methods}
     maps = MapAverage(len(model.network.layers), model.network.heads, max(len(encoding) for encoding in encodings))
-    for encoding in tracked(encodings, "explaining the data set", progress):
+    for encoding in track(encodings, "explaining the data set", progress):
         trace = model.trace(encoding, target)
         trace.require("attentions")
         for name, explanation in model.explain(trace, methods=list(settings.methods), **settings.options).items():

@@ -53,8 +53,8 @@ class TokenFilter:
 
     @cached_property
     def _listed(self) -> frozenset[str]:
-        own = frozenset(_folded(word) for word in self.words)
-        return own if self.stop_words is None else own | _stop_words(self.stop_words)
+        listed = frozenset(_fold_case(word) for word in self.words)
+        return listed if self.stop_words is None else listed | _stop_words(self.stop_words)
 
     def drops(self, word: str) -> bool:
         """Say whether a word is left out."""
@@ -62,7 +62,7 @@ class TokenFilter:
             return True
         if self.numbers and _LETTER_OR_DIGIT.search(word) and not _LETTER.search(word):
             return True
-        return _folded(word) in self._listed
+        return _fold_case(word) in self._listed
 
     def keep_tokens(self, encoding: Encoding) -> Booleans:
         """Return the mask (n,) of the tokens that stay."""
@@ -108,7 +108,7 @@ def _stop_words(language: str) -> frozenset[str]:
         # The package's English list has 1,333 entries, "great", "big" and "old" among them: words on which verdicts
         # rest. Its contractions are kept, because the shorter list has none.
         listed = [*_short_english_list(), *(word for word in listed if "'" in word)]
-    return frozenset(_folded(word) for word in listed)
+    return frozenset(_fold_case(word) for word in listed)
 
 
 def _short_english_list() -> list[str]:
@@ -116,5 +116,5 @@ def _short_english_list() -> list[str]:
     return [word for line in text.splitlines() if not line.startswith("#") for word in line.split()]
 
 
-def _folded(word: str) -> str:
+def _fold_case(word: str) -> str:
     return word.strip().translate(_APOSTROPHES).casefold()

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightline.analysis.source import Progress, tracked
+from sightline.analysis.source import Progress, track
 from sightline.arguments import check_one_of
 from sightline.errors import InputError, UnsupportedError
 from sightline.models import Network
@@ -87,7 +87,7 @@ def head_importance_per_example(
     network = model.network
     weights = HeadWeights(network)
     importance = np.zeros((len(documents), len(network.layers), network.heads))
-    for number, document in enumerate(tracked(documents, "head importance", progress)):
+    for number, document in enumerate(track(documents, "head importance", progress)):
         encoding = model.encode(document) if isinstance(document, str) else document
         importance[number] = _importance(network, weights, encoding, None if labels is None else labels[number])
     return importance

@@ -1,9 +1,9 @@
 """What one pass showed inside the model, small enough for a page: relations between tokens, maps of heads, totals.
 
 Relations are the k strongest partners of every token, in both directions, in three kinds of map: `all` (the mean of all
-layers and heads), one a layer (the mean of its heads) and one a head. How far down that goes is bounded by a budget of
-bytes, because n tokens with k partners take 8·n·k bytes a map (two directions, two bytes a partner, two a weight): the
-layers share what `all` leaves, then come the heads, the most important first.
+layers and heads), one per layer (the mean of its heads) and one per head. A budget of bytes limits how many of these
+maps are made, because n tokens with k partners take 8·n·k bytes per map (two directions, two bytes each for partner and
+weight): the layers share what `all` leaves, then come the heads, the most important first.
 
 Cost: one sweep over the stored weights of every layer, O(L·H·n·(G+2w+1)) for a band, one layer in memory at a time.
 """
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightline.analysis.source import AttentionSource, Floats, Progress, checked_head_weights
+from sightline.analysis.source import AttentionSource, Floats, Progress, check_head_weights
 from sightline.arguments import check_count
 from sightline.attention import Attention, BandedAttention, DenseAttention
 from sightline.attention.protocol import TopK
@@ -31,7 +31,7 @@ EVERY_CELL = 512
 """Tokens up to which maps show every pair of tokens by default; 12 × 12 heads then take 151 MB."""
 IMAGE = 256
 """Pixels along the maps of longer documents, by default."""
-BYTES_A_PARTNER = 8
+BYTES_PER_PARTNER = 8
 """Two directions, an uint16 position and a float16 weight in each."""
 
 
@@ -76,15 +76,15 @@ def inside(
 ) -> Inside:
     """Collect relations, maps and totals from what a pass saw; no further pass is run.
 
-    k: partners a token. thumbnail, image: edge of the maps in pixels; without `image` every pair of tokens gets one up
-    to `EVERY_CELL` tokens, and longer documents have maps of `IMAGE` pixels. budget: bytes for relations. importance:
-    (L, H) from `head_importance`, to be shown and to choose heads by.
+    k: partners per token. thumbnail, image: edge of the maps in pixels; without `image`, every pair of up to
+    `EVERY_CELL` tokens has a pixel, and longer documents have maps of `IMAGE` pixels. budget: bytes for relations.
+    importance: (L, H) from `head_importance`, to be shown and to choose heads by.
     """
     if image is None:
         image = max(1, len(trace.encoding)) if len(trace.encoding) <= EVERY_CELL else IMAGE
     for name, value in (("k", k), ("thumbnail", thumbnail), ("image", image), ("budget", budget)):
         check_count(name, value)
-    weights = None if importance is None else checked_head_weights(importance, trace.layer_count, trace.head_count)
+    weights = None if importance is None else check_head_weights(importance, trace.layer_count, trace.head_count)
     n = len(trace.encoding)
     plan = _plan(n, trace.layer_count, trace.head_count, min(k, n), budget, weights)
     relations: dict[str, Relations] = {}
@@ -120,22 +120,22 @@ def inside(
 
 def mean_of_layers(layers: Sequence[Attention]) -> Attention:
     """Return the mean of one-head operators as one operator; bands may have windows of different widths."""
-    banded = [one for one in layers if isinstance(one, BandedAttention)]
+    banded = [operator for operator in layers if isinstance(operator, BandedAttention)]
     if len(banded) < len(layers):
         # Dense layers belong to short inputs; a cell that one layer allows and another does not counts as 0 there.
         total = layers[0].dense()[0]
-        for one in layers[1:]:
-            total += one.dense()[0]
+        for operator in layers[1:]:
+            total += operator.dense()[0]
         return DenseAttention(total / len(layers))
-    window = max(one.window for one in banded)
+    window = max(operator.window for operator in banded)
     globals_ = len(banded[0].global_tokens)
     local = torch.zeros(1, banded[0].tokens, globals_ + 2 * window + 1, dtype=banded[0].local.dtype)
     rows = torch.zeros_like(banded[0].global_rows)
-    for one in banded:
-        local[:, :, :globals_] += one.local[:, :, :globals_]
-        side = window - one.window
-        local[:, :, globals_ + side : globals_ + 2 * window + 1 - side] += one.local[:, :, globals_:]
-        rows += one.global_rows
+    for operator in banded:
+        local[:, :, :globals_] += operator.local[:, :, :globals_]
+        side = window - operator.window
+        local[:, :, globals_ + side : globals_ + 2 * window + 1 - side] += operator.local[:, :, globals_:]
+        rows += operator.global_rows
     return BandedAttention(local / len(banded), rows / len(banded), banded[0].global_tokens)
 
 
@@ -149,16 +149,18 @@ class _Plan(NamedTuple):
 
 
 def _plan(n: int, layers: int, heads: int, k: int, budget: int, importance: Floats | None) -> _Plan:
-    left = budget - BYTES_A_PARTNER * n * k
-    layer_k = max(0, min(k, left // (BYTES_A_PARTNER * n * layers)))
-    left -= BYTES_A_PARTNER * n * layers * layer_k
+    left = budget - BYTES_PER_PARTNER * n * k
+    layer_k = max(0, min(k, left // (BYTES_PER_PARTNER * n * layers)))
+    left -= BYTES_PER_PARTNER * n * layers * layer_k
     head_k = min(HEAD_K, k)
-    count = max(0, min(layers * heads, left // (BYTES_A_PARTNER * n * head_k)))
+    count = max(0, min(layers * heads, left // (BYTES_PER_PARTNER * n * head_k)))
     # Without importances the upper layers come first: they are the nearest to the prediction.
     rank = np.repeat(np.arange(layers), heads) if importance is None else importance.ravel()
     chosen = np.sort(np.argsort(-rank, kind="stable")[:count])
     return _Plan(
-        layer_k, head_k, tuple(tuple((chosen[chosen // heads == one] % heads).tolist()) for one in range(layers))
+        layer_k,
+        head_k,
+        tuple(tuple((chosen[chosen // heads == layer] % heads).tolist()) for layer in range(layers)),
     )
 
 

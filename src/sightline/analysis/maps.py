@@ -17,7 +17,7 @@ from sightline.analysis.source import (
     AttentionSource,
     Floats,
     Progress,
-    tracked,
+    track,
 )
 from sightline.arguments import check_count
 from sightline.attention import Attention, BandedAttention, DenseAttention
@@ -53,7 +53,7 @@ class AttentionMaps:
         return int(self.pixels.shape[-1])
 
     def to_frame(self, layer: int | None = None, head: int | None = None) -> pd.DataFrame:
-        """Return one row a pixel: layer, head, row, column, first_row, first_column (tokens), value."""
+        """Return one row per pixel: layer, head, row, column, first_row, first_column (tokens), value."""
         import pandas as pd
 
         layers, heads, size = self.pixels.shape[:3]
@@ -84,7 +84,7 @@ def thumbnails(
     size = min(check_count("size", size), n)
     pictures = [
         source.attentions[layer].image(size, pool)
-        for layer in tracked(range(source.layer_count), "attention maps", progress)
+        for layer in track(range(source.layer_count), "attention maps", progress)
     ]
     return AttentionMaps(np.stack(pictures), n, pool)
 
@@ -129,7 +129,7 @@ def average_maps(
         raise InputError("An average over a data set needs at least one document; the list is empty.")
     longest = max(len(encoding) for encoding in encodings)
     average = MapAverage(len(model.network.layers), model.network.heads, longest, size)
-    for encoding in tracked(encodings, "average attention maps", progress):
+    for encoding in track(encodings, "average attention maps", progress):
         average.add(model.trace(encoding))
     return average.mean()
 

@@ -89,7 +89,7 @@ class Predictions:
         return self._picks(np.random.default_rng(seed).permutation(len(self.predicted)), k)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a document: index, id, label, predicted, probability, correct (None without a label)."""
+        """Return one row per document: index, id, label, predicted, probability, correct (None without a label)."""
         import pandas as pd
 
         picks = self._picks(np.arange(len(self.predicted)), None)
@@ -143,15 +143,17 @@ def predict(model: Model, dataset: Iterable[Any], *, progress: Progress | None =
             labels.append(-1 if example.label is None else class_index(example.label, model.labels))
         except (InputError, TargetError) as error:
             raise type(error)(f"Row {number} of the data set: {error}") from None
-    found = model.network.run_many(
+    logits = model.network.run_many(
         encodings, progress=None if progress is None else lambda done, total: progress("predictions", done, total)
     )
-    probabilities = np.stack([task.probabilities(task.class_logits(one, None)).double().cpu().numpy() for one in found])
+    probabilities = np.stack(
+        [task.probabilities(task.class_logits(scores, None)).double().cpu().numpy() for scores in logits]
+    )
     return Predictions(
         examples=tuple(examples),
         encodings=tuple(encodings),
         classes=model.labels,
         labels=np.array(labels, dtype=np.int64),
-        predicted=np.array([int(task.class_logits(one, None).argmax()) for one in found], dtype=np.int64),
+        predicted=np.array([int(task.class_logits(scores, None).argmax()) for scores in logits], dtype=np.int64),
         probabilities=probabilities,
     )

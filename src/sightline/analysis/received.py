@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter, kept_tokens
-from sightline.analysis.source import AttentionSource, Floats, checked_head_weights, is_banded, weighted_mean
+from sightline.analysis.source import AttentionSource, Floats, check_head_weights, is_banded, weighted_mean
 from sightline.arguments import check_count, check_head, check_layer, check_position
 from sightline.errors import InputError, OptionError
 from sightline.metrics.inputs import score_vector
@@ -67,7 +67,7 @@ class PositionTotals:
     """(L, H): 1 = receives most of all tokens; equal values share the best rank."""
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a head: layer, head, received, rank."""
+        """Return one row per head: layer, head, received, rank."""
         import pandas as pd
 
         layer, head = (axis.ravel() for axis in np.indices(self.received.shape))
@@ -101,15 +101,15 @@ class Totals:
     def over(self, layers: LayerChoice = "all") -> Floats:
         """(n,): mean over the heads of some layers."""
         chosen = layer_numbers(layers, len(self.received))
-        weights = checked_head_weights(self.head_weights, *self.received.shape[:2])
+        weights = check_head_weights(self.head_weights, *self.received.shape[:2])
         return weighted_mean(self.received[chosen], weights[chosen])
 
     def at(self, position: int) -> PositionTotals:
         """Return one token across layers and heads, with its rank among all tokens in each."""
         position = check_position(position, len(self.encoding))
-        own = self.received[:, :, position]
-        ranks = 1 + (self.received > own[:, :, None]).sum(axis=-1)
-        return PositionTotals(position, self.encoding.tokens[position], own, ranks)
+        at_position = self.received[:, :, position]
+        ranks = 1 + (self.received > at_position[:, :, None]).sum(axis=-1)
+        return PositionTotals(position, self.encoding.tokens[position], at_position, ranks)
 
     def top(
         self, k: int = 10, layers: LayerChoice = "all", *, level: Level = "word", filter: TokenFilter | None = None
@@ -123,8 +123,8 @@ class Totals:
         units = units_of(self.encoding, level)
         received = self.over(layers)
         values, total = units.fold(received), float(received.sum())
-        kept = np.flatnonzero(kept_tokens(filter, self.encoding)[units.first_tokens])
-        order = kept[np.argsort(-values[kept], kind="stable")][: check_count("k", k)]
+        listed = np.flatnonzero(kept_tokens(filter, self.encoding)[units.first_tokens])
+        order = listed[np.argsort(-values[listed], kind="stable")][: check_count("k", k)]
         return pd.DataFrame(
             {
                 "rank": np.arange(1, len(order) + 1),
@@ -136,7 +136,7 @@ class Totals:
         )
 
     def to_frame(self, level: Level = "token") -> pd.DataFrame:
-        """Return one row a token (specials included and marked) or word: lower, upper, all, and one column a layer."""
+        """Return one row per word or token (specials are marked): lower, upper, all, and one column per layer."""
         import pandas as pd
 
         named = {name: self.over(name) for name in ("lower", "upper", "all")}
@@ -152,7 +152,7 @@ class Totals:
         )
 
     def sinks_frame(self) -> pd.DataFrame:
-        """Return one row a token at a multiple of 512: position, token, received, neighbours, ratio, flagged."""
+        """Return one row per token at a multiple of 512: position, token, received, neighbours, ratio, flagged."""
         import pandas as pd
 
         return pd.DataFrame([sink.__dict__ for sink in self.sinks], columns=list(Sink.__dataclass_fields__))
@@ -160,9 +160,7 @@ class Totals:
 
 def totals(source: AttentionSource, head_weights: npt.ArrayLike | None = None) -> Totals:
     """Return the attention every token receives."""
-    weights = (
-        None if head_weights is None else checked_head_weights(head_weights, source.layer_count, source.head_count)
-    )
+    weights = None if head_weights is None else check_head_weights(head_weights, source.layer_count, source.head_count)
     return totals_of(source.encoding, source.received, weights, longformer=is_banded(source))
 
 
@@ -180,17 +178,17 @@ def sinks(received: npt.ArrayLike, tokens: Sequence[str], period: int = SINK_PER
     if len(tokens) != len(values):
         raise InputError(f"There are {len(tokens)} tokens and {len(values)} values received; give one for each.")
     places = range(check_count("period", period), len(values), period)
-    found = []
+    sinks_found = []
     for position in places:
         first = max(0, position - SINK_NEIGHBOURS)
         around = np.arange(first, min(len(values), position + SINK_NEIGHBOURS + 1))
         around = around[around % period != 0]
         median = float(np.median(values[around])) if len(around) else 0.0
-        own = float(values[position])
+        at_position = float(values[position])
         # Where the neighbours receive nothing, any attention at all is out of proportion.
-        ratio = own / median if median > 0 else (SINK_RATIO if own > 0 else 0.0)
-        found.append(Sink(position, tokens[position], own, median, ratio, ratio >= SINK_RATIO))
-    return tuple(found)
+        ratio = at_position / median if median > 0 else (SINK_RATIO if at_position > 0 else 0.0)
+        sinks_found.append(Sink(position, tokens[position], at_position, median, ratio, ratio >= SINK_RATIO))
+    return tuple(sinks_found)
 
 
 def layer_numbers(choice: LayerChoice, layers: int) -> list[int]:

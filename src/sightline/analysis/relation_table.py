@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter, kept_tokens
-from sightline.analysis.source import checked_head_weights
+from sightline.analysis.source import check_head_weights
 from sightline.arguments import check_count, check_head, check_layer, check_one_of
 from sightline.metrics.token_sets import descending_ranks
 from sightline.text import Encoding
@@ -60,7 +60,7 @@ class RelationCounts:
         check_one_of("direction", direction, DIRECTIONS)
         counted: Counts = getattr(self, direction)
         layers, heads = counted.shape[:2]
-        weights = checked_head_weights(head_weights, layers, heads)
+        weights = check_head_weights(head_weights, layers, heads)
         if layer is not None:
             layer = check_layer(layer, layers)
             counted, weights = counted[layer : layer + 1], weights[layer : layer + 1]
@@ -80,12 +80,12 @@ class RelationCounts:
         head_weights: npt.ArrayLike | None = None,
         top: int | None = None,
     ) -> pd.DataFrame:
-        """Return one row a word (or token), most counted first: rank, text, position, count."""
+        """Return one row per word (or token), most counted first: rank, text, position, count."""
         import pandas as pd
 
-        units, kept = self._units(level)
+        units, listed = self._units(level)
         count = units.fold(self.counts(direction, layer, head, head_weights))
-        order = kept[np.argsort(-count[kept], kind="stable")][: _depth(top)]
+        order = listed[np.argsort(-count[listed], kind="stable")][: _depth(top)]
         return pd.DataFrame(
             {
                 "rank": np.arange(1, len(order) + 1),
@@ -105,7 +105,7 @@ class RelationCounts:
         head_weights: npt.ArrayLike | None = None,
         top: int | None = None,
     ) -> pd.DataFrame:
-        """Return one row a word type (case folded), most counted first: rank, type, count, instances, mean."""
+        """Return one row per word type (case folded), most counted first: rank, type, count, instances, mean."""
         import pandas as pd
 
         types, instances, (count,) = self._types(level, [self.counts(direction, layer, head, head_weights)])
@@ -165,10 +165,10 @@ class RelationCounts:
         """
         import pandas as pd
 
-        units, kept = self._units("word")
+        units, listed = self._units("word")
         wanted = word.strip().casefold()
-        chosen = np.array([number for number, unit in enumerate(kept) if units.types[unit] == wanted], dtype=np.int64)
-        where = units.first_tokens[kept[chosen]]
+        chosen = np.array([number for number, unit in enumerate(listed) if units.types[unit] == wanted], dtype=np.int64)
+        where = units.first_tokens[listed[chosen]]
         spans = [self.encoding.words[self.encoding.word_ids[position]] for position in where]
         columns: dict[str, object] = {
             "position": where,
@@ -177,20 +177,20 @@ class RelationCounts:
             "end": np.array([span.end for span in spans], dtype=np.int64),
         }
         for side in DIRECTIONS:
-            count = units.fold(self.counts(side, layer, head, head_weights))[kept]
+            count = units.fold(self.counts(side, layer, head, head_weights))[listed]
             columns |= {side: count[chosen], f"{side}_rank": descending_ranks(count)[chosen]}
         return pd.DataFrame(columns)
 
     def to_frame(self, level: Level = "token") -> pd.DataFrame:
-        """Return one row a word (or token) that was kept, in document order, with the counts over all heads."""
+        """Return one row per word (or token) that was kept, in document order, with the counts over all heads."""
         import pandas as pd
 
-        units, kept = self._units(level)
+        units, listed = self._units(level)
         columns: dict[str, object] = {
-            "text": _texts(units.texts[i] for i in kept),
-            "position": units.first_tokens[kept],
+            "text": _texts(units.texts[i] for i in listed),
+            "position": units.first_tokens[listed],
         }
-        return pd.DataFrame(columns | {side: units.fold(self.counts(side))[kept] for side in DIRECTIONS})
+        return pd.DataFrame(columns | {side: units.fold(self.counts(side))[listed] for side in DIRECTIONS})
 
     def _units(self, level: Level) -> tuple[Units, npt.NDArray[np.int64]]:
         """The words (or tokens) and the numbers of those that were kept."""
@@ -199,13 +199,13 @@ class RelationCounts:
 
     def _types(self, level: Level, counts: list[Values]) -> tuple[list[str], npt.NDArray[np.int64], list[Values]]:
         """Types in order of first instance, the number of their instances, and their counts."""
-        units, kept = self._units(level)
+        units, listed = self._units(level)
         numbers: dict[str, int] = {}
-        of_unit = np.array([numbers.setdefault(units.types[i], len(numbers)) for i in kept], dtype=np.int64)
+        of_unit = np.array([numbers.setdefault(units.types[i], len(numbers)) for i in listed], dtype=np.int64)
         size = len(numbers)
         folded = [np.zeros(size) for _ in counts]
-        for total, one in zip(folded, counts, strict=True):
-            np.add.at(total, of_unit, units.fold(one)[kept])
+        for total, head_counts in zip(folded, counts, strict=True):
+            np.add.at(total, of_unit, units.fold(head_counts)[listed])
         return list(numbers), np.bincount(of_unit, minlength=size).astype(np.int64), folded
 
 

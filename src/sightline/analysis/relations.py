@@ -19,7 +19,7 @@ import numpy as np
 from sightline.analysis.filters import TokenFilter
 from sightline.analysis.relation_table import Counts, RelationCounts
 from sightline.analysis.restriction import top_partners
-from sightline.analysis.source import AttentionSource, Booleans, Progress, layer_number, tracked
+from sightline.analysis.source import AttentionSource, Booleans, Progress, layer_number, track
 from sightline.arguments import check_count, check_head, check_one_of, check_position
 from sightline.attention import Attention, TopK
 from sightline.text import Encoding
@@ -42,20 +42,20 @@ class LayerRelations:
 
     def of_token(self, position: int, head: int, direction: Side = "attended") -> list[tuple[int, float]]:
         """Return the partners of one token in one head, strongest first: (position, weight)."""
-        found = self._side(direction)
-        head = check_head(head, len(found.indices))
+        partners = self._side(direction)
+        head = check_head(head, len(partners.indices))
         position = check_position(position, len(self.encoding))
-        pairs = zip(found.indices[head, position], found.values[head, position], strict=True)
+        pairs = zip(partners.indices[head, position], partners.values[head, position], strict=True)
         return [(int(partner), float(weight)) for partner, weight in pairs if partner >= 0]
 
     def to_frame(self, direction: Side = "attended", head: int | None = None) -> pd.DataFrame:
-        """Return one row a relation: layer, head, position, token, rank, partner, partner_token, weight."""
+        """Return one row per relation: layer, head, position, token, rank, partner, partner_token, weight."""
         import pandas as pd
 
-        found = self._side(direction)
-        heads = range(len(found.indices)) if head is None else [check_head(head, len(found.indices))]
+        partners = self._side(direction)
+        heads = range(len(partners.indices)) if head is None else [check_head(head, len(partners.indices))]
         tokens = np.array(self.encoding.tokens, dtype=object)
-        indices, values = found.indices[heads], found.values[heads]
+        indices, values = partners.indices[heads], partners.values[heads]
         which, position, rank = np.nonzero(indices >= 0)
         partner = indices[which, position, rank]
         return pd.DataFrame(
@@ -73,8 +73,8 @@ class LayerRelations:
 
     def _side(self, direction: str) -> TopK:
         check_one_of("direction", direction, ("attended", "attending"))
-        found: TopK = getattr(self, direction)
-        return found
+        partners: TopK = getattr(self, direction)
+        return partners
 
 
 def layer_relations(
@@ -82,38 +82,38 @@ def layer_relations(
 ) -> LayerRelations:
     """Return the k strongest partners of every token in one layer; fewer where fewer may attend."""
     layer = layer_number(source, layer)
-    found = top_partners(source.attentions[layer], *partners_wanted(source, k, filter))
-    return LayerRelations(source.encoding, layer, *found)
+    partners = top_partners(source.attentions[layer], *resolve_partners(source, k, filter))
+    return LayerRelations(source.encoding, layer, *partners)
 
 
 def relation_counts(
     source: AttentionSource, k: int = 10, filter: TokenFilter | None = None, *, progress: Progress | None = None
 ) -> RelationCounts:
     """Count partners over all layers and heads, one layer in memory at a time."""
-    wanted, keep = partners_wanted(source, k, filter)
+    wanted, keep = resolve_partners(source, k, filter)
     layers = [
         layer_counts(source.attentions[layer], wanted, keep)
-        for layer in tracked(range(source.layer_count), "relations", progress)
+        for layer in track(range(source.layer_count), "relations", progress)
     ]
     return RelationCounts(source.encoding, k, filter, *(np.stack(side) for side in zip(*layers, strict=True)))
 
 
 def layer_counts(attention: Attention, k: int, keep: Booleans | None) -> tuple[Counts, Counts, Counts]:
     """Return how often each position is attended, attending and both in one layer, each (H, n)."""
-    attended, attending = (found.indices for found in top_partners(attention, k, keep))
+    attended, attending = (partners.indices for partners in top_partners(attention, k, keep))
     n = attention.tokens
     both = [
-        np.where((ours[:, :, None] == theirs[:, None, :]).any(axis=-1), ours, -1)
-        for ours, theirs in zip(attended, attending, strict=True)
+        np.where((attended_row[:, :, None] == attending_row[:, None, :]).any(axis=-1), attended_row, -1)
+        for attended_row, attending_row in zip(attended, attending, strict=True)
     ]
-    return tuple(np.stack([_counted(one, n) for one in side]) for side in (attended, attending, both))  # type: ignore[return-value]
+    return tuple(np.stack([_count(indices, n) for indices in side]) for side in (attended, attending, both))  # type: ignore[return-value]
 
 
-def partners_wanted(source: AttentionSource, k: int, filter: TokenFilter | None) -> tuple[int, Booleans | None]:
+def resolve_partners(source: AttentionSource, k: int, filter: TokenFilter | None) -> tuple[int, Booleans | None]:
     """k, at most one partner a token (a document may be shorter than k), and the tokens that stay."""
     wanted = min(check_count("k", k), len(source.encoding))
     return wanted, None if filter is None else filter.keep_tokens(source.encoding)
 
 
-def _counted(indices: np.ndarray[tuple[int, ...], np.dtype[np.int64]], n: int) -> Counts:
+def _count(indices: np.ndarray[tuple[int, ...], np.dtype[np.int64]], n: int) -> Counts:
     return np.bincount(indices[indices >= 0], minlength=n).astype(np.uint32)

@@ -25,11 +25,11 @@ def top_partners(attention: Attention, k: int, keep: Booleans | None = None) -> 
     """
     if keep is None or keep.all():
         return attention.top_attended(k), attention.top_attending(k)
-    ranked = _with_dropped(attention, torch.from_numpy(~keep))
-    return _cleared(ranked.top_attended(k), keep), _cleared(ranked.top_attending(k), keep)
+    ranked = _mark_dropped(attention, torch.from_numpy(~keep))
+    return _clear_dropped(ranked.top_attended(k), keep), _clear_dropped(ranked.top_attending(k), keep)
 
 
-def _with_dropped(attention: Attention, dropped: Tensor) -> Attention:
+def _mark_dropped(attention: Attention, dropped: Tensor) -> Attention:
     """The same layer with -1 for every weight in a dropped row or column."""
     if isinstance(attention, DenseAttention):
         weights = attention.weights.clone()
@@ -38,11 +38,11 @@ def _with_dropped(attention: Attention, dropped: Tensor) -> Attention:
         weights[:, gone] = _DROPPED
         return DenseAttention(weights, allowed)
     if isinstance(attention, BandedAttention):
-        return _with_dropped_slots(attention, dropped)
+        return _mark_dropped_slots(attention, dropped)
     raise UnsupportedError(f"Attention of type {type(attention).__name__} cannot be filtered.")
 
 
-def _with_dropped_slots(attention: BandedAttention, dropped: Tensor) -> BandedAttention:
+def _mark_dropped_slots(attention: BandedAttention, dropped: Tensor) -> BandedAttention:
     n, positions = attention.tokens, attention.global_tokens
     is_global = torch.zeros(n, dtype=torch.bool)
     is_global[positions] = True
@@ -60,7 +60,7 @@ def _with_dropped_slots(attention: BandedAttention, dropped: Tensor) -> BandedAt
     return BandedAttention(local, rows, positions)
 
 
-def _cleared(found: TopK, keep: Booleans) -> TopK:
+def _clear_dropped(partners: TopK, keep: Booleans) -> TopK:
     """Take out what was found only because a list has k places."""
-    none = (found.values == _DROPPED) | ~keep[None, :, None]
-    return TopK(np.where(none, 0, found.values), np.where(none, -1, found.indices))
+    none = (partners.values == _DROPPED) | ~keep[None, :, None]
+    return TopK(np.where(none, 0, partners.values), np.where(none, -1, partners.indices))

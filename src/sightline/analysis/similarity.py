@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter, kept_tokens
 from sightline.analysis.received import LayerChoice, LayerName, layer_numbers
-from sightline.analysis.source import AttentionSource, checked_head_weights, weighted_mean
+from sightline.analysis.source import AttentionSource, check_head_weights, weighted_mean
 from sightline.arguments import check_count
 from sightline.errors import InputError
 from sightline.explanation import Explanation
@@ -84,7 +84,7 @@ class Similarity:
     """mask_mode, p, share, permutations, seed."""
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a statistic with its setting: value, chance, chance_low, chance_high."""
+        """Return one row per statistic with its setting: value, chance, chance_low, chance_high."""
         import pandas as pd
 
         names = list(self.values)
@@ -122,7 +122,7 @@ def attention_scores(
 ) -> Values:
     """Return the attention every token receives, (n,): mean over the heads of the chosen layers."""
     chosen = layer_numbers(layers, source.layer_count)
-    weights = checked_head_weights(head_weights, source.layer_count, source.head_count)
+    weights = check_head_weights(head_weights, source.layer_count, source.head_count)
     return weighted_mean(source.received[chosen], weights[chosen])
 
 
@@ -147,30 +147,30 @@ def compare_scores(
     level. O(permutations · n log n).
     """
     first, second = score_pair(attention, attribution)
-    kept = token_mask(keep, first.size)
+    is_kept = token_mask(keep, first.size)
     options = {"mask_mode": mask_mode, "p": p, "share": share, "permutations": permutations, "seed": seed}
-    if not kept.any():
+    if not is_kept.any():
         return Similarity(0, {}, {}, note=NOTHING_LEFT, options=options)
-    pair = masked_pair(first, second, kept, mask_mode)
+    pair = masked_pair(first, second, is_kept, mask_mode)
     statistics = _statistics(p, share)
     views = _zeroed_views if mask_mode == "zero" else _dropped_views
-    views_of_first = views(first, kept)
+    views_of_first = views(first, is_kept)
 
-    def measured(rows: Values) -> dict[str, Values]:
-        views_of_rows = views(rows, kept)
-        found = {}
+    def measure(rows: Values) -> dict[str, Values]:
+        views_of_rows = views(rows, is_kept)
+        results: dict[str, Values] = {}
         for name, (function, extra) in statistics.items():
             view = name if name in views_of_rows else "ranked"
-            found[name] = np.asarray(function(views_of_first[view], views_of_rows[view], **extra))
-        return found
+            results[name] = np.asarray(function(views_of_first[view], views_of_rows[view], **extra))
+        return results
 
-    values = {name: float(found[0]) for name, found in measured(second[None]).items()}
+    values = {name: float(drawn[0]) for name, drawn in measure(second[None]).items()}
     draws: dict[str, list[Values]] = {name: [] for name in statistics}
-    for rows in shuffled_blocks(second, kept, permutations, seed, tokens):
-        for name, found in measured(rows).items():
-            draws[name].append(found)
-    chance = {name: central_interval(np.concatenate(found)) for name, found in draws.items()}
-    return Similarity(int(kept.sum()), values, chance, note=_note(*pair), options=options)
+    for rows in shuffled_blocks(second, is_kept, permutations, seed, tokens):
+        for name, drawn in measure(rows).items():
+            draws[name].append(drawn)
+    chance = {name: central_interval(np.concatenate(drawn)) for name, drawn in draws.items()}
+    return Similarity(int(is_kept.sum()), values, chance, note=_note(*pair), options=options)
 
 
 def document_similarity(
@@ -198,14 +198,14 @@ def document_similarity(
     attribution = tokens.sums()
     scalings = [None] if head_weights is None else [None, head_weights]
     masks = [None] if filter is None else [None, filter]
-    found = []
+    results = []
     for choice, weights, mask in product(layers, scalings, masks):
         keep = kept_tokens(mask, explanation.encoding)[units.first_tokens]
         attention = units.fold(attention_scores(source, choice, weights))
         if not len(units):
-            one = Similarity(0, {}, {}, note="The document has no words to compare.")
+            similarity = Similarity(0, {}, {}, note="The document has no words to compare.")
         else:
-            one = compare_scores(
+            similarity = compare_scores(
                 attention,
                 attribution,
                 keep,
@@ -216,8 +216,8 @@ def document_similarity(
                 seed=seed,
                 tokens=tokens,
             )
-        found.append(replace(one, layers=str(choice), scaled=weights is not None, masked=mask is not None))
-    return tuple(found)
+        results.append(replace(similarity, layers=str(choice), scaled=weights is not None, masked=mask is not None))
+    return tuple(results)
 
 
 def disagreements(
@@ -243,7 +243,7 @@ def disagreements(
     ranks = [descending_ranks(attention), descending_ranks(np.abs(attribution))]
     difference = ranks[1] - ranks[0]  # positive: more attention than attribution
 
-    def listed(order: npt.NDArray[np.int64]) -> tuple[Disagreement, ...]:
+    def list_words(order: npt.NDArray[np.int64]) -> tuple[Disagreement, ...]:
         return tuple(
             Disagreement(
                 text=units.texts[stay[i]],
@@ -258,24 +258,24 @@ def disagreements(
 
     down, up = np.argsort(-difference, kind="stable")[:k], np.argsort(difference, kind="stable")[:k]
     return {
-        "high_attention_low_attribution": listed(down[difference[down] > 0]),
-        "low_attention_high_attribution": listed(up[difference[up] < 0]),
+        "high_attention_low_attribution": list_words(down[difference[down] > 0]),
+        "low_attention_high_attribution": list_words(up[difference[up] < 0]),
     }
 
 
-def _dropped_views(scores: Values, kept: npt.NDArray[np.bool_]) -> dict[str, Values]:
+def _dropped_views(scores: Values, is_kept: npt.NDArray[np.bool_]) -> dict[str, Values]:
     """What the statistics see of scores (..., n), by name; those without a name of their own see "ranked"."""
-    stay = scores[..., kept]
+    stay = scores[..., is_kept]
     return {"cosine": stay, "cosine_normalised": stay, "cosine_thresholded": stay, "ranked": np.abs(stay)}
 
 
-def _zeroed_views(scores: Values, kept: npt.NDArray[np.bool_]) -> dict[str, Values]:
+def _zeroed_views(scores: Values, is_kept: npt.NDArray[np.bool_]) -> dict[str, Values]:
     """The same as published: zeros are set after the mapping onto [0, 1] and rank where the sort of then left them."""
     from sightline.metrics.quicksort import quicksort_ranks  # loads numba
 
-    zeroed = np.where(kept, minmax_magnitude(scores), 0.0)
+    zeroed = np.where(is_kept, minmax_magnitude(scores), 0.0)
     return {
-        "cosine": np.where(kept, scores, 0.0),
+        "cosine": np.where(is_kept, scores, 0.0),
         "cosine_normalised": zeroed,
         "cosine_thresholded": zeroed,
         "ranked": quicksort_ranks(zeroed),
@@ -300,7 +300,7 @@ def _note(attention: Values, attribution: Values) -> str:
     if attention.size == 1:
         return "One word only: rank statistics are 0 and overlaps 1 by convention."
     constant = [
-        name for name, one in (("attention", attention), ("attribution", attribution)) if is_constant(np.abs(one))
+        name for name, values in (("attention", attention), ("attribution", attribution)) if is_constant(np.abs(values))
     ]
     if constant:
         return (

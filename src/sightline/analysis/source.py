@@ -62,7 +62,7 @@ def head_number(source: AttentionSource, head: int) -> int:
     return check_head(head, source.head_count)
 
 
-def checked_head_weights(weights: npt.ArrayLike | None, layers: int, heads: int) -> npt.NDArray[np.float64]:
+def check_head_weights(weights: npt.ArrayLike | None, layers: int, heads: int) -> npt.NDArray[np.float64]:
     """Return head weights (L, H), all 1 for None ("unscaled"); raise InputError if the shape or a value is wrong."""
     if weights is None:
         return np.ones((layers, heads))
@@ -82,7 +82,7 @@ def weighted_mean(values: Floats, weights: npt.NDArray[np.float64]) -> npt.NDArr
     return np.tensordot(weights / total, values, axes=weights.ndim)
 
 
-def tracked(items: Sequence[T], stage: str, progress: Progress | None) -> Iterator[T]:
+def track(items: Sequence[T], stage: str, progress: Progress | None) -> Iterator[T]:
     """Yield the items one by one and report to `progress` how many are done."""
     for done, item in enumerate(items):
         if progress is not None:

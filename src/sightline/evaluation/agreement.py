@@ -64,10 +64,10 @@ class Agreement:
     """False when it was interrupted: the documents that were finished are here."""
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a pair."""
+        """Return one row per pair."""
         import pandas as pd
 
-        names = [one.name for one in fields(Pair)]
+        names = [column.name for column in fields(Pair)]
         frame = pd.DataFrame([[getattr(pair, name) for name in names] for pair in self.pairs], columns=names)
         return frame.astype({"value": "float64", "chance": "float64"})
 
@@ -102,7 +102,7 @@ class Agreement:
         chosen = summary[(summary["metric"] == metric) & (summary["method"] == method)]
         if chosen.empty:
             known = sorted({(pair.metric, pair.method) for pair in self.pairs})
-            listed = ", ".join(f"'{one}'" + (f" of '{other}'" if other else "") for one, other in known) or "nothing"
+            listed = ", ".join(f"'{name}'" + (f" of '{other}'" if other else "") for name, other in known) or "nothing"
             raise OptionError(f"'{metric}'{f' of {method!r}' if method else ''} was not compared; there is: {listed}.")
         names = list(dict.fromkeys([*chosen["first"], *chosen["second"]]))
         table = pd.DataFrame(np.eye(len(names)), index=names, columns=names)

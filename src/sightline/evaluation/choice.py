@@ -22,7 +22,7 @@ DEFAULT_METHODS = (
     *("gradient", "input_x_gradient", "integrated_gradients", "alti", "attcat"),
 )
 """The floor, two of attention alone, two of attention with gradients or relevance, three of gradients, one of values,
-and the one that is used by default: every family once or more, none that calls the model once a word."""
+and the one that is used by default: every family once or more, none that calls the model once per word."""
 
 MOST_CLASSES = 20
 """Confidence explains every class: for models with more of them it has to be asked for by name."""
@@ -53,18 +53,18 @@ def chosen_metrics(
     entries = [METRICS.get(name) for name in (METRICS.names() if everything else list_names(metrics, "metrics"))]
     if not entries:
         raise OptionError("No metric was given: name at least one, or leave metrics= out for all that the data allow.")
-    kept, skipped = [], {}
+    applicable, skipped = [], {}
     for entry in entries:
         reason = _obstacle(entry, model, examples, settings, reference)
         if reason is None and everything and "class_scores" in entry.needs and len(model.labels) > MOST_CLASSES:
             reason = f"the model has {len(model.labels)} classes to explain; ask for it by name"
         if reason is None:
-            kept.append(entry.name)
+            applicable.append(entry.name)
         elif everything:
             skipped[entry.name] = reason[:1].upper() + reason[1:] + "."
         else:
             raise OptionError(f"The metric '{entry.name}' cannot be measured: {reason}.")
-    return kept, skipped
+    return applicable, skipped
 
 
 def _obstacle(
@@ -73,9 +73,9 @@ def _obstacle(
     """Say why no document at all can be measured, or None."""
     if "other_scores" in entry.needs and reference is None:
         return "agreement is between two explanations; give a reference (for example occlusion), or use compare()"
-    if "rationale" in entry.needs and all(one.rationale is None for one in examples):
+    if "rationale" in entry.needs and all(example.rationale is None for example in examples):
         return "the data set has no field 'rationale'"
-    if "answer" in entry.needs and all(one.answer is None for one in examples):
+    if "answer" in entry.needs and all(example.answer is None for example in examples):
         return "the data set has no field 'answer'"
     if "class_scores" in entry.needs:
         if model.task not in ("sequence_classification", "token_classification"):

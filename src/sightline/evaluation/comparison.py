@@ -85,7 +85,7 @@ def compare(
     models: one model, or several (a list, or a mapping from the names to show). methods: as in `evaluate`. metrics:
     agreement metrics. permutations: shuffles that make the chance level of a value. The rest as in `evaluate`.
     """
-    named = _named(models)
+    named = _name_models(models)
     names = chosen_methods(methods)
     statistics = _statistics(metrics)
     check_one_of("level", level, LEVELS)
@@ -131,7 +131,7 @@ def compare(
     )
 
 
-def _named(models: Any) -> dict[str, Model]:
+def _name_models(models: Any) -> dict[str, Model]:
     """Give every model a name of its own."""
     if isinstance(models, Mapping):
         named = {str(name): check_model(model) for name, model in models.items()}
@@ -202,13 +202,13 @@ class _Comparison:
         failures: list[Failure] = []
         for name, model in self.models.items():
             self._explain(name, model, example, groups, failures, progress)
-        found = [
+        new_pairs = [
             self._pair(example.id, heading, (first, group[first]), (second, group[second]), statistic)
             for heading, group in groups.items()
             for first, second in combinations(group, 2)
             for statistic in self.statistics
         ]
-        self.pairs += found
+        self.pairs += new_pairs
         self.failures += failures
 
     def _explain(
@@ -255,7 +255,7 @@ class _Comparison:
     ) -> Pair:
         where = (document, heading, first[0], second[0], statistic)
         try:
-            a, b = _aligned(first[1], second[1])
+            a, b = _align(first[1], second[1])
             with without_conventions():
                 value = METRICS.get(statistic).compute({"scores": a.sums(), "other_scores": b.sums()}.__getitem__)
                 seed = seed_for(self.seed, *where)
@@ -267,13 +267,13 @@ class _Comparison:
             return Pair(*where, None, None, str(reason))
 
 
-def _aligned(first: Scored, second: Scored) -> tuple[TokenScores, TokenScores]:
+def _align(first: Scored, second: Scored) -> tuple[TokenScores, TokenScores]:
     """Return the scores of the units both have, in document order."""
     if first.places == second.places:  # tokens of one character share its place
-        kept = [(index, index) for index in range(len(first.places))]
+        matches = [(index, index) for index in range(len(first.places))]
     else:
         where = {place: index for index, place in enumerate(second.places)}
-        kept = [(index, where[place]) for index, place in enumerate(first.places) if place in where]
-    if len(kept) < 2:
+        matches = [(index, where[place]) for index, place in enumerate(first.places) if place in where]
+    if len(matches) < 2:
         raise Missing("The two explanations have fewer than two words in common.")
-    return first.tokens.select([index for index, _ in kept]), second.tokens.select([index for _, index in kept])
+    return first.tokens.select([index for index, _ in matches]), second.tokens.select([index for _, index in matches])

@@ -129,10 +129,15 @@ class _Document:
                     reason = self.failures[method]
                     result.records.append(Record(self.example.id, method, metric, None, status="failed", error=reason))
                 elif entry.plan is not None:
-                    found = None if measured is None else measured.by[method, metric]
-                    result.records.append(self._faithful_record(method, metric, found, obstacle))
-                    if found is not None:
-                        curve = MetricCurve(found.ratios, found.curve, found.floor_curve, found.ceiling_curve)
+                    faithfulness = None if measured is None else measured.by[method, metric]
+                    result.records.append(self._faithful_record(method, metric, faithfulness, obstacle))
+                    if faithfulness is not None:
+                        curve = MetricCurve(
+                            faithfulness.ratios,
+                            faithfulness.curve,
+                            faithfulness.floor_curve,
+                            faithfulness.ceiling_curve,
+                        )
                         result.curves[self.example.id, method, metric] = curve
                 else:
                     record = self._record(method, entry)
@@ -194,12 +199,19 @@ class _Document:
 
     # Measuring --------------------------------------------------------------------------------------------------------
 
-    def _faithful_record(self, method: str, metric: str, found: Faithfulness | None, obstacle: str) -> Record:
+    def _faithful_record(self, method: str, metric: str, faithfulness: Faithfulness | None, obstacle: str) -> Record:
         seconds = self.explained[method].seconds
-        if found is None:
+        if faithfulness is None:
             return Record(self.example.id, method, metric, None, seconds=seconds, status="missing", error=obstacle)
         return Record(
-            self.example.id, method, metric, found.value, found.floor, found.ceiling, found.calls, seconds=seconds
+            self.example.id,
+            method,
+            metric,
+            faithfulness.value,
+            faithfulness.floor,
+            faithfulness.ceiling,
+            faithfulness.calls,
+            seconds=seconds,
         )
 
     def _record(self, method: str, entry: MetricEntry) -> Record:

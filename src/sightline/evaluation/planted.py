@@ -66,7 +66,7 @@ class Planted:
         """The same model trained on the same documents with their labels in random order."""
         generator = np.random.default_rng(self.seed)
         training = self.task.documents(self.steps * BATCH, generator)
-        labels = generator.permutation([one.label for one in training]).tolist()
+        labels = generator.permutation([document.label for document in training]).tolist()
         return train(training, labels, steps=self.steps, seed=self.seed)
 
 
@@ -93,19 +93,21 @@ class PlantedResult:
         """Return one row for each document and method."""
         import pandas as pd
 
-        frame = pd.DataFrame([[getattr(one, name) for name in COLUMNS] for one in self.found], columns=list(COLUMNS))
+        frame = pd.DataFrame(
+            [[getattr(finding, name) for name in COLUMNS] for finding in self.found], columns=list(COLUMNS)
+        )
         return frame.astype({"precision": "float64"})
 
     def summary(self) -> pd.DataFrame:
-        """Return one row a method: mean precision@k with its bootstrap 95 % interval, beside chance."""
+        """Return one row per method: mean precision@k with its bootstrap 95 % interval, beside chance."""
         import pandas as pd
 
         rows = []
         for method in self.methods:
-            here = [one for one in self.found if one.method == method]
-            values = [one.precision for one in here if one.precision is not None]
+            here = [finding for finding in self.found if finding.method == method]
+            values = [finding.precision for finding in here if finding.precision is not None]
             mean, low, high = mean_interval(values, seed=self.planted.seed)
-            chance = float(np.mean([one.chance for one in here]))
+            chance = float(np.mean([finding.chance for finding in here]))
             rows.append((method, mean, low, high, chance, low > chance, len(values), len(here) - len(values)))
         return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
 
@@ -129,15 +131,15 @@ def plant(
         raise OptionError(f"documents={documents} and steps={steps} are not possible; both must be at least 1.")
     task = PlantedTask(shortest, longest, planted)
     training = task.documents(steps * BATCH, np.random.default_rng(seed))
-    model = train(training, [one.label for one in training], steps=steps, seed=seed, progress=progress)
+    model = train(training, [document.label for document in training], steps=steps, seed=seed, progress=progress)
     # Another stream of numbers: no document is both learnt from and measured on, except by accident.
     generator = np.random.default_rng([seed, 1])
-    held_out = [one.text for one in task.documents(HELD_OUT, generator)]
+    held_out = [document.text for document in task.documents(HELD_OUT, generator)]
     truth = np.stack([task.probabilities(text) for text in held_out])
     accuracy = truth[np.arange(HELD_OUT), predicted(model, held_out)].mean()
     measured = task.clear_documents(documents, generator)
-    with_them = predicted(model, [one.text for one in measured])
-    without = predicted(model, [without_planted(one) for one in measured])
+    with_them = predicted(model, [document.text for document in measured])
+    without = predicted(model, [remove_planted(document) for document in measured])
     decisive = np.not_equal(with_them, without).mean()
     best = truth.max(axis=1).mean()
     return Planted(model, tuple(measured), task, seed, steps, float(accuracy), float(decisive), float(best))
@@ -171,28 +173,28 @@ def planted_shortcuts(
             steps=steps,
             progress=progress,
         )
-    found = []
+    findings = []
     for number, document in enumerate(setting.documents):
         if progress is not None:
             progress("looking for planted words", number, len(setting.documents))
-        found += [_found(setting.model, number, document, name, setting.seed) for name in names]
-    return PlantedResult(tuple(found), tuple(names), setting)
+        findings += [_measure(setting.model, number, document, name, setting.seed) for name in names]
+    return PlantedResult(tuple(findings), tuple(names), setting)
 
 
-def _found(model: Model, number: int, document: PlantedDocument, method: str, seed: int) -> Found:
+def _measure(model: Model, number: int, document: PlantedDocument, method: str, seed: int) -> Found:
     words = document.text.split()
     chance = len(document.planted) / len(words)
-    # Each document its own random numbers, else `random` would name the same places in all of them.
-    own = add_seed(METHODS.get(method), {}, seed_for(seed, str(number), method))
+    # With one seed for all documents, `random` would choose the same places in each.
+    options = add_seed(METHODS.get(method), {}, seed_for(seed, str(number), method))
     try:
-        explanation = model.explain(document.text, method=method, **own)
-    except Exception as error:  # whatever goes wrong in a method, the others go on
+        explanation = model.explain(document.text, method=method, **options)
+    except Exception as error:  # an error in one method must not stop the others
         return Found(number, method, None, chance, describe_error(error))
     scores = [word.score for word in explanation.words()]
     spans = [(place, place + 1) for place in document.planted]
     return Found(number, method, precision_at_k(scores, spans, k=len(spans)), chance)
 
 
-def without_planted(document: PlantedDocument) -> str:
+def remove_planted(document: PlantedDocument) -> str:
     """Return the text of a document without its planted words."""
     return " ".join(word for place, word in enumerate(document.text.split()) if place not in document.planted)

@@ -95,7 +95,7 @@ class PlantedTask:
         words = text.split()
         logits = np.array(
             [
-                *(sum(_strength(own, word) for word in words) / self.planted for own in (FIRST, SECOND)),
+                *(sum(_strength(rare_words, word) for word in words) / self.planted for rare_words in (FIRST, SECOND)),
                 NEITHER,
             ]
         )
@@ -106,11 +106,11 @@ class PlantedTask:
     def _document(self, first: int, second: int, third: int, generator: np.random.Generator) -> PlantedDocument:
         """Return a document with so many words of the first and second list and so many distractors."""
         length = int(generator.integers(self.shortest, self.longest + 1))
-        words = _drawn(NEUTRAL, length, generator)
+        words = _draw(NEUTRAL, length, generator)
         places = generator.permutation(length).tolist()
-        rare = [*_drawn(FIRST, first, generator), *_drawn(SECOND, second, generator)]
+        rare = [*_draw(FIRST, first, generator), *_draw(SECOND, second, generator)]
         planted = places[: len(rare)]
-        rare += _drawn(DISTRACTORS, third, generator)
+        rare += _draw(DISTRACTORS, third, generator)
         for place, word in zip(places, rare, strict=False):  # the places left over stay neutral
             words[place] = word
         text = " ".join(words)
@@ -123,9 +123,9 @@ def vocabulary() -> list[str]:
     return [*NEUTRAL, *FIRST, *SECOND, *DISTRACTORS]
 
 
-def _drawn(words: tuple[str, ...], count: int, generator: np.random.Generator) -> list[Any]:
+def _draw(words: tuple[str, ...], count: int, generator: np.random.Generator) -> list[Any]:
     return [words[place] for place in generator.integers(len(words), size=count)]
 
 
-def _strength(own: tuple[str, ...], word: str) -> float:
-    return STRENGTHS[own.index(word)] if word in own else 0.0
+def _strength(rare_words: tuple[str, ...], word: str) -> float:
+    return STRENGTHS[rare_words.index(word)] if word in rare_words else 0.0

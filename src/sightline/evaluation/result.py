@@ -112,10 +112,12 @@ class Evaluation:
         return int(self.settings.get("seed", 0))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the long table, one row a record; values that are absent are NaN and their row says why."""
+        """Return the long table, one row per record; values that are absent are NaN and their row says why."""
         import pandas as pd
 
-        frame = pd.DataFrame([[getattr(one, name) for name in COLUMNS] for one in self.records], columns=list(COLUMNS))
+        frame = pd.DataFrame(
+            [[getattr(record, name) for name in COLUMNS] for record in self.records], columns=list(COLUMNS)
+        )
         return frame.astype({"value": "float64", "floor": "float64", "ceiling": "float64"})
 
     def summary(self) -> pd.DataFrame:
@@ -128,21 +130,23 @@ class Evaluation:
         import pandas as pd
 
         rows = []
-        for method, metric in self._measured():
+        for method, metric in self._list_measured():
             records = self._of(method, metric)
-            values = [one for one in records if one.value is not None]
-            mean, low, high = mean_interval([one.value for one in values if one.value is not None], seed=self.seed)
-            ran = [one for one in records if one.status != "failed"]
+            values = [record for record in records if record.value is not None]
+            mean, low, high = mean_interval(
+                [record.value for record in values if record.value is not None], seed=self.seed
+            )
+            ran = [record for record in records if record.status != "failed"]
             rows.append(
                 (
                     *(method, metric, mean, low, high),
-                    _mean([one.floor for one in values]),
-                    _mean([one.ceiling for one in values]),
+                    _mean([record.floor for record in values]),
+                    _mean([record.ceiling for record in values]),
                     len(values),
-                    sum(one.status == "missing" for one in records),
-                    sum(one.status == "failed" for one in records),
-                    _mean([one.seconds for one in ran]),
-                    _mean([float(one.calls) for one in ran]),
+                    sum(record.status == "missing" for record in records),
+                    sum(record.status == "failed" for record in records),
+                    _mean([record.seconds for record in ran]),
+                    _mean([float(record.calls) for record in ran]),
                     METRICS.get(metric).higher_is_better,
                 )
             )
@@ -161,10 +165,10 @@ class Evaluation:
         self._check(metric, self.metrics, "metric")
         higher = METRICS.get(metric).higher_is_better
         rows: list[list[Any]] = []
-        for method, other in combinations([one for one in self.methods if one != MODEL], 2):
+        for method, other in combinations([document for document in self.methods if document != MODEL], 2):
             first, second = self.values(method, metric), self.values(other, metric)
-            shared = [one for one in self.documents if one in first and one in second]
-            differences = np.array([first[one] - second[one] for one in shared])
+            shared = [document for document in self.documents if document in first and document in second]
+            differences = np.array([first[document] - second[document] for document in shared])
             mean, low, high = mean_interval(differences, seed=self.seed)
             p = sign_flip_p(differences, permutations=permutations, seed=self.seed)
             undecided = higher is None or not len(shared) or mean == 0.0
@@ -175,7 +179,7 @@ class Evaluation:
         return pd.DataFrame(rows, columns=list(PAIRED_COLUMNS))
 
     def curves(self, method: str, metric: str) -> pd.DataFrame:
-        """Return the mean curve of a method over documents, one row a ratio, beside those of floor and ceiling.
+        """Return the mean curve of a method over documents, one row per ratio, beside those of floor and ceiling.
 
         Empty for metrics without curves. low, high: bootstrap 95 % interval at each ratio.
         """
@@ -183,18 +187,20 @@ class Evaluation:
 
         self._check(metric, self.metrics, "metric")
         self._check(method, self.methods, "method")
-        found = [self.curves_by[key] for one in self.documents if (key := (one, method, metric)) in self.curves_by]
+        curves = [
+            self.curves_by[key] for document in self.documents if (key := (document, method, metric)) in self.curves_by
+        ]
         rows = []
-        for index in range(len(found[0].ratios) if found else 0):
-            mean, low, high = mean_interval([curve.values[index] for curve in found], seed=self.seed)
-            floor = _mean([None if curve.floor is None else float(curve.floor[index]) for curve in found])
-            ceiling = _mean([None if curve.ceiling is None else float(curve.ceiling[index]) for curve in found])
-            rows.append((float(found[0].ratios[index]), mean, low, high, floor, ceiling, len(found)))
+        for index in range(len(curves[0].ratios) if curves else 0):
+            mean, low, high = mean_interval([curve.values[index] for curve in curves], seed=self.seed)
+            floor = _mean([None if curve.floor is None else float(curve.floor[index]) for curve in curves])
+            ceiling = _mean([None if curve.ceiling is None else float(curve.ceiling[index]) for curve in curves])
+            rows.append((float(curves[0].ratios[index]), mean, low, high, floor, ceiling, len(curves)))
         return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
 
     def values(self, method: str, metric: str) -> dict[str, float]:
         """Return the values of one method by one metric, by document; documents without a value are left out."""
-        return {one.document: one.value for one in self._of(method, metric) if one.value is not None}
+        return {record.document: record.value for record in self._of(method, metric) if record.value is not None}
 
     def failures(self) -> pd.DataFrame:
         """Return document, method, metric, status and reason of everything that has no value."""
@@ -216,7 +222,7 @@ class Evaluation:
         return read(Path(folder))
 
     def __repr__(self) -> str:
-        failed = sum(one.status == "failed" for one in self.records)
+        failed = sum(record.status == "failed" for record in self.records)
         lines = [
             f"Evaluation of {len(self.methods)} methods by {len(self.metrics)} metrics on "
             f"{len(self.documents)} documents" + ("" if self.complete else " (interrupted)"),
@@ -225,16 +231,16 @@ class Evaluation:
         ]
         if self.records:
             table = self.summary().pivot(index="method", columns="metric", values="mean")
-            rows, columns = list(dict.fromkeys(m for m, _ in self._measured())), list(self.metrics)
+            rows, columns = list(dict.fromkeys(m for m, _ in self._list_measured())), list(self.metrics)
             lines.append(table.reindex(index=rows, columns=columns).round(4).to_string(na_rep="-"))
         return "\n".join(lines)
 
     def _of(self, method: str, metric: str) -> list[Record]:
-        return [one for one in self.records if one.method == method and one.metric == metric]
+        return [record for record in self.records if record.method == method and record.metric == metric]
 
-    def _measured(self) -> list[tuple[str, str]]:
+    def _list_measured(self) -> list[tuple[str, str]]:
         """Pairs of method and metric that have records, in the order asked for."""
-        present = {(one.method, one.metric) for one in self.records}
+        present = {(record.method, record.metric) for record in self.records}
         names = dict.fromkeys((*self.methods, MODEL))
         return [(method, metric) for metric in self.metrics for method in names if (method, metric) in present]
 
@@ -246,5 +252,5 @@ class Evaluation:
 
 def _mean(values: Sequence[float | None]) -> float:
     """Mean of the values that are there, NaN if none is."""
-    present = [one for one in values if one is not None]
+    present = [value for value in values if value is not None]
     return float(np.mean(present)) if present else float("nan")

@@ -1,7 +1,7 @@
 """evaluate: which methods explain this model best on these documents, and are they better than chance?
 
 Nothing about one document depends on the others or on their order, and the seed of whatever is random is made of the
-seed given, the document's id and the method. So short documents run side by side, one a core (`workers`). An
+seed given, the document's id and the method. So short documents run side by side, one per core (`workers`). An
 interrupted run keeps what is finished.
 """
 
@@ -65,7 +65,7 @@ def evaluate(
     level: what is ranked and removed, words or tokens; a word's score is the sum of its tokens'. target: explain the
     predicted class or the given label. replacement, ratios: of all faithfulness metrics, by default each metric's own
     (see `sightline.metrics.faithfulness`). mask_pads: mask pads put in place of words out of attention.
-    random_orderings: how many make the floor. ceiling: measure the one-at-a-time order as well, one call a word.
+    random_orderings: how many make the floor. ceiling: measure the one-at-a-time order as well, one call per word.
     budget: model calls allowed for a document; where the ceiling does not fit it is left out, where the rest does not
     fit the document has no faithfulness. compat="attcat": AOPC, log-odds and confidence as the published program
     computes them (it explains the label: set target, too). reference: the method that agreement metrics compare with.
@@ -88,15 +88,15 @@ def evaluate(
     if reference is not None:
         reference = METHODS.get(reference).name
     target = check_one_of("target", target, get_args(TargetChoice))
-    if target == "label" and all(one.label is None for one in examples):
+    if target == "label" and all(example.label is None for example in examples):
         raise InputError(
             "The labels are to be explained, but no document of the data set has one. Give labels, or explain the "
             "predicted class."
         )
-    kept, skipped = chosen_metrics(metrics, model, examples, settings, reference)
+    applicable, skipped = chosen_metrics(metrics, model, examples, settings, reference)
     assignment = Assignment(
         methods=names,
-        metrics=kept,
+        metrics=applicable,
         options=check_method_options(options, [*names, *([reference] if reference is not None else [])]),
         target=target,
         reference=reference,
@@ -106,8 +106,8 @@ def evaluate(
     finished: dict[int, DocumentResult] = {}
     complete = True
 
-    def work(own: Model, example: Example, watch: Progress | None) -> DocumentResult:
-        return evaluate_document(own, example, assignment, watch)
+    def work(twin: Model, example: Example, watch: Progress | None) -> DocumentResult:
+        return evaluate_document(twin, example, assignment, watch)
 
     try:
         for number, result in each_document(model, examples, work, progress):
@@ -117,24 +117,24 @@ def evaluate(
     except KeyboardInterrupt:
         complete = False
     measured = {examples[number].id: finished[number] for number in sorted(finished)}
-    found = measured.values()
+    results = measured.values()
     return Evaluation(
-        records=tuple(record for one in found for record in one.records),
+        records=tuple(record for result in results for record in result.records),
         documents=tuple(measured),
         methods=tuple(names),
-        metrics=tuple(kept),
-        curves_by={key: curve for one in found for key, curve in one.curves.items()},
+        metrics=tuple(applicable),
+        curves_by={key: curve for result in results for key, curve in result.curves.items()},
         skipped=skipped,
         settings={
             **asdict(settings),
             "target": target,
             "reference": reference,
             "seed": seed,
-            "options": {name: dict(own) for name, own in assignment.options.items()},
+            "options": {name: dict(method_options) for name, method_options in assignment.options.items()},
         },
         provenance=model.provenance(),
-        calls_requested=sum(one.calls_requested for one in found),
-        calls_made=sum(one.calls_made for one in found),
+        calls_requested=sum(result.calls_requested for result in results),
+        calls_made=sum(result.calls_made for result in results),
         seconds=time.perf_counter() - begin,
         complete=complete,
     )

@@ -12,7 +12,7 @@ target:
 Similarity is Spearman's ρ of the word scores, of their magnitudes and with their signs, mean over documents with its
 bootstrap interval. Chance is the same ρ after one of the two is shuffled among the tokens and summed to words again,
 the mean over documents of many draws: words of many tokens rank high with any weights. An explanation whose ranking
-survives is reported as such: it shows the text or the architecture, not the model's reasons. Cost: one explanation a
+survives is reported as such: it shows the text or the architecture, not the model's reasons. Cost: one explanation per
 document, method and stage.
 """
 
@@ -95,7 +95,7 @@ class SanityResult:
         import pandas as pd
 
         frame = pd.DataFrame(
-            [[getattr(one, name) for name in COLUMNS] for one in self.comparisons], columns=list(COLUMNS)
+            [[getattr(comparison, name) for name in COLUMNS] for comparison in self.comparisons], columns=list(COLUMNS)
         )
         return frame.astype({"similarity": "float64", "similarity_signed": "float64"})
 
@@ -110,9 +110,15 @@ class SanityResult:
         rows = []
         for method in self.methods:
             for stage in self.stages:
-                here = [one for one in self.comparisons if (one.method, one.stage) == (method, stage)]
-                plain = [one.similarity for one in here if one.similarity is not None]
-                signed = [one.similarity_signed for one in here if one.similarity_signed is not None]
+                here = [
+                    comparison
+                    for comparison in self.comparisons
+                    if (comparison.method, comparison.stage) == (method, stage)
+                ]
+                plain = [comparison.similarity for comparison in here if comparison.similarity is not None]
+                signed = [
+                    comparison.similarity_signed for comparison in here if comparison.similarity_signed is not None
+                ]
                 low, high = self.chance.get((method, stage), (float("nan"),) * 2)
                 rows.append(
                     (
@@ -129,16 +135,16 @@ class SanityResult:
         of less, or what chance would give.
         """
         last = self.summary().set_index(["method", "stage"])
-        found = {}
+        verdicts = {}
         for method in self.methods:
             row = last.loc[(method, self.stages[-1])]
             if not row["documents"]:
-                found[method] = "unknown"
+                verdicts[method] = "unknown"
             elif row["similarity"] >= UNCHANGED:
-                found[method] = "unchanged"
+                verdicts[method] = "unchanged"
             else:
-                found[method] = "partly" if row["similarity"] > max(PARTLY, row["chance_high"]) else "changed"
-        return found
+                verdicts[method] = "partly" if row["similarity"] > max(PARTLY, row["chance_high"]) else "changed"
+        return verdicts
 
     def __repr__(self) -> str:
         heading = f"Sanity test: {self.test}, {len(self.methods)} methods"
@@ -169,7 +175,7 @@ def weight_randomisation(
         if mode == "full":
             yield "all weights", changed
 
-    result = _compared(f"weight randomisation, {mode}", model, stages(), documents, methods, seed, progress)
+    result = _compare_stages(f"weight randomisation, {mode}", model, stages(), documents, methods, seed, progress)
     if fingerprint(model.network) != before:
         raise RuntimeError("the weights of the model changed during the test of its copy")
     return result
@@ -191,10 +197,10 @@ def label_permutation(
             "compare_with= must be trained for the same classes."
         )
     stages = iter([("permuted labels", compare_with)])
-    return _compared("label permutation", model, stages, documents, methods, seed, progress)
+    return _compare_stages("label permutation", model, stages, documents, methods, seed, progress)
 
 
-def _compared(
+def _compare_stages(
     test: str,
     model: Model,
     stages: Iterator[tuple[str, Model]],
@@ -208,8 +214,8 @@ def _compared(
     names = tuple(dict.fromkeys(METHODS.get(name).name for name in methods))
     examples = read_dataset(documents)
     originals = [
-        _explained(model, example, names, None, seed)
-        for example in _watched(examples, "explaining with the trained model", progress)
+        _explain_document(model, example, names, None, seed)
+        for example in _report_examples(examples, "explaining with the trained model", progress)
     ]
     comparisons: list[Comparison] = []
     chance: dict[tuple[str, str], tuple[float, float]] = {}
@@ -217,12 +223,12 @@ def _compared(
     for stage, other in stages:
         seen.append(stage)
         pairs: dict[str, list[tuple[TokenScores, TokenScores]]] = {name: [] for name in names}
-        watched = _watched(examples, f"explaining with random {stage}", progress)
+        watched = _report_examples(examples, f"explaining with random {stage}", progress)
         for example, original in zip(watched, originals, strict=True):
-            changed = _explained(other, example, names, original.target, seed)
+            changed = _explain_document(other, example, names, original.target, seed)
             for name in names:
-                found, both = _comparison(example.id, name, stage, original.scores[name], changed.scores[name])
-                comparisons.append(found)
+                comparison, both = _comparison(example.id, name, stage, original.scores[name], changed.scores[name])
+                comparisons.append(comparison)
                 if both is not None:
                     pairs[name].append(both)
         for name in names:
@@ -239,27 +245,31 @@ class _Explained:
     target: Target | None = None
 
 
-def _explained(model: Model, example: Example, names: Sequence[str], target: Target | None, seed: int) -> _Explained:
+def _explain_document(
+    model: Model, example: Example, names: Sequence[str], target: Target | None, seed: int
+) -> _Explained:
     """Explain the predicted class, or `target`, by all methods in one shared pass.
 
-    If that fails they run one by one: a method that cannot do this document must not take others with it.
+    If that fails they run one by one: a method that fails on this document must not affect the others.
     """
     try:
         encoding = encode_example(model, example)
         target = model.trace(encoding, target).target
     except SightlineError as error:
         return _Explained(dict.fromkeys(names, str(error)))
-    # The same random numbers for both models: only what the weights change may change.
-    own: dict[str, Any] = {name: add_seed(METHODS.get(name), {}, seed_for(seed, example.id, name)) for name in names}
+    # The same random numbers for both models, so that differences come from the weights only.
+    options: dict[str, Any] = {
+        name: add_seed(METHODS.get(name), {}, seed_for(seed, example.id, name)) for name in names
+    }
     try:
-        together = model.explain(encoding, methods=names, target=target, **own)
-        return _Explained({name: _scores(found) for name, found in together.items()}, target)
-    except Exception:  # whatever it is, it is said below of the method it belongs to
+        together = model.explain(encoding, methods=names, target=target, **options)
+        return _Explained({name: _scores(explanation) for name, explanation in together.items()}, target)
+    except Exception:  # reported below for the method that raises it
         pass
     scores: dict[str, TokenScores | str] = {}
     for name in names:
         try:
-            scores[name] = _scores(model.explain(encoding, method=name, target=target, **own[name]))
+            scores[name] = _scores(model.explain(encoding, method=name, target=target, **options[name]))
         except Exception as error:
             scores[name] = describe_error(error)
     return _Explained(scores, target)
@@ -303,7 +313,7 @@ def _chance(pairs: Sequence[tuple[TokenScores, TokenScores]], seed: int) -> tupl
     return float(low), float(high)
 
 
-def _watched(examples: Sequence[Example], stage: str, progress: Progress | None) -> Iterator[Example]:
+def _report_examples(examples: Sequence[Example], stage: str, progress: Progress | None) -> Iterator[Example]:
     for number, example in enumerate(examples):
         if progress is not None:
             progress(stage, number, len(examples))

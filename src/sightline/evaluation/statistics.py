@@ -24,8 +24,8 @@ def mean_interval(values: npt.ArrayLike, *, seed: int = 0) -> tuple[float, float
         return (float("nan"),) * 3
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SightlineWarning)  # one document: the column `documents` says it
-        found = bootstrap_interval(array, seed=seed)
-    return found.mean, found.low, found.high
+        interval = bootstrap_interval(array, seed=seed)
+    return interval.mean, interval.low, interval.high
 
 
 def sign_flip_p(differences: npt.ArrayLike, *, permutations: int = 10_000, seed: int = 0) -> float:

@@ -48,8 +48,8 @@ def write(evaluation: Evaluation, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"Cannot make the folder '{folder}': {(error.strerror or str(error)).lower()}.") from None
-    names = [one.name for one in fields(Record)]
-    rows = [asdict(one) for one in evaluation.records]
+    names = [record.name for record in fields(Record)]
+    rows = [asdict(record) for record in evaluation.records]
     _write_table(folder / RECORDS, {name: [row[name] for row in rows] for name in names}, _record_types())
     _write_table(folder / CURVES, _curve_columns(evaluation), _curve_types())
     rest: dict[str, Any] = {"format": FORMAT, "version": VERSION}
@@ -167,7 +167,7 @@ def _record_types() -> Any:
     import pyarrow as pa
 
     kinds = {"calls": pa.int64()} | dict.fromkeys(("value", "floor", "ceiling", "seconds"), pa.float64())
-    return pa.schema([(one.name, kinds.get(one.name, pa.string())) for one in fields(Record)])
+    return pa.schema([(field.name, kinds.get(field.name, pa.string())) for field in fields(Record)])
 
 
 def _curve_types() -> Any:
@@ -183,7 +183,7 @@ def _write_table(path: Path, columns: dict[str, list[Any]], schema: Any) -> None
 
     with replacing(path) as part:
         # Dictionaries for the names only: among numbers they would fold −0.0 into 0.0.
-        names = [one.name for one in schema if one.type == pa.string()]
+        names = [field.name for field in schema if field.type == pa.string()]
         table = pa.table(columns, schema=schema)
         pq.write_table(table, part, use_dictionary=names, compression="zstd", write_page_checksum=True)
 

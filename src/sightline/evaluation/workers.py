@@ -1,7 +1,7 @@
-"""Documents side by side: one thread a core, each with a network of its own hooks and shared weights.
+"""Documents side by side: one thread per core, each with a network that has its own hooks and shares the weights.
 
-Long documents fill the memory: they run one after the other, and only what is read of each many times (its perturbed
-forms, see `Network.run_many`) runs side by side.
+Long documents would fill the memory, so they run one after the other; only their perturbed forms run side by side
+(`Network.run_many`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ R = TypeVar("R")
 Work = Callable[["Model", Example, Progress | None], R]
 
 FEWEST_DOCUMENTS = 4
-"""Fewer are not worth a second network."""
+"""With fewer documents, a second network does not pay off."""
 LONGEST_CHARACTERS = 4000
 """Documents up to here, about 1,000 tokens, run side by side."""
 
@@ -40,20 +40,20 @@ def report_document(progress: Progress | None, number: int, documents: int) -> P
 def each_document(
     model: Model, examples: Sequence[Example], work: Work[R], progress: Progress | None
 ) -> Iterator[tuple[int, R]]:
-    """Yield the number of every document with what `work` gives for it, as they get ready."""
+    """Yield the number of every document and the result of `work` for it, in the order of completion."""
     threads = torch.get_num_threads()
-    short = all(_characters(one) <= LONGEST_CHARACTERS for one in examples)
+    short = all(_characters(example) <= LONGEST_CHARACTERS for example in examples)
     if threads > 1 and short and len(examples) >= FEWEST_DOCUMENTS and model.network.device.type == "cpu":
-        yield from _at_once(model, examples, work, progress, min(threads, len(examples) // 2))
+        yield from _run_side_by_side(model, examples, work, progress, min(threads, len(examples) // 2))
         return
     for number, example in enumerate(examples):
         yield number, work(model, example, report_document(progress, number, len(examples)))
 
 
-def _at_once(
+def _run_side_by_side(
     model: Model, examples: Sequence[Example], work: Work[R], progress: Progress | None, workers: int
 ) -> Iterator[tuple[int, R]]:
-    # The tokenizer as well: those of the library refuse two threads at once.
+    # The tokenizer is copied as well: those of the library refuse two threads at once.
     models = [type(model)(model.network.twin(), copy.deepcopy(model.tokenizer)) for _ in range(workers)]
 
     def run(twin: Model, number: int, send: Send) -> R:

@@ -22,7 +22,7 @@ from sightline.trace import Trace
 def roll_out_blocks(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool = False, layer: int = -1) -> Attribution:
     """Contributions of every layer up to `layer`, multiplied; `layers` holds the readout row of every R^l."""
     top = check_layer(layer, trace.layer_count)
-    found = []
+    attentions = []
     error = 0.0
     clipped = 0
     for index in range(top + 1):
@@ -32,12 +32,12 @@ def roll_out_blocks(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool =
         rows = [int(i) for i in np.flatnonzero(trace.readout)] if index == top and index > 0 else None
         step = measure_contributions(block, kind=kind, p=p, second_norm=second_norm, rows=rows)
         clipped += step.clipped_rows
-        found.append(step.attention)
+        attentions.append(step.attention)
         if trace.progress is not None:
             trace.progress(index + 1, top + 1)
     if clipped:
         warnings.warn(f"{clipped} rows had no contributing token and were given to themselves.", stacklevel=3)
-    rows_of_all = roll_out_rows(found, trace.readout)
+    rows_of_all = roll_out_rows(attentions, trace.readout)
     checks = {"reconstruction_error": error, "clipped_rows": clipped}
     return Attribution(rows_of_all[-1], layers=rows_of_all, checks=checks, layer_kind="cumulative")
 

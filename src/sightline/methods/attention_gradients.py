@@ -30,8 +30,8 @@ from sightline.trace import Trace
 def grads(trace: Trace, *, layer: int = -1) -> Array:
     """Readout row of the head mean of ∂A in one layer."""
     chosen = check_layer(layer, trace.layer_count)
-    found: Array = trace.attention_gradients[chosen].mean().left(trace.readout)[0]
-    return found
+    scores: Array = trace.attention_gradients[chosen].mean().left(trace.readout)[0]
+    return scores
 
 
 @method(
@@ -75,6 +75,6 @@ def attention_gradcam(trace: Trace, *, layer: int = -1) -> Array:
     chosen = check_layer(layer, trace.layer_count)
     weights = trace.attention_gradients[chosen].received().sum(axis=1) / trace.token_count**2
     rows = trace.readout_rows[chosen]
-    found: Array = np.maximum((weights[:, None] * rows).mean(axis=0), 0)
-    warn_if_all_zero(found, "attention_gradcam", "the heads' mean gradients count against the target")
-    return found
+    scores: Array = np.maximum((weights[:, None] * rows).mean(axis=0), 0)
+    warn_if_all_zero(scores, "attention_gradcam", "the heads' mean gradients count against the target")
+    return scores

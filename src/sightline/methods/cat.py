@@ -37,8 +37,10 @@ def combine_layers(layers: Array, aggregate: Aggregate) -> Attribution:
 
 
 def _needs(options: dict[str, Any], *further: Need) -> set[Need]:
-    own: set[Need] = {"gradients", "inputs"} if options["hidden"] == "input" else {"hidden_states", "hidden_gradients"}
-    return own | set(further)
+    needs: set[Need] = (
+        {"gradients", "inputs"} if options["hidden"] == "input" else {"hidden_states", "hidden_gradients"}
+    )
+    return needs | set(further)
 
 
 @method(

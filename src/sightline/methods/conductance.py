@@ -120,7 +120,7 @@ class _Walk:
 
     def _evaluate(self, positions: Tensor) -> list[_Node]:
         """x^l and ∂y/∂x^l of all layers, and y, at every position."""
-        leaves = {place: one.requires_grad_() for place, one in self.path.points(positions).items()}
+        leaves = {place: point.requires_grad_() for place, point in self.path.points(positions).items()}
         recorder = Recorder(attention=False, readout_only=self.hidden == "input")
         y = self.trace.values_at(leaves, recorder)
         layers = self.trace.layer_count
@@ -152,4 +152,4 @@ def _trapezoid(start: _Node, end: _Node) -> Tensor:
 
 
 def _worst_gap(layers: Tensor, ends: NDArray[np.float64]) -> float:
-    return max(completeness_gap(one, ends) for one in layers)
+    return max(completeness_gap(layer, ends) for layer in layers)

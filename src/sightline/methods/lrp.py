@@ -27,12 +27,12 @@ Embeddings = Literal["full", "word"]
 """Where scores are read: x^0, the input of the first layer, or the word embeddings (positions keep their part)."""
 
 
-def propagated(trace: Trace, rules: Rules) -> Relevance:
-    """Relevance of everything in the trace; methods with the same rules and target share the pass."""
+def propagate(trace: Trace, rules: Rules) -> Relevance:
+    """Return the relevance of everything in the trace; methods with the same rules and target share the pass."""
     relevance = trace.relevance(Propagation(rules))
     if relevance.lost:
         warnings.warn(
-            f"{relevance.lost} relevances outgrew {trace.network.dtype} where contributions cancel, and count as zero"
+            f"{relevance.lost} relevances exceeded {trace.network.dtype} where contributions cancel, and count as zero"
             + ('; load the model with dtype="float64".' if trace.network.dtype != torch.float64 else "."),
             stacklevel=3,
         )
@@ -40,24 +40,24 @@ def propagated(trace: Trace, rules: Rules) -> Relevance:
 
 
 def token_relevance(relevance: Relevance, embeddings: Embeddings) -> Attribution:
-    """Scores (n,), the same for every layer's input (L, n), and how much relevance was kept on the way.
+    """Return scores (n,), the same for every layer's input (L, n), and how much of the relevance arrived.
 
     conservation_error = |Σ scores − Σ seed| / Σ|seed|; where the seed is y itself, that is |Σ scores − y| / |y|.
     """
     layers = np.stack([layer.sum(axis=-1, dtype=float) for layer in relevance.hidden[:-1]])
     scores = layers[0] if embeddings == "full" else relevance.embeddings.sum(axis=-1, dtype=float)
     given, size = float(relevance.seed.sum()), float(np.abs(relevance.seed).sum())
-    kept = float(scores.sum())
+    total = float(scores.sum())
     checks = {
         "relevance_given": given,
-        "relevance_kept": kept,
-        "conservation_error": abs(kept - given) / (size or 1.0),
+        "relevance_kept": total,
+        "conservation_error": abs(total - given) / (size or 1.0),
     }
     return Attribution(scores, layers=layers, checks=checks, layer_kind="separate")
 
 
 def positive_mean(relevance: Attention) -> Attention:
-    """Mean over heads of what is positive."""
+    """Return the mean over heads of the positive part."""
     return relevance.relu().mean()
 
 
@@ -78,8 +78,8 @@ def positive_mean(relevance: Attention) -> Attention:
 def partial_lrp(trace: Trace, *, rules: RuleSet = "positive", layer: int = -1) -> Attribution:
     """Readout row of R(A) in one layer; `layers` holds the same for every layer."""
     chosen = check_layer(layer, trace.layer_count)
-    found = propagated(trace, RULE_SETS[rules]).attentions
-    layers = np.stack([positive_mean(one).left(trace.readout)[0] for one in found])
+    relevances = propagate(trace, RULE_SETS[rules]).attentions
+    layers = np.stack([positive_mean(attention).left(trace.readout)[0] for attention in relevances])
     warn_if_all_zero(layers[chosen], "partial_lrp", "no attention weight that is read has positive relevance")
     return Attribution(layers[chosen], layers=layers, layer_kind="separate")
 
@@ -100,7 +100,7 @@ def partial_lrp(trace: Trace, *, rules: RuleSet = "positive", layer: int = -1) -
 )
 def lrp(trace: Trace, *, rules: RuleSet = "positive", embeddings: Embeddings = "full") -> Attribution:
     """Relevance of every token; `layers` holds that of every layer's input."""
-    return token_relevance(propagated(trace, RULE_SETS[rules]), embeddings)
+    return token_relevance(propagate(trace, RULE_SETS[rules]), embeddings)
 
 
 @method(
@@ -123,9 +123,10 @@ def transatt(trace: Trace, *, rules: RuleSet = "positive", start_layer: int = 0)
     The readout token keeps its own score, most of which comes from the identity I.
     """
     first = check_layer(start_layer, trace.layer_count)
-    found = propagated(trace, RULE_SETS[rules]).attentions
+    relevances = propagate(trace, RULE_SETS[rules]).attentions
     layers = [
-        positive_mean(trace.attention_gradients[layer].multiply(found[layer])) for layer in range(trace.layer_count)
+        positive_mean(trace.attention_gradients[layer].multiply(relevances[layer]))
+        for layer in range(trace.layer_count)
     ]
     rows = np.stack([layer.left(trace.readout)[0] for layer in layers])
     return Attribution(rollout_rows(layers[first:], trace.readout), layers=rows, layer_kind="separate")
@@ -151,4 +152,4 @@ def attnlrp(trace: Trace, *, embeddings: Embeddings = "full") -> Attribution:
     Biases (also LayerNorm's) and the constant term of softmax absorb relevance, so that Σ scores is y only without
     them: conservation_error says how far it is off.
     """
-    return token_relevance(propagated(trace, ATTENTION_AWARE), embeddings)
+    return token_relevance(propagate(trace, ATTENTION_AWARE), embeddings)

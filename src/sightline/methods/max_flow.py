@@ -64,17 +64,17 @@ def flow(
     fused = fuse_layers(trace, fusion, head_weights)
     starts = _starts(trace, source)
     if head is None:
-        found = _solve_flows(fused[: top + 1], starts, residual, trace.progress)
+        flows = _solve_flows(fused[: top + 1], starts, residual, trace.progress)
     else:
         rows = trace.attentions[top].head(check_head(head, trace.head_count))
-        found = _solve_flows(fused[:top], _lift_starts(rows, starts), residual, trace.progress)
-    normalised = found.normalised
+        flows = _solve_flows(fused[:top], _lift_starts(rows, starts), residual, trace.progress)
+    normalised = flows.normalised
     if receptive_field:
         even = even_attention(trace)
         layers, even_starts = (top + 1, starts) if head is None else (top, _lift_starts(even, starts))
-        normalised = rescale_by_field(found.raw, _solve_flows([even] * layers, even_starts, residual, None).raw, "flow")
-    extras = {"raw": found.raw, "normalised": normalised}
-    return Attribution(extras[values], checks={**causal, **found.checks()}, extras=extras)
+        normalised = rescale_by_field(flows.raw, _solve_flows([even] * layers, even_starts, residual, None).raw, "flow")
+    extras = {"raw": flows.raw, "normalised": normalised}
+    return Attribution(extras[values], checks={**causal, **flows.checks()}, extras=extras)
 
 
 _Starts = list[tuple[float, "int | Array"]]

@@ -57,13 +57,13 @@ def masked_pair(
     a tau of 2/3 (ties counted) to 3/4 (ties in token order). It exists to replicate that, for nothing else.
     """
     first, second = score_pair(a, b)
-    kept = token_mask(keep, first.size)
-    if not kept.any():
+    is_kept = token_mask(keep, first.size)
+    if not is_kept.any():
         raise InputError("The filter leaves no token to compare: every token is masked. Use a weaker filter.")
     if mode == "drop":
-        return first[kept], second[kept]
+        return first[is_kept], second[is_kept]
     if mode == "zero":
-        return np.where(kept, first, 0.0), np.where(kept, second, 0.0)
+        return np.where(is_kept, first, 0.0), np.where(is_kept, second, 0.0)
     raise OptionError(f"mask_mode='{mode}' is not known; use 'drop', or 'zero' to replicate published tables.")
 
 

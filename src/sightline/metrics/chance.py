@@ -64,10 +64,10 @@ class TokenScores:
         """Return the same token scores over some of the units, renumbered in the order given."""
         return TokenScores(self.scores, self.units.select(units))
 
-    def shuffle(self, rows: int, generator: np.random.Generator, kept: npt.NDArray[np.bool_]) -> FloatArray:
+    def shuffle(self, rows: int, generator: np.random.Generator, is_kept: npt.NDArray[np.bool_]) -> FloatArray:
         """Return sums (rows, U) after scores changed places among the tokens of the units in `kept` (U,)."""
         unit = self.units.of_token
-        moving = np.flatnonzero((unit >= 0) & np.append(kept, False)[unit])
+        moving = np.flatnonzero((unit >= 0) & np.append(is_kept, False)[unit])
         moving = moving[np.argsort(unit[moving], kind="stable")]
         values = generator.permuted(np.tile(self.scores[moving], (rows, 1)), axis=1)
         owners, first = np.unique(unit[moving], return_index=True)
@@ -78,7 +78,7 @@ class TokenScores:
 
 
 def shuffled_blocks(
-    scores: FloatArray, kept: npt.NDArray[np.bool_], permutations: int, seed: int, tokens: TokenScores | None = None
+    scores: FloatArray, is_kept: npt.NDArray[np.bool_], permutations: int, seed: int, tokens: TokenScores | None = None
 ) -> Iterator[FloatArray]:
     """Yield blocks of rows (m, n), together `permutations`: `scores` (n,) shuffled among the entries in `kept` (n,).
 
@@ -89,10 +89,10 @@ def shuffled_blocks(
         check_count("permutations", permutations), scores.size if tokens is None else tokens.scores.size
     ):
         if tokens is not None:
-            yield tokens.shuffle(size, generator, kept)
+            yield tokens.shuffle(size, generator, is_kept)
         else:
             rows = np.tile(scores, (size, 1))
-            rows[:, kept] = generator.permuted(rows[:, kept], axis=1)
+            rows[:, is_kept] = generator.permuted(rows[:, is_kept], axis=1)
             yield rows
 
 
@@ -157,14 +157,14 @@ def chance_level(
     """
     compute, compute_rows = _resolve_statistic(statistic, options)
     first, second = score_pair(a, b)
-    kept = token_mask(keep, first.size)
-    first, second = masked_pair(first, second, kept, mask_mode)
+    is_kept = token_mask(keep, first.size)
+    first, second = masked_pair(first, second, is_kept, mask_mode)
     if mask_mode == "drop":
-        tokens = None if tokens is None else tokens.select(np.flatnonzero(kept))
-        kept = np.ones(first.size, dtype=np.bool_)
+        tokens = None if tokens is None else tokens.select(np.flatnonzero(is_kept))
+        is_kept = np.ones(first.size, dtype=np.bool_)
     draws = []
-    for rows in shuffled_blocks(second, kept, permutations, seed, tokens):
-        rows[:, ~kept] = 0.0
+    for rows in shuffled_blocks(second, is_kept, permutations, seed, tokens):
+        rows[:, ~is_kept] = 0.0
         if compute_rows is not None:
             draws.append(compute_rows(first, rows))
         else:

@@ -189,7 +189,7 @@ class _Measurement:
         self, scores: Mapping[str, npt.ArrayLike], seed: int, progress: Callable[[int, int], None] | None
     ) -> Measured:
         whole = self.perturbations.request([], "delete")
-        own = {name: self._ask(self._order(vector)) for name, vector in scores.items()}
+        requested = {name: self._ask(self._order(vector)) for name, vector in scores.items()}
         generator = np.random.default_rng(seed)
         orders = [random_order(self.units, generator) for _ in range(self.settings.random_orderings)]
         draws = [self._ask(order) for order in orders]
@@ -201,19 +201,19 @@ class _Measurement:
         self.perturbations.run(progress)
 
         by = {}
-        for name, asked in own.items():
-            for metric, keys in asked.items():
+        for name, by_metric in requested.items():
+            for metric, keys in by_metric.items():
                 ratios = np.array(self.plans[metric].ratios)
-                floors = [self._curve(one[metric]) for one in draws]
+                floors = [self._curve(draw[metric]) for draw in draws]
                 top = self._curve(ceiling[metric]) if metric in ceiling else None
                 by[name, metric] = Faithfulness(
                     metric=metric,
                     value=self._value(metric, self._curve(keys), original),
                     ratios=ratios,
                     curve=self._read(metric, self._curve(keys), original),
-                    floor=_mean([self._value(metric, one, original) for one in floors]),
+                    floor=_mean([self._value(metric, curve, original) for curve in floors]),
                     ceiling=None if top is None else self._value(metric, top, original),
-                    floor_curve=_mean_curve([self._read(metric, one, original) for one in floors]),
+                    floor_curve=_mean_curve([self._read(metric, curve, original) for curve in floors]),
                     ceiling_curve=None if top is None else self._read(metric, top, original),
                     calls=len(keys),
                 )

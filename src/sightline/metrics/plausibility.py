@@ -56,12 +56,14 @@ def _harmonic_mean(precision: float, recall: float) -> float:
     return 2.0 * precision * recall / (precision + recall) if precision + recall > 0.0 else 0.0
 
 
-def _chosen(scores: FloatArray, kept: BoolArray, k: int | None, share: float | None, default: int) -> BoolArray:
+def _choose_tokens(
+    scores: FloatArray, is_kept: BoolArray, k: int | None, share: float | None, default: int
+) -> BoolArray:
     if k is not None and share is not None:
         raise OptionError("k and share both say how many tokens to choose; give one of them.")
     if share is not None:
-        k = top_count(share, int(kept.sum()))
-    return top_tokens(scores, default if k is None else check_count("k", k), kept)
+        k = top_count(share, int(is_kept.sum()))
+    return top_tokens(scores, default if k is None else check_count("k", k), is_kept)
 
 
 @metric(
@@ -88,12 +90,12 @@ def token_f1(
     without tokens gives 0, with a warning.
     """
     vector = score_vector(scores)
-    kept = kept_tokens(keep, vector.size)
-    wanted = mask_of(rationale, vector.size) & kept
+    is_kept = kept_tokens(keep, vector.size)
+    wanted = mask_of(rationale, vector.size) & is_kept
     if not wanted.any():
         warn_convention("The rationale has no token to find; token F1 is reported as 0.")
         return 0.0
-    chosen = _chosen(vector, kept, k, share, default=int(wanted.sum()))
+    chosen = _choose_tokens(vector, is_kept, k, share, default=int(wanted.sum()))
     hits = float((chosen & wanted).sum())
     return _harmonic_mean(hits / chosen.sum(), hits / wanted.sum())
 
@@ -126,9 +128,9 @@ def auprc(
     Chance is near the share of rationale tokens. A rationale without tokens gives 0, with a warning.
     """
     vector = score_vector(scores)
-    kept = kept_tokens(keep, vector.size)
-    wanted = mask_of(rationale, vector.size)[kept]
-    vector = vector[kept]
+    is_kept = kept_tokens(keep, vector.size)
+    wanted = mask_of(rationale, vector.size)[is_kept]
+    vector = vector[is_kept]
     if not wanted.any():
         warn_convention("The rationale has no token to find; AUPRC is reported as 0.")
         return 0.0
@@ -172,18 +174,18 @@ def iou_f1(
     `scores` (n,), `rationale` (s, 2). No rationale span gives 0, with a warning.
     """
     vector = score_vector(scores)
-    kept = kept_tokens(keep, vector.size)
+    is_kept = kept_tokens(keep, vector.size)
     if not 0.0 < threshold <= 1.0:
         raise OptionError(f"threshold={threshold} is outside its range; it must lie in (0, 1].")
     wanted = token_spans(rationale, vector.size)
     if not len(wanted):
         warn_convention("The rationale has no span to find; IOU-F1 is reported as 0.")
         return 0.0
-    default = max(1, int((mask_of(wanted, vector.size) & kept).sum()))
-    found = spans_of(_chosen(vector, kept, k, share, default))
-    starts = np.maximum(found[:, None, 0], wanted[None, :, 0])
-    ends = np.minimum(found[:, None, 1], wanted[None, :, 1])
+    default = max(1, int((mask_of(wanted, vector.size) & is_kept).sum()))
+    chosen_spans = spans_of(_choose_tokens(vector, is_kept, k, share, default))
+    starts = np.maximum(chosen_spans[:, None, 0], wanted[None, :, 0])
+    ends = np.minimum(chosen_spans[:, None, 1], wanted[None, :, 1])
     common = np.maximum(ends - starts, 0)
-    union = np.diff(found, axis=1) + np.diff(wanted, axis=1).T - common
+    union = np.diff(chosen_spans, axis=1) + np.diff(wanted, axis=1).T - common
     matches = common >= threshold * union
     return _harmonic_mean(float(matches.any(axis=1).mean()), float(matches.any(axis=0).mean()))

@@ -57,6 +57,6 @@ def quicksort_order(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 def quicksort_ranks(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the ranks (..., n) of `scores` (..., n) along the last axis: 0 for the lowest, all different."""
     ranks = np.empty_like(scores)
-    for row, found in zip(scores.reshape(-1, scores.shape[-1]), ranks.reshape(-1, scores.shape[-1]), strict=True):
-        found[quicksort_order(np.ascontiguousarray(row))] = np.arange(float(row.size))
+    for row, row_ranks in zip(scores.reshape(-1, scores.shape[-1]), ranks.reshape(-1, scores.shape[-1]), strict=True):
+        row_ranks[quicksort_order(np.ascontiguousarray(row))] = np.arange(float(row.size))
     return ranks

@@ -16,17 +16,17 @@ from sightline.metrics.registry import Chance, metric
 from sightline.metrics.token_sets import kept_tokens, mask_of, top_tokens
 
 
-def _chosen_and_wanted(
+def _choose_and_want(
     scores: npt.ArrayLike, answer: npt.ArrayLike, k: int, keep: npt.ArrayLike | None
 ) -> tuple[BoolArray, BoolArray]:
     vector = score_vector(scores)
-    kept = kept_tokens(keep, vector.size)
-    return top_tokens(vector, check_count("k", k), kept), mask_of(answer, vector.size) & kept
+    is_kept = kept_tokens(keep, vector.size)
+    return top_tokens(vector, check_count("k", k), is_kept), mask_of(answer, vector.size) & is_kept
 
 
 def count_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep: npt.ArrayLike | None = None) -> int:
     """Return how many of the k highest-scored tokens lie in the answer: what AttCAT's tables call precision@20."""
-    chosen, wanted = _chosen_and_wanted(scores, answer, k, keep)
+    chosen, wanted = _choose_and_want(scores, answer, k, keep)
     return int((chosen & wanted).sum())
 
 
@@ -47,7 +47,7 @@ def count_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep: np
 )
 def precision_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep: npt.ArrayLike | None = None) -> float:
     """Return count_at_k / k, in [0, 1]; in a document with fewer than k tokens, the share of all of them."""
-    chosen, wanted = _chosen_and_wanted(scores, answer, k, keep)
+    chosen, wanted = _choose_and_want(scores, answer, k, keep)
     return float((chosen & wanted).sum() / chosen.sum())
 
 
@@ -64,7 +64,7 @@ def precision_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep
 )
 def recall_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep: npt.ArrayLike | None = None) -> float:
     """Return count_at_k / number of answer tokens, in [0, 1]; an answer without tokens gives 0, with a warning."""
-    chosen, wanted = _chosen_and_wanted(scores, answer, k, keep)
+    chosen, wanted = _choose_and_want(scores, answer, k, keep)
     if not wanted.any():
         warn_convention("The answer has no token to find; recall is reported as 0.")
         return 0.0

@@ -58,10 +58,10 @@ def top_tokens(scores: npt.ArrayLike, k: int, keep: npt.ArrayLike | None = None)
 
 def kept_tokens(keep: npt.ArrayLike | None, n: int) -> BoolArray:
     """Return `keep` as a mask (n,) that keeps at least one token; None keeps all."""
-    kept = token_mask(keep, n)
-    if not kept.any():
+    is_kept = token_mask(keep, n)
+    if not is_kept.any():
         raise InputError("The filter leaves no token to choose from: every token is masked. Use a weaker filter.")
-    return kept
+    return is_kept
 
 
 def token_spans(spans: npt.ArrayLike, n: int) -> IntArray:

@@ -50,11 +50,11 @@ def _encode_checked(
     batch = tokenizer(text, pair, truncation=False, padding=False, verbose=False, return_attention_mask=False)
     library = batch.encodings[0]
     sequence = np.array([-1 if s is None else s for s in library.sequence_ids], dtype=np.int64)
-    kept = _kept(sequence, max_tokens)
-    ids = np.asarray(batch["input_ids"], dtype=np.int64)[kept]
-    type_ids = np.asarray(batch["token_type_ids"])[kept] if "token_type_ids" in batch else np.zeros_like(ids)
-    dropped = len(sequence) - len(kept)
-    sequence = sequence[kept]
+    kept_positions = _truncate(sequence, max_tokens)
+    ids = np.asarray(batch["input_ids"], dtype=np.int64)[kept_positions]
+    type_ids = np.asarray(batch["token_type_ids"])[kept_positions] if "token_type_ids" in batch else np.zeros_like(ids)
+    dropped = len(sequence) - len(kept_positions)
+    sequence = sequence[kept_positions]
 
     marks = special_tokens(tokenizer)
     special = (sequence < 0) | np.isin(ids, list(marks))
@@ -68,7 +68,7 @@ def _encode_checked(
         if len(ordinary) == 0:
             raise InputError(f"The tokenizer finds no token in the {_SEGMENT_NAMES[segment]}: nothing to explain.")
         # The last token's end as the library has it tells how far the text was read.
-        read = len(segment_text) if dropped == 0 else library.token_to_chars(int(kept[places[-1]]))[1]
+        read = len(segment_text) if dropped == 0 else library.token_to_chars(int(kept_positions[places[-1]]))[1]
         offsets[places] = token_spans(tokenizer, segment_text, ids[places], read)
         segment_words = split_words(segment_text, segment, stop=int(offsets[ordinary].max()))
         word_ids[ordinary] = len(words) + words_of_tokens(offsets[ordinary, 0], segment_words)
@@ -111,7 +111,7 @@ def encode_ids(
     `tokenizer` is given, it says which ids are special, and where the ids are what it makes of their own decoded text,
     that text is encoded instead. `type_ids` are zeros unless given. Nothing is ever cut off.
     """
-    array = _checked_ids(ids, vocab_size)
+    array = _check_ids(ids, vocab_size)
     types = np.zeros_like(array) if type_ids is None else np.asarray(type_ids)
     if types.shape != array.shape:
         raise InputError(f"{types.size} token types were given for {len(array)} ids: give one for each.")
@@ -161,7 +161,7 @@ def _encode_decoded(
     return replace(encoding, global_tokens=None if global_tokens is None else tuple(global_tokens))
 
 
-def _checked_ids(ids: Any, vocab_size: int | None) -> NDArray[np.int64]:
+def _check_ids(ids: Any, vocab_size: int | None) -> NDArray[np.int64]:
     """Return `ids` as an int64 array (n,), or say what is wrong with them."""
     try:
         array = np.asarray(ids)
@@ -183,7 +183,7 @@ def _checked_ids(ids: Any, vocab_size: int | None) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _kept(sequence: NDArray[np.int64], max_tokens: int | None) -> NDArray[np.int64]:
+def _truncate(sequence: NDArray[np.int64], max_tokens: int | None) -> NDArray[np.int64]:
     """Return the positions that stay when n tokens are cut down to `max_tokens`; `sequence` (n,) is -1, 0 or 1.
 
     Specials (-1) stay; of each sequence the beginning stays.
@@ -203,9 +203,9 @@ def _kept(sequence: NDArray[np.int64], max_tokens: int | None) -> NDArray[np.int
 
 
 def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:
-    """Return how many tokens of two texts stay so that together they are `room`, the longer one giving way first.
+    """Return how many tokens of two texts stay so that together they are `room`, cutting the longer one first.
 
-    When both have to give way the odd token goes to the longer one, the second if they are equal (as in the library).
+    If both are cut, the odd token goes to the longer one, or to the second if they are equal (as in the library).
     """
     shorter = min(first, second, room // 2)
     return (shorter, room - shorter) if first <= second else (room - shorter, shorter)

@@ -113,25 +113,25 @@ class Encoding:
         gone[list(_positions(positions, len(self), "Token"))] = True
         if gone.all():
             raise InputError("All tokens were to be deleted: nothing would be left to give to the model.")
-        kept = ~gone
-        lost_words = np.setdiff1d(self.word_ids, self.word_ids[kept])
+        remaining = ~gone
+        lost_words = np.setdiff1d(self.word_ids, self.word_ids[remaining])
         stays = np.ones(len(self.words), dtype=bool)
         stays[lost_words[lost_words >= 0]] = False
         new_word = np.append(np.cumsum(stays) - 1, -1)  # the last entry serves the -1 of specials
-        new_position = np.cumsum(kept) - 1
+        new_position = np.cumsum(remaining) - 1
         return replace(
             self,
-            ids=self.ids[kept],
-            type_ids=self.type_ids[kept],
-            offsets=self.offsets[kept],
-            segments=self.segments[kept],
-            special=self.special[kept],
-            word_ids=new_word[self.word_ids[kept]],
-            tokens=tuple(token for token, keep in zip(self.tokens, kept, strict=True) if keep),
+            ids=self.ids[remaining],
+            type_ids=self.type_ids[remaining],
+            offsets=self.offsets[remaining],
+            segments=self.segments[remaining],
+            special=self.special[remaining],
+            word_ids=new_word[self.word_ids[remaining]],
+            tokens=tuple(token for token, keep in zip(self.tokens, remaining, strict=True) if keep),
             words=tuple(word for word, stay in zip(self.words, stays, strict=True) if stay),
             global_tokens=None
             if self.global_tokens is None
-            else tuple(int(new_position[g]) for g in self.global_tokens if kept[g]),
+            else tuple(int(new_position[g]) for g in self.global_tokens if remaining[g]),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -40,10 +40,10 @@ def as_examples(
         raise InputError("A data set is a list of texts or rows; one text alone is not. Put it in a list: [text].")
     if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
         rows = rows.to_dict("records")
-    found = [_example(row, number, text, pair, label) for number, row in enumerate(rows)]
-    if not found:
+    examples = [_example(row, number, text, pair, label) for number, row in enumerate(rows)]
+    if not examples:
         raise InputError("The data set is empty: there is nothing to measure.")
-    return found
+    return examples
 
 
 def _example(row: Any, number: int, text: str, pair: str, label: str) -> Example:

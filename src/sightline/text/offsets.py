@@ -40,7 +40,7 @@ def token_spans(tokenizer: Any, text: str, ids: NDArray[np.int64], end: int) -> 
                 f"{type(tokenizer).__name__} changes the text before it splits it (or splits it at random), "
                 "so its tokens cannot be placed in the original: use a plain fast tokenizer."
             )
-    return _mended(text, encoded.tokens, encoded.offsets)[: len(ids)]
+    return _mend_spans(text, encoded.tokens, encoded.offsets)[: len(ids)]
 
 
 def _without_post_processor(backend: Any) -> Any:
@@ -58,7 +58,7 @@ def _without_post_processor(backend: Any) -> Any:
     return plain
 
 
-def _mended(text: str, tokens: list[str], spans: list[tuple[int, int]]) -> NDArray[np.int64]:
+def _mend_spans(text: str, tokens: list[str], spans: list[tuple[int, int]]) -> NDArray[np.int64]:
     """Return the spans with boundary signs emptied, marks joined to their letter and white space trimmed."""
     mended: list[tuple[int, int]] = []
     for i, (start, end) in enumerate(spans):

@@ -154,13 +154,13 @@ def measure_contributions(
     for part in _parts(block, rows):
         table = part.results()
         if len(part.places):
-            own = part.own().flatten(1) @ folded + _linear(block.inputs[part.positions], norms)
+            own_vectors = part.own().flatten(1) @ folded + _linear(block.inputs[part.positions], norms)
             if kind == "norm":
-                table = _measure(part, VectorNorm(by_head), own)
+                table = _measure(part, VectorNorm(by_head), own_vectors)
             else:
                 scale, output = _outcome(block, part, norms)
                 gain = ManhattanGain if p == 1 else EuclideanGain
-                table = _measure(part, gain(by_head, scale, output), own * scale)
+                table = _measure(part, gain(by_head, scale, output), own_vectors * scale)
             clipped += _normalise(table, part)
         tables.append(table.unsqueeze(0))
     if isinstance(block.attention, BandedAttention):
@@ -277,14 +277,14 @@ def _outcome(block: AttentionBlock, part: SlotRows, norms: tuple[Norm, ...]) -> 
     return scale, output
 
 
-def _measure(part: SlotRows, measure: Measure, own: Tensor) -> Tensor:
+def _measure(part: SlotRows, measure: Measure, own_vectors: Tensor) -> Tensor:
     """Measure every pair of the selected rows, T_ii being `own` (R, d), and clip below 0; (stored rows, S)."""
-    for keys, tiles in part.groups(own.shape[1]):
+    for keys, tiles in part.groups(own_vectors.shape[1]):
         measure_tile = measure.for_keys(part.values[keys])
         for tile in tiles:
             tile.results.copy_(measure_tile(tile.weights, tile.rows))
     table = part.results()
-    table[part.places, part.own_slots] = measure.own(own)
+    table[part.places, part.own_slots] = measure.own(own_vectors)
     return table.clamp_min_(0)
 
 

@@ -59,7 +59,7 @@ def relevance_matrices(
     """
     check_dense_size(trace.layer_count, trace.token_count, np.dtype(np.float64).itemsize, DENSE_LIMIT)
     relevance: Matrix = np.eye(trace.token_count)
-    found = []
+    relevances = []
     residual = method == "rollout"
     steps = trace.mean_attentions if residual else layer_contributions(trace, method, p=p, second_norm=second_norm)
     for step in steps:
@@ -68,5 +68,5 @@ def relevance_matrices(
             sums = step.right(np.ones(trace.token_count))[0][:, None] + 1.0
             carried = (carried + relevance) / sums
         relevance = carried
-        found.append(relevance)
-    return np.stack(found)
+        relevances.append(relevance)
+    return np.stack(relevances)

@@ -53,9 +53,9 @@ class PathSums:
         values = []
         step = max(1, BATCH_TOKENS // self.trace.token_count)
         for chunk, weight in zip(torch.split(positions, step), torch.split(weights, step), strict=True):
-            found, gradients = self.trace.values_and_gradients(self.path.points(chunk))
-            total += torch.cat([torch.tensordot(weight.to(total), one, dims=1) for one in gradients], dim=-1)
-            values.append(found)
+            point_values, gradients = self.trace.values_and_gradients(self.path.points(chunk))
+            total += torch.cat([torch.tensordot(weight.to(total), gradient, dims=1) for gradient in gradients], dim=-1)
+            values.append(point_values)
             self.evaluations += len(chunk)
             if self.trace.progress is not None:
                 self.trace.progress(self.evaluations, 0)

@@ -57,8 +57,8 @@ class _Replaced(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         output, *inputs = ctx.saved_tensors
-        found = ctx.rule(gradients[0], output, *inputs)
-        return None, None, None, *(relevance.to(x.dtype) for relevance, x in zip(found, inputs, strict=True))
+        relevances = ctx.rule(gradients[0], output, *inputs)
+        return None, None, None, *(relevance.to(x.dtype) for relevance, x in zip(relevances, inputs, strict=True))
 
 
 def replaced(compute: Callable[[], Tensor], rule: Rule, *inputs: Tensor, keep: Kept = "inputs") -> Tensor:
@@ -83,9 +83,9 @@ class _Readers:
     all: int = 0
     linear: int = 0
 
-    def relevance(self, rules: Rules, found: Tensor, x: Tensor) -> Tensor:
+    def relevance(self, rules: Rules, received: Tensor, x: Tensor) -> Tensor:
         """What one reader hands back to x, once all readers are known."""
-        return rules.copy(found, x) if rules.copy is not None and self.all > 1 else found
+        return rules.copy(received, x) if rules.copy is not None and self.all > 1 else received
 
 
 class RelevanceMode(TorchFunctionMode):
@@ -117,9 +117,9 @@ class RelevanceMode(TorchFunctionMode):
         options = kwargs or {}
         name = _name(func)
         if torch.is_grad_enabled() and name in self._handlers and any(map(_on_path, (*args, *options.values()))):
-            found = self._handlers[name](lambda: func(*args, **options), *args, **options)
-            if found is not None:
-                return found
+            output = self._handlers[name](lambda: func(*args, **options), *args, **options)
+            if output is not None:
+                return output
             raise _refusal(name)
         result = func(*args, **options)
         if name not in MOVING and any(map(_on_path, result if isinstance(result, tuple | list) else (result,))):
@@ -139,8 +139,8 @@ class RelevanceMode(TorchFunctionMode):
         return readers
 
     def _slice(self, compute: Callable[[], Tensor], input: Tensor, index: Any) -> Tensor:
-        copy, found = self.rules.copy, compute()
-        return found if copy is None else replaced(lambda: found, lambda R, _, x: (copy(R, x),), found)
+        copy, output = self.rules.copy, compute()
+        return output if copy is None else replaced(lambda: output, lambda R, _, x: (copy(R, x),), output)
 
     def _linear(
         self, compute: Callable[[], Tensor], input: Tensor, weight: Tensor, bias: Tensor | None = None
@@ -149,9 +149,9 @@ class RelevanceMode(TorchFunctionMode):
         readers.linear += 1
 
         def back(R: Tensor, output: Tensor, x: Tensor) -> tuple[Tensor]:
-            found = readers.relevance(rules, rules.linear(R, x, weight, bias, output), x)
+            relevance = readers.relevance(rules, rules.linear(R, x, weight, bias, output), x)
             # Query, key and value read copies of one copy; the residual has the other.
-            return (rules.copy(found, x) if rules.copy is not None and readers.linear > 1 else found,)
+            return (rules.copy(relevance, x) if rules.copy is not None and readers.linear > 1 else relevance,)
 
         return replaced(compute, back, input, keep="all")
 
@@ -183,9 +183,9 @@ class RelevanceMode(TorchFunctionMode):
         rules, readers = self.rules, (self._read(input), self._read(other))
 
         def back(R: Tensor, _: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
-            found = rules.add(R, a, sign * b)
+            shares = rules.add(R, a, sign * b)
             return tuple(
-                who.relevance(rules, relevance, x) for who, relevance, x in zip(readers, found, (a, b), strict=True)
+                reader.relevance(rules, share, x) for reader, share, x in zip(readers, shares, (a, b), strict=True)
             )
 
         return replaced(compute, back, input, other)
@@ -221,17 +221,17 @@ class RelevanceMode(TorchFunctionMode):
         **_options: Any,
     ) -> Tensor:
         dimensions = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-        kept = [1 if d in {i % input.ndim for i in dimensions} else size for d, size in enumerate(input.shape)]
-        return replaced(compute, lambda R, _, x: (sum_shares(R.reshape(kept), x, dimensions),), input)
+        reduced_shape = [1 if d in {i % input.ndim for i in dimensions} else size for d, size in enumerate(input.shape)]
+        return replaced(compute, lambda R, _, x: (sum_shares(R.reshape(reduced_shape), x, dimensions),), input)
 
 
 @contextmanager
 def relevance_mode(module: nn.Module, rules: Rules) -> Iterator[None]:
     """Run `module` inside this block, then differentiate its outputs to propagate relevance."""
     with ExitStack() as stack:
-        for one in module.modules():
-            if type(one).__module__ == "transformers.activations":
-                stack.enter_context(_as_one_activation(one))
+        for activation in module.modules():
+            if type(activation).__module__ == "transformers.activations":
+                stack.enter_context(_as_one_activation(activation))
         stack.enter_context(RelevanceMode(rules))
         yield
 

@@ -104,7 +104,10 @@ def positive_add(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     sides = plain_add(R, a, b)
     sums = [side.sum() for side in sides]
     both = sums[0].abs() + sums[1].abs()
-    first, second = (side * share(share(own.abs(), both) * R.sum(), own) for side, own in zip(sides, sums, strict=True))
+    first, second = (
+        side * share(share(side_sum.abs(), both) * R.sum(), side_sum)
+        for side, side_sum in zip(sides, sums, strict=True)
+    )
     return first, second
 
 

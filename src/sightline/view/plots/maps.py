@@ -121,7 +121,7 @@ def attention_map(
 ) -> Figure:
     """One picture (s, s) of the tokens [start, stop) of `rows` and `columns`, the whole document by default.
 
-    Documents of up to 60 tokens have their tokens named (`labels`, one a token); others count positions.
+    Documents of up to 60 tokens have their tokens named (`labels`, one per token); others count positions.
     """
     from matplotlib.colors import PowerNorm
 
