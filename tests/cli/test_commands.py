@@ -24,7 +24,7 @@ from sightline import __version__
 from sightline.cli.app import EXAMPLES, app
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
-from sightline.cli.values import listed, parsed_target, typed
+from sightline.cli.values import parse_target, parse_value, split_names
 from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import OptionError, UsageError
 from sightline.methods import METHODS
@@ -152,9 +152,9 @@ def test_a_name_that_is_no_string_is_refused_with_a_sentence(name):
 
 
 def test_names_come_repeated_or_with_commas_each_once():
-    assert listed(["attcat, rollout", "flow", "attcat,"]) == ["attcat", "rollout", "flow"]
+    assert split_names(["attcat, rollout", "flow", "attcat,"]) == ["attcat", "rollout", "flow"]
     with pytest.raises(UsageError, match="holds no name"):
-        listed([" ,"])
+        split_names([" ,"])
 
 
 @pytest.mark.parametrize(
@@ -176,19 +176,19 @@ def test_names_come_repeated_or_with_commas_each_once():
     ],
 )
 def test_option_values_are_read_by_their_type(text, kind, value):
-    found = typed(text, kind)
+    found = parse_value(text, kind)
     assert found == value
     assert type(found) is type(value)
 
 
 def test_a_colon_is_a_contrast_only_when_no_label_has_it():
     labels = ("a", "b:c", "c")
-    assert parsed_target("b:c", labels) == "b:c"
-    assert parsed_target("a:b:c", labels) == ("a", "b:c")
-    assert parsed_target("b:c:a", labels) == ("b:c", "a")
-    assert parsed_target("0:2", labels) == ("0", "2")
-    assert parsed_target("x:y", labels) == ("x", "y")
-    assert parsed_target(None, labels) is None
+    assert parse_target("b:c", labels) == "b:c"
+    assert parse_target("a:b:c", labels) == ("a", "b:c")
+    assert parse_target("b:c:a", labels) == ("b:c", "a")
+    assert parse_target("0:2", labels) == ("0", "2")
+    assert parse_target("x:y", labels) == ("x", "y")
+    assert parse_target(None, labels) is None
 
 
 def progress_output(seconds: float, patience: float = 0.1, terminal: bool = True, total: int = 4_000) -> str:

@@ -131,7 +131,7 @@ def test_latex_is_a_booktabs_table_with_numbers_to_the_right():
     ],
 )
 def test_values_are_written_as_readers_want_them(value, shown):
-    assert frames.formatted(value) == shown
+    assert frames.format_value(value) == shown
 
 
 def test_text_columns_are_aligned_also_for_wide_characters():

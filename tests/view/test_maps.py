@@ -14,7 +14,7 @@ import pytest
 from sightline.analysis.internals import EVERY_CELL, inside
 from sightline.view.page import maps
 from sightline.view.page.html import LARGEST
-from sightline.view.page.maps import EDGE, coded_maps, fine_maps, heads_by_importance, pooled
+from sightline.view.page.maps import EDGE, encode_maps, fine_maps, heads_by_importance, pool_maps
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import build, render_page
 from tests.view.sample_inside import known_attention, long_inside, sample_inside
@@ -46,19 +46,19 @@ def report_data(html: str) -> dict:
 def test_a_smaller_map_made_from_a_larger_one_is_the_mean_of_its_cells(n, size, edge):
     weights = np.random.default_rng(n).exponential(size=(2, n, n))
     larger = np.stack([mean_map(head, size) for head in weights])
-    smaller = pooled(larger, n, edge)
+    smaller = pool_maps(larger, n, edge)
     assert smaller.shape == (2, edge, edge)
     np.testing.assert_allclose(smaller, [mean_map(head, edge) for head in weights], rtol=1e-6)
 
 
 def test_a_map_that_cannot_be_made_smaller_exactly_is_left_as_it_is():
     values = np.random.default_rng(0).random((1, 24, 24), dtype=np.float32)
-    np.testing.assert_array_equal(pooled(values, 37, 9), values)
-    np.testing.assert_array_equal(pooled(values, 24, 32), values)
+    np.testing.assert_array_equal(pool_maps(values, 37, 9), values)
+    np.testing.assert_array_equal(pool_maps(values, 24, 32), values)
 
 
 def test_flat_and_empty_maps_can_be_coded():
-    coded, peak = coded_maps(np.stack([np.zeros((2, 2)), np.ones((2, 2))]))
+    coded, peak = encode_maps(np.stack([np.zeros((2, 2)), np.ones((2, 2))]))
     assert coded.tolist() == [[[0, 0], [0, 0]], [[255, 255], [255, 255]]]
     assert peak.tolist() == [0, 1]
 

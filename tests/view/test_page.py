@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError, UsageError
 from sightline.models.target import Target
-from sightline.view.page.html import embedded_json
+from sightline.view.page.html import embed_json
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import render_page
 from tests.view.sample_inside import long_inside, sample_inside
@@ -66,7 +66,7 @@ def test_hostile_text_is_inside_the_data_block_and_nowhere_else():
 
 @given(st.text(st.characters(), max_size=60))
 def test_embedded_json_reads_back_and_holds_nothing_that_html_would_see(text):
-    embedded = embedded_json({"text": text, text: [text]})
+    embedded = embed_json({"text": text, text: [text]})
     assert not set(embedded) & set("<>&\u2028\u2029")
     assert json.loads(embedded) == {"text": text, text: [text]}
     embedded.encode()  # lone surrogates are escaped too

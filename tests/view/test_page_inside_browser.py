@@ -11,7 +11,7 @@ import pytest
 
 from sightline.explanation import RemovalCurve
 from sightline.models.target import Target
-from sightline.view.page.curves import points_measured
+from sightline.view.page.curves import describe_points
 from tests.browsing import wait_until
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import render_page
@@ -254,7 +254,7 @@ def test_perturbation_curves_are_drawn_with_their_numbers(open_page, encoded):
     assert plot.locator(".band").count() == 1
     assert plot.get_attribute("aria-label") == f"{name}: <i>mine</i>, 2 random orderings"
     assert page.locator(".curves figure p").first.inner_text().startswith("<i>mine</i> beats 2 of 2 random orderings")
-    assert page.locator(".curves .footnote").inner_text() == points_measured(checked.removal)
+    assert page.locator(".curves .footnote").inner_text() == describe_points(checked.removal)
     legend = page.locator(".curves .lines li").all_inner_texts()
     assert legend == ["<i>mine</i>", "2 random orderings (mean; band: minimum to maximum)"]
     page.get_by_text("Data", exact=True).click()

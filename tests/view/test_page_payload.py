@@ -10,7 +10,7 @@ import pytest
 from sightline.explanation import Explanation, RemovalCurve
 from sightline.models.target import Target
 from sightline.text import LEVELS
-from sightline.view.page.curves import points_measured
+from sightline.view.page.curves import describe_points
 from sightline.view.page.payload import (
     PUNCTUATION,
     SPECIAL,
@@ -182,7 +182,7 @@ def test_checked_explanations_bring_a_plot_for_each_target_with_a_line_a_method_
 def test_a_plot_says_how_many_points_were_measured_and_why_no_more():
     counts = np.array([0, 1, 5, 20])
     removal = RemovalCurve(counts / 100, np.zeros(4), np.zeros((9, 4)), counts)
-    assert points_measured(removal) == (
+    assert describe_points(removal) == (
         "Besides the whole document, every line has 3 points, measured without 1, 5, 20 of the words. Each point takes "
         "10 model calls; with check_budget=52 in Python there are 5 points."
     )

@@ -28,7 +28,7 @@ def bars(labels=("a", "b"), title="A title"):
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
 @settings(deadline=None)
 def test_no_text_is_read_as_mathematics_and_every_character_has_a_glyph(text):
-    label = style.shown(text)
+    label = style.to_label(text)
     assert not is_math_text(label)
     assert not any(ord(sign) < 32 for sign in label)
     assert set(map(ord, label)) <= style._drawable()

@@ -13,6 +13,6 @@ def main() -> None:
 
         app(prog_name="sightline")
     except KeyboardInterrupt:
-        from sightline.cli.errors import stopped
+        from sightline.cli.errors import report_interrupt
 
-        sys.exit(stopped())
+        sys.exit(report_interrupt())

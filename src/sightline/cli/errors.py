@@ -46,7 +46,7 @@ def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except KeyboardInterrupt:
-            raise typer.Exit(stopped()) from None
+            raise typer.Exit(report_interrupt()) from None
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise typer.Exit(_internal(error, debug)) from None
@@ -69,7 +69,7 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()), _LONGEST_SENTENCE)
 
 
-def stopped() -> int:
+def report_interrupt() -> int:
     """Say that the user stopped the command and return the exit code for it."""
     typer.echo("Stopped.", err=True)
     return STOPPED

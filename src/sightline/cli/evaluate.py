@@ -24,7 +24,7 @@ from sightline.cli.options import (
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
-from sightline.cli.values import listed, method_options, parsed_shares
+from sightline.cli.values import method_options, parse_shares, split_names
 from sightline.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -189,14 +189,14 @@ def evaluate(
             METRICS.get(name)
         asked = [*names, *([reference] if reference is not None and reference not in names else [])]
         options = method_options(option or [], asked, None)
-        shares = parsed_shares(ratios)
+        shares = parse_shares(ratios)
         published: Literal["attcat"] | None = None if compat is None else "attcat"
         plan_of("aopc", ratios=shares, compat=published)
         if output is not None:
             check_folder(output, overwrite=overwrite)
         progress("reading the data set", 0, 0)
         examples = read_examples(data, text=text, pair=pair, label=label, split=split, limit=limit)
-        if target is TargetChoice.label and all(one.label is None for one in examples):
+        if target is TargetChoice.label and all(example.label is None for example in examples):
             raise InputError(f"The labels are to be explained, but no row of '{data}' has one in the field '{label}'.")
 
         progress("loading the model", 0, 0)
@@ -254,7 +254,7 @@ def _listed(given: Sequence[str] | None) -> list[str] | str | None:
     """Return the names from "a,b" and repeated options; "all" alone means all."""
     if given is None:
         return None
-    names = listed(given)
+    names = split_names(given)
     if "all" in names and len(names) > 1:
         raise UsageError("'all' stands alone: leave out the other names.")
     return "all" if names == ["all"] else names

@@ -24,7 +24,7 @@ from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
-from sightline.cli.values import listed, method_options, parsed_positions, parsed_target
+from sightline.cli.values import method_options, parse_positions, parse_target, split_names
 from sightline.defaults import DEFAULT_METHODS
 from sightline.files import check_writable
 
@@ -113,18 +113,18 @@ def explain(
         check_writable(output)
     check_terminal(chosen, output)
     texts = read_texts(file, pair)
-    positions = parsed_positions(global_tokens)
+    positions = parse_positions(global_tokens)
 
     with LateProgress() as progress:
         with starting(progress):
             from sightline.model import load
 
-        methods = listed(method or DEFAULT_METHODS)
+        methods = split_names(method or DEFAULT_METHODS)
         options = method_options(option or [], methods, seed)
         use_free_cores()
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
-        explained = parsed_target(target, loaded.labels)
+        explained = parse_target(target, loaded.labels)
         for_page = chosen is Format.html
         report = loaded.report(
             loaded.encode(*texts, global_tokens=positions),

@@ -27,7 +27,7 @@ from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
-from sightline.cli.values import listed, method_options, parsed_positions, parsed_target
+from sightline.cli.values import method_options, parse_positions, parse_target, split_names
 from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import UsageError
 
@@ -125,7 +125,7 @@ def inspect(
     if scaled and not head_importance:
         raise UsageError("--scaled needs the importance of the heads; leave out --no-head-importance.")
     texts = None if file is None else read_texts(file, pair)
-    positions = parsed_positions(global_tokens)
+    positions = parse_positions(global_tokens)
 
     with LateProgress() as progress:
         with starting(progress):
@@ -134,7 +134,7 @@ def inspect(
             from sightline.model import load
             from sightline.view.inspect.folder import check_folder, write_inspection
 
-        methods = tuple(listed(method or DEFAULT_METHODS))
+        methods = tuple(split_names(method or DEFAULT_METHODS))
         settings = InspectionSettings(
             methods=methods,
             options=method_options(option or [], methods, seed),
@@ -157,7 +157,7 @@ def inspect(
         use_free_cores()
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
-        explained = parsed_target(target, loaded.labels)
+        explained = parse_target(target, loaded.labels)
         document = dataset = page = None
         if texts is not None:
             encoding = loaded.encode(*texts, global_tokens=positions)

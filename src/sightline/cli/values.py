@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from sightline.errors import OptionError, UsageError
 
 
-def listed(given: Sequence[str]) -> list[str]:
+def split_names(given: Sequence[str]) -> list[str]:
     """Return the names from repeated options and from lists such as "attcat,rollout", each once, in order."""
     names = list(dict.fromkeys(name.strip() for part in given for name in part.split(",") if name.strip()))
     if not names:
@@ -37,7 +37,7 @@ def method_options(given: Sequence[str], methods: Sequence[str], seed: int | Non
         takers = [owner] if dot else [name for name, entry in entries.items() if option in entry.options]
         for name in takers or methods[:1]:
             kind = entries[name].option_types.get(option, str)
-            chosen[name][option] = typed(text.strip(), kind)
+            chosen[name][option] = parse_value(text.strip(), kind)
     for name, entry in entries.items():
         if seed is not None and "seed" in entry.options:
             chosen[name].setdefault("seed", seed)
@@ -45,25 +45,25 @@ def method_options(given: Sequence[str], methods: Sequence[str], seed: int | Non
     return {name: options for name, options in chosen.items() if options}
 
 
-def typed(text: str, kind: Any) -> Any:
+def parse_value(text: str, kind: Any) -> Any:
     """Return `text` as a value of type `kind`, or as it is when it does not fit (the method then says what would)."""
-    for one in _alternatives(kind):
-        if one is type(None) and text.lower() in ("none", "null"):
+    for alternative in _alternatives(kind):
+        if alternative is type(None) and text.lower() in ("none", "null"):
             return None
-        if one is bool and text.lower() in ("true", "yes", "false", "no"):
+        if alternative is bool and text.lower() in ("true", "yes", "false", "no"):
             return text.lower() in ("true", "yes")
-        if get_origin(one) is Literal:
-            for choice in get_args(one):
+        if get_origin(alternative) is Literal:
+            for choice in get_args(alternative):
                 if str(choice) == text:
                     return choice
-        if one in (int, float):
+        if alternative in (int, float):
             try:
-                return one(text)
+                return alternative(text)
             except ValueError:
                 continue
-        if isinstance(get_origin(one), type) and issubclass(get_origin(one), Sequence):
-            inner = (get_args(one) or (float,))[0]
-            return [typed(part.strip(), inner) for part in text.split(",")]
+        if isinstance(get_origin(alternative), type) and issubclass(get_origin(alternative), Sequence):
+            inner = (get_args(alternative) or (float,))[0]
+            return [parse_value(part.strip(), inner) for part in text.split(",")]
     return text
 
 
@@ -73,7 +73,7 @@ def _alternatives(kind: Any) -> list[Any]:
     return sorted(parts, key=lambda part: part is float)
 
 
-def parsed_target(text: str | None, labels: Sequence[str]) -> str | tuple[str, str] | None:
+def parse_target(text: str | None, labels: Sequence[str]) -> str | tuple[str, str] | None:
     """Return a label or class number as it is, and "A:B" as a contrast unless that is itself a label."""
     if text is None or ":" not in text or text.casefold() in {label.casefold() for label in labels}:
         return text
@@ -85,7 +85,7 @@ def parsed_target(text: str | None, labels: Sequence[str]) -> str | tuple[str, s
     return splits[0][0].strip(), splits[0][1].strip()
 
 
-def parsed_positions(text: str | None) -> list[int] | None:
+def parse_positions(text: str | None) -> list[int] | None:
     """Return token positions from "0,17,42"."""
     if text is None:
         return None
@@ -95,7 +95,7 @@ def parsed_positions(text: str | None) -> list[int] | None:
         raise UsageError(f"--global-tokens {text} is not a list of token positions such as 0,17,42.") from None
 
 
-def parsed_shares(text: str | None) -> list[float] | None:
+def parse_shares(text: str | None) -> list[float] | None:
     """Return shares from "0,0.1,0.5" or "0,10%,50%"."""
     if text is None:
         return None

@@ -50,8 +50,8 @@ def levels(scores: ArrayLike, gamma: float = GAMMA) -> NDArray[np.int64]:
         return np.zeros(values.shape, dtype=np.int64)
     strength = (np.minimum(np.abs(values), full) / full) ** gamma
     # Half up, as JavaScript's Math.round does, so that page and terminal agree on every word.
-    found: NDArray[np.int64] = (np.sign(values) * np.floor(LEVELS * strength + 0.5)).astype(np.int64)
-    return found
+    signed_levels: NDArray[np.int64] = (np.sign(values) * np.floor(LEVELS * strength + 0.5)).astype(np.int64)
+    return signed_levels
 
 
 def steps(hue: Hue, theme: Theme = "light") -> tuple[str, ...]:

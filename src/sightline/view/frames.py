@@ -93,8 +93,8 @@ def to_markdown(frame: pd.DataFrame, caption: str = "", *, digits: int = DIGITS)
 def to_html(frame: pd.DataFrame, caption: str = "", *, digits: int = DIGITS) -> str:
     """Return a <table>; cells with numbers have the class "number"."""
     numeric = _numeric(frame)
-    classes = [' class="number"' if one else "" for one in numeric]
-    directions = ["" if one else ' dir="auto"' for one in numeric]
+    classes = [' class="number"' if is_numeric else "" for is_numeric in numeric]
+    directions = ["" if is_numeric else ' dir="auto"' for is_numeric in numeric]
     head = "".join(
         f'<th scope="col"{kind}>{_html(name)}</th>' for name, kind in zip(headings(frame), classes, strict=True)
     )
@@ -137,11 +137,11 @@ def write_table(
 
     LaTeX and Markdown hold the first `most` rows and say so; CSV holds all of them.
     """
-    cut, said = first_rows(frame, caption, most)
+    cut, full_caption = first_rows(frame, caption, most)
     contents = {
         ".csv": to_csv(frame),
-        ".tex": to_latex(cut, said, digits=digits),
-        ".md": to_markdown(cut, said, digits=digits),
+        ".tex": to_latex(cut, full_caption, digits=digits),
+        ".md": to_markdown(cut, full_caption, digits=digits),
     }
     paths = [folder / f"{name}{suffix}" for suffix in contents]
     for path, content in zip(paths, contents.values(), strict=True):
@@ -154,7 +154,7 @@ def headings(frame: pd.DataFrame) -> list[str]:
     return [str(name).replace("_", " ") for name in frame.columns]
 
 
-def formatted(value: Any, digits: int = DIGITS) -> str:
+def format_value(value: Any, digits: int = DIGITS) -> str:
     """Return one value as a reader wants it: 1,234 · 0.0123 · −1.2e-05 · yes · –."""
     if value is None or (isinstance(value, float | np.floating) and not math.isfinite(value)):
         return MISSING
@@ -208,4 +208,4 @@ def _numeric(frame: pd.DataFrame) -> list[bool]:
 
 def _cells(frame: pd.DataFrame, digits: int, escape: Callable[[str], str]) -> list[list[str]]:
     columns = [frame.iloc[:, place].tolist() for place in range(frame.shape[1])]
-    return [[escape(formatted(value, digits)) for value in row] for row in zip(*columns, strict=True)]
+    return [[escape(format_value(value, digits)) for value in row] for row in zip(*columns, strict=True)]

@@ -20,7 +20,7 @@ from sightline.view.plots.style import (
     QUIET,
     in_house_style,
     new_figure,
-    shown,
+    to_label,
 )
 
 if TYPE_CHECKING:
@@ -60,15 +60,15 @@ def perturbation_curves(
         for other in curves.values():
             axes.plot(100 * other["ratio"], other["mean"], color=GRID, linewidth=0.7, zorder=1)
         _curve(axes, frame)
-        axes.set_title(shown(method))
+        axes.set_title(to_label(method))
     for axes in panels.ravel()[len(curves) :]:
         axes.set_axis_off()
     for place in range(columns):
         lowest = max(row for row in range(rows) if row * columns + place < len(curves))
-        panels[lowest, place].set_xlabel(shown(share))
+        panels[lowest, place].set_xlabel(to_label(share))
         panels[lowest, place].tick_params(labelbottom=True)
     for row in panels[:, 0]:
-        row.set_ylabel(shown(quantity), fontsize=8)
+        row.set_ylabel(to_label(quantity), fontsize=8)
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=4)
     return figure
@@ -93,9 +93,9 @@ def worth_against_cost(
     figure = new_figure(7.2, 4.6, title, caption)
     axes = figure.add_subplot()
     # A clock cannot tell less than this from nothing, and a logarithm has no zero.
-    seconds = np.maximum([one.seconds for one in methods], 1e-5)
-    means = np.array([one.mean for one in methods])
-    spread = np.array([[one.mean - one.low, one.high - one.mean] for one in methods]).T
+    seconds = np.maximum([method.seconds for method in methods], 1e-5)
+    means = np.array([method.mean for method in methods])
+    spread = np.array([[method.mean - method.low, method.high - method.mean] for method in methods]).T
     axes.errorbar(seconds, means, yerr=np.maximum(spread, 0), fmt="o", color=OWN, ecolor=OWN, elinewidth=0.8, ms=4)
     if floor is not None:
         axes.axhline(floor, color=CHANCE, linestyle=(0, (1, 1.2)), linewidth=1.0)
@@ -112,10 +112,10 @@ def worth_against_cost(
     axes.set_xscale("log")
     axes.margins(x=0.12, y=0.12)
     axes.set_xlabel("seconds to explain a document (logarithmic)")
-    axes.set_ylabel(shown(f"{metric} ({better} is better)"))
+    axes.set_ylabel(to_label(f"{metric} ({better} is better)"))
     axes.grid(color=GRID, linewidth=0.5)
     axes.set_axisbelow(True)
-    _name_dots(axes, [one.method for one in methods], seconds, means)
+    _name_dots(axes, [method.method for method in methods], seconds, means)
     return figure
 
 
@@ -134,7 +134,7 @@ def _name_dots(axes: Axes, names: Sequence[str], x: np.ndarray, y: np.ndarray) -
         taken.append((left, height))
         moved = (height - dot) * 72 / figure.dpi
         axes.annotate(
-            shown(names[index]),
+            to_label(names[index]),
             (x[index], y[index]),
             xytext=(8, moved - 2.5),
             textcoords="offset points",
@@ -158,18 +158,20 @@ def cascade_lines(summary: pd.DataFrame, stages: Sequence[str], *, title: str, c
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     places = np.arange(len(stages))
     for axes, method in zip(panels.ravel(), methods, strict=False):
-        own = summary[summary["method"] == method].set_index("stage").reindex(stages)
-        axes.fill_between(places, own["chance_low"], own["chance_high"], color=CHANCE, alpha=0.25, lw=0, label="chance")
-        axes.fill_between(places, own["low"], own["high"], color=OWN, alpha=0.18, linewidth=0)
-        axes.plot(places, own["similarity"], "o-", color=OWN, ms=3, label="similarity")
-        axes.set_title(shown(method))
+        by_stage = summary[summary["method"] == method].set_index("stage").reindex(stages)
+        axes.fill_between(
+            places, by_stage["chance_low"], by_stage["chance_high"], color=CHANCE, alpha=0.25, lw=0, label="chance"
+        )
+        axes.fill_between(places, by_stage["low"], by_stage["high"], color=OWN, alpha=0.18, linewidth=0)
+        axes.plot(places, by_stage["similarity"], "o-", color=OWN, ms=3, label="similarity")
+        axes.set_title(to_label(method))
         axes.set_ylim(-1.05, 1.05)
         axes.axhline(0, color=QUIET, linewidth=0.4)
     for axes in panels.ravel()[len(methods) :]:
         axes.set_axis_off()
     for place in range(columns):
         lowest = max(row for row in range(rows) if row * columns + place < len(methods))
-        panels[lowest, place].set_xticks(places, [shown(stage) for stage in stages], rotation=90)
+        panels[lowest, place].set_xticks(places, [to_label(stage) for stage in stages], rotation=90)
         panels[lowest, place].tick_params(labelbottom=True)
     for row in panels[:, 0]:
         row.set_ylabel("Spearman's ρ")

@@ -119,8 +119,10 @@ def _overview(ranking: Ranking, kind: Kind) -> list[Terms | Table]:
     question, _ = KINDS[kind]
     levels = [] if kind == "agreement" else [(FLOOR, ranking.floors(metrics)), (CEILING, ranking.ceilings(metrics))]
     below = [{"method": name, **values} for name, values in levels if values]
-    own = table[["method", *metrics, "seconds"]].set_index("method").loc[ranked_methods(ranking, metrics)].reset_index()
-    frame = pd.concat([own, pd.DataFrame(below)], ignore_index=True) if below else own
+    measured = (
+        table[["method", *metrics, "seconds"]].set_index("method").loc[ranked_methods(ranking, metrics)].reset_index()
+    )
+    frame = pd.concat([measured, pd.DataFrame(below)], ignore_index=True) if below else measured
     sentence = "Means over the documents; their intervals are further down. Seconds are those of one explanation."
     return [
         Terms(question, {name: f"{METRICS.get(name).summary} {_direction(name)}".strip() for name in metrics}),
@@ -164,23 +166,25 @@ def _draw_cost(ranking: Ranking, metric: str) -> Figure:
 
 def _kind_sections(ranking: Ranking) -> list[Section]:
     evaluation = ranking.evaluation
-    found = []
+    sections = []
     for kind, (title, sentence) in KINDS.items():
         parts: list[Part] = []
         for metric in evaluation.metrics:
             entry = METRICS.get(metric)
             if entry.kind != kind:
                 continue
-            said = " ".join(filter(None, [entry.summary, _direction(metric), *metric_sentences(ranking, metric)]))
+            explanation = " ".join(
+                filter(None, [entry.summary, _direction(metric), *metric_sentences(ranking, metric)])
+            )
             rows = ranking.of_metric(metric)[list(SHOWN)]
             silent = [name for name in ("missing", "failed", "calls") if not rows[name].sum()]
             shown = rows.drop(columns=silent).dropna(axis="columns", how="all")
-            parts.append(Table(f"metric_{metric}", metric, shown, said))
+            parts.append(Table(f"metric_{metric}", metric, shown, explanation))
             if any(key[2] == metric for key in evaluation.curves_by):
                 parts.append(_curve_picture(ranking, metric))
         if parts:
-            found.append(Section(kind, title, (sentence,), tuple(parts)))
-    return found
+            sections.append(Section(kind, title, (sentence,), tuple(parts)))
+    return sections
 
 
 def _curve_picture(ranking: Ranking, metric: str) -> Picture:
@@ -220,18 +224,20 @@ def _numbers_section(ranking: Ranking) -> Section:
         import pandas as pd
 
         frame = pd.concat(ranking.paired, names=["metric", None]).reset_index(level="metric")
-        said = (
+        explanation = (
             "difference: method − other, mean over the documents both have a value for, with its bootstrap 95 % "
             "interval. p: sign-flip permutation test; p holm: corrected for the number of pairs of the metric."
         )
         parts.append(
-            Table("paired", "All pairs of methods, surest first", frame.sort_values("p_holm", kind="stable"), said)
+            Table(
+                "paired", "All pairs of methods, surest first", frame.sort_values("p_holm", kind="stable"), explanation
+            )
         )
     return Section("numbers", "All numbers", (), tuple(parts))
 
 
 def _sanity_sections(sanity: SanityResult | None, planted: PlantedResult | None) -> list[Section]:
-    found = []
+    sections = []
     if sanity is not None:
         summary = sanity.summary()
         parts: tuple[Part, ...] = (
@@ -250,7 +256,7 @@ def _sanity_sections(sanity: SanityResult | None, planted: PlantedResult | None)
             ),
             Table("sanity", f"Sanity test: {sanity.test}", summary),
         )
-        found.append(
+        sections.append(
             Section("sanity", "Does it depend on what the model has learnt?", tuple(sanity_sentences(sanity)), parts)
         )
     if planted is not None:
@@ -260,7 +266,7 @@ def _sanity_sections(sanity: SanityResult | None, planted: PlantedResult | None)
             "A tiny model was trained on a task whose deciding words are known; this says something about the methods, "
             "and nothing about the model of this evaluation."
         )
-        found.append(
+        sections.append(
             Section(
                 "planted",
                 "Does it find words that are known to decide?",
@@ -268,7 +274,7 @@ def _sanity_sections(sanity: SanityResult | None, planted: PlantedResult | None)
                 (table,),
             )
         )
-    return found
+    return sections
 
 
 def _failure_section(evaluation: Evaluation) -> list[Section]:

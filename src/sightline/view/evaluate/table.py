@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from sightline.evaluation.ranking import Ranking
 from sightline.metrics import METRICS
-from sightline.view.frames import MISSING, formatted
+from sightline.view.frames import MISSING, format_value
 from sightline.view.words.numbers import format_number
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ def with_arrow(metric: str) -> str:
 
 def ranked_methods(ranking: Ranking, metrics: Sequence[str]) -> list[str]:
     """Return every method that one of the metrics has a row for, in the order of the first one, best first."""
-    found: dict[str, None] = {}
+    methods: dict[str, None] = {}
     for metric in metrics:
-        found |= dict.fromkeys(ranking.of_metric(metric)["method"])
-    return list(found)
+        methods |= dict.fromkeys(ranking.of_metric(metric)["method"])
+    return list(methods)
 
 
 def _cells(ranking: Ranking, methods: Sequence[str], metric: str, under: Sequence[float | None]) -> list[str]:
@@ -84,9 +84,9 @@ def _cells(ranking: Ranking, methods: Sequence[str], metric: str, under: Sequenc
         [float(rows.loc[method, name]) for name in ("mean", "low", "high")] if method in rows.index else [math.nan] * 3
         for method in methods
     ]
-    form = _form([one for row in [*numbers, under] for one in row if one is not None])
-    parts = [[MISSING if one != one else format_number(one, form) for one in row] for row in numbers]
-    bare = ["" if one is None else format_number(one, form) for one in under]
+    form = _form([number for row in [*numbers, under] for number in row if number is not None])
+    parts = [[MISSING if number != number else format_number(number, form) for number in row] for row in numbers]
+    bare = ["" if number is None else format_number(number, form) for number in under]
     ends = [max(len(part[place]) for part in parts) for place in (1, 2)]
     width = max(len(text) for text in [*(part[0] for part in parts), *bare])
     stars = [ranking.better_than_floor(method, metric) is False for method in methods]
@@ -96,7 +96,7 @@ def _cells(ranking: Ranking, methods: Sequence[str], metric: str, under: Sequenc
         else f"{part[0]:>{width}} [{part[1]:>{ends[0]}}, {part[2]:>{ends[1]}}]" + "*" * star
         for part, star in zip(parts, stars, strict=True)
     ]
-    counts = [int(one) for one in rows["documents"] if one]
+    counts = [int(number) for number in rows["documents"] if number]
     fewest, most = min(counts, default=0), max(counts, default=0)
     return [*cells, *(text.rjust(width) for text in bare), str(most) if fewest == most else f"{fewest} to {most}"]
 
@@ -105,16 +105,16 @@ def _chance(ranking: Ranking, methods: Sequence[str], metric: str) -> list[str]:
     floors = ranking.of_metric(metric).set_index("method")["floor"]
     numbers = [float(floors.get(method, math.nan)) for method in methods]
     form = _form(numbers)
-    return _right([MISSING if one != one else format_number(one, form) for one in numbers])
+    return _right([MISSING if number != number else format_number(number, form) for number in numbers])
 
 
 def _seconds(ranking: Ranking, methods: Sequence[str]) -> list[str]:
     seconds = ranking.seconds()
-    return _right([formatted(seconds[method], 2) if method in seconds else "" for method in methods])
+    return _right([format_value(seconds[method], 2) if method in seconds else "" for method in methods])
 
 
 def _form(values: Sequence[float]) -> str:
-    largest = max((abs(one) for one in values if math.isfinite(one)), default=0.0)
+    largest = max((abs(number) for number in values if math.isfinite(number)), default=0.0)
     return f".{min(4, max(0, 2 - math.floor(math.log10(largest)))) if largest else 3}f"
 
 

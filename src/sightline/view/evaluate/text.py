@@ -70,9 +70,9 @@ def _kind_blocks(ranking: Ranking, heading: str, metrics: Sequence[str]) -> list
         legend.append("↑ higher is better, ↓ lower is better.")
     if any(ranking.no_better_than_floor(metric) for metric in metrics):
         legend.append(f"* not clearly better than {chance_name(metrics[0])}.")
-    said = [" ".join(found) for metric in metrics if (found := best_sentences(ranking, metric))]
+    conclusions = [" ".join(sentences) for metric in metrics if (sentences := best_sentences(ranking, metric))]
     tables = [to_text(table) for table in interval_tables(ranking, metrics)]
-    return [_lines([heading, *terms]), *tables, _lines([" ".join(legend), *said])]
+    return [_lines([heading, *terms]), *tables, _lines([" ".join(legend), *conclusions])]
 
 
 def _lines(sentences: Sequence[str]) -> str:

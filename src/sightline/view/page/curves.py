@@ -85,11 +85,11 @@ def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCu
         y="probability",
         series=[*lines, chance],
         notes=[_note(method, explanation) for method, explanation, _ in shown],
-        footnote=points_measured(first),
+        footnote=describe_points(first),
     )
 
 
-def points_measured(removal: RemovalCurve) -> str:
+def describe_points(removal: RemovalCurve) -> str:
     """Return at how many counts of words the model was run, and why not at more."""
     from sightline.metrics.check import scale_counts
 

@@ -42,12 +42,12 @@ def render_page(report: Report, *, title: str | None = None) -> str:
         csp=html.escape(policy, quote=False),
         title=html.escape(f"{shown.json['title']} · Sightline"),
         style=style(),
-        data=embedded_json(inlined(shown, room)),
+        data=embed_json(inline_arrays(shown, room)),
         script=script(),
     )
 
 
-def inlined(shown: payload.Payload, room: int) -> dict[str, Any]:
+def inline_arrays(shown: payload.Payload, room: int) -> dict[str, Any]:
     """Return the payload's JSON with the arrays in it, as base64 of zlib; optional ones while there is room."""
     room -= len(json.dumps(shown.json, ensure_ascii=False).encode("utf-8", "replace"))
     left_out: set[str] = set()
@@ -64,14 +64,14 @@ def inlined(shown: payload.Payload, room: int) -> dict[str, Any]:
         else:
             data |= packed
             room -= size
-    kept = shown.without(left_out).json
-    return {**kept, "arrays": {name: {**info, "data": data[name]} for name, info in kept["arrays"].items()}}
+    content = shown.without(left_out).json
+    return {**content, "arrays": {name: {**info, "data": data[name]} for name, info in content["arrays"].items()}}
 
 
-def embedded_json(value: Any) -> str:
+def embed_json(value: Any) -> str:
     """Return JSON that is safe inside a <script type="application/json"> element."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _hash(content: str) -> str:

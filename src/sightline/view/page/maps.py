@@ -23,7 +23,7 @@ FINE_BYTES = 700_000
 """Compressed bytes of the finer maps that the most important heads get beyond that."""
 
 
-def pooled(maps: NDArray[np.floating[Any]], n: int, edge: int) -> NDArray[np.float32]:
+def pool_maps(maps: NDArray[np.floating[Any]], n: int, edge: int) -> NDArray[np.float32]:
     """Make maps (…, S, S) of n × n cells smaller: (…, edge, edge), or as they are where that cannot be done exactly."""
     size = maps.shape[-1]
     if size <= edge or (size < n and size % edge):
@@ -38,7 +38,7 @@ def pooled(maps: NDArray[np.floating[Any]], n: int, edge: int) -> NDArray[np.flo
     return means
 
 
-def coded_maps(maps: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+def encode_maps(maps: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     """Code maps (…, s, s) as q = 255·√(weight/peak) in one byte a pixel; returns q and the peaks (…).
 
     The square root keeps the faint parts of a map, where most of it is.
@@ -52,14 +52,14 @@ def heads_by_importance(inside: Inside) -> list[tuple[int, int]]:
     """Every (layer, head), the most important first; without importances the upper layers: they are next to the end."""
     places = np.repeat(np.arange(inside.layers), inside.heads)
     rank = places if inside.importance is None else inside.importance.ravel()
-    return [divmod(int(one), inside.heads) for one in np.argsort(-rank, kind="stable")]
+    return [divmod(int(head), inside.heads) for head in np.argsort(-rank, kind="stable")]
 
 
 def fine_maps(inside: Inside) -> Iterator[tuple[int, int, NDArray[np.uint8], NDArray[np.float32]]]:
     """Yield layer, head, coded map (S, S) and peak (1,) of the most important heads, while `FINE_BYTES` last."""
     left = FINE_BYTES
     for layer, head in heads_by_importance(inside):
-        coded, peak = coded_maps(inside.images[layer, head])
+        coded, peak = encode_maps(inside.images[layer, head])
         left -= len(zlib.compress(coded.tobytes(), 9))
         if left < 0:
             return

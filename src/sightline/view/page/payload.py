@@ -20,7 +20,7 @@ from sightline.analysis.filters import TokenFilter
 from sightline.text.units import LEVELS, Level, Unit, units_of
 from sightline.view import colours
 from sightline.view.page.curves import removal_curves
-from sightline.view.page.maps import EDGE, coded_maps, fine_maps, heads_by_importance, pooled
+from sightline.view.page.maps import EDGE, encode_maps, fine_maps, heads_by_importance, pool_maps
 from sightline.view.words.sentences import check_sentences, describe_verdict, notices
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ class Payload:
 
     def without(self, names: set[str]) -> Payload:
         """Return the same payload with some arrays left out."""
-        kept = {name: array for name, array in self.arrays.items() if name not in names}
+        arrays = {name: array for name, array in self.arrays.items() if name not in names}
         listed = {name: info for name, info in self.json["arrays"].items() if name not in names}
         groups = [group for group in self.optional if not names.intersection(group)]
-        return Payload({**self.json, "arrays": listed}, kept, groups, self.better)
+        return Payload({**self.json, "arrays": listed}, arrays, groups, self.better)
 
     def add(self, name: str, values: NDArray[Any], dtype: str, *, scaled: bool = False) -> None:
         """List an array; `scaled` ones are divided by their greatest magnitude, so that float16 can hold them."""
@@ -190,7 +190,7 @@ def _title(encoding: Encoding) -> str:
 
 def _explanation(explanation: Explanation, method: str, target: str, summary: str) -> dict[str, Any]:
     prediction = explanation.prediction
-    ranked = sorted(zip(prediction.labels, prediction.probabilities.tolist(), strict=True), key=lambda one: -one[1])
+    ranked = sorted(zip(prediction.labels, prediction.probabilities.tolist(), strict=True), key=lambda pair: -pair[1])
     return {
         "method": method,
         "summary": summary,
@@ -246,7 +246,7 @@ def _inside_facts(inside: Inside) -> dict[str, int]:
         "heads": inside.heads,
         "k": inside.k,
         "thumbnail": inside.thumbnails.shape[-1],
-        "image": pooled(inside.images[0, 0], inside.tokens, EDGE).shape[-1],
+        "image": pool_maps(inside.images[0, 0], inside.tokens, EDGE).shape[-1],
     }
 
 
@@ -256,7 +256,7 @@ def _add_overview(payload: Payload, inside: Inside) -> None:
         payload.add_optional({"importance": (inside.importance, "float32")})
     _add_relations(payload, inside, "all")
     payload.add_optional({"received": (inside.received.mean(axis=1), "float16")}, scaled=True)
-    coded, peak = coded_maps(inside.thumbnails)
+    coded, peak = encode_maps(inside.thumbnails)
     payload.add_optional({"thumbnails": (coded, "uint8"), "thumbnails.peak": (peak, "float32")})
 
 
@@ -275,13 +275,13 @@ def _add_details(payload: Payload, inside: Inside) -> None:
 
 def _add_maps(payload: Payload, inside: Inside) -> None:
     """Larger maps of the heads, the most important first; the finest for as many as `fine_maps` gives."""
-    maps = np.stack([pooled(layer, inside.tokens, EDGE) for layer in inside.images])
+    maps = np.stack([pool_maps(layer, inside.tokens, EDGE) for layer in inside.images])
     if maps.shape != inside.images.shape:
         for layer, head, coded, peak in fine_maps(inside):
             name = f"fine.{layer}.{head}"
             payload.add_optional({name: (coded, "uint8"), f"{name}.peak": (peak, "float32")})
             payload.better[f"image.{layer}.{head}"] = name
-    coded, peak = coded_maps(maps)
+    coded, peak = encode_maps(maps)
     payload.add_optional({"images.peak": (peak, "float32")})
     for layer, head in heads_by_importance(inside):
         payload.add_optional({f"image.{layer}.{head}": (coded[layer, head], "uint8")})

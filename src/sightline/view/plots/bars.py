@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sightline.view.plots.style import PLAIN, QUIET, in_house_style, new_figure, shown, token_label
+from sightline.view.plots.style import PLAIN, QUIET, in_house_style, new_figure, to_label, token_label
 from sightline.view.words.sentences import number
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def ranked_bars(panels: Sequence[Ranking], *, title: str, caption: str = "") -> 
     longest = max((len(panel.labels) for panel in panels), default=0)
     figure = new_figure(max(5.5, 3.6 * len(panels)), max(2.2, 1.35 + 0.21 * longest), title, caption)
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        axes.set_title(shown(panel.title))
+        axes.set_title(to_label(panel.title))
         _draw(axes, panel, longest)
     return figure
 

@@ -13,7 +13,7 @@ from sightline.view.plots.style import (
     GRID,
     in_house_style,
     new_figure,
-    shown,
+    to_label,
     token_label,
 )
 
@@ -38,16 +38,16 @@ class Measured:
 @in_house_style
 def similarity_dots(measures: Mapping[str, Sequence[Measured]], *, title: str, caption: str = "") -> Figure:
     """One panel a measure, one line a group: a dot with its interval, the range of chance as a grey band."""
-    groups = max((len(found) for found in measures.values()), default=0)
+    groups = max((len(measured) for measured in measures.values()), default=0)
     columns = min(4, max(1, len(measures)))
     rows = -(-max(1, len(measures)) // columns)
-    longest = max((len(one.group) for found in measures.values() for one in found), default=0)
+    longest = max((len(row.group) for measured in measures.values() for row in measured), default=0)
     width = 0.7 + 0.06 * longest + 2.1 * columns
     figure = new_figure(width, 1.3 + rows * (0.55 + 0.24 * groups), title, caption)
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    for axes, (name, found) in zip(panels, measures.items(), strict=False):
-        axes.set_title(shown(name))
-        _dots(axes, found)
+    for axes, (name, measured) in zip(panels, measures.items(), strict=False):
+        axes.set_title(to_label(name))
+        _dots(axes, measured)
     for axes in panels[len(measures) :]:
         axes.set_axis_off()
     handles, labels = panels[0].get_legend_handles_labels()
@@ -56,11 +56,11 @@ def similarity_dots(measures: Mapping[str, Sequence[Measured]], *, title: str, c
     return figure
 
 
-def _dots(axes: Axes, found: Sequence[Measured]) -> None:
-    for place, one in enumerate(found):
+def _dots(axes: Axes, measured: Sequence[Measured]) -> None:
+    for place, row in enumerate(measured):
         first = place == 0
         axes.plot(
-            [one.chance_low, one.chance_high],
+            [row.chance_low, row.chance_high],
             [place, place],
             color=CHANCE,
             linewidth=7,
@@ -68,18 +68,18 @@ def _dots(axes: Axes, found: Sequence[Measured]) -> None:
             solid_capstyle="butt",
             label="chance" if first else None,
         )
-        axes.plot([one.chance], [place], "|", color=CHANCE, markersize=9, markeredgewidth=1.6)
-        axes.plot([one.low, one.high], [place, place], color=CATEGORIES[0], linewidth=1.6)
+        axes.plot([row.chance], [place], "|", color=CHANCE, markersize=9, markeredgewidth=1.6)
+        axes.plot([row.low, row.high], [place, place], color=CATEGORIES[0], linewidth=1.6)
         axes.plot(
-            [one.value],
+            [row.value],
             [place],
             "o",
             color=CATEGORIES[0],
             markersize=5,
             label="measured" if first else None,
         )
-    axes.set_yticks(range(len(found)), [shown(one.group) for one in found])
-    axes.set_ylim(len(found) - 0.4, -0.6)
+    axes.set_yticks(range(len(measured)), [to_label(row.group) for row in measured])
+    axes.set_ylim(len(measured) - 0.4, -0.6)
     axes.axvline(0, color=GRID, linewidth=0.8, zorder=0)
     axes.grid(axis="x", color=GRID, linewidth=0.5)
     axes.set_axisbelow(True)
@@ -101,20 +101,20 @@ class Gap:
 @in_house_style
 def rank_gaps(panels: Mapping[str, Sequence[Gap]], *, title: str, caption: str = "") -> Figure:
     """Words that two scores rank differently: one line a word, from where attribution to where attention puts it."""
-    longest = max((len(found) for found in panels.values()), default=0)
+    longest = max((len(measured) for measured in panels.values()), default=0)
     figure = new_figure(max(6.0, 4.4 * len(panels)), 1.7 + 0.23 * longest, title, caption)
     drawn = figure.subplots(1, max(1, len(panels)), squeeze=False)[0]
-    for axes, (name, found) in zip(drawn, panels.items(), strict=False):
-        axes.set_title(shown(name))
-        if not found:
+    for axes, (name, measured) in zip(drawn, panels.items(), strict=False):
+        axes.set_title(to_label(name))
+        if not measured:
             empty_panel(axes)
             continue
-        places = range(len(found))
-        attention, attribution = [one.attention for one in found], [one.attribution for one in found]
+        places = range(len(measured))
+        attention, attribution = [row.attention for row in measured], [row.attribution for row in measured]
         axes.hlines(places, attribution, attention, color=GRID, linewidth=3, zorder=1)
         axes.plot(attention, places, "o", color=CATEGORIES[1], label="attention", markersize=6)
         axes.plot(attribution, places, "s", color=CATEGORIES[0], label="attribution", markersize=5)
-        axes.set_yticks(places, [token_label(one.label) for one in found])
+        axes.set_yticks(places, [token_label(row.label) for row in measured])
         axes.set_ylim(longest - 0.4, -0.6)
         axes.set_xlim(-0.03, 1.03)
         axes.set_xlabel("share of the words it outranks")

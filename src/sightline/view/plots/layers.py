@@ -58,13 +58,13 @@ def layer_heat_map(
         parts.append(("mean", layers.mean(axis=0, keepdims=True)))
     n = layers.shape[1]
     wide = pooled_columns(layers).shape[1]
-    said = caption
+    full_caption = caption
     if n > wide:
-        said = f"{caption} {n:,} tokens on {wide:,} columns: a column shows the strongest of its tokens."
+        full_caption = f"{caption} {n:,} tokens on {wide:,} columns: a column shows the strongest of its tokens."
     named = n <= NAMED_TOKENS
     width = max(4.5, 2.2 + 0.2 * n) if named else WIDTH
     figure = new_figure(
-        width, 1.6 + 0.5 * len(parts) + 0.24 * max(2, len(layers)) + (0.6 if named else 0.0), title, said
+        width, 1.6 + 0.5 * len(parts) + 0.24 * max(2, len(layers)) + (0.6 if named else 0.0), title, full_caption
     )
     heights = [max(2, len(layers)), *[1.5] * (len(parts) - 1)]
     panels = figure.subplots(len(parts), 1, height_ratios=heights, squeeze=False)[:, 0]
@@ -109,7 +109,7 @@ def relevance_matrices(matrices: FloatArray, labels: Sequence[str], *, title: st
     columns = min(count, 4 if count != 6 else 3)
     rows = -(-count // columns)
     named = len(labels) <= 24
-    said = " ".join(
+    full_caption = " ".join(
         filter(
             None,
             [
@@ -119,7 +119,7 @@ def relevance_matrices(matrices: FloatArray, labels: Sequence[str], *, title: st
             ],
         )
     )
-    figure = new_figure(1.0 + 2.4 * columns + (0.7 if named else 0), 1.4 + 2.45 * rows, title, said)
+    figure = new_figure(1.0 + 2.4 * columns + (0.7 if named else 0), 1.4 + 2.45 * rows, title, full_caption)
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
     n = len(labels)
     for layer, (axes, matrix) in enumerate(zip(panels, matrices, strict=False)):
@@ -160,11 +160,11 @@ def attention_graph(
     figure = new_figure(max(5.0, 1.5 + 0.27 * n), 2.2 + 0.9 * layers, title, caption)
     axes = figure.add_subplot()
     segments, strengths = graph_edges(weights)
-    full = max((float(one) for one in strengths), default=1.0) or 1.0
+    full = max((float(strength) for strength in strengths), default=1.0) or 1.0
     edges = LineCollection(
         segments,
-        linewidths=[0.2 + 3.0 * one / full for one in strengths],
-        colors=[(0.0, 0.447, 0.698, min(1.0, 0.08 + 0.9 * one / full)) for one in strengths],
+        linewidths=[0.2 + 3.0 * strength / full for strength in strengths],
+        colors=[(0.0, 0.447, 0.698, min(1.0, 0.08 + 0.9 * strength / full)) for strength in strengths],
         capstyle="round",
     )
     edges.set_gid("edges")
@@ -184,11 +184,11 @@ def attention_graph(
 
 def graph_edges(weights: FloatArray) -> tuple[list[NDArray[np.float64]], list[float]]:
     """Return the edges ((i, l + 1), (j, l)) of each node's strongest weights and the weights, weakest first."""
-    found = []
+    edges = []
     for layer, matrix in enumerate(weights):
         for token, row in enumerate(matrix):
             strongest = np.argsort(-row, kind="stable")[:EDGES_PER_NODE]
-            found += [(float(row[other]), layer, token, int(other)) for other in strongest if row[other] > 0]
-    found.sort()  # strong edges are drawn last, above the others
-    segments = [np.array([[token, layer + 1.0], [other, layer]]) for _, layer, token, other in found]
-    return segments, [weight for weight, *_ in found]
+            edges += [(float(row[other]), layer, token, int(other)) for other in strongest if row[other] > 0]
+    edges.sort()  # strong edges are drawn last, above the others
+    segments = [np.array([[token, layer + 1.0], [other, layer]]) for _, layer, token, other in edges]
+    return segments, [weight for weight, *_ in edges]

@@ -71,14 +71,14 @@ def attention_grid(
 
     layers, heads, size = maps.shape[:3]
     cell = float(np.clip(9.5 / heads, 0.62, 1.5))
-    said = [
+    sentences = [
         caption,
         "Each picture has its own colour scale.",
         pooling_sentence(tokens, size) if caption == ROWS_AND_COLUMNS else "",
     ]
     if importance is not None:
-        said.append("The stronger the orange frame, the more important the head.")
-    text = " ".join(filter(None, said))
+        sentences.append("The stronger the orange frame, the more important the head.")
+    text = " ".join(filter(None, sentences))
     figure = new_figure(max(5.0, 1.0 + cell * heads), max(3.0, 1.25 + cell * layers), title, text)
     axes = figure.add_subplot()
     # One picture of all thumbnails: 144 pictures of their own take ten times as long to write.
@@ -93,7 +93,7 @@ def attention_grid(
             for head in range(heads)
         ],
         facecolor="none",
-        edgecolor=[_mixed(GRID, FRAME, float(strength)) for strength in strengths.ravel()],
+        edgecolor=[_mix(GRID, FRAME, float(strength)) for strength in strengths.ravel()],
         linewidth=[0.4 + 2.4 * strength for strength in strengths.ravel()],
         zorder=3,
     )
@@ -126,8 +126,8 @@ def attention_map(
     from matplotlib.colors import PowerNorm
 
     (top, bottom), (left, right) = rows or (0, len(labels)), columns or (0, len(labels))
-    said = " ".join(filter(None, [caption, pooling_sentence(right - left, image.shape[1])]))
-    figure = new_figure(7.0, 6.3, title, said)
+    sentences = " ".join(filter(None, [caption, pooling_sentence(right - left, image.shape[1])]))
+    figure = new_figure(7.0, 6.3, title, sentences)
     axes = figure.add_subplot()
     picture = axes.imshow(
         image,
@@ -200,7 +200,7 @@ def _unit(values: FloatArray) -> FloatArray:
     return scaled
 
 
-def _mixed(first: str, second: str, share: float) -> tuple[float, ...]:
+def _mix(first: str, second: str, share: float) -> tuple[float, ...]:
     from matplotlib.colors import to_rgb
 
     return tuple(a + (b - a) * share for a, b in zip(to_rgb(first), to_rgb(second), strict=True))

@@ -20,7 +20,7 @@ from sightline.view.plots.style import (
     in_house_style,
     new_figure,
     position_ticks,
-    shown,
+    to_label,
     token_label,
 )
 
@@ -59,7 +59,7 @@ def lines_over_positions(
     )
     for axes, (name, values) in zip(panels, lines.items(), strict=True):
         axes.plot(np.arange(len(values)), values, color=CATEGORIES[0], linewidth=0.8 if len(values) > 300 else 1.2)
-        axes.set_title(shown(name))
+        axes.set_title(to_label(name))
         axes.set_ylabel(unit)
         if logarithmic:
             axes.set_yscale("log")
@@ -79,10 +79,12 @@ def layers_over_positions(
 
     layers, n = values.shape
     pooled = pooled_columns(values)
-    said = caption
+    full_caption = caption
     if n > pooled.shape[1]:
-        said = f"{caption} {n:,} positions on {pooled.shape[1]:,} columns: a column shows the largest of its values."
-    figure = new_figure(WIDTH, 1.7 + 0.26 * layers, title, said)
+        full_caption = (
+            f"{caption} {n:,} positions on {pooled.shape[1]:,} columns: a column shows the largest of its values."
+        )
+    figure = new_figure(WIDTH, 1.7 + 0.26 * layers, title, full_caption)
     axes = figure.add_subplot()
     full = float(np.quantile(pooled, 0.995) or pooled.max() or 1.0)
     image = axes.imshow(
@@ -129,7 +131,7 @@ def instances_of_words(instances: Mapping[str, Sequence[int]], tokens: int, *, t
     for place, positions in enumerate(instances.values()):
         axes.plot(positions, [place] * len(positions), "|", color=CATEGORIES[0], markersize=9, markeredgewidth=1.2)
     axes.set_yticks(
-        range(len(instances)), [f"{token_label(word)}  × {len(found)}" for word, found in instances.items()]
+        range(len(instances)), [f"{token_label(word)}  × {len(places)}" for word, places in instances.items()]
     )
     axes.set_xlim(-0.01 * tokens, tokens * 1.01)
     axes.set_ylim(len(instances) - 0.4, -0.6)

@@ -105,7 +105,7 @@ def in_house_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     """Make a function draw in the house style; its figure is laid out once and for all, so that all files agree."""
 
     @functools.wraps(draw)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
+    def draw_in_style(*args: P.args, **kwargs: P.kwargs) -> Figure:
         from matplotlib.text import Text
 
         with house_style():
@@ -119,7 +119,7 @@ def in_house_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
             figure.set_layout_engine("none")
         return figure
 
-    return drawn
+    return draw_in_style
 
 
 def new_figure(width: float, height: float, title: str, caption: str = "") -> Figure:
@@ -132,14 +132,14 @@ def new_figure(width: float, height: float, title: str, caption: str = "") -> Fi
     figure = Figure(figsize=(width, height), dpi=PNG_RESOLUTION, layout=layout)
     FigureCanvasAgg(figure)
     figure.suptitle(
-        _wrapped(shown(title), width * CHARACTERS_PER_INCH * 0.66),
+        _wrap(to_label(title), width * CHARACTERS_PER_INCH * 0.66),
         x=0.01,
         ha="left",
         fontsize=12,
     )
     if caption:
         figure.supxlabel(
-            _wrapped(shown(caption), width * CHARACTERS_PER_INCH), x=0.01, ha="left", fontsize=8, color=QUIET
+            _wrap(to_label(caption), width * CHARACTERS_PER_INCH), x=0.01, ha="left", fontsize=8, color=QUIET
         )
     return figure
 
@@ -161,7 +161,7 @@ def save_figure(figure: Figure, path: Path | str) -> None:
         getattr(printers[form](figure), f"print_{form}")(part, metadata=_METADATA[form])
 
 
-def shown(text: str) -> str:
+def to_label(text: str) -> str:
     """Return any text as a label: never read as mathematics, no control characters, no glyph the fonts lack."""
     known = _drawable()
     visible = printable(text).replace("\n", "␊").replace("\r", "␍")
@@ -171,7 +171,7 @@ def shown(text: str) -> str:
 def token_label(text: str, longest: int = 18) -> str:
     """Return the label of a token or word, cut where it is longer than a label may be; white space is made visible."""
     text = text if len(text) <= longest else text[: longest - 1] + "…"
-    return shown(text if text.strip() else text.replace(" ", "␣") or "∅")
+    return to_label(text if text.strip() else text.replace(" ", "␣") or "∅")
 
 
 def signed_colours() -> Colormap:
@@ -226,5 +226,5 @@ def _drawable() -> frozenset[int]:
     return _glyphs(FONT).union(*(_glyphs(name) for name in _further_fonts()))
 
 
-def _wrapped(text: str, width: float) -> str:
+def _wrap(text: str, width: float) -> str:
     return "\n".join(textwrap.wrap(text, max(20, int(width))))

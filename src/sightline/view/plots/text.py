@@ -13,7 +13,15 @@ import numpy as np
 
 from sightline.text.units import units_of
 from sightline.view import colours
-from sightline.view.plots.style import CHARACTERS_PER_INCH, INK, QUIET, font_families, in_house_style, new_figure, shown
+from sightline.view.plots.style import (
+    CHARACTERS_PER_INCH,
+    INK,
+    QUIET,
+    font_families,
+    in_house_style,
+    new_figure,
+    to_label,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,13 +59,15 @@ def text_overlay(explanation: Explanation, *, lines: int = LINES, title: str = "
     total = 1 + max((piece.line for piece in pieces), default=0)
     first = strongest_lines(pieces, total, lines)
     last = min(total, first + lines)
-    said = caption
+    full_caption = caption
     if total > lines:
-        said = f"{caption} Lines {first + 1:,} to {last:,} of {total:,}, where the scores are strongest.".strip()
-    below = 0.12 + (0.15 * (1 + len(said) // int(WIDTH * CHARACTERS_PER_INCH)) if said else 0.0)
+        full_caption = (
+            f"{caption} Lines {first + 1:,} to {last:,} of {total:,}, where the scores are strongest.".strip()
+        )
+    below = 0.12 + (0.15 * (1 + len(full_caption) // int(WIDTH * CHARACTERS_PER_INCH)) if full_caption else 0.0)
     text_height = LINE_HEIGHT * (last - first)
     height = below + text_height + ABOVE
-    figure = new_figure(WIDTH, height, title or f"{explanation.method} on the text", said)
+    figure = new_figure(WIDTH, height, title or f"{explanation.method} on the text", full_caption)
     # Placed by hand: one unit must be exactly one line, whatever else the figure holds.
     figure.set_layout_engine("none")
     axes = figure.add_axes((0.0, below / height, 1.0, text_height / height))
@@ -74,7 +84,7 @@ def text_overlay(explanation: Explanation, *, lines: int = LINES, title: str = "
             colour = ramps[hue][abs(piece.level) - 1]
             axes.add_patch(Rectangle((piece.left, top), piece.width, 0.92, facecolor=colour, edgecolor="none"))
         ink = INK if piece.score or piece.level else QUIET
-        axes.text(piece.left, top + 0.7, shown(piece.text), fontsize=FONT_SIZE, color=ink, va="baseline")
+        axes.text(piece.left, top + 0.7, to_label(piece.text), fontsize=FONT_SIZE, color=ink, va="baseline")
     return figure
 
 
@@ -120,7 +130,7 @@ def _text_width(text: str) -> float:
     """Width in points of a text in the figure's font, measured large because dots are whole."""
     from matplotlib.font_manager import FontProperties
 
-    visible = shown(text).replace(r"\$", "$")
+    visible = to_label(text).replace(r"\$", "$")
     font = FontProperties(family=font_families(visible), size=FONT_SIZE)
     width, _, _ = _renderer().get_text_width_height_descent(visible, font, ismath=False)
     return float(width) / FINENESS

@@ -119,7 +119,7 @@ def _prediction(explanation: Explanation) -> Text:
     line = Text.assemble(
         "The model says ", (printable(prediction.label), "bold"), f" ({percent(prediction.probability)})"
     )
-    others = sorted(zip(prediction.probabilities.tolist(), prediction.labels, strict=True), key=lambda one: -one[0])
+    others = sorted(zip(prediction.probabilities.tolist(), prediction.labels, strict=True), key=lambda pair: -pair[0])
     rest = [f"{printable(label)} {percent(share)}" for share, label in others if label != prediction.label]
     if rest:
         line.append(f"   {' · '.join(rest[: SHOWN_CLASSES - 1])}", style="dim")
