@@ -363,13 +363,17 @@ class Network:
 
     @contextmanager
     def plain_operations(self) -> Iterator[None]:
-        """Run attention as ordinary operations inside this block, for a mode that replaces their backward rules."""
+        """Run attention as ordinary operations inside this block, for a mode that replaces their backward rules.
+
+        No other thread runs the network meanwhile: a layer that runs again in a backward pass must not meet the hooks
+        of another thread's pass.
+        """
         self.require_plain_operations()
         encoder = self.banded_encoder
-        if encoder is None:
-            yield
-            return
         with self._lock:
+            if encoder is None:
+                yield
+                return
             encoder.plain = True
             try:
                 yield
