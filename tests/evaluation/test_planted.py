@@ -12,7 +12,7 @@ from torch import nn
 
 from sightline.errors import OptionError
 from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_shortcuts, remove_planted
-from sightline.evaluation.planted_model import planted_tokenizer, predicted, train
+from sightline.evaluation.planted_model import BATCH, planted_tokenizer, predicted, train
 from sightline.evaluation.planted_task import DISTRACTORS, FIRST, LABELS, NEUTRAL, SECOND, PlantedDocument, PlantedTask
 from sightline.evaluation.sanity import label_permutation
 from sightline.view.words.sanity import planted_sentences
@@ -240,8 +240,10 @@ def test_a_model_that_has_not_learnt_is_said():
 
 
 def test_a_model_trained_on_labels_in_random_order_knows_nothing_and_explains_otherwise(setting):
-    quick = Planted(setting.model, setting.documents, setting.task, setting.seed, 40, 1.0, 1.0)
-    permuted = quick.permuted_model
+    generator = np.random.default_rng(setting.seed)
+    training = setting.task.documents(40 * BATCH, generator)
+    labels = generator.permutation([document.label for document in training]).tolist()
+    permuted = train(training, labels, steps=40, seed=setting.seed)
     texts = [document.text for document in setting.documents]
     right = np.equal(predicted(permuted, texts), predicted(setting.model, texts))
     assert right.mean() < 0.8

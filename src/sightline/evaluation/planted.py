@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,14 +59,6 @@ class Planted:
     def learnt(self) -> bool:
         """Whether the model's answers are nearly as good as the best there are."""
         return self.accuracy > self.attainable - MOST_REGRET
-
-    @cached_property
-    def permuted_model(self) -> Model:
-        """The same model trained on the same documents with their labels in random order."""
-        generator = np.random.default_rng(self.seed)
-        training = self.task.documents(self.steps * BATCH, generator)
-        labels = generator.permutation([document.label for document in training]).tolist()
-        return train(training, labels, steps=self.steps, seed=self.seed)
 
 
 @dataclass(frozen=True)

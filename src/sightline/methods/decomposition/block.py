@@ -170,18 +170,6 @@ def measure_contributions(
 
 
 @torch.no_grad()
-def transformed_vectors(block: AttentionBlock, row: int, *, second_norm: bool = False) -> Tensor:
-    """Return the vectors T_ij of one row i, (n, d): what `contributions` measures without ever holding all of them."""
-    norms = _norms(block, second_norm)
-    part = next(part for part in _parts(block, [row]) if len(part.places))
-    weights = torch.from_numpy(block.attention.row(row)).T.unsqueeze(-1)  # (n, H, 1)
-    vectors = (weights * part.values).flatten(1) @ _linear(block.output_weight.T, norms)
-    vectors[row] += _linear(block.inputs[row], norms)
-    scale, _ = _outcome(block, part, norms)
-    return vectors * scale
-
-
-@torch.no_grad()
 def reconstruction_error(block: AttentionBlock) -> float:
     """Return max_i ‖ŷ_i - y_i‖₂ / ‖y_i‖₂ between ŷ_i = Σ_j T_ij + L(b_O)/σ_i + β and the model's own `output`.
 
