@@ -89,7 +89,7 @@ def test_the_metrics_are_called_by_name_with_a_common_signature():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: plan_of("aopk"), "no faithfulness metric"),
+        (lambda: plan_of("aopk"), "not a faithfulness metric"),
         (lambda: plan_of("aopc", replacement="blank"), "replacement='blank' is not known"),
         (lambda: plan_of("aopc", compat="other"), "compat='other' is not known"),
         (lambda: plan_of("sufficiency", compat="attcat"), "exists for aopc and log_odds"),

@@ -25,12 +25,12 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_count, check_fraction
+from sightline.arguments import check_count, check_fraction, check_one_of
 from sightline.errors import InputError, OptionError
 from sightline.metrics.inputs import (
     FloatArray,
@@ -54,17 +54,15 @@ def masked_pair(
 
     "drop" removes the other tokens. "zero" keeps them with score 0 in both vectors, as once published: the zeros then
     agree with each other and with everything above them, so that unrelated scores with half of the tokens masked show
-    a tau of 2/3 (ties counted) to 3/4 (ties in token order). It exists to replicate that, for nothing else.
+    a tau of 2/3 (ties counted) to 3/4 (ties in token order). Use it only to replicate published tables.
     """
     first, second = score_pair(a, b)
     is_kept = token_mask(keep, first.size)
     if not is_kept.any():
         raise InputError("The filter leaves no token to compare: every token is masked. Use a weaker filter.")
-    if mode == "drop":
+    if check_one_of("mask_mode", mode, get_args(MaskMode)) == "drop":
         return first[is_kept], second[is_kept]
-    if mode == "zero":
-        return np.where(is_kept, first, 0.0), np.where(is_kept, second, 0.0)
-    raise OptionError(f"mask_mode='{mode}' is not known; use 'drop', or 'zero' to replicate published tables.")
+    return np.where(is_kept, first, 0.0), np.where(is_kept, second, 0.0)
 
 
 def minmax_magnitude(scores: FloatArray) -> FloatArray:
@@ -87,10 +85,8 @@ def _unit(vectors: FloatArray) -> FloatArray:
 
 
 def _cosine_form(vectors: FloatArray, form: CosineForm, quantile: float) -> FloatArray:
-    if form == "raw":
+    if check_one_of("form", form, get_args(CosineForm)) == "raw":
         return vectors
-    if form not in ("normalised", "thresholded"):
-        raise OptionError(f"form='{form}' is not known; use 'raw', 'normalised' or 'thresholded'.")
     magnitude = minmax_magnitude(vectors)
     if form == "normalised":
         return magnitude

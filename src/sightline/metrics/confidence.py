@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sightline.errors import InputError, OptionError, TargetError
+from sightline.arguments import check_one_of
+from sightline.errors import InputError, TargetError
 from sightline.metrics.agreement import kendall
 from sightline.metrics.registry import Chance, metric
 from sightline.metrics.token_sets import descending_order
@@ -32,7 +33,7 @@ def confidence(class_scores: npt.ArrayLike, target: int, *, compat: Literal["att
 
     `class_scores` (C, n): row c explains class c over the same tokens. Constant rows count 0, with a warning.
     compat="attcat" correlates the lists of token indices in descending order, as the published program does; that
-    number depends on where the tokens stand, and is there to replicate a table only. O(C n log n).
+    number depends on the positions of the tokens. Use it only to replicate published tables. O(C n log n).
     """
     rows = np.asarray(class_scores, dtype=np.float64)
     if rows.ndim != 2 or len(rows) < 2:
@@ -41,8 +42,7 @@ def confidence(class_scores: npt.ArrayLike, target: int, *, compat: Literal["att
         )
     if not 0 <= target < len(rows):
         raise TargetError(f"Class {target} asked for, there are scores of {len(rows)} classes (0-{len(rows) - 1}).")
-    if compat == "attcat":
+    if compat is not None:
+        check_one_of("compat", compat, ("attcat",))
         rows = descending_order(rows).astype(np.float64)
-    elif compat is not None:
-        raise OptionError(f"compat='{compat}' is not known; use 'attcat' or leave it out.")
     return float(np.mean([kendall(rows[target], row) for c, row in enumerate(rows) if c != target]))

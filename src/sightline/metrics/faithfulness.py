@@ -24,11 +24,12 @@ al. 2020 (comprehensiveness, sufficiency and their shares), Petsiuk et al. 2018 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from sightline.arguments import check_one_of
 from sightline.errors import InputError, OptionError
 from sightline.metrics.inputs import FloatArray, score_vector
 from sightline.metrics.plans import (
@@ -65,11 +66,10 @@ def plan_of(
     """Return the plan of the metric `name`, with the caller's replacement, shares or published variant."""
     plans = {entry.name: entry.plan for entry in METRICS if entry.plan is not None}
     if name not in plans:
-        raise OptionError(f"'{name}' is no faithfulness metric; choose one of: {', '.join(plans)}.")
+        raise OptionError(f"'{name}' is not a faithfulness metric. Use one of: {', '.join(plans)}.")
     plan = plans[name]
     if compat is not None:
-        if compat != "attcat":
-            raise OptionError(f"compat='{compat}' is not known; use 'attcat' or leave it out.")
+        check_one_of("compat", compat, ("attcat",))
         if plan.attcat_ratios is None:
             published = [other for other, known in plans.items() if known.attcat_ratios is not None]
             raise OptionError(f"compat='attcat' exists for {' and '.join(published)}, not for '{name}'.")
@@ -77,9 +77,7 @@ def plan_of(
             raise OptionError("compat='attcat' has the ratios of the published program; leave ratios= out.")
         plan = replace(plan, ratios=plan.attcat_ratios)
     if replacement is not None:
-        known = ("delete", "pad", "mask", "unk")
-        if replacement not in known:
-            raise OptionError(f"replacement='{replacement}' is not known; use one of: {', '.join(known)}.")
+        check_one_of("replacement", replacement, ("delete", "pad", "mask", "unk"))
         plan = replace(plan, replacement=replacement)
     return plan if ratios is None else replace(plan, ratios=check_ratios(ratios))
 
@@ -97,10 +95,8 @@ def area(curve: npt.ArrayLike, ratios: npt.ArrayLike) -> float:
 
 
 def _summarise(curve: FloatArray, ratios: npt.ArrayLike | None, summary: Summary) -> float:
-    if summary == "mean":
+    if check_one_of("summary", summary, get_args(Summary)) == "mean":
         return float(curve.mean())
-    if summary != "area":
-        raise OptionError(f"summary='{summary}' is not known; use 'mean' or 'area'.")
     if ratios is None:
         raise OptionError("The area under a curve needs the ratios of its points: give ratios=.")
     return area(curve, ratios)

@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_count
+from sightline.arguments import check_count, check_one_of
 from sightline.errors import OptionError
 from sightline.metrics.inputs import BoolArray, FloatArray, score_vector, warn_convention
 from sightline.metrics.registry import Chance, metric
@@ -139,12 +139,10 @@ def auprc(
     hits = np.cumsum(wanted[order])[last_of_tie]
     precision, recall = hits / (last_of_tie + 1.0), hits / wanted.sum()
     widths = np.diff(recall, prepend=0.0)
-    if interpolation == "step":
+    if check_one_of("interpolation", interpolation, ("step", "linear")) == "step":
         return float(widths @ precision)
-    if interpolation == "linear":
-        # The curve starts at recall 0 with precision 1, where nothing is chosen yet.
-        return float(widths @ (precision + np.append(1.0, precision[:-1])) / 2.0)
-    raise OptionError(f"interpolation='{interpolation}' is not known; use 'step' or 'linear'.")
+    # The curve starts at recall 0 with precision 1, where nothing is chosen yet.
+    return float(widths @ (precision + np.append(1.0, precision[:-1])) / 2.0)
 
 
 @metric(
