@@ -170,7 +170,7 @@ def test_a_budget_drops_the_ceiling_first_and_refuses_the_rest_before_anything_r
 
 
 def test_unknown_metrics_are_refused_with_the_names_there_are(model):
-    with pytest.raises(OptionError, match="choose one of: aopc"):
+    with pytest.raises(OptionError, match="Use one of: aopc"):
         measure_faithfulness(model, model.explain(TEXT, "attcat"), "kendall")
 
 
