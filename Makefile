@@ -38,7 +38,7 @@ demo: install ## Explain the built-in document with the built-in model, write a 
 test: install ## Run all tests
 	$(BIN)/python -m pytest -n 2
 
-test-fast: install ## Run the tests that answer quickly (no browser, no server, no sub-processes)
+test-fast: install ## Run the fast tests (no browser, no server, no sub-processes)
 	$(BIN)/python -m pytest -n 2 -m "not slow and not browser"
 
 coverage: install ## Run all tests and report line and branch coverage per file
@@ -71,11 +71,11 @@ builtin: install ## Rebuild corpus, vocabulary, model and card of the built-in m
 web: ## Check, test and build the view of report, notebook and server (needs Node 20)
 	cd web && npm ci && npm run typecheck && npm run test && npm run build
 
-web-check: web ## Check that the built view in the package is what web/ gives
+web-check: web ## Check that the built view in the package matches web/
 	git diff --exit-code -- src/sightline/view/static src/sightline/serve/static
 
 wheel-check: install ## Build the wheel, check its files, install it into an empty environment and run the demo there
 	$(BIN)/python -m tools.wheel
 
-clean: ## Remove what was generated
+clean: ## Remove generated files
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build
