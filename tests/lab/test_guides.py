@@ -8,7 +8,7 @@ from tests.docs.test_docs import ROOT, python_of
 from tools import docs_models
 
 
-@pytest.mark.parametrize("name", ["train", "convert", "adversarial-attention"])
+@pytest.mark.parametrize("name", ["train", "convert", "adversarial-attention", "from-rows-to-explanations"])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_python_of_a_guide_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -117,6 +117,16 @@ def test_a_checkpoint_with_other_classes_gets_a_new_head(tmp_path):
     assert torch.allclose(model.network.module.bert.embeddings.word_embeddings.weight, changed, atol=0.05)
 
 
+@pytest.mark.parametrize("attention", [None, "entmax15"])
+def test_a_longformer_trains_on_the_band_with_dropout(attention, tmp_path):
+    source = bert_folder(tmp_path / "bert", attention_probs_dropout_prob=0.2)
+    sl.lab.convert(source, out=tmp_path / "long", positions=256, window=16, attention=attention)
+    result = sl.lab.train(rows(24), tmp_path / "long", out=tmp_path / "tuned", max_steps=3, batch=4)
+    model = sl.load(result.folder)
+    assert model.network.banded
+    assert np.isfinite(model.explain("the plot was superb and the film", "attcat").scores).all()
+
+
 def test_an_encoder_without_head_can_be_tuned_and_one_without_layers_cannot(tmp_path):
     from safetensors.torch import load_file, save_file
 

@@ -23,6 +23,8 @@ Examples:
   sightline explain letter.txt --model my-model --method rollout --method attcat
   sightline inspect letter.txt -o folder          heads, attention, relations: all pictures and tables
   sightline evaluate data.csv -o folder           which explanation to believe: methods compared on a data set
+  sightline train data.csv --model my-bert -o new-model      fine-tune a classifier on labelled texts
+  sightline convert my-bert -o my-longformer      make a short model read long documents
   sightline serve --open                          the same in a browser, and for other programs by HTTP
   sightline methods --long                        what each method computes and when to use it
 """
