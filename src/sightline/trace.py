@@ -339,6 +339,12 @@ class Trace:
         logits = self.network.run([self.encoding] * count, recorder, gradient=True, given=points)
         return torch.stack([self.network.task.value(scores, self.target) for scores in logits])
 
+    def values_without_gradient(self, points: Mapping[Place, Tensor]) -> NDArray[np.float64]:
+        """y (B,) where `points` (B, n, ·) stand in for what the model computes there."""
+        count = len(next(iter(points.values())))
+        logits = self.network.run([self.encoding] * count, given=points)
+        return np.array([float(self.network.task.value(one, self.target)) for one in logits])
+
     def values_and_gradients(self, points: Mapping[Place, Tensor]) -> tuple[NDArray[np.float64], list[Tensor]]:
         """Return y (B,) and ∂y/∂points, one (B, n, ·) per place, of one batch: see `values_at`."""
         leaves = {place: tensor.detach().requires_grad_() for place, tensor in points.items()}

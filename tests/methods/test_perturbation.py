@@ -9,6 +9,8 @@ from transformers import AutoModelForMaskedLM
 
 from sightline.errors import OptionError
 from sightline.model import load
+from sightline.text.hierarchy import HierarchyScores
+from sightline.text.units import LEVELS
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
@@ -74,17 +76,35 @@ def test_the_same_document_is_read_once():
     assert model.explain(encoding, "occlusion", replacement="delete").checks["model_calls"] == 2
 
 
-def test_a_budget_is_kept_or_refused_before_anything_runs(model):
+def test_a_budget_too_small_for_every_unit_is_spent_from_coarse_to_fine(model):
+    text = f"{TEXT}\n\nThe old world. Hello river mill old the"
+    encoding = model.encode(text)
+    complete = model.explain(encoding, "occlusion", target=TARGET, level="word", budget=None)
+    assert "measured_share" not in complete.checks
+    found = model.explain(encoding, "occlusion", target=TARGET, level="word", budget=12)
+    assert found.checks["model_calls"] <= 12
+    assert 0 < found.checks["measured_share"] < 1
+    measured = HierarchyScores.from_extras(found.extras)
+    whole = MEASURES["probability"](library_logits(encoding.ids))
+    for first, last, score in zip(measured.unit_first, measured.unit_last, measured.unit_score, strict=True):
+        ids = encoding.ids.copy()
+        ids[first : last + 1] = model.tokenizer.mask_token_id
+        assert score == pytest.approx(float(whole - MEASURES["probability"](library_logits(ids))), abs=1e-12)
+    # Refined is the paragraph with the larger effect.
+    paragraphs = np.flatnonzero(measured.unit_parent == 0)
+    largest = paragraphs[np.abs(measured.unit_score[paragraphs]).argmax()]
+    assert (measured.unit_parent == largest).any()
+    # Words that were measured have the scores they have without a budget.
+    words = measured.unit_level == LEVELS.index("word")
+    for first, last in zip(measured.unit_first[words], measured.unit_last[words], strict=True):
+        np.testing.assert_allclose(found.scores[first : last + 1], complete.scores[first : last + 1], atol=1e-12)
+
+
+def test_a_budget_that_cannot_be_kept_is_refused_before_anything_runs(model):
     encoding = model.encode(TEXT)
     before = model.network.forward_passes
-    with pytest.raises(OptionError, match="token level needs 13 calls of the model, the budget is 12; level='word'"):
-        model.explain(encoding, "occlusion", budget=12)
-    with pytest.raises(OptionError, match="budget is 5; level='sentence' needs 4 at most"):
-        model.explain(encoding, "occlusion", budget=5)
-    with pytest.raises(OptionError, match="budget is 2; level='paragraph' needs 2 at most"):
-        model.explain(encoding, "occlusion", level="sentence", budget=2)
-    with pytest.raises(OptionError, match=r"sentence level needs 4 calls of the model, the budget is 1\."):
-        model.explain(encoding, "occlusion", level="sentence", budget=1)
+    with pytest.raises(OptionError, match="needs at least 3 calls of the model, the budget is 2"):
+        model.explain(encoding, "occlusion", budget=2)
     assert model.network.forward_passes == before
     assert model.explain(encoding, "occlusion", level="sentence", budget=4).checks["model_calls"] == 4
 

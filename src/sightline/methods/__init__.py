@@ -11,6 +11,7 @@ from sightline.methods.gradients import gradient, input_x_gradient
 from sightline.methods.integrated_gradients import integrated_gradients
 from sightline.methods.lrp import attnlrp, lrp, partial_lrp, transatt
 from sightline.methods.max_flow import flow
+from sightline.methods.owen import owen
 from sightline.methods.perturbation import leave_one_out, occlusion
 from sightline.methods.random_scores import random
 from sightline.methods.registry import METHODS, Attribution, Method, group_methods, list_methods, method
@@ -45,6 +46,7 @@ __all__ = [
     "method",
     "norm_rollout",
     "occlusion",
+    "owen",
     "partial_lrp",
     "random",
     "raw_attention",

@@ -21,10 +21,10 @@ from sightline.trace import Trace
     summary="Gradient averaged along the path from a baseline; the scores add up to the change in the output.",
     formula="s_i = Σ_d (x_i − x'_i) ⊙ ∫ ∂y/∂x_i dα",
     citation="Sundararajan et al. 2017",
-    needs={"gradients", "probes"},
+    needs={"probes"},
     signed=True,
     class_specific=True,
-    cost="9 to 257 forward and backward passes (as many as the tolerance requires)",
+    cost="7 to 127 forward and backward passes (as many as the tolerance requires)",
     use="Use it when the scores must add up and a few more seconds are acceptable.",
     avoid="Avoid a baseline that is itself meaningful to the model: try another one.",
 )
@@ -36,15 +36,17 @@ def integrated_gradients(
     embeddings: Embeddings = "full",
     steps: int | None = None,
     tolerance: float = 0.01,
-    max_evaluations: int = 257,
+    max_evaluations: int = 127,
 ) -> Attribution:
     """Integrate from `baseline` (specials kept) over the full embedding output, or over the embedding tables.
 
     A text of one's own that says nothing, as `baseline_text` or as a list of ids, is cut or filled up with pads to the
     length of the document. embeddings="separate" moves word, position and type embeddings together from baseline to
     input and returns what each of them contributes as extras "word", "position" and "type" (those that the family has),
-    which sum to the scores. `steps` asks for a fixed Gauss-Legendre rule instead of the adaptive one. Checks:
-    completeness_gap and change (relative), evaluations, converged.
+    which sum to the scores. `steps` asks for a fixed Gauss-Legendre rule instead of the adaptive one, which stops when
+    the completeness gap and the expected further change are under `tolerance`, or after the largest rule (1, 3, 7, 15,
+    31, 63 or 127 nodes) that `max_evaluations` allows. Checks: completeness_gap and change (relative), evaluations (a
+    forward and a backward each), converged.
     """
     path = build_path(trace, baseline, baseline_text, embeddings)
     integral = nested(trace, path, tolerance, max_evaluations) if steps is None else gauss_legendre(trace, path, steps)

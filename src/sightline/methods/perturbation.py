@@ -1,56 +1,29 @@
 """Occlusion and leave-one-out: what happens to the output when a part of the document is taken away.
 
 s_i = y(x) − y(x without i), y a probability by default (Zeiler & Fergus 2014; Li et al. 2016).
-All changed documents of one explanation run in batches of similar length; the same document is never run twice, and
-once for all when every class is explained.
+All changed documents of one explanation run in batches of similar length. The same document is never run twice, and
+classes explained together share the runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sightline.arguments import check_layer
 from sightline.errors import OptionError
-from sightline.methods.registry import Array, Attribution, method
+from sightline.methods.registry import Attribution, method
+from sightline.methods.structure.removals import DocumentGame, evaluate_removals, request_removals
 from sightline.models.batching import BATCH_TOKENS
-from sightline.models.target import Quantity, Target
-from sightline.perturb import Key, Perturbations, Replacement, default_replacement
-from sightline.text import Encoding
-from sightline.text.units import LEVELS, Level, units_of
+from sightline.models.target import Quantity
+from sightline.perturb import Replacement, default_replacement
+from sightline.text.hierarchy import BRANCHING, ROOT, Hierarchy, HierarchyScores, build_hierarchy
+from sightline.text.units import Level, units_of
 from sightline.trace import Trace
-
-_WHOLE_OUTPUT = Target(index=None, label="")
-"""All logits are kept, for the classes to come. Asking for the target would run the model before the budget check."""
-
-
-def request_removals(
-    trace: Trace, removed: Iterable[Sequence[int]], replacement: Replacement
-) -> tuple[Perturbations[Tensor], list[Key]]:
-    """Request the document without each of the sets of tokens; return the engine and one key per set."""
-    if replacement == "delete" and trace.target.read_positions:
-        raise OptionError(
-            "This model reads single tokens, and deleting others would move them; "
-            "use replacement='mask', 'unk' or 'pad'."
-        )
-    removals = Perturbations(trace.network, trace.encoding, _WHOLE_OUTPUT, lambda logits, _target: logits)
-    return removals, [removals.request(positions, replacement) for positions in removed]
-
-
-def evaluate_removals(trace: Trace, removals: Perturbations[Tensor], keys: Sequence[Key], quantity: Quantity) -> Array:
-    """Return y of every requested document, in the order of `keys`; classes explained together share the runs."""
-
-    def run() -> dict[Key, Tensor]:
-        removals.run(trace.progress)
-        return {key: removals.result(key) for key in keys}
-
-    logits = trace.once(tuple(dict.fromkeys(keys)), run)
-    values = {key: trace.value_of(document_logits, quantity) for key, document_logits in logits.items()}
-    return np.array([values[key] for key in keys])
 
 
 @method(
@@ -63,9 +36,9 @@ def evaluate_removals(trace: Trace, removals: Perturbations[Tensor], keys: Seque
     needs={"probes"},
     signed=True,
     class_specific=True,
-    cost="one forward pass per token (word, sentence)",
+    cost="one forward pass per token (word, sentence), at most 200 by default",
     use="Use it as a direct measurement of single words, and to check other methods.",
-    avoid="Avoid it on long documents where every word is redundant: all effects may be tiny; try sentences.",
+    avoid="Avoid it where words are redundant: each effect is then tiny; owen divides what several words share.",
 )
 def occlusion(
     trace: Trace,
@@ -73,30 +46,64 @@ def occlusion(
     replacement: Replacement | None = None,
     level: Level = "token",
     quantity: Quantity = "probability",
-    budget: int | None = None,
+    budget: int | None = 200,
 ) -> Attribution:
-    """y(x) − y(x without the group), shared equally among the tokens of the group; specials score 0.
+    """y(x) − y(x without the unit), shared equally among the tokens of the unit; specials score 0.
 
     `replacement` is the mask token by default (unknown or pad where the vocabulary has none). `budget` is the largest
-    number of documents the model may be asked to read; what would need more is refused before anything runs.
+    number of calls of the model, None for no limit. Where it does not allow every unit of `level` to be removed in
+    turn, paragraphs are removed first, then the sentences of the paragraph with the largest effect, and so on down to
+    `level`, always looking next into the unit with the largest effect. Extras then hold what was measured
+    (`text.hierarchy.HierarchyScores`), and check measured_share is the share of the tokens whose unit of `level` was.
     """
     chosen = replacement or default_replacement(trace.network)
     units = units_of(trace.encoding, level)
+    if budget is not None and len(units) + 1 > budget:
+        tree = build_hierarchy(trace.encoding, level, branching=BRANCHING)
+        return _occlude_best_first(trace, tree, chosen, quantity, budget)
     removals, keys = request_removals(trace, [[], *(positions.tolist() for positions in units.tokens)], chosen)
     calls = removals.calls_made
-    if budget is not None and calls > budget:
-        raise OptionError(_over_budget(trace.encoding, level, calls, budget))
     whole, *others = evaluate_removals(trace, removals, keys, quantity)
     scores = units.spread(whole - np.array(others))
     return Attribution(scores, checks={"model_calls": calls, "replacement": chosen})
 
 
-def _over_budget(encoding: Encoding, level: Level, needed: int, budget: int) -> str:
-    coarser = LEVELS[LEVELS.index(level) + 1 :]
-    counts = {other: len(units_of(encoding, other)) + 1 for other in coarser}
-    fitting = [f"level='{other}' needs {count:,} at most" for other, count in counts.items() if count <= budget]
-    advice = f"; {fitting[0]}" if fitting else ""
-    return f"Occlusion at {level} level needs {needed:,} calls of the model, the budget is {budget:,}{advice}."
+def _occlude_best_first(
+    trace: Trace, tree: Hierarchy, replacement: Replacement, quantity: Quantity, budget: int
+) -> Attribution:
+    """Measure the children of the unit with the largest effect, again and again while the budget allows it."""
+    least = 2 + len(tree.children[ROOT])
+    if budget < least:
+        raise OptionError(
+            f"Occlusion of this document needs at least {least} calls of the model, the budget is {budget}; "
+            "raise the budget."
+        )
+    game = DocumentGame(trace, replacement, quantity, budget)
+
+    def absent(node: int) -> NDArray[np.bool_]:
+        mask = np.zeros(trace.token_count, dtype=np.bool_)
+        mask[tree.tokens[node]] = True
+        return mask
+
+    whole, empty = game([np.zeros(trace.token_count, dtype=np.bool_), absent(ROOT)])
+    effects = {ROOT: float(whole - empty)}
+    open_nodes = [ROOT]
+    while affordable := [node for node in open_nodes if len(tree.children[node]) <= budget - game.calls]:
+        node = max(affordable, key=lambda candidate: abs(effects[candidate]))
+        children = tree.children[node]
+        values = game([absent(child) for child in children])
+        effects |= dict(zip(children, (whole - values).tolist(), strict=True))
+        open_nodes.remove(node)
+        open_nodes += [child for child in children if tree.children[child]]
+    return Attribution(
+        tree.spread(effects, trace.token_count),
+        checks={
+            "model_calls": game.calls,
+            "replacement": replacement,
+            "measured_share": tree.measured_share(effects),
+        },
+        extras=HierarchyScores.of(tree, effects, {}).extras(),
+    )
 
 
 @method(
@@ -125,7 +132,7 @@ def leave_one_out(
     logits = trace.once(
         ("leave_one_out", number, replacement), lambda: _logits_without_each(trace, number, replacement)
     )
-    values = [trace.value_of(one, quantity) for one in logits]
+    values = [trace.value_of(document_logits, quantity) for document_logits in logits]
     return Attribution(values[-1] - np.array(values[:-1]), checks={"model_calls": len(values)})
 
 

@@ -195,7 +195,8 @@ _REPLACEMENTS = {
 }
 _SENTENCES: dict[str, Callable[[Any], str]] = {
     "completeness_gap": _share("The completeness gap is {}."),
-    "change": _share("Twice the steps changed the scores by {}."),
+    "change": _share("More steps are expected to change the scores by {}."),
+    "measured_share": _share("Units of the finest level were measured in {} of the text; elsewhere larger ones."),
     "reconstruction_error": _share("The parts add up to the layers' outputs with an error of {}."),
     "evaluations": _count("evaluation"),
     "model_calls": _count("call"),
