@@ -565,12 +565,17 @@ class Model:
         )
 
     def provenance(self) -> dict[str, str]:
-        """Return what produces a result: model, hash of its weights, versions."""
+        """Return what produces a result: model, hash of its weights, versions.
+
+        `rounding_error`, present for models converted to a half type, is the relative error of their logits.
+        """
+        error = self.network.rounding_error
         return {
             "model": self.name,
             "model_type": str(self.network.config.model_type),
             "weights": self.network.weights_hash,
             "dtype": str(self.network.dtype).removeprefix("torch."),
+            **({} if error is None else {"rounding_error": f"{error:.1e}"}),
             "sightline": version("sightline"),
             "torch": torch.__version__,
             "transformers": version("transformers"),

@@ -1,33 +1,52 @@
-"""How many threads to compute with: as many as there are idle cores."""
+"""How many threads to compute with: as many as there are idle physical cores."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+CPUS = Path("/sys/devices/system/cpu")
+
 
 def use_free_cores() -> None:
-    """Let torch use the cores that nobody else is using, one at least.
+    """Let torch use the physical cores that nobody else is using, at least one.
 
-    Two threads on a core that is taken are slower than one: each waits for the other at every matrix product. Whoever
-    sets OMP_NUM_THREADS has decided already.
+    Two threads on a core that is taken are slower than one, because each waits for the other at every matrix product.
+    The same holds for two threads on the two logical processors of one core. A user who sets OMP_NUM_THREADS has
+    decided already.
     """
     if "OMP_NUM_THREADS" in os.environ or not hasattr(os, "getloadavg"):
         return
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    cores = count_physical_cores()
     torch.set_num_threads(max(1, min(cores, round(cores - _busy_cores()))))
 
 
-def _busy_cores() -> float:
-    """Return how many cores others use: the mean of the last minute, or what runs now where that is less.
+def count_physical_cores(folder: Path = CPUS) -> int:
+    """Return how many physical cores this process may run on; logical processors of one core count once.
 
-    The mean still holds the command that somebody ran just before this one.
+    Where the system does not say which processors share a core, every processor counts.
+    """
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    cores = set()
+    for number in allowed:
+        try:
+            siblings = (folder / f"cpu{number}" / "topology" / "thread_siblings_list").read_text().strip()
+        except OSError:
+            siblings = str(number)
+        cores.add(siblings)
+    return max(1, len(cores))
+
+
+def _busy_cores() -> float:
+    """Return how many cores others use: the mean of the last minute, or the number of running threads if that is less.
+
+    The mean still includes the command that somebody ran just before this one.
     """
     average = os.getloadavg()[0]
     try:
         running = int(Path("/proc/loadavg").read_text().split()[3].split("/")[0])
     except (OSError, ValueError, IndexError):
         return average
-    return min(average, running - 1)  # without ourselves
+    return min(average, running - 1)  # without this process

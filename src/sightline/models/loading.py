@@ -32,6 +32,7 @@ from sightline.models.families import Family, family_of
 from sightline.models.longformer.encoder import use_banded, use_library
 from sightline.models.network import Network
 from sightline.models.observe import OBSERVING, register
+from sightline.models.precision import HALF_TYPES, convert_to_half
 from sightline.models.tasks import MaskedLanguageModel, Task, TaskFacts, task_class
 from sightline.models.weights import Checkpoint, check_size, find_checkpoint, read_weights
 from sightline.registry import suggestion
@@ -72,11 +73,13 @@ def load_network(
     folder: Path | None = None
     if isinstance(source, PreTrainedModel):
         module, name, untrained = source, _name_of(source), False
-        if chosen is not None:
+        if chosen is not None and chosen not in HALF_TYPES:
             module = module.to(chosen)
     else:
         folder, name = _find_folder(source, allow_pickle)
-        module, untrained = _load_module(folder, name, task, chosen or torch.float32, allow_pickle, allow_random)
+        # Half types are reached from single precision, which the result is compared with.
+        loaded = torch.float32 if chosen is None or chosen in HALF_TYPES else chosen
+        module, untrained = _load_module(folder, name, task, loaded, allow_pickle, allow_random)
     family = family_of(module.config.model_type)
     if device is not None:
         _move(module, device)
@@ -96,6 +99,8 @@ def load_network(
     )
     if folder is not None:
         _try_out(network, folder)
+    if chosen is not None and chosen in HALF_TYPES and network.dtype != chosen:
+        network.rounding_error = convert_to_half(network, chosen)
     return network, reader
 
 

@@ -62,6 +62,8 @@ class Network:
         self.token_ids = dict(token_ids or {})
         """Ids of the tokens "pad", "mask" and "unk", as far as the vocabulary has them."""
         self.untrained = untrained
+        self.rounding_error: float | None = None
+        """Relative error of the logits that the conversion to a half type has brought; None without one."""
         self.forward_passes = 0
         self.backward_passes = 0
         # Hooks belong to the module: two threads that run it at once would record each other's tensors.
@@ -126,9 +128,11 @@ class Network:
         shared = {id(tensor): tensor for tensor in (*self.module.parameters(), *self.module.buffers())}
         with self._lock:  # or the hooks of a running pass would be copied as well
             module = copy.deepcopy(self.module, shared)
-        return Network(
+        twin = Network(
             module, self.family, self.task, name=self.name, token_ids=self.token_ids, untrained=self.untrained
         )
+        twin.rounding_error = self.rounding_error
+        return twin
 
     def count_passes_of(self, twin: Network) -> None:
         """Add the passes that a twin has run to the counters of this network."""
