@@ -40,6 +40,8 @@ class Report:
     name: str
     quick: bool
     json: bool
+    options: argparse.Namespace = field(default_factory=argparse.Namespace)
+    """The options of the command line."""
     ratios: dict[str, float] = field(default_factory=dict)
     targets: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -123,16 +125,20 @@ class Report:
             )
 
 
-def start(name: str, description: str | None) -> Report:
-    """Read `--quick` and `--json`, set one torch thread, and open the report."""
+def start(
+    name: str, description: str | None, add_options: Callable[[argparse.ArgumentParser], None] | None = None
+) -> Report:
+    """Read `--quick`, `--json` and what `add_options` adds, set one torch thread, and open the report."""
     import torch
 
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=description)
     parser.add_argument("--quick", action="store_true", help="small sizes: shows that it runs, not how fast it is")
     parser.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
+    if add_options is not None:
+        add_options(parser)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    return Report(name, options.quick, options.json)
+    return Report(name, options.quick, options.json, options)
 
 
 def median_seconds(work: Work, repeats: int = 5) -> float:

@@ -1,0 +1,99 @@
+"""Time and peak memory against the length of the document: are both linear in n?
+
+One random Longformer of base shape (12 heads, 768 wide, window 512) with `--layers` layers; the time of a model is
+proportional to them. Each method explains a document of 2,048, 4,096, 8,192 … tokens: attcat and rollout in one pass,
+integrated gradients with 7 evaluations, and relevance by attnlrp. The exponents are the slopes of log time and log
+memory over log n by least squares: 1 is linear, 2 quadratic. `--chart FILE` draws seconds against tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import harness
+from benchmarks.longformer import random_model
+
+METHODS: dict[str, dict[str, Any]] = {
+    "forward + backward": {"methods": ["gradient"]},
+    "attcat + rollout": {"methods": ["attcat", "rollout"]},
+    "integrated_gradients": {"methods": ["integrated_gradients"], "integrated_gradients": {"steps": 7}},
+    "attnlrp": {"methods": ["attnlrp"]},
+}
+LARGEST_EXPONENT = 1.1
+QUICK_LENGTHS, LENGTHS = (512, 1024), (2048, 4096, 8192, 16384)
+
+
+def prepare(label: str, tokens: int, layers: int) -> harness.Work:
+    """Return the work: explain one random document by the methods of `label`."""
+    import torch
+
+    from sightline.model import load
+
+    model = load(random_model(tokens, layers))
+    ids = [0, *torch.randint(10, 900, (tokens - 2,), generator=torch.Generator().manual_seed(0)).tolist(), 2]
+    encoding = model.encode(ids=ids)
+    return lambda: model.explain(encoding, target=0, **METHODS[label])
+
+
+def fit_exponent(lengths: tuple[int, ...], values: list[float]) -> float:
+    """Return the slope of log(values) over log(lengths)."""
+    return float(np.polyfit(np.log(lengths), np.log(values), 1)[0])
+
+
+def draw(path: Path, lengths: tuple[int, ...], seconds: dict[str, list[float]], layers: int) -> None:
+    """Draw seconds against tokens, both axes logarithmic, one line per method."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    for label, values in seconds.items():
+        axes.plot(lengths, values, marker="o", label=label)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+    axes.set_xlabel("tokens")
+    axes.set_ylabel(f"CPU seconds, {layers} layer{'s' if layers > 1 else ''} of base shape")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this benchmark."""
+    parser.add_argument("--layers", type=int, default=12, help="layers of the model")
+    parser.add_argument("--lengths", type=int, nargs="+", default=None, help="tokens of the documents")
+    parser.add_argument("--chart", type=Path, default=None, help="write a chart of seconds against tokens (.svg)")
+
+
+def main() -> None:
+    """Measure every method at every length."""
+    report = harness.start("length", __doc__, add_options)
+    options = report.options
+    layers = 1 if report.quick else options.layers
+    lengths = tuple(options.lengths or (QUICK_LENGTHS if report.quick else LENGTHS))
+    report.fact("layers", layers)
+    peaks: dict[str, list[float]] = {label: [] for label in METHODS}
+    seconds: dict[str, list[float]] = {label: [] for label in METHODS}
+    for label in METHODS:
+        for tokens in lengths:
+            seconds[label].append(harness.median_seconds(prepare(label, tokens, layers), 1))
+            report.fact(f"CPU seconds, {label}, {tokens:,}", round(seconds[label][-1], 2))
+            arguments = {"label": label, "tokens": tokens, "layers": layers}
+            peaks[label].append(report.memory(f"{label}, {tokens:,}", "benchmarks.length:prepare", **arguments))
+        for what, values in (("time", seconds[label]), ("memory", peaks[label])):
+            exponent = fit_exponent(lengths, values)
+            report.ratio(f"linear / {what} of {label}", LARGEST_EXPONENT, exponent, target=1)
+            report.fact(f"exponent of {what}, {label}", round(exponent, 2))
+    if options.chart is not None:
+        draw(options.chart, lengths, seconds, layers)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
