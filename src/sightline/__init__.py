@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from sightline import analysis, attention, corpus, errors, evaluation, lab, methods, metrics, models, text, view
-    from sightline.corpus import read_examples
+    from sightline.corpus import Selection, Store, open, read_examples, run
     from sightline.errors import SightlineError
     from sightline.evaluation import Evaluation, compare, evaluate
     from sightline.explanation import Explanation
@@ -35,7 +35,9 @@ __all__ = [
     "Model",
     "Prediction",
     "Report",
+    "Selection",
     "SightlineError",
+    "Store",
     "Target",
     "Trace",
     "Verdict",
@@ -55,7 +57,9 @@ __all__ = [
     "metric",
     "metrics",
     "models",
+    "open",
     "read_examples",
+    "run",
     "text",
     "view",
 ]
@@ -67,7 +71,9 @@ _HOMES = {
     "Model": "sightline.model",
     "Prediction": "sightline.models",
     "Report": "sightline.report",
+    "Selection": "sightline.corpus.streaming",
     "SightlineError": "sightline.errors",
+    "Store": "sightline.corpus.store",
     "Target": "sightline.models",
     "Trace": "sightline.trace",
     "Verdict": "sightline.verdict",
@@ -78,7 +84,9 @@ _HOMES = {
     "load": "sightline.model",
     "method": "sightline.methods",
     "metric": "sightline.metrics",
+    "open": "sightline.corpus.store",
     "read_examples": "sightline.corpus",
+    "run": "sightline.corpus.runner",
 }
 _ROOMS = frozenset(
     {"analysis", "attention", "corpus", "errors", "evaluation", "lab", "methods", "metrics", "models", "text", "view"}

@@ -16,6 +16,7 @@ from sightline.arguments import check_count
 from sightline.corpus.data_files import Rows, file_rows
 from sightline.corpus.fields import Columns, example
 from sightline.corpus.hub import HUB, folder_rows, hub_rows
+from sightline.corpus.text_folders import is_text_folder, text_folder_rows
 from sightline.errors import InputError
 from sightline.foreign import shown
 from sightline.registry import suggestion
@@ -58,7 +59,7 @@ def read_examples(
     columns = Columns(text, pair, label)
     found: list[Example] = []
     times: dict[str, int] = {}
-    for number, where, row in _selected(path, columns, split, limit):
+    for number, where, row in select_rows(path, columns, split, limit):
         one = example(row, columns, number, where)
         times[one.id] = times.get(one.id, 0) + 1
         if times[one.id] > 1:
@@ -69,7 +70,7 @@ def read_examples(
     return found
 
 
-def _selected(
+def select_rows(
     path: str | Path, columns: Columns, split: str | None, limit: int | None
 ) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
     """Yield (number, where, row) of the rows that belong to the split, after a look at the first one's fields."""
@@ -100,6 +101,8 @@ def _source(path: str | Path, columns: Columns, split: str | None, limit: int | 
     if str(path).startswith(HUB):
         return hub_rows(str(path), split, limit), False
     place = Path(path).expanduser()
+    if place.is_dir() and is_text_folder(place):
+        return text_folder_rows(place, columns.text, columns.label), True
     if place.is_dir():
         return folder_rows(place, split), False
     if not place.exists():

@@ -1,0 +1,191 @@
+"""Scores of words over a data set.
+
+D documents (rows of the data set that were explained; a text that occurs in m rows counts m times), w a word, s_d(w)
+the sum of the scores of its instances in document d, c_d(w) how many there are, D_w the documents that hold it:
+
+    sum            S(w) = Σ_d s_d(w)
+    mean-all       S(w) / D                              the data-set table of the first paper, for a fixed class
+    mean-present   1/|D_w| Σ_{d ∈ D_w} s_d(w) / c_d(w)   a long document counts as much as a short one
+
+By type all three are one pass over the tokens (each token carries c_d of its word), O(tokens) time and O(types) memory.
+By written word the instances of each document are added up first. Intervals: documents are drawn with replacement
+(Efron 1979), 1,000 times, for the words that are returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.arguments import check_count
+from sightline.corpus.tables import quoted
+from sightline.errors import InputError, OptionError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sightline.corpus.store import Store
+
+AggregateBy = Literal["word", "type", "position"]
+Rule = Literal["mean-present", "mean-all", "sum"]
+SHARED_AMONG = 5
+"""Documents from which on words must occur in two of them by default, or words of a single document lead the table."""
+RESAMPLES = 1000
+CHOSEN_KEYS = "chosen_keys"
+"""Table of the words whose intervals are computed."""
+_BLOCK = 2**22
+_KEYS = {"word": "coalesce(written, type)", "type": "type", "position": "position"}
+
+
+def aggregate(
+    store: Store,
+    by: AggregateBy,
+    method: str | None,
+    class_: str | int | None,
+    rule: Rule,
+    *,
+    where: str | None,
+    min_documents: int | None,
+    top: int | None,
+    interval: bool,
+    seed: int,
+) -> pd.DataFrame:
+    """Return one row per word: the word, score, documents, instances, and low and high if asked for."""
+    _check_choice("by", by, get_args(AggregateBy))
+    _check_choice("rule", rule, get_args(Rule))
+    column, explained_for = store.score_column(method, class_)
+    if rule == "mean-all" and explained_for is not None:
+        raise OptionError(
+            f"rule='mean-all' with class_='{explained_for}' needs scores for that class in all documents, but each was "
+            f"explained for its prediction. Run again with target='{explained_for}' or target='all', or use "
+            "rule='mean-present'."
+        )
+    weights, total = _weigh_documents(store, where, explained_for)
+    least = min_documents
+    if least is None:
+        least = 2 if rule == "mean-present" and total >= SHARED_AMONG else 1
+    per_document = by != "type"
+    inner = _per_document(column, by, weights) if per_document else _per_token(column, weights)
+    value = {"sum": "sum(w * score)", "mean-all": f"sum(w * score) / {total}.0"}.get(
+        rule, "sum(w * mean) / sum(w * present)"
+    )
+    query = f"""
+        SELECT key AS {by}, {value} AS score, CAST(sum(w * present) AS BIGINT) AS documents,
+               CAST(sum(w * instances) AS BIGINT) AS instances
+        FROM ({inner}) GROUP BY key HAVING sum(w * present) >= {int(least)}"""
+    frame = store.sql(f"SELECT * FROM ({query}) ORDER BY score DESC, {by}")
+    if top is not None:
+        frame = _ends(frame, top)
+    if interval:
+        _add_intervals(frame, store, column, by, rule, weights, total, seed)
+    return frame
+
+
+def _weigh_documents(store: Store, where: str | None, explained_for: str | None) -> tuple[str, int]:
+    """Return a query for (document, w), w the number of rows that hold it, and the number of rows D."""
+    conditions = ["status = 'done'"]
+    if where is not None:
+        conditions.append(f"({where})")
+    if explained_for is not None:
+        name = explained_for.replace("'", "''")
+        conditions.append(f"prediction = '{name}'")
+    weights = f"SELECT document, count(*) AS w FROM documents WHERE {' AND '.join(conditions)} GROUP BY document"
+    total = int(store.sql(f"SELECT coalesce(sum(w), 0) AS total FROM ({weights})")["total"].iloc[0])
+    if not total:
+        raise InputError(f"No document{'' if where is None else f' with {where}'} was explained: nothing to average.")
+    return weights, total
+
+
+def _per_token(column: str, weights: str) -> str:
+    score = f"CAST({quoted(column)} AS DOUBLE)"
+    return f"""
+        SELECT type AS key, w, {score} AS score, {score} / instances AS mean,
+               CAST(first_of_type AS INTEGER) AS present, CAST(first_of_word AS INTEGER) AS instances
+        FROM tokens JOIN ({weights}) USING (document) WHERE word >= 0"""
+
+
+def _per_document(column: str, by: AggregateBy, weights: str, *, chosen: bool = False) -> str:
+    """Return a query for the sums of every word (or of those in the table chosen_keys) in every document."""
+    key = _KEYS[by]
+    instances = "count(*)" if by == "position" else "sum(CAST(first_of_word AS INTEGER))"
+    restriction = f" AND {key} IN (SELECT key FROM {CHOSEN_KEYS})" if chosen else ""
+    return f"""
+        SELECT document, key, w, score, score / instances AS mean, 1 AS present, instances FROM (
+            SELECT document, {key} AS key, sum(CAST({quoted(column)} AS DOUBLE)) AS score, {instances} AS instances
+            FROM tokens WHERE word >= 0{restriction} GROUP BY ALL) JOIN ({weights}) USING (document)"""
+
+
+def _ends(frame: pd.DataFrame, top: int) -> pd.DataFrame:
+    """Return the `top` largest and the `top` smallest scores."""
+    check_count("top", top)
+    if len(frame) <= 2 * top:
+        return frame
+    import pandas as pd
+
+    return pd.concat([frame.head(top), frame.tail(top)], ignore_index=True)
+
+
+def _add_intervals(
+    frame: pd.DataFrame,
+    store: Store,
+    column: str,
+    by: AggregateBy,
+    rule: Rule,
+    weights: str,
+    total: int,
+    seed: int,
+) -> None:
+    """Add the columns low and high: 95 % of the scores when documents are drawn with replacement."""
+    import pyarrow as pa
+    from scipy.sparse import csr_matrix
+
+    keys = frame[by].tolist()
+    store.connection.register(CHOSEN_KEYS, pa.table({"key": keys}))
+    values = store.sql(_per_document(column, by, weights, chosen=True))
+    number = {key: place for place, key in enumerate(keys)}
+    columns = values["key"].map(number).to_numpy()
+    documents = store.sql(f"SELECT document, w FROM ({weights}) ORDER BY document")
+    # A text that occurs in several rows is drawn as often: each row is a document of its own.
+    repeats = documents["w"].to_numpy()
+    first = dict(zip(documents["document"].tolist(), np.cumsum(repeats) - repeats, strict=True))
+    counts = values["w"].to_numpy()
+    rows = np.concatenate([np.arange(n) for n in counts]) + np.repeat(values["document"].map(first).to_numpy(), counts)
+    shape = (total, len(keys))
+
+    def matrix(entries: npt.ArrayLike) -> csr_matrix:
+        return csr_matrix(
+            (np.repeat(np.asarray(entries, dtype=float), counts), (rows, np.repeat(columns, counts))), shape
+        )
+
+    present = matrix(np.ones(len(values))) if rule == "mean-present" else None
+    scores = matrix(values["mean" if rule == "mean-present" else "score"])
+    draws = np.empty((RESAMPLES, len(keys)))
+    for rows_of_block, drawn in resample_counts(total, RESAMPLES, seed):
+        sums = (scores.T @ drawn.T).T
+        if present is not None:
+            held = (present.T @ drawn.T).T
+            with np.errstate(invalid="ignore", divide="ignore"):
+                sums = sums / held
+        elif rule == "mean-all":
+            sums = sums / total
+        draws[rows_of_block] = sums
+    # A draw without the word says nothing about its mean.
+    frame["low"], frame["high"] = np.nanquantile(draws, [0.025, 0.975], axis=0) if len(keys) else (0.0, 0.0)
+
+
+def resample_counts(documents: int, resamples: int, seed: int) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
+    """Yield how often each document is drawn in each resample, in blocks: (which resamples, counts (block, D))."""
+    generator = np.random.default_rng(seed)
+    block = max(1, _BLOCK // documents)
+    for start in range(0, resamples, block):
+        size = min(block, resamples - start)
+        counts = generator.multinomial(documents, np.full(documents, 1 / documents), size=size)
+        yield slice(start, start + size), counts.astype(np.float64)
+
+
+def _check_choice(option: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise OptionError(f"{option}='{value}' is not known. Known: {', '.join(known)}.")

@@ -1,0 +1,266 @@
+"""What is computed for one document: explanations and measures of attention from one shared pass, as table rows.
+
+Documents run one by one, not in padded batches: rounding would depend on what else is in a batch, and the results of a
+run that was interrupted, or that left out a document, would differ in the last digits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sightline.analysis.filters import TokenFilter
+from sightline.analysis.importance import head_importance_of, normalized_importance
+from sightline.analysis.relations import relation_counts
+from sightline.analysis.similarity import document_similarity
+from sightline.corpus import tables
+from sightline.corpus.plan import PlannedDocument
+from sightline.corpus.settings import RunSettings
+from sightline.errors import UnsupportedError
+from sightline.explanation import Explanation
+from sightline.methods import METHODS
+from sightline.model import Model
+from sightline.models import ALL
+from sightline.text import Encoding
+from sightline.text.units import units_of
+from sightline.trace import Trace
+from sightline.verdict import MEASURED
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass
+class UnitTables:
+    """The rows of a unit, collected document by document."""
+
+    score_columns: tuple[str, ...]
+    rows: dict[str, Rows] = field(default_factory=lambda: {name: [] for name in tables.RESULTS if name != "tokens"})
+    tokens: list[pa.Table] = field(default_factory=list)
+
+    def add_error(self, document: PlannedDocument, kind: str, message: str) -> None:
+        """Record that a document failed."""
+        self.rows["errors"].append({"document": document.document, "kind": kind, "error": message})
+
+    def build(self) -> dict[str, pa.Table]:
+        """Return all tables."""
+        built = {name: tables.table_of(rows, tables.SCHEMAS[name]) for name, rows in self.rows.items()}
+        schema = tables.token_schema(self.score_columns)
+        return {**built, "tokens": pa.concat_tables([schema.empty_table(), *self.tokens])}
+
+
+def score_columns(settings: RunSettings, labels: tuple[str, ...]) -> dict[tuple[str, str | None], str]:
+    """Return the column of scores by method and class; the class is None where all share one column."""
+    columns: dict[tuple[str, str | None], str] = {}
+    for method in settings.methods:
+        if settings.target == ALL and METHODS.get(method).class_specific:
+            columns |= {(method, label): f"{method}:{label}" for label in labels}
+        else:
+            columns[method, None] = method
+    return columns
+
+
+def explain_document(model: Model, document: PlannedDocument, settings: RunSettings, results: UnitTables) -> None:
+    """Explain one document and add its rows to `results`; what fails raises and adds nothing."""
+    encoding = model.encode(document.text, document.pair)
+    trace = model.trace(encoding, settings.explained)
+    measures = set(settings.measures)
+    if measures & {"received", "counts", "similarity"}:
+        trace.require("attentions")
+    importance = _require_importance(trace) if measures & {"heads", "similarity"} else None
+    checking: dict[str, Any] = {"check": settings.check, "check_budget": settings.check_budget}
+    options: dict[str, Any] = {name: dict(own) for name, own in settings.options.items()}
+    by_method: dict[str, Any] = model.explain(trace, methods=list(settings.methods), **checking, **options)
+    explanations = {
+        (method, label): explanation
+        for method, own in by_method.items()
+        for label, explanation in (own.items() if isinstance(own, dict) else [(None, own)])
+    }
+    heads = None if importance is None else importance()
+    seen = trace.with_target(None) if settings.target == ALL else trace
+    rows: dict[str, Rows] = {
+        "documents": [_document_row(document, next(iter(explanations.values())))],
+        "explanations": _explanation_rows(document.document, explanations, settings, model.labels),
+        "heads": _head_rows(document.document, heads) if heads is not None and "heads" in measures else [],
+        "similarity": [],
+    }
+    if "similarity" in measures:
+        rows["similarity"] = _similarity_rows(document.document, seen, explanations, heads, settings)
+    tokens = _token_table(document.document, seen, explanations, settings, model.labels)
+    for name, new in rows.items():
+        results.rows[name] += new
+    results.tokens.append(tokens)
+
+
+def _require_importance(trace: Trace) -> Any:
+    """Let the pass of the methods record the gradients of head weights; return how to get the raw importance."""
+    try:
+        trace.require("head_importance")
+    except UnsupportedError:
+        return None
+    if trace.shared.requests[trace.document].target != ALL:
+        return lambda: head_importance_of(trace, "raw")
+    # Of the predicted class, on a graph that is kept for the classes to come.
+    importance = head_importance_of(trace.with_target(None), "raw")
+    trace.shared.keep_graph = False
+    return lambda: importance
+
+
+def _document_row(document: PlannedDocument, explanation: Explanation) -> dict[str, Any]:
+    encoding, prediction = explanation.encoding, explanation.prediction
+    return {
+        "document": document.document,
+        "digest": document.digest,
+        "tokens": len(encoding),
+        "words": len(units_of(encoding, "word")),
+        "dropped": encoding.dropped,
+        "prediction": prediction.label,
+        "class": prediction.index,
+        "probability": prediction.probability,
+        "labels": list(prediction.labels),
+        "logits": prediction.logits.astype(np.float64).tolist(),
+        "probabilities": prediction.probabilities.astype(np.float64).tolist(),
+    }
+
+
+def _explanation_rows(
+    document: int,
+    explanations: Mapping[tuple[str, str | None], Explanation],
+    settings: RunSettings,
+    labels: tuple[str, ...],
+) -> Rows:
+    columns = score_columns(settings, labels)
+    return [
+        {
+            "document": document,
+            "method": method,
+            "class": explanation.target.name,
+            "column": columns.get((method, label), method),
+            "signed": explanation.signed,
+            "special_share": explanation.checks.get("special_share"),
+            "verdict": explanation.verdict.level,
+            **{name: explanation.checks.get(name) for name in MEASURED},
+            "target": json.dumps(explanation.target.to_dict()),
+            "checks": json.dumps(explanation.checks),
+            "options": json.dumps(explanation.options),
+            "removal": None if explanation.removal is None else json.dumps(explanation.removal.to_dict()),
+        }
+        for (method, label), explanation in explanations.items()
+    ]
+
+
+def _head_rows(document: int, importance: npt.NDArray[np.float64]) -> Rows:
+    return [
+        {"document": document, "layer": layer, "head": head, "importance": float(value)}
+        for (layer, head), value in np.ndenumerate(importance)
+    ]
+
+
+def _similarity_rows(
+    document: int,
+    trace: Trace,
+    explanations: Mapping[tuple[str, str | None], Explanation],
+    heads: npt.NDArray[np.float64] | None,
+    settings: RunSettings,
+) -> Rows:
+    stop_words = None if settings.stop_words is None else TokenFilter(stop_words=settings.stop_words)
+    weights = None if heads is None else normalized_importance(heads, "minmax")
+    return [
+        {
+            "document": document,
+            "method": method,
+            "class": explanation.target.name,
+            "layers": similarity.layers,
+            "scaled": similarity.scaled,
+            "masked": similarity.masked,
+            "statistic": statistic,
+            "value": value,
+            "chance": similarity.chance[statistic].mean,
+        }
+        for (method, _), explanation in explanations.items()
+        for similarity in document_similarity(
+            trace,
+            explanation,
+            head_weights=weights,
+            filter=stop_words,
+            permutations=settings.permutations,
+            seed=settings.seed,
+        )
+        for statistic, value in similarity.values.items()
+    ]
+
+
+def _token_table(
+    document: int,
+    trace: Trace,
+    explanations: Mapping[tuple[str, str | None], Explanation],
+    settings: RunSettings,
+    labels: tuple[str, ...],
+) -> pa.Table:
+    """Return one row per token: where it is, which word it belongs to, its attention and its scores."""
+    encoding = trace.encoding
+    n = len(encoding)
+    columns: dict[str, Any] = {
+        "document": np.full(n, document),
+        "position": np.arange(n),
+        "id": encoding.ids,
+        "type_id": encoding.type_ids,
+        "token": list(encoding.tokens),
+        "segment": encoding.segments,
+        "start": encoding.offsets[:, 0],
+        "end": encoding.offsets[:, 1],
+        "word": encoding.word_ids,
+        **_type_columns(encoding),
+    }
+    if "received" in settings.measures:
+        columns["received"] = trace.received.mean(axis=(0, 1))
+    if "counts" in settings.measures:
+        counts = relation_counts(trace, settings.top_k)
+        columns["attended"] = counts.attended.sum(axis=(0, 1))
+        columns["attending"] = counts.attending.sum(axis=(0, 1))
+    names = score_columns(settings, labels)
+    for (method, label), explanation in explanations.items():
+        columns[names.get((method, label), method)] = explanation.scores.astype(np.float32)
+    schema = tables.token_schema(tuple(names.values()))
+    return pa.table(
+        {
+            field.name: _array(columns[field.name], field.type) if field.name in columns else pa.nulls(n, field.type)
+            for field in schema
+        },
+        schema=schema,
+    )
+
+
+def _array(values: Any, kind: pa.DataType) -> pa.Array:
+    return pa.array(values, kind) if isinstance(values, list) else pa.array(values).cast(kind)
+
+
+def _type_columns(encoding: Encoding) -> dict[str, Any]:
+    """Return what sums by word type need: the type of each token, and how many instances the document has."""
+    words = units_of(encoding, "word")
+    owner = words.of_token
+    first_of_word = np.zeros(len(encoding), dtype=bool)
+    first_of_word[words.first_tokens] = True
+    numbers: dict[str, int] = {}
+    type_numbers = np.array([numbers.setdefault(text, len(numbers)) for text in words.types], dtype=np.int64)
+    instances = np.bincount(type_numbers, minlength=len(numbers)) if len(words) else np.zeros(0, dtype=np.int64)
+    first_of_type = np.zeros(len(encoding), dtype=bool)
+    if len(words):
+        _, first_words = np.unique(type_numbers, return_index=True)
+        first_of_type[words.first_tokens[first_words]] = True
+    inside = owner >= 0
+    counted = np.zeros(len(encoding), dtype=np.int64)
+    counted[inside] = instances[type_numbers[owner[inside]]]
+    written = [None if text == folded else text for text, folded in zip(words.texts, words.types, strict=True)]
+    return {
+        "type": [words.types[unit] if unit >= 0 else None for unit in owner.tolist()],
+        "written": [written[unit] if unit >= 0 else None for unit in owner.tolist()],
+        "first_of_word": first_of_word,
+        "first_of_type": first_of_type,
+        "instances": counted,
+    }

@@ -1,0 +1,147 @@
+"""manifest.json: what a run is, so that it is continued only with the same model, data and settings.
+
+Compared are the hash of the weights, the content of the data file, the selection of rows and the settings. Versions of
+libraries are recorded, and where a run was continued with others, all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sightline.corpus.folder import MANIFEST, RunFolder
+from sightline.corpus.plan import Plan, digest_of
+from sightline.corpus.settings import RunSettings
+from sightline.corpus.streaming import Selection
+from sightline.corpus.tables import VERSION
+from sightline.errors import InputError, UsageError
+from sightline.files import write_whole
+from sightline.model import Model
+from sightline.text.examples import Example
+
+FORMAT = "sightline-corpus"
+_VERSIONS = ("sightline", "torch", "transformers", "python")
+_COMPARED = ("model", "data", "selection", "settings")
+_NAMES_ONLY = frozenset({"model.name", "data.source", "data.modified"})
+"""What may change between a run and its continuation: a folder may be moved, a file copied."""
+
+
+def describe_run(
+    model: Model, data: Mapping[str, Any], selection: Selection, settings: RunSettings, plan: Plan | None = None
+) -> dict[str, Any]:
+    """Return the manifest of a run."""
+    provenance = model.provenance()
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": {
+            "name": provenance["model"],
+            "type": provenance["model_type"],
+            "weights": provenance["weights"],
+            "dtype": provenance["dtype"],
+            "task": model.task,
+            "labels": list(model.labels),
+        },
+        "data": dict(data),
+        "selection": asdict(selection),
+        "settings": settings.to_dict(),
+        "versions": [{name: provenance[name] for name in _VERSIONS}],
+        "plan": None if plan is None else plan.to_dict(),
+    }
+
+
+def describe_data(source: Any, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return what identifies a data set: the hash of its content, or the name of one that lies on the hub.
+
+    known: the description from an earlier start; a file of the same size and time is not read again.
+    """
+    if not isinstance(source, str | Path):
+        return {"source": None, "sha256": _hash_examples(source)}
+    path = Path(source).expanduser()
+    if not path.exists():
+        return {"source": str(source)}
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    state = [[file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+    described = {
+        "source": str(path.resolve()),
+        "bytes": sum(size for size, _ in state),
+        "modified": max((modified for _, modified in state), default=0),
+    }
+    if known is not None and all(known.get(name) == value for name, value in described.items()):
+        return dict(known)
+    content = hashlib.sha256()
+    for file in files:
+        content.update(file.relative_to(path).as_posix().encode())  # "." for a single file
+        with file.open("rb") as opened:
+            content.update(hashlib.file_digest(opened, "sha256").digest())
+    return {**described, "sha256": content.hexdigest()}
+
+
+def _hash_examples(examples: Iterable[Example]) -> str:
+    content = hashlib.sha256()
+    for example in examples:
+        content.update(json.dumps([digest_of(str(example.text), example.pair), example.label, example.id]).encode())
+    return content.hexdigest()
+
+
+def read_manifest(folder: RunFolder) -> dict[str, Any] | None:
+    """Return the manifest of a folder, None if there is none; raise InputError if it cannot be used."""
+    path = folder.path / MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        raise InputError(f"'{path}' is damaged: it is not JSON.") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise InputError(f"'{folder.path}' holds a manifest.json that is not Sightline's. Choose another folder.")
+    if manifest["version"] > VERSION:
+        raise InputError(
+            f"'{folder.path}' was written by a newer Sightline (format {manifest['version']}, this one reads up to "
+            f"{VERSION}). Update Sightline."
+        )
+    return manifest
+
+
+def write_manifest(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
+    """Write the manifest, which makes the plan valid."""
+    write_whole(folder.path / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+
+
+def check_same_run(folder: RunFolder, recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    """Raise UsageError naming every difference if a run cannot be continued."""
+    differences = [
+        f"{name}: {_shown(before)} before, {_shown(now)} now"
+        for part in _COMPARED
+        for name, before, now in _differences(part, recorded[part], json.loads(json.dumps(asked[part])))
+        if name not in _NAMES_ONLY
+    ]
+    if differences:
+        raise UsageError(
+            f"'{folder.path}' holds another run ({'; '.join(differences)}). Choose another folder, or use what the run "
+            "was started with."
+        )
+
+
+def add_versions(manifest: dict[str, Any], now: Mapping[str, Any]) -> bool:
+    """Add the versions of this start if they are new; return whether they are."""
+    new = now["versions"][0] not in manifest["versions"]
+    if new:
+        manifest["versions"] = [*manifest["versions"], now["versions"][0]]
+    return new
+
+
+def _differences(name: str, before: Any, now: Any) -> list[tuple[str, Any, Any]]:
+    if isinstance(before, dict) and isinstance(now, dict):
+        keys = dict.fromkeys([*before, *now])
+        return [row for key in keys for row in _differences(f"{name}.{key}", before.get(key), now.get(key))]
+    return [] if before == now else [(name, before, now)]
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:59]}…"

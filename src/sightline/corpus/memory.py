@@ -1,0 +1,38 @@
+"""Memory of long-running workers: the allocator keeps what a document needed, so that a process grows although nothing
+is referenced. `release_memory` returns it to the system."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import resource
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+def release_memory() -> None:
+    """Return unused memory of the C allocator to the system (glibc's malloc_trim; nothing on other systems)."""
+    gc.collect()
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+def resident_bytes() -> int:
+    """Return the memory this process occupies now; where that is not known, the most it ever did."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+@cache
+def _malloc_trim() -> Any:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return None

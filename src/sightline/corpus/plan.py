@@ -1,0 +1,188 @@
+"""The plan of a run: the data set cut into work units, which depends on the data and the settings only.
+
+The rows are read once, in stretches that fit in memory. Within a stretch, documents are sorted by length and cut into
+units, so that the documents of a unit cost about the same; rows with a text that was seen before become no new
+document. Each unit's texts are written to a file of their own: workers need nothing but the name of a unit.
+
+A unit is named by its number and the hash of its documents, the plan by the hash of its units. Memory: one stretch, and
+16 bytes per document for its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from sightline.corpus import tables
+from sightline.corpus.folder import ROWS, TEXTS, UNITS, RunFolder, write_table
+from sightline.corpus.settings import RunSettings
+from sightline.corpus.streaming import Row
+from sightline.errors import InputError
+
+STRETCH_DOCUMENTS = 4096
+STRETCH_CHARACTERS = 32_000_000
+
+
+class PlannedDocument(NamedTuple):
+    """One distinct text of the data set."""
+
+    document: int
+    """The number of the first row that holds it."""
+    digest: str
+    text: str
+    pair: str | None
+
+    @property
+    def characters(self) -> int:
+        """The length of both texts."""
+        return len(self.text) + len(self.pair or "")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The work units of a run, with what the data set holds."""
+
+    units: tuple[str, ...]
+    sizes: tuple[int, ...]
+    """Documents per unit."""
+    rows: int
+    unreadable: int
+    """Rows that could not be read."""
+
+    @property
+    def documents(self) -> int:
+        """How many distinct documents there are."""
+        return sum(self.sizes)
+
+    def to_dict(self) -> dict[str, int | str]:
+        """Return what the manifest records."""
+        digest = hashlib.sha256("\n".join(self.units).encode()).hexdigest()[:16]
+        return {
+            "hash": digest,
+            "units": len(self.units),
+            "rows": self.rows,
+            "documents": self.documents,
+            "unreadable": self.unreadable,
+        }
+
+
+def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings) -> Plan:
+    """Read all rows, write the texts of each unit and the list of units, and return the plan."""
+    names: list[str] = []
+    sizes: list[int] = []
+    characters: list[int] = []
+    first_rows: dict[bytes, int] = {}
+    count = unreadable = 0
+    for number, stretch in enumerate(_stretches(rows)):
+        documents: list[PlannedDocument] = []
+        records = []
+        for row in stretch:
+            record = _record(row, first_rows, documents)
+            records.append(record)
+            unreadable += record["document"] is None
+        count += len(records)
+        write_table(tables.table_of(records, tables.ROWS), folder.file(ROWS, f"{number:06d}"))
+        for unit in _cut(documents, settings):
+            digest = hashlib.sha256("".join(document.digest for document in unit).encode()).hexdigest()[:10]
+            names.append(f"{len(names):06d}-{digest}")
+            sizes.append(len(unit))
+            characters.append(sum(document.characters for document in unit))
+            write_table(
+                tables.table_of([document._asdict() for document in unit], tables.TEXTS), folder.file(TEXTS, names[-1])
+            )
+    if not count:
+        raise InputError("The data set is empty: no row is selected.")
+    write_table(
+        pa.table({"unit": names, "documents": sizes, "characters": characters}).cast(tables.UNITS), folder.path / UNITS
+    )
+    return Plan(tuple(names), tuple(sizes), count, unreadable)
+
+
+def read_plan(folder: RunFolder, recorded: dict[str, int | str]) -> Plan:
+    """Return the plan written before; raise InputError if it is not the one that the manifest records."""
+    try:
+        units = parquet.read_table(folder.path / UNITS)
+    except (OSError, pa.ArrowException):
+        raise InputError(f"The plan in '{folder.path}' cannot be read: remove the folder and run again.") from None
+    plan = Plan(
+        tuple(units["unit"].to_pylist()),
+        tuple(units["documents"].to_pylist()),
+        int(recorded["rows"]),
+        int(recorded["unreadable"]),
+    )
+    if plan.to_dict() != recorded:
+        raise InputError(f"The plan in '{folder.path}' was changed: remove the folder and run again.")
+    return plan
+
+
+def read_documents(folder: RunFolder, unit: str) -> list[PlannedDocument]:
+    """Return the documents of a unit."""
+    table = parquet.read_table(folder.file(TEXTS, unit), schema=tables.TEXTS)
+    return [PlannedDocument(**record) for record in table.to_pylist()]
+
+
+def digest_of(text: str, pair: str | None) -> str:
+    """Return the hash of a document's content."""
+    content = json.dumps([text, pair], ensure_ascii=True).encode()
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def _record(row: Row, first_rows: dict[bytes, int], documents: list[PlannedDocument]) -> dict[str, object]:
+    """Return the row of the table of rows, and add its document if it is new."""
+    example = row.example
+    if example is None or not isinstance(example.text, str):
+        error = row.error or "The row holds an encoding; a run needs the text."
+        return {"row": row.number, "document": None, "id": str(row.number), "label": None, "error": error}
+    text, pair = _storable(example.text), None if example.pair is None else _storable(example.pair)
+    digest = digest_of(text, pair)
+    key = bytes.fromhex(digest)
+    if key not in first_rows:
+        first_rows[key] = row.number
+        documents.append(PlannedDocument(row.number, digest, text, pair))
+    label = None if example.label is None else str(example.label)
+    return {"row": row.number, "document": first_rows[key], "id": example.id, "label": label, "error": None}
+
+
+def _storable(text: str) -> str:
+    """Return the text with half surrogate pairs, which no file can hold, replaced by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass").decode(errors="replace")
+    return text
+
+
+def _stretches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield rows in lists of bounded length and size."""
+    stretch: list[Row] = []
+    characters = 0
+    for row in rows:
+        stretch.append(row)
+        if row.example is not None and isinstance(row.example.text, str):
+            characters += len(row.example.text) + len(row.example.pair or "")
+        if len(stretch) >= STRETCH_DOCUMENTS or characters >= STRETCH_CHARACTERS:
+            yield stretch
+            stretch, characters = [], 0
+    if stretch:
+        yield stretch
+
+
+def _cut(documents: list[PlannedDocument], settings: RunSettings) -> Iterator[list[PlannedDocument]]:
+    """Yield units of documents of similar length, each in the order of the data set."""
+    unit: list[PlannedDocument] = []
+    characters = 0
+    for document in sorted(documents, key=lambda document: (document.characters, document.document)):
+        full = characters + document.characters > settings.unit_characters or len(unit) >= settings.unit_documents
+        if unit and full:
+            yield sorted(unit)
+            unit, characters = [], 0
+        unit.append(document)
+        characters += document.characters
+    if unit:
+        yield sorted(unit)

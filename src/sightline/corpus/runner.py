@@ -1,0 +1,170 @@
+"""run: explain a whole data set, unit by unit, so that a run that is stopped or killed goes on where it was.
+
+    sl.run("tickets.csv", "my-model", methods=["attcat", "rollout"], out="explained")
+    store = sl.open("explained")
+
+The same call continues a run. What is finished is never computed again; a changed model, setting or data file is
+refused with the difference.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sightline.corpus import manifest as manifests
+from sightline.corpus.compute import score_columns
+from sightline.corpus.engines import Engine, make_engine
+from sightline.corpus.engines.protocol import InlineEngine
+from sightline.corpus.folder import MANIFEST, ROWS, TEXTS, RunFolder
+from sightline.corpus.plan import Plan, read_plan, write_plan
+from sightline.corpus.progress import RunProgress
+from sightline.corpus.settings import MEASURES, PREDICTED, Measure, ModelSource, RunSettings
+from sightline.corpus.streaming import Selection, stream_examples
+from sightline.corpus.tables import RESULTS
+from sightline.corpus.unit_worker import Job
+from sightline.defaults import DEFAULT_METHODS
+from sightline.errors import InputError, OptionError, UsageError
+from sightline.methods import METHODS
+from sightline.model import Model
+from sightline.models import ALL
+from sightline.models.target import class_index
+from sightline.text.examples import as_examples
+
+if TYPE_CHECKING:
+    from sightline.corpus.store import Store
+
+
+def run(
+    data: Any,
+    model: str | Path | ModelSource | Model | None = None,
+    methods: Sequence[str] = DEFAULT_METHODS,
+    *,
+    out: str | Path,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    target: str | int | tuple[int | str, int | str] = PREDICTED,
+    measures: Sequence[Measure] = MEASURES,
+    check: bool = False,
+    check_budget: int | None = None,
+    selection: Selection | None = None,
+    retry_failed: bool = False,
+    progress: Callable[[RunProgress], None] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    **settings: Any,
+) -> Store:
+    """Explain every document of a data set and return the store; started again, it continues.
+
+    data: a file, a folder, hf://name, or rows in memory (a DataFrame, a list of texts or of examples). model: a folder
+    or hub id, which every worker loads (`ModelSource` for further arguments of `load`), or a loaded `Model`, which then
+    works alone in this process. out: the folder of the run. engine: "local", `workers` processes on this machine, or
+    "ray", as many actors on the cluster at `address`, or on one that is started for the run. target: "predicted", a
+    class or a contrast (A, B) for all documents, or "all" classes. measures: what is measured of attention. check:
+    compare every explanation with random orders of the words. selection: fields, conditions, limit and sample.
+    retry_failed: compute failed documents again. options: options by method. Further settings: see `RunSettings`.
+    """
+    chosen = RunSettings(
+        methods=(methods,) if isinstance(methods, str) else tuple(methods),
+        options=options or {},
+        target=target,
+        measures=tuple(measures),
+        check=check,
+        check_budget=check_budget,
+        **settings,
+    )
+    selection = selection or Selection()
+    source = _model_source(model)
+    workforce: Engine
+    if isinstance(model, Model):
+        if engine != "local" or workers not in (None, 1):
+            raise OptionError("A loaded model works in this process only; give its folder to use several workers.")
+        workforce = InlineEngine(model)
+    else:
+        workforce = make_engine(engine, workers=workers, address=address)
+    if not isinstance(data, str | Path):
+        data = as_examples(data, text=selection.text, pair=selection.pair, label=selection.label)
+    folder = RunFolder(out)
+    with folder.locked():
+        loaded = model if isinstance(model, Model) else source.load()
+        _check_request(loaded, chosen)
+        plan = _prepare(folder, loaded, data, selection, chosen)
+        del loaded  # workers load their own
+        if retry_failed:
+            for unit in folder.units_with("errors"):
+                folder.remove_unit(unit)
+        finished = folder.finished_units()
+        sizes = dict(zip(plan.units, plan.sizes, strict=True))
+        units = [unit for unit in plan.units if unit not in finished]
+        state = RunProgress(plan.documents, plan.documents - sum(sizes[unit] for unit in units))
+        if units:
+            job = Job(str(folder.path), source, chosen, secrets.token_hex(4))
+            for outcome in workforce.compute(job, units):
+                state.done += outcome.documents + outcome.failed
+                state.failed += outcome.failed
+                if progress is not None:
+                    progress(state)
+
+    from sightline.corpus.store import Store
+
+    return Store(folder.path)
+
+
+def _model_source(model: str | Path | ModelSource | Model | None) -> ModelSource:
+    if isinstance(model, ModelSource):
+        return model
+    if model is None or isinstance(model, str | Path | Model):
+        return ModelSource(source=str(model) if isinstance(model, str | Path) else None)
+    raise InputError(f"A model is a folder, a hub id or a loaded Model, not {type(model).__name__}.")
+
+
+def _check_request(model: Model, settings: RunSettings) -> None:
+    """Raise before anything is written if no document could be explained like this."""
+    for name in settings.methods:
+        METHODS.get(name).check_options(dict(settings.options.get(name, {})))
+    if unknown := [name for name in settings.options if name not in settings.methods]:
+        raise OptionError(f"Options are given for '{unknown[0]}', which is not one of the methods.")
+    if settings.target not in (PREDICTED, ALL):
+        parts = settings.target if isinstance(settings.target, tuple | list) else [settings.target]
+        for part in parts:
+            class_index(part, model.labels)
+    columns = list(score_columns(settings, model.labels).values())
+    if len({column.casefold() for column in columns}) < len(columns):
+        raise OptionError("Two classes have names that differ in case only; explain one class at a time.")
+
+
+def _prepare(folder: RunFolder, model: Model, data: Any, selection: Selection, settings: RunSettings) -> Plan:
+    """Return the plan: the one that was written before, after checking that it is of this run, or a new one."""
+    recorded = manifests.read_manifest(folder)
+    if recorded is None:
+        _check_fresh(folder)
+        folder.make()
+        folder.remove_leftovers()
+        described = manifests.describe_data(data)
+        plan = write_plan(folder, stream_examples(data, selection), settings)
+        manifests.write_manifest(folder, manifests.describe_run(model, described, selection, settings, plan))
+        return plan
+    described = manifests.describe_data(data, recorded["data"])
+    asked = manifests.describe_run(model, described, selection, settings)
+    manifests.check_same_run(folder, recorded, asked)
+    if manifests.add_versions(recorded, asked):
+        manifests.write_manifest(folder, recorded)
+    folder.make()
+    folder.remove_leftovers()
+    return read_plan(folder, recorded["plan"])
+
+
+def _check_fresh(folder: RunFolder) -> None:
+    """Raise UsageError if the folder holds something that no interrupted plan of ours left there."""
+    ours = {".lock", "attempts", TEXTS, ROWS.split("/")[0], *RESULTS}
+    foreign = [path.name for path in folder.path.iterdir() if path.name not in ours]
+    if foreign or ((folder.path / RESULTS[-1]).is_dir() and any((folder.path / RESULTS[-1]).iterdir())):
+        name = foreign[0] if foreign else f"{RESULTS[-1]}/"
+        raise UsageError(
+            f"'{folder.path}' is not empty ('{name}') and holds no {MANIFEST} of a run. Choose an empty folder."
+        )
+    for table in (TEXTS, ROWS):  # of a plan that was interrupted
+        for file in (folder.path / table).glob("*.parquet"):
+            file.unlink()

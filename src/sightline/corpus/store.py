@@ -1,0 +1,290 @@
+"""Store: the results of a run, asked with SQL (DuckDB over the Parquet files, which are streamed, not loaded).
+
+    store = sl.open("explained")
+    store.documents()                       one row per row of the data set
+    store.document(17)                      a Report
+    store.aggregate(by="word", method="attcat", class_="spam", rule="mean-all")
+    store.sql("SELECT label, count(*) FROM documents WHERE NOT correct GROUP BY label")
+
+The views `documents`, `words`, `tokens`, `explanations`, `heads`, `similarity`, `errors`, `rows` and `texts` hold what
+was finished when the store was opened. `document` is their key (`corpus.tables`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+
+from sightline.corpus import tables
+from sightline.corpus.aggregation import AggregateBy, Rule, aggregate
+from sightline.corpus.folder import ROWS, TEXTS, RunFolder
+from sightline.corpus.manifest import read_manifest
+from sightline.corpus.rebuild import rebuild_report
+from sightline.corpus.settings import PREDICTED
+from sightline.errors import InputError, OptionError, TargetError
+from sightline.metrics.chance import bootstrap_interval
+from sightline.models import ALL
+from sightline.models.target import class_index
+from sightline.registry import suggestion
+from sightline.report import Report
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_EXPANDED = """
+CREATE VIEW documents AS
+SELECT r.row, r.document, r.id, r.label, l.class AS label_class,
+       d.prediction, d.class AS prediction_class, d.probability,
+       CASE WHEN l.class IS NULL OR d.class IS NULL THEN NULL ELSE l.class = d.class END AS correct,
+       d.tokens, d.words, d.dropped,
+       CASE WHEN r.document IS NULL THEN 'unreadable' WHEN e.document IS NOT NULL THEN 'failed'
+            WHEN d.document IS NULL THEN 'pending' ELSE 'done' END AS status,
+       coalesce(r.error, e.error) AS error, d.digest
+FROM rows r LEFT JOIN results d USING (document) LEFT JOIN errors e USING (document)
+     LEFT JOIN label_classes l ON r.label = l.label
+"""
+_WORDS = """
+CREATE VIEW words AS
+SELECT document, word, any_value(coalesce(written, type)) AS text, any_value(type) AS type,
+       any_value(segment) AS segment,
+       min(start) AS start, max("end") AS "end", min(position) AS position, sum(received) AS received{scores}
+FROM tokens WHERE word >= 0 GROUP BY document, word
+"""
+
+
+class Store:
+    """What a run has computed so far."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.folder = RunFolder(path)
+        manifest = read_manifest(self.folder)
+        if manifest is None:
+            raise InputError(f"'{path}' holds no results of `sightline run`: there is no manifest.json.")
+        self.manifest = manifest
+
+    def __repr__(self) -> str:
+        plan = self.manifest["plan"]
+        return (
+            f"<Store '{self.folder.path}': {plan['rows']:,} rows, {plan['documents']:,} documents, model "
+            f"'{self.manifest['model']['name']}', methods: {', '.join(self.methods)}>"
+        )
+
+    @property
+    def path(self) -> Path:
+        """The folder of the run."""
+        return self.folder.path
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of the run."""
+        return tuple(self.manifest["settings"]["methods"])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes of the model."""
+        return tuple(self.manifest["model"]["labels"])
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every document was computed or has failed."""
+        return len(self.folder.finished_units()) >= int(self.manifest["plan"]["units"])
+
+    @cached_property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The database in which the views are; it may read the folder of the run and nothing else."""
+        connection = duckdb.connect()
+        connection.execute("SET temp_directory = ?", [str(Path(tempfile.gettempdir()) / "sightline-duckdb")])
+        connection.execute("SET enable_progress_bar = false")
+        rows = sorted(str(file) for file in (self.path / ROWS).glob("*.parquet"))
+        self._view(connection, "rows", rows, tables.ROWS)
+        self._view(
+            connection, TEXTS, [str(file) for file in sorted((self.path / TEXTS).glob("*.parquet"))], tables.TEXTS
+        )
+        for name, schema in tables.SCHEMAS.items():
+            files = [str(self.folder.file(name, unit)) for unit in self.folder.units_with(name)]
+            self._view(connection, "results" if name == tables.FINISHED else name, files, schema)
+        labels = [label for (label,) in connection.execute("SELECT DISTINCT label FROM rows").fetchall()]
+        classes = {label: self._label_class(label) for label in labels}
+        connection.register(
+            "label_classes",
+            pa.table({"label": pa.array(classes.keys(), pa.string()), "class": pa.array(classes.values(), pa.int32())}),
+        )
+        connection.execute(_EXPANDED)
+        sums = "".join(
+            f", sum({tables.quoted(name)}) AS {tables.quoted(name)}" for name in self._score_columns(connection)
+        )
+        connection.execute(_WORDS.format(scores=sums))
+        connection.execute(f"SET allowed_directories = ['{str(self.path).replace(chr(39), chr(39) * 2)}']")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        return connection
+
+    @staticmethod
+    def _view(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[str], schema: pa.Schema) -> None:
+        if files:
+            listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+            connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{listed}])")
+        else:
+            connection.register(name, schema.empty_table())
+
+    def _score_columns(self, connection: duckdb.DuckDBPyConnection) -> list[str]:
+        known = set(tables.SCHEMAS["tokens"].names)
+        described = connection.execute("SELECT * FROM tokens LIMIT 0").description or []
+        return [str(column[0]) for column in described if column[0] not in known]
+
+    def _label_class(self, label: str | None) -> int | None:
+        """Return the class that a label of the data means, None if the model has no such class."""
+        if label is None:
+            return None
+        try:
+            return class_index(label, self.labels)
+        except TargetError:
+            return None
+
+    def sql(self, query: str, *, arrow: bool = False) -> pd.DataFrame | pa.Table:
+        """Return the result of a query as a DataFrame, or as an Arrow table."""
+        try:
+            relation = self.connection.sql(query)
+            if relation is None:  # a statement without a result
+                relation = self.connection.sql("SELECT 1 AS done LIMIT 0")
+            return relation.to_arrow_table() if arrow else relation.df()
+        except duckdb.Error as error:
+            reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2]).rstrip(".")
+            raise OptionError(f"The query cannot be answered: {reason}.") from None
+
+    def documents(self, where: str | None = None) -> pd.DataFrame:
+        """Return one row per row of the data set: label, prediction, probability, correct, status, error.
+
+        where: an SQL condition on these columns, for example "NOT correct AND probability > 0.9".
+        """
+        return self.sql(f"SELECT * FROM documents{_condition(where)} ORDER BY row")
+
+    def tokens(self, where: str | None = None) -> pd.DataFrame:
+        """Return one row per token, with one column of scores per method."""
+        return self.sql(f"SELECT * FROM tokens{_condition(where)} ORDER BY document, position")
+
+    def words(self, where: str | None = None) -> pd.DataFrame:
+        """Return one row per word with its place and its scores, which are sums over its tokens."""
+        return self.sql(f"SELECT * FROM words{_condition(where)} ORDER BY document, word")
+
+    def errors(self) -> pd.DataFrame:
+        """Return the rows that could not be read or explained, each with its error."""
+        return self.sql("SELECT row, id, status, error FROM documents WHERE error IS NOT NULL ORDER BY row")
+
+    def aggregate(
+        self,
+        by: AggregateBy = "word",
+        method: str | None = None,
+        class_: str | int | None = None,
+        rule: Rule = "mean-present",
+        *,
+        where: str | None = None,
+        min_documents: int | None = None,
+        top: int | None = None,
+        interval: bool = False,
+        seed: int = 0,
+    ) -> pd.DataFrame:
+        """Return the score of every word over the data set, largest first (`corpus.aggregation`).
+
+        by: "word" as written, "type" in folded case, or "position" of tokens. method: by default the first of the run.
+        class_: the class that the scores are for. rule: "mean-all" divides the sum of a word's scores by the number of
+        all documents (the data-set table of the first paper), "mean-present" averages over the documents that hold
+        the word, "sum" adds up. where: an SQL condition on `documents`. min_documents: leave out words in fewer
+        documents. top: only so many with the largest and so many with the smallest scores. interval: add `low` and
+        `high`, a 95 % bootstrap interval over documents.
+        """
+        return aggregate(
+            self,
+            by,
+            method,
+            class_,
+            rule,
+            where=where,
+            min_documents=min_documents,
+            top=top,
+            interval=interval,
+            seed=seed,
+        )
+
+    def heads(self) -> pd.DataFrame:
+        """Return the mean importance of every head over the documents, raw and mapped onto 0 to 1."""
+        return self.sql(
+            """WITH means AS (
+                 SELECT layer, head, avg(importance) AS raw
+                 FROM heads JOIN rows USING (document) GROUP BY layer, head),
+               ends AS (SELECT min(raw) AS low, max(raw) AS high FROM means)
+               SELECT layer, head, raw, CASE WHEN high > low THEN (raw - low) / (high - low) ELSE 1 END AS importance
+               FROM means, ends ORDER BY layer, head"""
+        )
+
+    def similarity(self, *, seed: int = 0) -> pd.DataFrame:
+        """Return how similar attention and attribution are: mean over documents with interval, beside chance."""
+        import pandas as pd
+
+        groups = ("method", "layers", "scaled", "masked", "statistic")
+        values = self.connection.execute(
+            f"""SELECT {", ".join(groups)}, list(value ORDER BY row), avg(chance), count(*)
+                FROM similarity JOIN rows USING (document) GROUP BY {", ".join(groups)} ORDER BY {", ".join(groups)}"""
+        ).fetchall()
+        rows = []
+        for *group, scores, chance, documents in values:
+            mean = bootstrap_interval(scores, seed=seed)
+            rows.append((*group, mean.mean, mean.low, mean.high, chance, documents))
+        return pd.DataFrame(rows, columns=[*groups, "mean", "low", "high", "chance", "documents"])
+
+    def document(self, identity: int | str) -> Report:
+        """Return one document as a `Report`: by the number of its row, its `id` in the data, or its digest."""
+        return rebuild_report(self, self.find_row(identity))
+
+    def find_row(self, identity: int | str) -> int:
+        """Return the number of the row that is meant by a number, an `id` or a digest."""
+        named = isinstance(identity, str)
+        condition, value = ("id = $1 OR digest = $1", identity) if named else ("row = $1", int(identity))
+        found = self.connection.execute(f"SELECT row FROM documents WHERE {condition} ORDER BY row LIMIT 1", [value])
+        row = found.fetchone()
+        if row is None and named and str(identity).isdigit():
+            return self.find_row(int(identity))
+        if row is None:
+            raise InputError(f"There is no document {identity!r} in '{self.path}'; documents() lists them.")
+        return int(row[0])
+
+    def score_column(self, method: str | None, class_: str | int | None) -> tuple[str, str | None]:
+        """Return the column of scores of a method and class, and the class that documents must be explained for.
+
+        The latter is None if all documents were explained for the class.
+        """
+        method = self.methods[0] if method is None else method
+        if method not in self.methods:
+            hint = suggestion(method, list(self.methods))
+            raise OptionError(f"The run has no method '{method}'.{hint} Its methods: {', '.join(self.methods)}.")
+        target = self.manifest["settings"]["target"]
+        columns = self._score_columns(self.connection)
+        if target == ALL and method not in columns:
+            if class_ is None:
+                raise OptionError(f"All classes were explained: choose one with class_ ({', '.join(self.labels)}).")
+            return f"{method}:{self.labels[class_index(class_, self.labels)]}", None
+        if class_ is None or target == ALL:
+            return method, None
+        wanted = self.labels[class_index(class_, self.labels)]
+        if target == PREDICTED:
+            return method, wanted
+        if isinstance(target, list) or self.labels[class_index(target, self.labels)] != wanted:
+            raise OptionError(
+                f"The run explained '{target}', not '{wanted}': run it again with that target, or with 'all'."
+            )
+        return method, None
+
+
+def open(path: str | Path) -> Store:
+    """Open the results of `run` in a folder."""
+    return Store(path)
+
+
+def _condition(where: str | None) -> str:
+    return "" if where is None else f" WHERE ({where})"

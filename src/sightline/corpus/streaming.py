@@ -1,0 +1,152 @@
+"""stream_examples: the rows of a data set one after the other, so that a data set larger than memory can be read.
+
+    for row in stream_examples("tickets.csv", label="team", where="year >= 2024"):
+        row.number, row.example or row.error
+
+Three choices, applied in this order: `where` keeps the rows for which an SQL condition on their fields holds, `limit`
+the first so many of those, `sample` a seeded random subset of those. A row that cannot be used (a number in the place
+of the text) is yielded with its error, so that one bad row does not cost the others.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from sightline.arguments import check_count
+from sightline.corpus.fields import Columns, example
+from sightline.corpus.readers import LABEL, PAIR, TEXT, select_rows
+from sightline.errors import InputError, OptionError
+from sightline.text.examples import Example, as_examples
+
+_BATCH_ROWS = 1024
+SourceRow = tuple[int, str, Mapping[str, Any]]
+"""Number, place ("'a.csv', line 3") and fields of a row."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a data set: an example, or the reason why it is none."""
+
+    number: int
+    """Its place in the data set, from 0, before any row is left out."""
+    example: Example | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which fields and which rows of a data set are used."""
+
+    text: str = TEXT
+    pair: str = PAIR
+    label: str = LABEL
+    split: str | None = None
+    where: str | None = None
+    limit: int | None = None
+    sample: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("limit", "sample"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+
+
+def stream_examples(source: Any, selection: Selection | None = None) -> Iterator[Row]:
+    """Yield the selected rows of a file, folder, hub data set, or of rows in memory (anything `as_examples` takes)."""
+    selection = selection or Selection()
+    rows = _from_path(source, selection) if isinstance(source, str | Path) else _from_memory(source, selection)
+    chosen = islice(rows, selection.limit)
+    return chosen if selection.sample is None else sample_rows(chosen, selection.sample, selection.seed)
+
+
+def read_sample(source: str | Path, selection: Selection) -> list[Example]:
+    """Return the selected rows as a list of examples; the first row that cannot be used is an error."""
+    examples = []
+    for row in stream_examples(source, selection):
+        if row.example is None:
+            raise InputError(row.error)
+        examples.append(row.example)
+    if not examples:
+        raise InputError(f"No row of '{source}' is selected{_by_condition(selection.where)}.")
+    return examples
+
+
+def sample_rows(rows: Iterable[Row], count: int, seed: int) -> Iterator[Row]:
+    """Yield `count` rows drawn without replacement, in their order; each row is equally likely.
+
+    Every row gets a random number from the seed, and the `count` smallest are kept: one pass, `count` rows in memory,
+    and the same rows for the same seed and data.
+    """
+    random = Random(seed)
+    keyed = ((random.random(), row.number, row) for row in rows)
+    return iter(sorted((row for _, _, row in heapq.nsmallest(count, keyed)), key=lambda row: row.number))
+
+
+def _from_path(path: str | Path, selection: Selection) -> Iterator[Row]:
+    columns = Columns(selection.text, selection.pair, selection.label)
+    # The hub fetches only the rows that are needed, which is not known beforehand if a condition chooses them.
+    ahead = selection.limit if selection.where is None else None
+    rows: Iterator[SourceRow] = select_rows(path, columns, selection.split, ahead)
+    if selection.where is not None:
+        rows = _satisfying(rows, selection.where)
+    for number, place, fields in rows:
+        try:
+            yield Row(number, example(fields, columns, number, place))
+        except InputError as error:
+            yield Row(number, None, str(error))
+
+
+def _from_memory(source: Any, selection: Selection) -> Iterator[Row]:
+    if selection.where is not None or selection.split is not None:
+        raise OptionError("where= and split= choose rows of a data file; choose rows in memory before the run.")
+    examples = as_examples(source, text=selection.text, pair=selection.pair, label=selection.label)
+    for number, one in enumerate(examples):
+        yield Row(number, one)
+
+
+def _satisfying(rows: Iterable[SourceRow], condition: str) -> Iterator[SourceRow]:
+    """Yield the rows for which the SQL condition is true, evaluated by DuckDB on batches of rows."""
+    import duckdb
+    import pyarrow as pa
+
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("SET enable_external_access = false")
+        remaining = iter(rows)
+        while batch := list(islice(remaining, _BATCH_ROWS)):
+            connection.register("data", pa.table(_columns([fields for _, _, fields in batch])))
+            try:
+                matches = connection.execute(f"SELECT _row FROM data WHERE ({condition}) ORDER BY _row").fetchall()
+            except duckdb.Error as error:
+                reason = str(error).strip().splitlines()[0].rstrip(".")
+                known = ", ".join(str(field) for field in batch[0][2])
+                raise OptionError(
+                    f'where="{condition}" is not a condition on the rows: {reason}. Fields: {known}.'
+                ) from None
+            for (index,) in matches:
+                yield batch[index]
+
+
+def _columns(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the fields of some rows as columns; a field of mixed or nested types is compared as text."""
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {"_row": pa.array(range(len(rows)), pa.int32())}
+    for name in dict.fromkeys(str(field) for row in rows for field in row):
+        values = [row.get(name) for row in rows]
+        kinds = {type(value) for value in values if value is not None}
+        if kinds <= {int, float} or (len(kinds) == 1 and kinds <= {str, bool}):
+            columns[name] = pa.array(values)
+        else:
+            columns[name] = pa.array([None if value is None else str(value) for value in values], pa.string())
+    return columns
+
+
+def _by_condition(where: str | None) -> str:
+    return "" if where is None else f' by where="{where}"'

@@ -1,0 +1,130 @@
+"""The tables of a corpus: names, columns, and what they mean. `VERSION` rises when a reader of today would misread one.
+
+`document` is the key of all tables: the number of the row in which a text occurs first. Rows with the same text are one
+document; `rows` says which row is which document.
+
+The scores of tokens have one column per method: `attcat`, or `attcat:LABEL` if several classes were explained and the
+method tells them apart. They are rounded to single precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+VERSION = 1
+FINISHED = "documents"
+"""The table that is written last."""
+RESULTS = ("tokens", "explanations", "heads", "similarity", "errors", FINISHED)
+"""What is computed for each unit, in the order in which it is written."""
+
+ROWS = pa.schema(
+    [
+        ("row", pa.int64()),  # number in the data set, from 0
+        ("document", pa.int64()),  # null if the row could not be read
+        ("id", pa.string()),  # the field `id`, or the number
+        ("label", pa.string()),  # as written in the data
+        ("error", pa.string()),  # why the row could not be read
+    ]
+)
+UNITS = pa.schema([("unit", pa.string()), ("documents", pa.int32()), ("characters", pa.int64())])
+TEXTS = pa.schema(
+    [("document", pa.int64()), ("digest", pa.string()), ("text", pa.large_string()), ("pair", pa.large_string())]
+)
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "documents": pa.schema(
+        [
+            ("document", pa.int64()),
+            ("digest", pa.string()),  # of text and pair
+            ("tokens", pa.int32()),
+            ("words", pa.int32()),
+            ("dropped", pa.int32()),  # tokens lost to truncation
+            ("prediction", pa.string()),
+            ("class", pa.int32()),
+            ("probability", pa.float64()),
+            ("labels", pa.list_(pa.string())),
+            ("logits", pa.list_(pa.float64())),
+            ("probabilities", pa.list_(pa.float64())),
+        ]
+    ),
+    # One row per token; the columns of scores follow.
+    "tokens": pa.schema(
+        [
+            ("document", pa.int64()),
+            ("position", pa.int32()),
+            ("id", pa.int32()),
+            ("type_id", pa.int8()),
+            ("token", pa.string()),
+            ("segment", pa.int8()),  # 0 text, 1 pair, -1 special
+            ("start", pa.int32()),
+            ("end", pa.int32()),
+            ("word", pa.int32()),  # number of the word, -1 for specials
+            ("type", pa.string()),  # the word in folded case; null for specials
+            ("written", pa.string()),  # the word as written; null if that is its type
+            ("first_of_word", pa.bool_()),
+            ("first_of_type", pa.bool_()),  # first token of the first instance of the word in its document
+            ("instances", pa.int32()),  # of the word in its document
+            ("received", pa.float32()),  # attention, mean over all heads
+            ("attended", pa.int32()),  # how often it is among the k tokens that a token attends to most
+            ("attending", pa.int32()),
+        ]
+    ),
+    "explanations": pa.schema(
+        [
+            ("document", pa.int64()),
+            ("method", pa.string()),
+            ("class", pa.string()),  # what was explained: a class, or a contrast "A:B"
+            ("column", pa.string()),  # of the table of tokens
+            ("signed", pa.bool_()),
+            ("special_share", pa.float64()),
+            ("verdict", pa.string()),
+            ("faithfulness", pa.float64()),
+            ("random_mean", pa.float64()),
+            ("random_beaten", pa.int32()),
+            ("random_orderings", pa.int32()),
+            ("target", pa.string()),  # JSON from here on
+            ("checks", pa.string()),
+            ("options", pa.string()),
+            ("removal", pa.string()),
+        ]
+    ),
+    "heads": pa.schema(
+        [("document", pa.int64()), ("layer", pa.int16()), ("head", pa.int16()), ("importance", pa.float64())]
+    ),
+    "similarity": pa.schema(
+        [
+            ("document", pa.int64()),
+            ("method", pa.string()),
+            ("class", pa.string()),
+            ("layers", pa.string()),
+            ("scaled", pa.bool_()),
+            ("masked", pa.bool_()),
+            ("statistic", pa.string()),
+            ("value", pa.float64()),
+            ("chance", pa.float64()),
+        ]
+    ),
+    "errors": pa.schema([("document", pa.int64()), ("kind", pa.string()), ("error", pa.string())]),
+}
+
+
+def token_schema(score_columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of the table of tokens with its columns of scores."""
+    schema = SCHEMAS["tokens"]
+    for name in score_columns:
+        schema = schema.append(pa.field(name, pa.float32()))
+    return schema
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Return rows as a table."""
+    return pa.table(
+        {field.name: pa.array([row.get(field.name) for row in rows], field.type) for field in schema}, schema=schema
+    )
+
+
+def quoted(name: str) -> str:
+    """Return the name of a column as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'

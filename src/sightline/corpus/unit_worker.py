@@ -1,0 +1,138 @@
+"""UnitWorker: computes work units in a process that loads the model once. All engines run this.
+
+A document that fails is recorded with its error. A document that kills its process (out of memory, a crash in native
+code) cannot record anything: so the worker notes the document it begins in a file, and when a unit is begun again in
+the same run, a document that was begun twice and never ended is left out and recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sightline.corpus.compute import UnitTables, explain_document, score_columns
+from sightline.corpus.folder import ATTEMPTS, RunFolder
+from sightline.corpus.memory import release_memory, resident_bytes
+from sightline.corpus.plan import PlannedDocument, read_documents
+from sightline.corpus.settings import ModelSource, RunSettings
+from sightline.errors import SightlineError, UsageError
+from sightline.model import Model
+
+MOST_DEATHS = 2
+"""How often a document may be the last thing that a process did."""
+MOST_WRITING_DEATHS = 5
+_WRITING = -1
+"""Stands for a document in notes while the tables of a unit are written."""
+KILLED = "killed"
+"""Kind of error of such a document."""
+_GROWTH = 1.25
+_ALLOWANCE = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker of a run needs."""
+
+    folder: str
+    model: ModelSource
+    settings: RunSettings
+    run: str
+    """Tells the notes of this start from those of others."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a unit."""
+
+    unit: str
+    documents: int
+    """Documents computed."""
+    failed: int
+    """Documents that failed."""
+    worn: bool = False
+    """Whether the process occupies much more memory than at first and should be replaced."""
+
+
+class UnitWorker:
+    """Computes units one after the other."""
+
+    def __init__(self, job: Job, model: Model | None = None) -> None:
+        self.job = job
+        self.folder = RunFolder(job.folder)
+        self.model = job.model.load() if model is None else model
+        self._first_size: int | None = None
+
+    def compute(self, unit: str) -> Outcome:
+        """Compute a unit, write its tables, and return what became of it."""
+        note = _Note(self.folder.path / ATTEMPTS / f"{self.job.run}-{unit}")
+        deaths = note.deaths()
+        results = UnitTables(tuple(score_columns(self.job.settings, self.model.labels).values()))
+        documents = read_documents(self.folder, unit)
+        for document in documents:
+            if deaths[document.document] >= MOST_DEATHS:
+                results.add_error(document, KILLED, f"The process ended {MOST_DEATHS} times while explaining it.")
+                continue
+            note.begin(document.document)
+            self._explain(document, results)
+            note.end(document.document)
+        if deaths[_WRITING] >= MOST_WRITING_DEATHS:
+            raise UsageError(
+                f"The process ended {MOST_WRITING_DEATHS} times while writing unit {unit} to '{self.folder.path}'."
+            )
+        note.begin(_WRITING)
+        self.folder.write_unit(unit, results.build())
+        note.remove()
+        failed = len(results.rows["errors"])
+        del results
+        release_memory()
+        return Outcome(unit, len(documents) - failed, failed, self._is_worn())
+
+    def _explain(self, document: PlannedDocument, results: UnitTables) -> None:
+        try:
+            explain_document(self.model, document, self.job.settings, results)
+        except Exception as error:
+            results.add_error(document, type(error).__name__, _sentence(error))
+
+    def _is_worn(self) -> bool:
+        size = resident_bytes()
+        self._first_size = self._first_size or size
+        return size > _GROWTH * self._first_size + _ALLOWANCE
+
+
+class _Note:
+    """A file with the documents that were begun and ended; removed with the unit."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def deaths(self) -> Counter[int]:
+        """Return how often each document was begun and never ended."""
+        counts: Counter[int] = Counter()
+        if self.path.exists():
+            for line in self.path.read_text().splitlines():
+                word, _, number = line.partition(" ")
+                counts[int(number)] += 1 if word == "begin" else -1
+        return counts
+
+    def begin(self, document: int) -> None:
+        """Note that a document is begun."""
+        self._add(f"begin {document}")
+
+    def end(self, document: int) -> None:
+        """Note that a document is done."""
+        self._add(f"end {document}")
+
+    def _add(self, line: str) -> None:
+        with self.path.open("a") as file:
+            file.write(line + "\n")
+
+    def remove(self) -> None:
+        """Forget the attempts."""
+        self.path.unlink(missing_ok=True)
+
+
+def _sentence(error: Any) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if isinstance(error, SightlineError) else f"{type(error).__name__}: {text[:500]}"

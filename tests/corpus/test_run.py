@@ -1,0 +1,276 @@
+"""A run computes every document once, continues where it was, and refuses what is not the same run."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import os
+
+import pytest
+from pyarrow import parquet
+
+import sightline as sl
+from sightline.corpus.folder import RunFolder
+from sightline.corpus.memory import release_memory, resident_bytes
+from sightline.errors import InputError, OptionError, TargetError, UsageError
+from tests.corpus.conftest import rows_of_data
+
+METHODS = ["attcat"]
+
+
+def contents(folder, tables=("tokens", "explanations", "heads", "similarity", "errors", "documents")):
+    """Return the rows of all tables, sorted, as text: equal if and only if two runs computed the same."""
+    found = {}
+    for table in tables:
+        rows = [row for file in (folder / table).glob("*.parquet") for row in parquet.read_table(file).to_pylist()]
+        found[table] = sorted(json.dumps(row) for row in rows)
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, model, data_file):
+    out = tmp_path_factory.mktemp("whole") / "run"
+    return sl.run(data_file, model, METHODS, out=out, unit_documents=4)
+
+
+def test_every_row_is_listed_and_every_text_is_computed_once(whole):
+    frame = whole.documents()
+    rows = rows_of_data()
+    assert frame["id"].tolist() == [row["id"] for row in rows]
+    assert whole.sql("SELECT count(*) AS n FROM results")["n"][0] == len(rows) - 3
+    twins = frame[frame["id"].isin(["doc-0", "twin", "triplet"])]
+    assert twins["document"].nunique() == 1
+    assert twins["prediction"].nunique() == 1
+    assert frame.set_index("id").loc["empty", "status"] == "failed"
+    assert "empty" in frame.set_index("id").loc["empty", "error"]
+    assert whole.complete
+
+
+def test_a_label_is_right_wrong_or_unknown(whole):
+    frame = whole.documents("status = 'done'").set_index("id")
+    known = frame[frame["label"].isin(["AI", "PL", "other"])]
+    assert (known["correct"] == (known["label"] == known["prediction"])).all()
+    assert frame[~frame["label"].isin(["AI", "PL", "other"])]["correct"].isna().all()
+
+
+def test_scores_are_those_of_the_model(whole, model):
+    for row in (0, 7):
+        text = rows_of_data()[row]["text"]
+        report, expected = whole.document(row), model.report(text, METHODS, check=False, inside=False)
+        assert report.encoding == expected.encoding
+        assert report.first.scores.tolist() == expected.first.scores.astype("float32").tolist()
+        assert report.first.target == expected.first.target
+        assert report.prediction.label == expected.prediction.label
+        assert report.prediction.logits.tolist() == expected.prediction.logits.astype(float).tolist()
+        assert report.to_html().startswith("<!doctype html>")
+
+
+def test_the_plan_depends_on_data_and_settings_only(whole, model, data_file, tmp_path):
+    other = sl.run(data_file, model, METHODS, out=tmp_path / "again", unit_documents=4)
+    assert other.manifest["plan"] == whole.manifest["plan"]
+    assert contents(other.path) == contents(whole.path)
+    sizes = sl.run(data_file, model, METHODS, out=tmp_path / "larger", unit_documents=5).manifest["plan"]
+    assert sizes["hash"] != whole.manifest["plan"]["hash"]
+
+
+def test_units_hold_documents_of_similar_length(whole):
+    lengths = whole.sql("SELECT document, length(text) AS n FROM texts")
+    assert len(lengths) == 22
+    folder = RunFolder(whole.path)
+    ends = []
+    for unit in sorted(folder.finished_units()):
+        sizes = [len(row["text"]) for row in parquet.read_table(folder.file("texts", unit)).to_pylist()]
+        assert len(sizes) <= 4
+        ends.append((min(sizes), max(sizes)))
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(ends))
+
+
+def test_a_stopped_run_goes_on_where_it_was(whole, model, data_file, tmp_path):
+    class StopError(Exception):
+        pass
+
+    seen = []
+
+    def stop_after_two(progress):
+        seen.append(progress.done)
+        if len(seen) == 2:
+            raise StopError
+
+    out = tmp_path / "run"
+    with pytest.raises(StopError):
+        sl.run(data_file, model, METHODS, out=out, unit_documents=4, progress=stop_after_two)
+    half = sl.open(out)
+    assert not half.complete
+    assert set(half.documents()["status"]) == {"done", "failed", "pending"}
+    with pytest.raises(InputError, match="pending"):
+        half.document(int(half.documents("status = 'pending'")["row"].iloc[0]))
+    first = {file.name: file.stat().st_mtime_ns for file in (out / "documents").iterdir()}
+    sl.run(data_file, model, METHODS, out=out, unit_documents=4)
+    assert contents(out) == contents(whole.path)
+    assert all((out / "documents" / name).stat().st_mtime_ns == time for name, time in first.items())
+
+
+def test_a_torn_unit_does_not_count(whole, model, data_file, tmp_path):
+    out = tmp_path / "run"
+    sl.run(data_file, model, METHODS, out=out, unit_documents=4)
+    unit = sorted((out / "documents").iterdir())[0]
+    unit.unlink()  # as if the process had died before the last table was written
+    (out / "tokens" / unit.name).write_bytes(b"half of a file")
+    (out / "heads" / ".0123.part").write_bytes(b"half")
+    sl.run(data_file, model, METHODS, out=out, unit_documents=4)
+    assert contents(out) == contents(whole.path)
+    assert not list(out.rglob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"methods": ["rollout"]}, "settings.methods"),
+        ({"target": "PL"}, "settings.target"),
+        ({"check": True}, "settings.check"),
+        ({"measures": ["heads"]}, "settings.measures"),
+        ({"selection": sl.Selection(limit=5)}, "selection.limit"),
+        ({"data": "other"}, "data.sha256"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_another_run_is_refused_with_the_difference(whole, model, data_file, tmp_path, change, named):
+    other = tmp_path / "other.jsonl"
+    other.write_text(data_file.read_text().replace("river", "brook"))
+    data = other if change.pop("data", None) else data_file
+    with pytest.raises(UsageError, match=named.replace(".", r"\.")):
+        sl.run(data, model, **{"methods": METHODS, "out": whole.path, "unit_documents": 4, **change})
+
+
+def test_another_model_is_refused(whole, data_file, tmp_path):
+    from tests.corpus.conftest import LABELS
+    from tests.tiny_models import tiny_module
+    from tests.tiny_tokenizers import wordpiece
+
+    tiny_module("bert", seed=3, id2label=LABELS).float().save_pretrained(tmp_path)
+    wordpiece().save_pretrained(tmp_path)
+    with pytest.raises(UsageError, match=r"model\.weights"):
+        sl.run(data_file, sl.load(tmp_path), METHODS, out=whole.path, unit_documents=4)
+
+
+def test_a_copy_of_the_data_at_another_time_is_the_same_data(whole, model, data_file, tmp_path):
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(data_file.read_bytes())
+    os.utime(copy, ns=(1, 1))
+    assert sl.run(copy, model, METHODS, out=whole.path, unit_documents=4).complete
+
+
+def test_rows_in_memory_run_as_well(whole, model, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rows = rows_of_data()
+    store = sl.run(pandas.DataFrame(rows), model, METHODS, out=tmp_path / "frame", unit_documents=4)
+    assert contents(store.path) == contents(whole.path)
+    with pytest.raises(UsageError, match="sha256"):
+        sl.run(rows[:-1], model, METHODS, out=tmp_path / "frame", unit_documents=4)
+
+
+def test_a_second_run_on_the_same_folder_is_refused_and_the_lock_dies_with_its_holder(whole, model, data_file):
+    descriptor = os.open(whole.path / ".lock", os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(UsageError, match="Another run is writing"):
+        sl.run(data_file, model, METHODS, out=whole.path, unit_documents=4)
+    os.close(descriptor)
+    sl.run(data_file, model, METHODS, out=whole.path, unit_documents=4)
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(model, data_file, tmp_path):
+    (tmp_path / "thesis.doc").write_text("precious")
+    with pytest.raises(UsageError, match=r"not empty \('thesis.doc'\)"):
+        sl.run(data_file, model, METHODS, out=tmp_path)
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(InputError, match="not Sightline's"):
+        sl.run(data_file, model, METHODS, out=tmp_path)
+    with pytest.raises(UsageError, match="Cannot use"):
+        sl.run(data_file, model, METHODS, out=tmp_path / "thesis.doc" / "inside")
+
+
+def test_a_newer_format_and_a_missing_store_are_refused(whole, tmp_path):
+    (tmp_path / "manifest.json").write_text(json.dumps({**whole.manifest, "version": 99}))
+    with pytest.raises(InputError, match="newer Sightline"):
+        sl.open(tmp_path)
+    with pytest.raises(InputError, match="no manifest"):
+        sl.open(tmp_path / "nowhere")
+
+
+def test_failed_documents_are_computed_again_on_request(model, tmp_path, monkeypatch):
+    import sightline.corpus.unit_worker as unit_worker
+
+    compute = unit_worker.explain_document
+
+    def fail_on_river(model, document, settings, results):
+        if "river" in document.text:
+            raise RuntimeError("the river is too wide")
+        compute(model, document, settings, results)
+
+    texts = ["The river.", "The mill.", "The old world."]
+    monkeypatch.setattr(unit_worker, "explain_document", fail_on_river)
+    broken = sl.run(texts, model, METHODS, out=tmp_path / "run")
+    assert broken.errors()["error"].tolist() == ["RuntimeError: the river is too wide"]
+    monkeypatch.undo()
+    assert len(sl.run(texts, model, METHODS, out=tmp_path / "run").errors()) == 1
+    repaired = sl.run(texts, model, METHODS, out=tmp_path / "run", retry_failed=True)
+    assert repaired.errors().empty
+    assert contents(repaired.path) == contents(sl.run(texts, model, METHODS, out=tmp_path / "fresh").path)
+
+
+def test_unusual_texts_run_or_are_recorded(model, tmp_path):
+    texts = ["  ", "\u200b", "mill " * 500, "日本語 😀 café", "hello \ud800 world", "mill\x00er", "old\r\nmill"]
+    frame = sl.run(texts, model, METHODS, out=tmp_path / "run").documents()
+    assert len(frame) == len(texts)
+    assert set(frame["status"]) == {"done", "failed"}
+    assert frame["error"][frame["status"] == "failed"].str.len().min() > 10
+    assert frame["dropped"][2] > 0
+
+
+def test_rows_that_cannot_be_read_are_recorded_and_the_others_run(model, tmp_path):
+    path = tmp_path / "mixed.jsonl"
+    path.write_text('{"text": "The mill."}\n{"text": 7}\n')
+    store = sl.run(path, model, METHODS, out=tmp_path / "run")
+    assert store.documents()["status"].tolist() == ["done", "unreadable"]
+    assert "holds 7" in store.errors()["error"][0]
+
+
+def test_pairs_are_explained_as_pairs(model, tmp_path):
+    rows = [{"text": "The river.", "text_pair": "The mill?"}, {"text": "The river.", "text_pair": "Old world."}]
+    store = sl.run(rows, model, METHODS, out=tmp_path / "run")
+    report = store.document(1)
+    assert report.encoding == model.encode("The river.", "Old world.")
+    assert store.words("document = 1")["segment"].tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_bad_requests_are_refused_before_anything_is_written(model, model_folder, data_file, tmp_path):
+    out = tmp_path / "run"
+    for arguments, error, says in [
+        ({"methods": ["attcta"]}, OptionError, "attcta"),
+        ({"methods": []}, OptionError, "at least one"),
+        ({"target": "cats"}, TargetError, "cats"),
+        ({"measures": ["weather"]}, OptionError, "weather"),
+        ({"options": {"attcat": {"colour": 1}}}, OptionError, "colour"),
+        ({"options": {"rollout": {}}}, OptionError, "rollout"),
+        ({"engine": "cloud"}, OptionError, "cloud"),
+        ({"workers": 0}, OptionError, "workers must be"),
+        ({"address": "ray://x:1"}, OptionError, "address"),
+    ]:
+        with pytest.raises(error, match=says):
+            sl.run(data_file, model_folder, **{"methods": METHODS, "out": out, **arguments})
+    with pytest.raises(OptionError, match="loaded model"):
+        sl.run(data_file, model, METHODS, out=out, workers=2)
+    with pytest.raises(InputError, match="no field 'body'"):
+        sl.run(data_file, model, METHODS, out=out, selection=sl.Selection(text="body"))
+    with pytest.raises(InputError, match="empty"):
+        sl.run(data_file, model, METHODS, out=out, selection=sl.Selection(where="year < 0"))
+    assert not (out / "manifest.json").exists()
+
+
+def test_the_allocator_gives_memory_back():
+    blocks = [bytearray(100_000) for _ in range(2000)]
+    full = resident_bytes()
+    del blocks
+    release_memory()
+    assert resident_bytes() < full - 100_000_000

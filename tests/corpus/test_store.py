@@ -1,0 +1,208 @@
+"""The store answers questions about a run, and its aggregates equal the same sums made with pandas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sightline as sl
+from sightline.errors import InputError, OptionError, TargetError
+
+
+@pytest.fixture(scope="module")
+def words(store) -> pd.DataFrame:
+    """One row per word of every row of the data set, duplicates expanded, from the reports themselves."""
+    frames = []
+    for row in store.documents("status = 'done'")["row"]:
+        for label, explanation in store.document(int(row)).explanations["attcat"].items():
+            frame = explanation.to_frame("word")
+            frames.append(frame.assign(row=row, label=label, type=frame["word"].str.casefold()))
+    return pd.concat(frames)
+
+
+def recompute(words: pd.DataFrame, by: str, label: str, rule: str) -> pd.Series:
+    chosen = words[words["label"] == label]
+    per_document = chosen.groupby([by, "row"])["score"].agg(["sum", "mean"])
+    if rule == "sum":
+        return per_document["sum"].groupby(by).sum()
+    if rule == "mean-all":
+        return per_document["sum"].groupby(by).sum() / chosen["row"].nunique()
+    return per_document["mean"].groupby(by).mean()
+
+
+@pytest.mark.parametrize("rule", ["sum", "mean-all", "mean-present"])
+@pytest.mark.parametrize("by", ["word", "type"])
+def test_aggregates_equal_a_recomputation_with_pandas(store, words, by, rule):
+    for label in ("AI", "PL"):
+        table = store.aggregate(by, "attcat", label, rule, min_documents=1)
+        expected = recompute(words, by, label, rule)
+        assert set(table[by]) == set(expected.index)
+        np.testing.assert_allclose(table["score"], expected[table[by]], rtol=1e-12, atol=1e-15)
+        assert table["score"].is_monotonic_decreasing
+        counts = words[words["label"] == label].groupby(by)
+        assert (table["documents"].to_numpy() == counts["row"].nunique()[table[by]].to_numpy()).all()
+        assert (table["instances"].to_numpy() == counts.size()[table[by]].to_numpy()).all()
+
+
+def test_aggregates_by_position_equal_a_recomputation(store):
+    expected = {}
+    rows = store.documents("status = 'done'")["row"]
+    for row in rows:
+        explanation = store.document(int(row)).explanations["attcat"]["PL"]
+        for position in np.flatnonzero(~explanation.encoding.special):
+            expected.setdefault(int(position), []).append(float(explanation.scores[position]))
+    table = store.aggregate("position", "attcat", "PL", "mean-present", min_documents=1).set_index("position")
+    assert {place: pytest.approx(np.mean(scores), rel=1e-12) for place, scores in expected.items()} == dict(
+        table["score"]
+    )
+    means = store.aggregate("position", "attcat", "PL", "mean-all").set_index("position")["score"]
+    assert means[1] == pytest.approx(np.sum(expected[1]) / len(rows), rel=1e-12)
+
+
+def test_conditions_restrict_the_documents(store, words):
+    table = store.aggregate("type", "attcat", "AI", "mean-all", where="label = 'PL'").set_index("type")
+    rows = store.documents("label = 'PL' AND status = 'done'")["row"]
+    expected = recompute(words[words["row"].isin(rows)], "type", "AI", "mean-all")
+    np.testing.assert_allclose(table["score"], expected[table.index], rtol=1e-12)
+    with pytest.raises(InputError, match="No document with"):
+        store.aggregate("type", "attcat", "AI", where="label = 'nobody'")
+
+
+def test_rare_words_and_the_middle_of_a_table_can_be_left_out(store):
+    every = store.aggregate("type", "attcat", "AI", min_documents=1)
+    common = store.aggregate("type", "attcat", "AI")
+    assert common["documents"].min() >= 2
+    assert len(common) < len(every)
+    ends = store.aggregate("type", "attcat", "AI", min_documents=1, top=2)
+    assert ends["type"].tolist() == [*every["type"][:2], *every["type"][-2:]]
+
+
+@pytest.mark.parametrize("rule", ["sum", "mean-all", "mean-present"])
+def test_intervals_are_the_quantiles_of_resampled_documents(store, words, rule):
+    table = store.aggregate("type", "attcat", "AI", rule, top=3, min_documents=8, interval=True, seed=4)
+    assert ((table["low"] <= table["score"]) & (table["score"] <= table["high"])).all()
+    chosen = words[words["label"] == "AI"]
+    rows = chosen["row"].unique()
+    per_document = chosen.groupby(["type", "row"])["score"].agg("mean" if rule == "mean-present" else "sum")
+    generator = np.random.default_rng(7)
+    for record in table.to_dict("records"):
+        own = per_document[record["type"]].reindex(rows).to_numpy()
+        draws = own[generator.integers(len(rows), size=(4000, len(rows)))]
+        values = {"sum": np.nansum, "mean-all": lambda a, axis: np.nansum(a, axis) / len(rows)}.get(rule, np.nanmean)
+        low, high = np.nanquantile(values(draws, axis=1), [0.025, 0.975])
+        width = high - low
+        # 1,000 and 4,000 resamples: quantiles differ by sampling noise of some per cent of the width.
+        assert abs(record["low"] - low) < 0.15 * width + 1e-12
+        assert abs(record["high"] - high) < 0.15 * width + 1e-12
+    again = store.aggregate("type", "attcat", "AI", rule, top=3, min_documents=8, interval=True, seed=4)
+    pd.testing.assert_frame_equal(table, again)
+
+
+def test_words_are_those_of_the_explanations(store):
+    frame = store.words("document = 3")
+    for label in ("AI", "PL", "other"):
+        expected = store.document(3).explanations["attcat"][label].to_frame("word")
+        assert frame["text"].tolist() == expected["word"].tolist()
+        assert frame["start"].tolist() == expected["start"].tolist()
+        assert frame["end"].tolist() == expected["end"].tolist()
+        np.testing.assert_allclose(frame[f"attcat:{label}"], expected["score"], rtol=1e-6, atol=1e-9)
+
+
+def test_tokens_hold_attention_counts_and_scores(store, model):
+    trace = model.trace(store.document(3).encoding)
+    frame = store.tokens("document = 3")
+    np.testing.assert_allclose(frame["received"], trace.received.mean(axis=(0, 1)), rtol=1e-6)
+    counts = sl.analysis.relation_counts(trace, 10)
+    assert frame["attended"].tolist() == counts.attended.sum(axis=(0, 1)).tolist()
+    assert "rollout" in frame  # it is the same for all classes: one column
+
+
+def test_heads_are_the_mean_over_all_rows(store, model):
+    rows = store.documents("status = 'done'")["row"]
+    raw = np.mean(
+        [sl.analysis.head_importance_of(model.trace(store.document(int(row)).encoding), "raw") for row in rows], axis=0
+    )
+    frame = store.heads()
+    np.testing.assert_allclose(frame["raw"], raw.ravel(), rtol=1e-5)
+    assert frame["importance"].min() == 0
+    assert frame["importance"].max() == 1
+
+
+def test_similarity_has_intervals_and_chance_levels(store):
+    frame = store.similarity()
+    assert set(frame["method"]) == {"attcat", "rollout"}
+    assert ((frame["low"] <= frame["mean"]) & (frame["mean"] <= frame["high"])).all()
+    values = store.sql(
+        "SELECT avg(value) AS v FROM similarity JOIN rows USING (document) WHERE method = 'rollout' "
+        "AND layers = 'last' AND NOT scaled AND NOT masked AND statistic = 'kendall'"
+    )
+    row = frame.query(
+        "method == 'rollout' and layers == 'last' and not scaled and not masked and statistic == 'kendall'"
+    )
+    assert row["mean"].item() == pytest.approx(values["v"].item())
+
+
+def test_reports_carry_checks_verdicts_and_curves(store, model):
+    report = store.document("doc-3")
+    assert report.encoding == model.encode(report.encoding.text)
+    for entry in report.entries():
+        assert entry.explanation.verdict.level in ("holds", "weak", "poor", "unchecked")
+        assert entry.explanation.removal is not None
+    levels = store.sql("SELECT DISTINCT verdict FROM explanations")["verdict"]
+    assert set(levels) <= {"holds", "weak", "poor", "unchecked"}
+
+
+def test_documents_are_known_by_row_id_and_digest(store):
+    digest = store.documents("row = 3")["digest"].item()
+    assert store.find_row(3) == store.find_row("doc-3") == store.find_row(digest) == store.find_row("3") == 3
+    for unknown in (999, "nobody"):
+        with pytest.raises(InputError, match="no document"):
+            store.document(unknown)
+    with pytest.raises(InputError, match="failed"):
+        store.document("empty")
+
+
+def test_questions_that_cannot_be_answered_are_refused(store):
+    with pytest.raises(OptionError, match="method 'atcat'.*attcat"):
+        store.aggregate(method="atcat")
+    with pytest.raises(OptionError, match="choose one with class_"):
+        store.aggregate(method="attcat")
+    with pytest.raises(TargetError, match="cats"):
+        store.aggregate(method="attcat", class_="cats")
+    with pytest.raises(OptionError, match="by='letter'"):
+        store.aggregate("letter")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="rule='max'"):
+        store.aggregate("word", rule="max")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="cannot be answered"):
+        store.sql("SELEC 1")
+    with pytest.raises(OptionError, match="cannot be answered"):
+        store.sql("SELECT * FROM read_csv('/etc/passwd')")
+    with pytest.raises(OptionError, match="cannot be answered"):
+        store.sql("COPY rows TO '/tmp/stolen.csv'")
+
+
+def test_a_fixed_class_over_all_documents_needs_scores_for_it(model, data_file, tmp_path):
+    own = sl.run(data_file, model, ["attcat"], out=tmp_path / "own", measures=[])
+    with pytest.raises(OptionError, match="target='PL'"):
+        own.aggregate("word", "attcat", "PL", "mean-all")
+    held = own.aggregate("word", "attcat", own.documents()["prediction"][0], "mean-present", min_documents=1)
+    assert len(held)
+    fixed = sl.run(data_file, model, ["attcat"], out=tmp_path / "fixed", measures=[], target="PL")
+    assert len(fixed.aggregate("word", "attcat", "PL", "mean-all"))
+    with pytest.raises(OptionError, match="explained 'PL', not 'AI'"):
+        fixed.aggregate("word", "attcat", "AI", "mean-all")
+
+
+def test_a_fixed_class_gives_the_same_table_whether_one_or_all_were_explained(store, model, data_file, tmp_path):
+    fixed = sl.run(data_file, model, ["attcat"], out=tmp_path / "fixed", measures=[], target="PL")
+    pd.testing.assert_frame_equal(
+        fixed.aggregate("type", "attcat", "PL", "mean-all"),
+        store.aggregate("type", "attcat", "PL", "mean-all"),
+        rtol=1e-5,
+    )
+
+
+def test_results_come_as_arrow_or_pandas(store):
+    query = "SELECT label, count(*) AS n FROM documents GROUP BY label ORDER BY label"
+    assert store.sql(query, arrow=True).column("n").to_pylist() == store.sql(query)["n"].tolist()

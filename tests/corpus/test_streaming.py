@@ -1,0 +1,95 @@
+"""Rows are chosen by condition, limit and sample while the data set is read, and a bad row costs no other."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+
+import pytest
+
+from sightline.corpus import Selection, read_examples, stream_examples
+from sightline.errors import InputError, OptionError
+from tests.corpus.conftest import rows_of_data
+
+
+def numbers(source, **selection):
+    return [row.number for row in stream_examples(source, Selection(**selection))]
+
+
+def test_conditions_limits_and_samples_choose_rows_by_their_number(data_file):
+    every = list(range(len(rows_of_data())))
+    assert numbers(data_file) == every
+    assert numbers(data_file, limit=3) == [0, 1, 2]
+    assert numbers(data_file, where="label = 'PL'", limit=2) == [1, 6]
+    assert numbers(data_file, where="year % 2 = 0 AND label IS NOT NULL")[:3] == [0, 2, 6]
+
+
+def test_a_sample_is_seeded_in_order_and_without_repeats(data_file):
+    first, second = (numbers(data_file, sample=7, seed=seed) for seed in (1, 2))
+    assert first == numbers(data_file, sample=7, seed=1)
+    assert first != second
+    assert first == sorted(set(first))
+    assert len(first) == 7
+    assert numbers(data_file, sample=500) == numbers(data_file)
+
+
+def test_every_row_is_equally_likely_in_a_sample():
+    texts = [f"text {number}" for number in range(10)]
+    counts = [0] * 10
+    for seed in range(600):
+        for number in numbers(texts, sample=3, seed=seed):
+            counts[number] += 1
+    # 180 expected, standard deviation 11: beyond five of these the draw is not uniform.
+    assert all(abs(count - 180) < 55 for count in counts)
+
+
+def test_a_row_that_cannot_be_used_is_yielded_with_its_error(tmp_path):
+    path = tmp_path / "mixed.jsonl"
+    path.write_text('{"text": "fine"}\n{"text": 7}\n{"text": "fine, too", "label": 0.5}\n{"text": "good"}\n')
+    rows = list(stream_examples(path))
+    assert [row.example is None for row in rows] == [False, True, True, False]
+    assert "line 2" in rows[1].error
+    with pytest.raises(InputError, match="line 2"):
+        read_examples(path)
+
+
+def test_a_stream_reads_no_more_than_is_asked_for(tmp_path):
+    path = tmp_path / "long.jsonl"
+    path.write_text('{"text": "fine"}\n' * 5 + "this is not JSON\n")
+    assert len(list(islice(stream_examples(path), 5))) == 5
+    with pytest.raises(InputError, match="Line 6"):
+        list(stream_examples(path))
+
+
+@pytest.mark.parametrize("where", ["labl = 1", "label =", "1; DROP TABLE data", "id IN (SELECT * FROM 'x.csv')"])
+def test_a_condition_that_is_none_is_refused_with_the_fields(data_file, where):
+    with pytest.raises(OptionError, match="Fields: id, text, label, year"):
+        numbers(data_file, where=where)
+
+
+def test_conditions_need_a_file_and_numbers_must_be_positive():
+    with pytest.raises(OptionError, match="where="):
+        numbers(["text"], where="label = 1")
+    with pytest.raises(OptionError, match="sample must be"):
+        Selection(sample=0)
+
+
+def test_a_folder_of_text_files_is_labelled_by_its_sub_folders(tmp_path):
+    (tmp_path / "spam").mkdir()
+    (tmp_path / "spam" / "b.txt").write_text("Buy now")
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfHello")
+    examples = read_examples(tmp_path)
+    assert [(one.text, one.label, one.id) for one in examples] == [
+        ("Hello", None, "a.txt"),
+        ("Buy now", "spam", "spam/b.txt"),
+    ]
+    (tmp_path / "spam" / "c.txt").write_bytes(b"\xff\xfe\x00bad")
+    with pytest.raises(InputError, match="c.txt' is not UTF-8"):
+        read_examples(tmp_path)
+
+
+def test_nested_and_mixed_fields_are_compared_as_text(tmp_path):
+    path = tmp_path / "nested.jsonl"
+    rows = [{"text": "a", "tag": 1}, {"text": "b", "tag": "one"}, {"text": "c", "tag": ["x"]}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert numbers(path, where="tag = '1'") == [0]
