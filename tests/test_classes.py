@@ -17,6 +17,8 @@ from sightline.passes import Pass, Request
 from tests.contract.test_contract import QUICK
 from tests.tiny_models import tiny_ids, tiny_model
 
+pytestmark = pytest.mark.slow
+
 LABELS = {0: "AI", 1: "PL", 2: "other"}
 OWN_PASSES = {"integrated_gradients", "layer_conductance", "gradient_shap"}
 """Methods that walk a path of their own for every class."""

@@ -12,6 +12,8 @@ from sightline.errors import InputError, OptionError
 from sightline.model import load
 from tests.tiny_models import tiny_ids, tiny_model
 
+pytestmark = pytest.mark.slow
+
 METHODS = ["attcat", "rollout", "integrated_gradients", "lrp", "alti", "layer_conductance"]
 
 

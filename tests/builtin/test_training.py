@@ -23,6 +23,8 @@ from tools.builtin_model.vocabulary import (
     train_tokenizer,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def tiny_bert() -> BertForSequenceClassification:
     torch.manual_seed(0)

@@ -12,6 +12,8 @@ import pytest
 
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 # name: (bytes of the document or None for the good one, arguments, exit code, what the sentence says)
 BAD_TEXTS = {
     "empty text": (b"", 2, "is empty"),

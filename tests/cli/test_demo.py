@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from sightline import builtin
 from sightline.cli.demo import DEMO_DOCUMENT, DEMO_METHODS
+
+pytestmark = pytest.mark.slow
 
 
 def test_demo_writes_a_page_says_where_and_prints_the_top_words(sightline, tmp_path):

@@ -15,6 +15,8 @@ from sightline.evaluation import Evaluation
 from sightline.metrics import METRICS
 from sightline.metrics.measurement import RANDOM_ORDERINGS
 
+pytestmark = pytest.mark.slow
+
 DATA = (
     "id,text,label\n"
     'ml,"Gradient descent trains the network on labelled examples of images.",1\n'

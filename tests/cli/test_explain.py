@@ -17,6 +17,8 @@ from sightline.model import Model, load
 from tests.cli.conftest import DOCUMENT
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 
 def test_json_is_one_document_that_loads_as_the_library_explains(sightline, tmp_path, good_model):
     result = sightline("explain", "doc.txt", "--model", good_model, "--format", "json")

@@ -8,6 +8,8 @@ import pytest
 
 from sightline import builtin
 
+pytestmark = pytest.mark.slow
+
 QUICK = ["--top-k", "5"]
 
 

@@ -14,6 +14,8 @@ import pytest
 
 from tests.patience import PATIENCE, wait_for
 
+pytestmark = pytest.mark.slow
+
 # Tests that run in the background of a shell inherit from it that Ctrl-C is ignored.
 PROGRAM = """
 import signal

@@ -18,6 +18,8 @@ from sightline.model import load
 from tests.contract.test_contract import QUICK
 from tests.tiny_models import FIRST_AND_LAST, tiny_ids, tiny_module
 
+pytestmark = pytest.mark.slow
+
 DAMAGES = ("none", "all_zero", "zero_gains", "constant_embeddings", "silent_head", "zero_attention")
 # How the families call these parts.
 EMBEDDINGS, ATTENTION, HEADS = ("embeddings", "wte", "wpe"), ("attention", "attn."), ("classifier", "head", "score")

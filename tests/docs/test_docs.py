@@ -9,6 +9,8 @@ import pytest
 
 from tools import docs, docs_metrics
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 

@@ -17,6 +17,8 @@ from sightline.evaluation.planted_task import DISTRACTORS, FIRST, LABELS, NEUTRA
 from sightline.evaluation.sanity import label_permutation
 from sightline.view.words.sanity import planted_sentences
 
+pytestmark = pytest.mark.slow
+
 METHODS = ["integrated_gradients", "gradient", "attnlrp", "occlusion", "random"]
 NEITHER = LABELS.index("neither")
 

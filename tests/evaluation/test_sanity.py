@@ -19,6 +19,8 @@ from tests.sample_units import bare_units
 from tests.tiny_models import FAMILIES, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [
     "the old mill and the river run past hello",
     "hello world the miller is old",

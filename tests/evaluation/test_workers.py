@@ -15,6 +15,8 @@ from sightline.text import as_examples
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [
     "hello old miller! the river",
     "the mills; old world the mill",

@@ -10,6 +10,8 @@ from captum.attr import LayerConductance
 from sightline.errors import OptionError
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 
+pytestmark = pytest.mark.slow
+
 IDS = tiny_ids("bert", 8)
 BASELINE = [IDS[0], *[0] * 6, IDS[-1]]
 

@@ -14,6 +14,8 @@ from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import without_conventions
 from tests.sample_units import bare_units
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def pair():

@@ -18,6 +18,8 @@ from tests.metrics.brute_force import OneAtATime
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
+pytestmark = pytest.mark.slow
+
 TEXT = "hello old miller! the river mills; the world"
 PLANS = {entry.name: entry.plan for entry in sl.metrics.METRICS if entry.plan is not None}
 METRICS = tuple(PLANS)

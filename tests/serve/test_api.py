@@ -11,6 +11,8 @@ import sightline as sl
 from sightline.serve.http import schemas
 from tests.serve.conftest import LONG_TEXT, TEXT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def model():

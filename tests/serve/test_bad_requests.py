@@ -9,6 +9,8 @@ import pytest
 from sightline.serve.http.guards import HostNames, is_loopback
 from tests.serve.conftest import TEXT
 
+pytestmark = pytest.mark.slow
+
 XSS = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',

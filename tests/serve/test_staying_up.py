@@ -7,8 +7,12 @@ import socket
 import statistics
 import time
 
+import pytest
+
 from tests.patience import wait_for
 from tests.serve.conftest import PATIENT, STUBBORN, TEXT
+
+pytestmark = pytest.mark.slow
 
 
 def running(state):

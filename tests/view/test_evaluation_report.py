@@ -20,6 +20,8 @@ from sightline.view.evaluate.text import evaluation_text
 from sightline.view.words.evaluation import best_sentences, metric_sentences, opening_sentences, state_sentences
 from sightline.view.words.numbers import format_number
 
+pytestmark = pytest.mark.slow
+
 NASTY = "<img src=x onerror=alert(1)>\"'&|$\\x"
 RATIOS = np.array([0.0, 0.5, 1.0])
 

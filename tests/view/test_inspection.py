@@ -25,6 +25,8 @@ from sightline.view.inspect.summary import compact, dataset_summary, document_su
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',

@@ -19,6 +19,8 @@ from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import build, render_page
 from tests.view.sample_inside import known_attention, long_inside, sample_inside
 
+pytestmark = pytest.mark.slow
+
 TEXT = " ".join(f"old mill {i}" for i in range(400))
 
 
