@@ -105,7 +105,7 @@ def write_licences(packages: dict[str, metadata.Distribution]) -> None:
     rows = [f"| {package.name} | {package.version} | {licence(package)} |" for package in packages.values()]
     LICENCES.write_text(
         "# Licences of the dependencies\n\n"
-        "Everything that `pip install 'sightline[ray,datasets,serve,notebook]'` brings, as the packages themselves "
+        "Everything that `pip install 'sightline[ray,datasets,lab,serve,notebook]'` brings, as the packages themselves "
         "state it.\nWritten by `make lock`.\n\n"
         "| package | version | licence |\n|---|---|---|\n" + "\n".join(rows) + "\n"
     )
