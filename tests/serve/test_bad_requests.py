@@ -70,7 +70,7 @@ def test_a_bad_request_is_answered_with_a_sentence(server, request_, status, sen
         (b'{"text": "hello", "options": {"attcat": {"x": 1e999}}}', 422, "Numbers must be finite."),
         (b'{"text": "a \\ud800 b"}', 422, "The text has half a surrogate pair at character 2"),
         (b'{"text": "hello", "\\ud800": 1}', 422, "Field names must be valid Unicode"),
-        (b'{"text": "hello", "methods": ["\\ud800"]}', 422, "There is no method called '\ud800'."),
+        (b'{"text": "hello", "methods": ["\\ud800"]}', 422, "There is no method called '�'."),
         (b"[" * 200_000, 422, "The body is not JSON: it is nested too deeply."),
         (b'{"text": "' + b"x" * 400_000 + b'"}', 413, "The request is larger than 305,536 bytes"),
     ],
@@ -202,3 +202,11 @@ def test_strange_but_possible_texts_are_explained(server):
         answer = server.explain(text=text, methods=["random"])
         assert answer.status_code in (200, 422), answer.text
         assert answer.status_code == 200 or answer.json()["error"].endswith(".")
+
+
+@pytest.mark.parametrize("path", ["/api/jobs/a%0Ab%1B[31m", "/static/a%0Ab%1B[31m", "/nowhere/a%0Ab%1B[31m"])
+def test_what_an_answer_quotes_cannot_break_a_line_or_a_terminal(server, path):
+    answer = server.client.get(path)
+    assert answer.status_code == 404
+    assert "b�[31m" in answer.json()["error"]
+    assert answer.json()["error"].isprintable()

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
+from sightline.foreign import printable
+
+_LONGEST_SENTENCE = 2_000
+
 
 class Refusal(Exception):  # noqa: N818  # an answer, not a fault
     """Raised to end a request with an HTTP status, a sentence and optional headers."""
@@ -17,8 +21,11 @@ class Refusal(Exception):  # noqa: N818  # an answer, not a fault
         self.headers = dict(headers or {})
 
     def response(self) -> Response:
-        """Return the response `{"error": sentence}`, encoded in ASCII so that any sentence is safe to send."""
-        body = json.dumps({"error": str(self)})
+        """Return the response `{"error": sentence}`, in ASCII and on one line, so that any sentence is safe to send.
+
+        A sentence may quote the request; a client may print it.
+        """
+        body = json.dumps({"error": printable(" ".join(str(self).split()), _LONGEST_SENTENCE)})
         return Response(body, self.status, self.headers, media_type="application/json")
 
 
