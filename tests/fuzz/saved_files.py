@@ -64,8 +64,8 @@ class SavedFiles:
                 if random.random() < 0.2:
                     target.unlink()
                     target.symlink_to(random.choice(("/dev/zero", "/dev/full", str(target), "/nowhere", "/etc/passwd")))
-                elif not target.is_symlink():
-                    target.write_bytes(damage_bytes(random, target.read_bytes()))
+                    break  # a device must not be read to damage it further
+                target.write_bytes(damage_bytes(random, target.read_bytes()))
             else:
                 try:
                     _DAMAGE[path.suffix](random, path)
