@@ -83,7 +83,7 @@ def main() -> None:
         label,
         ours=adaptive,
         reference=lambda: theirs.append(captum_scores(library, encoding, captum_steps)),
-        target=4,
+        target=8,
         repeats=3,
     )
     found = adaptive()
