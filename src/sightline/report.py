@@ -123,10 +123,24 @@ class Report:
         return self._map(lambda explanation: explanation.removal)
 
     @property
+    def titles(self) -> dict[str, str]:
+        """The name of each method for people; two runs of one method keep their number."""
+        return {
+            name: title + name.removeprefix(explanation.method)
+            if (title := _documented(explanation, "title"))
+            else name
+            for name, _, explanation in self.entries()
+        }
+
+    @property
     def summaries(self) -> dict[str, str]:
         """What each method computes, in one sentence; empty for a method that is not registered here."""
-        names = {entry.method: entry.explanation.method for entry in self.entries()}
-        return {name: METHODS.get(method).summary if method in METHODS else "" for name, method in names.items()}
+        return {name: _documented(explanation, "summary") for name, _, explanation in self.entries()}
+
+    @property
+    def formulas(self) -> dict[str, str]:
+        """The formula of each method; empty for a method that is not registered here."""
+        return {name: _documented(explanation, "formula") for name, _, explanation in self.entries()}
 
     def _map(self, function: Callable[[Explanation], T]) -> dict[str, T | dict[str, T]]:
         return {
@@ -186,6 +200,11 @@ class Report:
             f"<Report on {len(self.encoding)} tokens; predicted '{prediction.label}' ({prediction.probability:.1%}); "
             f"methods: {', '.join(self.explanations)}{'' if self.inside is None else '; with inside'}>"
         )
+
+
+def _documented(explanation: Explanation, fact: str) -> str:
+    """Return what the registry says about the method of an explanation, or an empty string."""
+    return str(getattr(METHODS.get(explanation.method), fact)) if explanation.method in METHODS else ""
 
 
 def _number_runs(explanations: Sequence[Explanation]) -> list[str]:

@@ -33,6 +33,11 @@ def settle(page: Any) -> None:
     page.evaluate(SETTLED)
 
 
+def open_appearance(page: Any) -> None:
+    """Open the settings that the panel hides under "Appearance"."""
+    page.locator("details.appearance:not([open]) > summary").click()
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One Chromium for the whole session; tests that need it are skipped where there is none."""

@@ -13,7 +13,7 @@ from sightline.view import colours
 from tests.browsing import wait_until
 from tests.sample_explanations import encoding, explanation, prediction
 from tests.sample_pages import render_page
-from tests.view.conftest import settle
+from tests.view.conftest import open_appearance, settle
 from tests.view.sample_inside import long_inside, sample_inside
 
 pytestmark = pytest.mark.browser
@@ -207,20 +207,27 @@ def test_hovering_shows_score_rank_and_position(open_page):
     word(page, "mill").hover()
     assert page.locator(".tip").inner_text().split("\n") == [
         "mill",
-        "−3 against “PL”",
-        "rank 1 of 5, 50 % of the total",
+        "−50 % of the total against “PL”",
+        "rank 1 of 5, score −3",
         "word 5, token position 5",
     ]
 
 
 def test_the_lists_hold_top_words_for_and_against_with_repeats_added_up(open_page):
-    exp = explanation(encoding("The mill the MILL old"), [0.0, 1.0, -2.0, 1.0, -5.0, 1.5, 0.0])
+    exp = explanation(encoding("The river the RIVER old"), [0.0, 1.0, -2.0, 1.0, -5.0, 1.0, 0.0])
     page = open_page(render_page([exp]))
     assert texts(page, ".sides caption") == ["For “PL”", "Against “PL”"]
-    assert texts(page, "[data-side=for] tr") == ["The × 2\t+2", "old\t+1.5"]
-    assert texts(page, "[data-side=against] tr") == ["mill × 2\t−7"]
+    assert texts(page, "[data-side=for] tr") == ["old\t+10 %"]
+    assert texts(page, "[data-side=against] tr") == ["river × 2\t−70 %"]
+    assert page.locator("[data-side=against] td[title]").get_attribute("title") == "score −7"
+    assert (
+        "stop words, punctuation and artefacts, 20 % of the total"
+        in page.locator("[data-section=left-out]").inner_text()
+    )
+    page.get_by_label("list them too").check()
+    assert texts(page, "[data-side=for] tr") == ["The × 2\t+20 %", "old\t+10 %"]
     page.get_by_text("combine repeated words").click()
-    assert texts(page, "[data-side=against] tr") == ["MILL\t−5", "mill\t−2"]
+    assert texts(page, "[data-side=against] tr") == ["RIVER\t−50 %", "river\t−20 %"]
 
 
 def test_clicking_a_word_marks_its_instances_and_shows_its_score_under_every_method(open_page):
@@ -230,10 +237,10 @@ def test_clicking_a_word_marks_its_instances_and_shows_its_score_under_every_met
     page = open_page(render_page([signed, plain]))
     word(page, "The").click()
     assert texts(page, ".text .same") == ["The", "the", "the"]
-    assert texts(page, "[data-section=scores] tbody tr") == ["attcat\t−3\t3 of 9", "rollout\t9\t1 of 9"]
-    assert "Instance 1 of 3, sum" in page.locator("[data-section=instances]").inner_text()
+    assert texts(page, "[data-section=scores] tbody tr") == ["AttCAT\t−14 %\t3", "Attention rollout\t20 %\t1"]
+    assert "Instance 1 of 3, together" in page.locator("[data-section=instances]").inner_text()
     page.keyboard.press(".")
-    assert texts(page, "[data-section=scores] tbody tr")[0].startswith("attcat\t0\t")
+    assert texts(page, "[data-section=scores] tbody tr")[0].startswith("AttCAT\t0 %\t")
     page.get_by_text("All instances").click()
     page.get_by_role("button", name="word 7", exact=True).click()
     assert page.locator(".card .quiet").first.inner_text() == "word 7 of 9, token position 7"
@@ -251,7 +258,7 @@ def test_n_and_p_walk_the_strong_words_in_document_order(open_page):
         page.keyboard.press(key)
         walked.append(chosen(page))
     assert walked == ["world", "old", "world", "old"]
-    assert page.locator(".status").inner_text() == "“old” −4, rank 2 of 8, strong word 2 of 2"
+    assert page.locator(".status").inner_text() == "“old” −40 % of the total, rank 2 of 8, strong word 2 of 2"
 
 
 def test_a_word_is_found_and_its_instances_are_stepped_through(open_page):
@@ -259,13 +266,13 @@ def test_a_word_is_found_and_its_instances_are_stepped_through(open_page):
     page.keyboard.press("/")
     page.keyboard.type("old mill")
     assert texts(page, ".text .found") == ["old", "mill", "old", "MILL"]
-    assert page.locator(".matches").inner_text() == "2"
+    assert page.locator(".matches").inner_text() == "2 matches"
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
-    assert page.locator(".matches").inner_text() == "2 of 2"
+    assert page.locator(".matches").inner_text() == "2 of 2 matches"
     assert page.locator(".card .quiet").first.inner_text().startswith("word 9 of 13")
     page.locator("[data-control=find]").fill("nowhere")
-    assert page.locator(".matches").inner_text() == "none"
+    assert page.locator(".matches").inner_text() == "no match"
 
 
 def test_the_switch_shows_another_method_with_its_own_scale_notices_and_checks(open_page):
@@ -276,7 +283,7 @@ def test_the_switch_shows_another_method_with_its_own_scale_notices_and_checks(o
     page.get_by_text("Further checks").click()
     assert texts(page, "[data-section=trust] li") == ["The completeness gap is 0.3 %."]
     assert page.locator(".text .against-8, .text .for-8").count() > 0
-    choose(page, "method", "rollout")
+    choose(page, "method", "Attention rollout")
     assert page.locator(".text [class^=for], .text [class^=against]").count() == 0
     assert page.locator(".text .plain-8").count() > 0
     assert "random" in page.locator(".notices").inner_text()
@@ -306,7 +313,7 @@ def test_the_verdict_is_in_sight_after_the_prediction_and_follows_the_method(ope
         "Special tokens carry 8.0 % of the total.",
     ]
     marks = {}
-    for method in ("good", "weak", "poor", "unchecked", "attention"):
+    for method in ("good", "weak", "poor", "unchecked", "Attention"):
         choose(page, "method", method)
         mark = verdict.locator(".mark")
         marks[method] = (mark.inner_text(), mark.locator(".outline").get_attribute("d"))
@@ -334,6 +341,7 @@ def test_a_choice_of_layers_says_that_the_verdict_is_of_all_layers(open_page):
     exp = explanation(encoded, layers=np.ones((2, len(encoded))), checks=compared(0.5, 0.1, 20))
     page = open_page(render_page([exp], inside=sample_inside(encoded)))
     assert "all layers together" not in page.locator("[data-section=verdict]").inner_text()
+    open_appearance(page)
     page.get_by_role("button", name="Layer 1", exact=True).click()
     settle(page)
     assert "all layers together" in page.locator("[data-section=verdict]").inner_text()
@@ -348,8 +356,8 @@ def test_every_setting_of_the_colours_explains_itself(open_page):
     for control in ("gamma", "threshold"):
         assert len(page.locator(f"[data-control={control}]").get_attribute("title").split()) > 5
     explained = page.locator(".legend .ends [title]")
-    assert explained.inner_text() == "× 10⁻⁴"
-    assert explained.get_attribute("title") == "Scores are shown in units of 0.0001: 2 means 2 × 10⁻⁴."
+    assert explained.inner_text() == "% of the total"
+    assert "share of the total" in explained.get_attribute("title")
 
 
 def test_explanations_of_several_targets_get_a_switch_and_can_share_their_colours(open_page):
@@ -358,7 +366,8 @@ def test_explanations_of_several_targets_get_a_switch_and_can_share_their_colour
     pl = explanation(encoded, [0.0, 10.0, 5.0, -9.0, 0.0], target=Target(1, "PL"))
     page = open_page(render_page([ai, pl]))
     assert page.locator(".text .for-8").inner_text() == "old"
-    choose(page, "range", "strongest of all")
+    open_appearance(page)
+    choose(page, "range", "all classes and layers")
     assert page.locator(".text .for-8").count() == 0
     choose(page, "target", "“PL”")
     assert page.locator(".target").inner_text() == "Explained: the logit of 'PL'."
@@ -369,8 +378,9 @@ def test_filters_threshold_and_scale_change_what_is_coloured(open_page):
     encoded = encoding("the river, miller hello!")
     page = open_page(render_page([explanation(encoded, np.linspace(1, 2, len(encoded)))]))
     assert page.locator(".text [data-special]").first.is_hidden()
-    page.get_by_label("stop words").check()
-    page.get_by_label("punctuation").check()
+    open_appearance(page)
+    page.get_by_label("stop words", exact=True).check()
+    page.get_by_label("punctuation", exact=True).check()
     assert texts(page, ".text [class^=for]") == ["river", "miller", "hello"]
     page.get_by_label("special tokens").uncheck()
     assert page.locator(".text [data-special]").first.is_visible()
@@ -409,7 +419,7 @@ def test_the_state_is_in_the_address_and_comes_back_from_it(open_page):
     encoded = encoding()
     html = render_page([explanation(encoded), explanation(encoded, method="rollout")])
     page = open_page(html)
-    choose(page, "method", "rollout")
+    choose(page, "method", "Attention rollout")
     choose(page, "level", "tokens")
     page.locator(".text .unit").get_by_text("past", exact=True).or_(page.locator(".text .unit").nth(3)).first.click()
     settle(page)
@@ -497,9 +507,15 @@ def test_it_prints_the_whole_text_without_controls(open_page):
     page.emulate_media(media="print")
     whole = page.evaluate("[document.querySelector('.text').scrollHeight, document.documentElement.scrollHeight]")
     assert whole[1] >= whole[0] > 1500
-    for hidden in (".toolbar", ".strip", ".tabs", ".details", "[data-control=level]"):
+    for hidden in (".toolbar", ".strip", ".tabs", ".copy", "[data-control=level]"):
         assert not page.locator(hidden).first.is_visible()
-    assert page.locator(".said").is_visible()
+    for shown in (".said", ".headline p", ".origin", ".passages", "[data-side=for]"):
+        assert page.locator(shown).first.is_visible()
+    assert page.locator(".passages").bounding_box()["y"] < page.locator(".text").bounding_box()["y"]
+    origin = page.locator(".origin").inner_text()
+    assert "Sightline " in origin
+    assert "AttCAT" in origin
+    assert "not checked" in origin
 
 
 def test_a_report_of_4096_tokens_opens_and_answers_quickly(open_page, record_property):
@@ -532,6 +548,7 @@ def test_a_report_of_4096_tokens_opens_and_answers_quickly(open_page, record_pro
     def level(name: str):
         return lambda: choose(page, "level", f"{name}s")
 
+    open_appearance(page)
     words, gamma = page.locator(".text .unit"), page.locator("[data-control=gamma] input")
     measured("method", lambda: choose(page, "method", "method 3"), lambda: choose(page, "method", "method 2"))
     measured("click", lambda: words.nth(30).click(), lambda: words.nth(45).click())
@@ -540,7 +557,7 @@ def test_a_report_of_4096_tokens_opens_and_answers_quickly(open_page, record_pro
         # There and back in between, so that every time is of the same change.
         measured(f"{before} to {after}", level(after), again=level(before))
     measured("gamma", lambda: gamma.press("End"), lambda: gamma.press("Home"))
-    measured("filter", page.get_by_label("punctuation").click)
+    measured("filter", page.get_by_label("punctuation", exact=True).click)
     measured("specials", page.get_by_label("special tokens").click)
     measured("peak", page.locator("[data-control=next]").click)
     measured("layer", lambda: press("Layer 2"), lambda: press("Layer 3"))
@@ -567,6 +584,7 @@ def test_a_document_of_sixteen_thousand_tokens_opens_and_recolours(open_page):
     page = open_page(render_page([exp]))
     assert page.locator(".text .unit:not([data-special])").count() == len(exp.words())
     before = page.locator(".text [class^=for]").count()
+    open_appearance(page)
     page.locator("[data-control=gamma] input").press("End")
     assert page.locator(".text [class^=for]").count() > before
     page.keyboard.press("n")

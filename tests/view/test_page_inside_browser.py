@@ -15,7 +15,7 @@ from sightline.view.page.curves import describe_points
 from tests.browsing import wait_until
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import render_page
-from tests.view.conftest import settle
+from tests.view.conftest import open_appearance, settle
 from tests.view.sample_inside import known_attention, sample_inside
 
 pytestmark = pytest.mark.browser
@@ -66,6 +66,7 @@ def test_a_clicked_token_shows_what_it_attends_to_and_what_attends_to_it(open_pa
     assert close(partners(page, "attended"), expected(mean[token], 3))
     assert close(partners(page, "attending"), expected(mean[:, token], 3))
 
+    open_appearance(page)
     page.get_by_role("button", name="Layer 1", exact=True).click()
     wait_until(page, "document.querySelector('.relations').textContent.includes('layer 1')")
     assert close(partners(page, "attended"), expected(weights[1].mean(axis=0)[token], 3))
@@ -96,7 +97,9 @@ def test_a_choice_that_the_file_does_not_hold_is_said(open_page, encoded):
     page = open_page(
         render_page([explanation(encoded)], inside=sample_inside(encoded, budget=1000)), "#unit=3&layers=0&heads=1"
     )
-    wait_until(page, "document.querySelector('[data-section=relations]')?.textContent.includes('not in this file')")
+    wait_until(
+        page, "document.querySelector('[data-section=relations]')?.textContent.includes('does not contain relations')"
+    )
     without = open_page(render_page([explanation(encoded)]), "#unit=3")
     assert "contains no attention" in without.locator("[data-section=relations]").inner_text()
     assert without.get_by_role("button", name="Heads", exact=True).count() == 0
@@ -140,7 +143,7 @@ def test_an_opened_head_says_how_fine_its_map_is(open_page):
     n = len(long)
     assert 256 < n < 512
     for image, sentence in (
-        (16, f"16 × 16 pixels, each the mean of about {n / 16:.3g} × {n / 16:.3g} pairs of tokens."),
+        (16, f"16 × 16 pixels, each the mean over about {n / 16:.3g} × {n / 16:.3g} token pairs."),
         (n, "Each pixel is one pair of tokens."),
     ):
         page = open_page(
@@ -163,16 +166,17 @@ def test_layers_are_a_heat_map_that_leads_into_the_text(open_page, encoded):
     page.get_by_role("button", name="Layers", exact=True).click()
     canvas = page.locator(".heat canvas")
     box = canvas.bounding_box()
-    place = {"x": box["width"] * 5.5 / len(encoded), "y": 10}
+    place = {"x": box["width"] * 5.5 / len(encoded), "y": 2 * 26 + 10}
     canvas.hover(position=place)
-    assert page.locator(".named").inner_text().startswith("Layer 2: “old” +5")
+    assert page.locator(".named").inner_text().startswith("Layer 2: “old” score +5")
     canvas.click(position=place)
     assert page.locator(".card h2").inner_text() == "old"
+    open_appearance(page)
     page.get_by_role("button", name="Layer 2", exact=True).click()
     assert page.locator(".text [class^=for]").all_inner_texts() == ["old"]
     page.get_by_role("button", name="Layers", exact=True).click()
-    choose(page, "method", "rollout")
-    assert "rollout has no scores per layer" in page.locator("main").inner_text()
+    choose(page, "method", "Attention rollout")
+    assert "Attention rollout has no scores per layer" in page.locator("main").inner_text()
 
 
 def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
@@ -182,7 +186,7 @@ def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
         )
     )
     page.locator("[data-control=compare]").select_option("attention")
-    assert page.locator("article h2").all_inner_texts() == ["attcat", "attention"]
+    assert page.locator("article h2").all_inner_texts() == ["AttCAT", "Attention"]
     assert page.locator(".text").count() == 2
     assert page.locator("article").nth(1).locator("[class^=plain]").count() > 0
     first_text, second_text = page.locator("article .text").all_inner_texts()
@@ -201,7 +205,8 @@ def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
     page.keyboard.press("Escape")
     settle(page)
     assert "ρ = " in page.locator(".agreement").inner_text()
-    choose(page, "method", "attention")
+    choose(page, "method", "Attention")
+    page.get_by_label("list them too").check()
     received = known_attention(encoded).received.mean(axis=(0, 1))[1:-1]
     first = page.locator("[data-side=plain] bdi").first.inner_text().lower()
     names = [token.lower() for token in encoded.tokens[1:-1]]
@@ -215,24 +220,32 @@ def test_tables_sort_filter_and_download(open_page, encoded):
         render_page([explanation(encoded, scores), explanation(encoded, np.abs(scores), method="rollout")])
     )
     page.get_by_role("button", name="Words", exact=True).click()
+    page.get_by_label("list them too").check()
     choose(page, "by", "by position")
     rows = page.locator(".sortable tbody tr")
     assert rows.count() == len(encoded) - 2
     assert rows.first.locator("td").first.inner_text() == "!"
-    page.get_by_role("button", name="attcat").click()
+    page.get_by_role("button", name="AttCAT").click()
     assert rows.first.locator("td").first.inner_text() == "The"
-    assert page.locator("th[aria-sort=ascending]").inner_text().startswith("attcat")
+    assert page.locator("th[aria-sort=ascending]").inner_text().startswith("AttCAT")
     page.locator("[data-control=filter]").fill("ol")
     assert rows.count() == 1
     page.locator("[data-control=filter]").fill("")
+    choose(page, "side", "against")
+    assert page.locator("th[aria-sort=ascending]").inner_text().startswith("AttCAT")
+    assert rows.first.locator("td").first.inner_text() == "The"
     choose(page, "side", "for")
     with page.expect_download() as download:
         page.locator("[data-control=csv]").click()
     content = download.value.path().read_text(encoding="utf-8-sig")
     read = list(csv.DictReader(io.StringIO(content)))
     assert download.value.suggested_filename == "words-attcat.csv"
-    assert [row["word"] for row in read] == list(encoded.tokens[len(encoded) // 2 : -1])
-    np.testing.assert_allclose([float(row["attcat"]) for row in read], scores[len(encoded) // 2 : -1], rtol=1e-6)
+    assert [row["word"] for row in read] == list(encoded.tokens[len(encoded) // 2 : -1])[::-1]
+    np.testing.assert_allclose([float(row["score"]) for row in read], scores[len(encoded) // 2 : -1][::-1], rtol=1e-6)
+    total = np.abs(scores[1:-1]).sum()
+    np.testing.assert_allclose(
+        [float(row["AttCAT"]) for row in read], [float(row["score"]) / total for row in read], rtol=1e-6
+    )
     choose(page, "by", "by word")
     rows.first.locator("button").click()
     assert page.locator(".card").is_visible()
@@ -248,12 +261,12 @@ def test_perturbation_curves_are_drawn_with_their_numbers(open_page, encoded):
         checks={"faithfulness": 0.65, "random_mean": 0.25, "random_beaten": 2, "random_orderings": 2},
     )
     page = open_page(render_page([checked]), "#view=curves")
-    name = "What is left of “<b>PL</b>” when the highest-ranked words are deleted"
+    name = "Probability of “<b>PL</b>” without the highest-ranked words"
     assert page.locator("figcaption").inner_text() == name
     plot = page.locator(".curves svg[role=img]")
     assert plot.locator(".band").count() == 1
     assert plot.get_attribute("aria-label") == f"{name}: <i>mine</i>, 2 random orderings"
-    assert page.locator(".curves figure p").first.inner_text().startswith("<i>mine</i> beats 2 of 2 random orderings")
+    assert page.locator(".curves figure p").first.inner_text().startswith("<i>mine</i> – ")
     assert page.locator(".curves .footnote").inner_text() == describe_points(checked.removal)
     legend = page.locator(".curves .lines li").all_inner_texts()
     assert legend == ["<i>mine</i>", "2 random orderings (mean; band: minimum to maximum)"]

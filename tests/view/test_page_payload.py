@@ -17,6 +17,7 @@ from sightline.view.page.payload import (
     STOP_WORD,
     token_flags,
 )
+from sightline.view.words.headline import headline
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import build
 from tests.view.sample_inside import known_attention, sample_inside
@@ -164,19 +165,17 @@ def test_checked_explanations_bring_a_plot_for_each_target_with_a_line_a_method_
         checked("attcat", [0.4, 0.3, 0.2], [[0.4, 0.4, 0.4]], target=Target(0, "AI")),
     ]
     first, second = build(shown).json["curves"]
-    assert first["name"] == "What is left of “PL” when the highest-ranked words are deleted"
-    assert [one["name"] for one in first["series"]] == ["attcat", "rollout", "2 random orderings"]
-    assert [one["x"] for one in first["series"]] == [[0, 20, 50]] * 3
+    assert first["name"] == "Probability of “PL” without the highest-ranked words"
+    assert [one["name"] for one in first["series"]] == ["AttCAT", "Attention rollout", "2 random orderings"]
+    words = len(shown[0].words())
+    assert [one["x"] for one in first["series"]] == [[0, round(0.2 * words), round(0.5 * words)]] * 3
     assert [one["y"] for one in first["series"][:2]] == [[0.9, 0.3, 0.1], [0.9, 0.7, 0.7]]
     band = first["series"][2]
     np.testing.assert_allclose(band["y"], [0.9, 0.7, 0.75])
     assert (band["low"], band["high"]) == ([0.9, 0.6, 0.7], [0.9, 0.8, 0.8])
-    assert [note.split(":")[0] for note in first["notes"]] == [
-        "attcat beats 2 of 2 random orderings",
-        "rollout beats 1 of 2 random orderings",
-    ]
+    assert [note.split(" – ")[0] for note in first["notes"]] == ["AttCAT", "Attention rollout"]
     assert "“AI”" in second["name"]
-    assert [one["name"] for one in second["series"]] == ["attcat", "1 random ordering"]
+    assert [one["name"] for one in second["series"]] == ["AttCAT", "1 random ordering"]
 
 
 def test_a_plot_says_how_many_points_were_measured_and_why_no_more():
@@ -186,6 +185,33 @@ def test_a_plot_says_how_many_points_were_measured_and_why_no_more():
         "Besides the whole document, every line has 3 points, measured without 1, 5, 20 of the words. Each point takes "
         "10 model calls; with check_budget=52 in Python there are 5 points."
     )
+
+
+def test_the_headline_names_prediction_phrases_and_trust():
+    encoded = encoding("The old hello runs. The old hello is old, the river runs.")
+    scores = np.zeros(len(encoded))
+    tokens = [token.lower() for token in encoded.tokens]
+    for token, score in (("hello", 2.0), ("river", 1.5), ("old", 1.0), ("the", 9.0)):
+        scores[[i for i, text in enumerate(tokens) if text == token]] = score
+    exp = explanation(encoded, scores)
+    assert headline(exp) == (
+        "The model says “PL” (73 %), mainly because of “old hello” and “river”; the explanation was not checked."
+    )
+    (shown,) = build([exp]).json["explanations"]
+    assert "".join(part["text"] for part in shown["headline"]) == headline(exp)
+    assert [tokens[part["token"]] for part in shown["headline"] if "token" in part] == ["old", "river"]
+    against = explanation(encoded, -scores)
+    assert "; no word speaks for it; " in headline(against)
+    other = explanation(encoded, scores, target=Target(0, "AI"))
+    assert "“PL” (73 %); for “AI” speak mainly “old hello”" in headline(other)
+
+
+def test_methods_have_a_title_a_sentence_and_a_formula():
+    first, second = build([explanation(), explanation(method="mine")]).json["explanations"]
+    assert (first["title"], second["title"]) == ("AttCAT", "mine")
+    assert first["summary"].endswith(".")
+    assert first["formula"].startswith("s_i")
+    assert second["summary"] == second["formula"] == ""
 
 
 def test_what_the_model_did_not_read_is_marked():

@@ -9,6 +9,7 @@ import { percent } from "./format";
 import { usePicture, useRelations, type Page } from "./hooks";
 import { explanationOf } from "./reading";
 import type { Source } from "./source";
+import { Headline, Origin } from "./summary";
 import { fromHash, initialState, readingNames, toHash, type State } from "./state";
 import { untilDrawn } from "./timing";
 import { Mark, verdictOf } from "./verdict";
@@ -70,7 +71,7 @@ export function App({ source, model, url, root }: AppProperties) {
         <p class="brand">Sightline</p>
         <h1 dir="auto">{payload.title}</h1>
         <p class="brief">
-          <b>{prediction.label}</b> {percent(prediction.probability)}, by {first.reading.name}{" "}
+          <b>{prediction.label}</b> {percent(prediction.probability)}, by {first.reading.title}{" "}
           <Mark verdict={verdictOf(payload, first.reading)} />{" "}
           <button type="button" data-control="settings" aria-expanded={settings} onClick={() => setSettings(!settings)}>
             Settings
@@ -79,8 +80,10 @@ export function App({ source, model, url, root }: AppProperties) {
         <Tabs page={page} />
         <ThemeButton dark={dark} choose={setDark} />
       </header>
+      <Headline page={page} picture={first} />
+      <Origin page={page} picture={first} />
       <div class={settings ? "body settings" : "body"}>
-        <Controls page={page} picture={first} />
+        <Controls page={page} picture={first} uses={VIEWS.find(({ name }) => name === state.view)?.uses ?? []} />
         <Views current={state.view} properties={{ page, picture: first, pictures, unit, relations, dark, go, step }} />
         {state.view === "read" && (
           <Details page={page} picture={first} unit={unit} relations={relations} go={go} clear={clear} />
@@ -189,7 +192,13 @@ function keyAction(event: KeyboardEvent, { page, unit, go, step, root }: Here): 
   const { model, state, set, source } = page;
   const target = event.target as HTMLElement | null;
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
-  if (event.key === "Escape") return () => set({ unit: null, find: "", head: null });
+  if (event.key === "Escape") {
+    return () => {
+      // Back to the text, so that the next key is a command and not typed into the box.
+      if (target?.matches("input[type=search]")) root.querySelector<HTMLElement>(".host")?.focus({ preventScroll: true });
+      set({ unit: null, find: "", head: null });
+    };
+  }
   if (target?.matches("input[type=search], select, textarea")) return null;
   const units = model.units(state.level);
   const beside = (by: number) => () => {

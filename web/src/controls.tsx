@@ -5,24 +5,34 @@ import { percent } from "./format";
 import type { Page } from "./hooks";
 import { Legend } from "./legend";
 import { LEVELS, type ExplanationData } from "./payload";
-import { explanationOf, layersArray, type Picture } from "./reading";
+import { explanationOf, layersArray, titleOf, type Picture } from "./reading";
 import { HIDABLE, layerCount, readingNames } from "./state";
+import { WithoutWords } from "./summary";
 import { Verdict, verdictOf } from "./verdict";
+import type { Setting } from "./views";
 
 const HIDDEN_NAMES = { specials: "special tokens", stopwords: "stop words", punctuation: "punctuation" } as const;
 
-export function Controls({ page, picture }: { page: Page; picture: Picture }) {
+/** Result, trust, method and legend; everything else is under “Appearance”, as far as the view uses it. */
+export function Controls({ page, picture, uses }: { page: Page; picture: Picture; uses: readonly Setting[] }) {
   const explanation = explanationOf(page.source.payload, picture.reading);
+  const checked = picture.reading.explanation !== null;
   return (
     <aside class="controls" aria-label="Explanation and settings">
       <Prediction explanation={explanation} />
       <Section title="How far to trust the explanation" name="verdict">
         <Verdict verdict={verdictOf(page.source.payload, picture.reading)} note={layersNote(page, picture)} />
+        {checked && <WithoutWords explanation={explanation} />}
       </Section>
-      <Method page={page} picture={picture} explanation={explanation} />
-      <Colour page={page} picture={picture} />
-      <Inside page={page} picture={picture} />
-      <Further explanation={explanation} checked={picture.reading.explanation !== null} />
+      {uses.includes("method") && <Method page={page} picture={picture} explanation={explanation} uses={uses} />}
+      {uses.includes("legend") && (
+        <Section title="Colours" name="colour">
+          <Legend picture={picture} />
+        </Section>
+      )}
+      {uses.includes("units") && <UnitChoice page={page} />}
+      <Appearance page={page} picture={picture} uses={uses} />
+      <Further explanation={explanation} checked={checked} />
     </aside>
   );
 }
@@ -58,7 +68,8 @@ function Prediction({ explanation }: { explanation: ExplanationData }) {
   );
 }
 
-function Method({ page, picture, explanation }: { page: Page; picture: Picture; explanation: ExplanationData }) {
+function Method(properties: { page: Page; picture: Picture; explanation: ExplanationData; uses: readonly Setting[] }) {
+  const { page, picture, explanation, uses } = properties;
   const { source, state, set } = page;
   const { payload } = source;
   const names = readingNames(payload);
@@ -69,7 +80,7 @@ function Method({ page, picture, explanation }: { page: Page; picture: Picture; 
       <Choice
         id="method"
         label="Method"
-        options={names.map((name) => ({ value: name, text: name }))}
+        options={names.map((name) => ({ value: name, text: titleOf(payload, name), hint: name }))}
         value={state.method}
         choose={(method) => set({ method })}
       />
@@ -88,7 +99,13 @@ function Method({ page, picture, explanation }: { page: Page; picture: Picture; 
           ? "Attention received by each token, summed over all attending tokens and averaged over layers and heads. It shows where the model looks, not why it decides."
           : explanation.summary}
       </p>
-      {names.length > 1 && (
+      {picture.reading.explanation !== null && explanation.formula && (
+        <details class="formula">
+          <summary>Formula</summary>
+          <code>{explanation.formula}</code>
+        </details>
+      )}
+      {uses.includes("compare") && names.length > 1 && (
         <label class="field">
           <span>Compare with</span>
           <select
@@ -101,7 +118,7 @@ function Method({ page, picture, explanation }: { page: Page; picture: Picture; 
               .filter((name) => name !== state.method)
               .map((name) => (
                 <option key={name} value={name}>
-                  {name}
+                  {titleOf(payload, name)}
                 </option>
               ))}
           </select>
@@ -115,19 +132,35 @@ function Method({ page, picture, explanation }: { page: Page; picture: Picture; 
 const exponent = (place: number) => 2 * 0.14 ** (place / 100);
 const place = (gamma: number) => (100 * Math.log(gamma / 2)) / Math.log(0.14);
 
+function UnitChoice({ page: { state, set } }: { page: Page }) {
+  return (
+    <Choice
+      id="level"
+      title="Units"
+      label="Units that are coloured and listed; the score of a word, sentence or paragraph is the sum over its tokens"
+      options={LEVELS.map((level) => ({ value: level, text: level + "s" }))}
+      value={state.level}
+      choose={(level) => set({ level })}
+    />
+  );
+}
+
+function Appearance({ page, picture, uses }: { page: Page; picture: Picture; uses: readonly Setting[] }) {
+  if (!uses.includes("colours") && !uses.includes("exclude") && !uses.includes("inside")) return null;
+  return (
+    <details class="appearance" data-section="appearance">
+      <summary>Appearance</summary>
+      {uses.includes("colours") && <Colour page={page} picture={picture} />}
+      {uses.includes("exclude") && <Exclude page={page} />}
+      {uses.includes("inside") && <Inside page={page} picture={picture} />}
+    </details>
+  );
+}
+
 function Colour({ page, picture }: { page: Page; picture: Picture }) {
   const { state, set } = page;
   return (
-    <Section title="Colour" name="colour">
-      <Legend picture={picture} />
-      <Choice
-        id="level"
-        title="Units"
-        label="Units that are coloured; the score of a word, sentence or paragraph is the sum over its tokens"
-        options={LEVELS.map((level) => ({ value: level, text: level + "s" }))}
-        value={state.level}
-        choose={(level) => set({ level })}
-      />
+    <>
       <Choice
         id="scale"
         title="Scale"
@@ -139,16 +172,17 @@ function Colour({ page, picture }: { page: Page; picture: Picture }) {
         value={state.scale}
         choose={(scale) => set({ scale })}
       />
-      {(state.range === "absolute" || hasRange(page, picture)) && (
+      {(state.range !== "relative" || hasRange(page, picture)) && (
         <Choice
           id="range"
           title="Strongest colour"
           label="Score with the strongest colour"
           options={[
-            { value: "relative", text: "strongest shown", hint: "The strongest score shown at the moment" },
+            { value: "relative", text: "whole explanation", hint: "The strongest score of the whole explanation, also when single layers are shown" },
+            { value: "selection", text: "selected layers", hint: "The strongest score of what is shown at the moment" },
             {
               value: "absolute",
-              text: "strongest of all",
+              text: "all classes and layers",
               hint: "The strongest score over all classes and layers of this method, so that equal scores have equal colours",
             },
           ]}
@@ -177,19 +211,24 @@ function Colour({ page, picture }: { page: Page; picture: Picture }) {
         text={`${Math.round(100 * state.threshold)} %`}
         change={(value) => set({ threshold: value / 100 })}
       />
-      <fieldset class="checks">
-        <legend title="Neither coloured nor ranked nor listed">Exclude</legend>
-        {HIDABLE.map((name) => (
-          <Check
-            key={name}
-            id={`hide-${name}`}
-            label={HIDDEN_NAMES[name]}
-            checked={state.hide.includes(name)}
-            change={(on) => set({ hide: HIDABLE.filter((one) => (one === name ? on : state.hide.includes(one))) })}
-          />
-        ))}
-      </fieldset>
-    </Section>
+    </>
+  );
+}
+
+function Exclude({ page: { state, set } }: { page: Page }) {
+  return (
+    <fieldset class="checks">
+      <legend title="Neither coloured nor ranked nor listed">Exclude</legend>
+      {HIDABLE.map((name) => (
+        <Check
+          key={name}
+          id={`hide-${name}`}
+          label={HIDDEN_NAMES[name]}
+          checked={state.hide.includes(name)}
+          change={(on) => set({ hide: HIDABLE.filter((one) => (one === name ? on : state.hide.includes(one))) })}
+        />
+      ))}
+    </fieldset>
   );
 }
 
@@ -205,15 +244,15 @@ function Inside({ page, picture }: { page: Page; picture: Picture }) {
   if (!layers) return null;
   const layered = layersArray(source.payload, picture.reading) !== null;
   return (
-    <Section title="Layers and heads" name="inside">
+    <div data-section="inside">
       <Numbers id="layers" label="Layers" count={layers} chosen={state.layers} choose={(chosen) => set({ layers: chosen })} />
       {heads > 0 && (
         <Numbers id="heads" label="Heads" count={heads} chosen={state.heads} choose={(chosen) => set({ heads: chosen })} />
       )}
       {state.layers.length > 0 && !layered && (
-        <p class="quiet">{state.method} has no scores per layer on this page; the selection applies to relations only.</p>
+        <p class="quiet">{picture.reading.title} has no scores per layer on this page; the selection applies to relations only.</p>
       )}
-    </Section>
+    </div>
   );
 }
 

@@ -2,17 +2,17 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { Check, Choice, Section } from "./choices";
-import { count, NumberFormat, percent, plainNumber, plural, ranges, shortened } from "./format";
+import { count, ShareFormat, percent, plainNumber, plural, ranges, shortened } from "./format";
 import type { Page, Relations } from "./hooks";
-import { explanationOf, shownUnits, type Picture } from "./reading";
+import { explanationOf, shownUnits, totalOf, type Picture } from "./reading";
 import { order, rows, type Row } from "./ranking";
 import type { Direction } from "./relations";
-import { reference } from "./scale";
 import type { Partner } from "./source";
 import type { Links } from "./state";
 
 const LISTED = 10;
 const LISTED_INSTANCES = 30;
+const LONGEST_PASSAGE = 900;
 
 interface DetailsProperties {
   page: Page;
@@ -57,11 +57,11 @@ function UnitCard(properties: DetailsProperties) {
 
 interface MethodScore {
   method: string;
+  title: string;
   target: string;
   score: number;
   rank: number;
-  shown: number;
-  format: NumberFormat;
+  format: ShareFormat;
 }
 
 /** Score and rank of the unit under every explanation, with the current filters. */
@@ -71,17 +71,15 @@ function useScores(page: Page, picture: Picture, unit: number): MethodScore[] {
     const shown = shownUnits(picture.units, state.hide);
     return source.payload.explanations.map((one, number) => {
       const scores = picture.units.sums(model.scores[number]);
-      const ordered = order(scores, shown);
-      const format = new NumberFormat(reference(scores, source.payload.colours.clipped), one.signed);
-      return { one, scores, ordered, format };
+      return { one, scores, ordered: order(scores, shown), format: new ShareFormat(totalOf(scores, shown), one.signed) };
     });
   }, [source, model, picture.units, state.hide]);
   return all.map(({ one, scores, ordered, format }) => ({
     method: one.method,
+    title: one.title || one.method,
     target: one.target.name,
     score: scores[unit],
     rank: ordered.indexOf(unit) + 1,
-    shown: ordered.length,
     format,
   }));
 }
@@ -91,11 +89,11 @@ function Scores({ page, picture, unit }: { page: Page; picture: Picture; unit: n
   const { name: target } = explanationOf(page.source.payload, picture.reading).target;
   return (
     <table class="scores" data-section="scores">
-      <caption>Score per method</caption>
+      <caption>Share of the total, and rank among {plural(picture.order.length, picture.units.level)}</caption>
       <thead>
         <tr>
           <th scope="col">method</th>
-          <th scope="col">score</th>
+          <th scope="col">share</th>
           <th scope="col">rank</th>
         </tr>
       </thead>
@@ -103,11 +101,11 @@ function Scores({ page, picture, unit }: { page: Page; picture: Picture; unit: n
         {scores.map((one) => (
           <tr key={one.method + one.target} class={one.method === picture.reading.name && one.target === target ? "current" : ""}>
             <th scope="row">
-              {one.method}
+              {one.title}
               {one.target !== target && <small> {one.target}</small>}
             </th>
-            <td>{one.format.full(one.score)}</td>
-            <td>{one.rank ? `${count(one.rank)} of ${count(one.shown)}` : "excluded"}</td>
+            <td title={one.format.raw(one.score)}>{one.format.share(one.score)}</td>
+            <td>{one.rank ? count(one.rank) : "excluded"}</td>
           </tr>
         ))}
       </tbody>
@@ -125,7 +123,7 @@ function Instances({ picture, unit, go }: { picture: Picture; unit: number; go(u
   return (
     <div class="instances" data-section="instances">
       <p>
-        Instance {here + 1} of {count(instances.length)}, sum {format.full(sum)}{" "}
+        Instance {here + 1} of {count(instances.length)}, together <span title={format.raw(sum)}>{format.share(sum)}</span>{" "}
         <button type="button" aria-label="Previous instance" title="Previous instance (,)" onClick={() => step(-1)}>
           ↑
         </button>
@@ -141,7 +139,7 @@ function Instances({ picture, unit, go }: { picture: Picture; unit: number; go(u
               <button type="button" onClick={() => go(one)}>
                 {units.name(one)}
               </button>
-              <span>{format.value(scores[one])}</span>
+              <span title={format.raw(scores[one])}>{format.share(scores[one])}</span>
             </li>
           ))}
         </ol>
@@ -218,9 +216,9 @@ function PartnerList(properties: {
 
 function Strongest({ page, picture, go }: DetailsProperties) {
   const [merge, setMerge] = useState(true);
-  const { units, scores, shown, reading, format, scale } = picture;
+  const { units, scores, listed, reading, format, scale } = picture;
   const all = useMemo(
-    () => rows(scores, shown, (unit) => units.key(unit), (unit) => units.text(unit), merge),
+    () => rows(scores, listed, (unit) => units.key(unit), (unit) => units.text(unit), merge),
     [picture, merge],
   );
   const { label } = explanationOf(page.source.payload, reading).target;
@@ -232,10 +230,11 @@ function Strongest({ page, picture, go }: DetailsProperties) {
         { name: "against", title: `Against ${label}`, sign: -1 },
       ];
   const largest = all.reduce((most, row) => Math.max(most, Math.abs(row.score)), 0);
+  const passages = units.level === "sentence" || units.level === "paragraph";
   return (
-    <Section title={`Strongest ${units.level}s${format.times}`} name="strongest" hint={format.explained}>
-      <Check id="merge" label="combine repeated words" checked={merge} change={setMerge} />
-      <div class="sides">
+    <Section title={`Strongest ${units.level}s`} name="strongest" hint="Shares of the total of absolute scores">
+      {!passages && <Check id="merge" label="combine repeated words" checked={merge} change={setMerge} />}
+      <div class={passages ? "sides passages-listed" : "sides"}>
         {sides.map(({ name, title, sign }) => {
           const best = all.filter((row) => row.score * sign > 0).sort((a, b) => Math.abs(b.score) - Math.abs(a.score) || a.unit - b.unit);
           return (
@@ -246,7 +245,7 @@ function Strongest({ page, picture, go }: DetailsProperties) {
               </caption>
               <tbody>
                 {best.slice(0, LISTED).map((row) => (
-                  <StrongestRow key={row.unit} row={row} bar={Math.abs(row.score) / largest} hue={name + hue} value={format.value(row.score)} go={go} />
+                  <StrongestRow key={row.unit} row={row} bar={Math.abs(row.score) / largest} hue={name + hue} format={format} whole={passages} go={go} />
                 ))}
                 {best.length === 0 && (
                   <tr>
@@ -260,9 +259,25 @@ function Strongest({ page, picture, go }: DetailsProperties) {
       </div>
       <p class="quiet">
         {plural(picture.order.length, units.level)}; the {count(picture.peaks.length)} strongest have{" "}
-        {percent(shareOfPeaks(picture))} of the total
+        {percent(shareOfPeaks(picture))} of the total.
       </p>
+      <LeftOut page={page} picture={picture} />
     </Section>
+  );
+}
+
+/** The switch for fillers in lists, and the share of the total that the list leaves out. */
+export function LeftOut({ page: { state, set }, picture }: { page: Page; picture: Picture }) {
+  const share = picture.total ? 1 - totalOf(picture.scores, picture.listed) / picture.total : 0;
+  return (
+    <p class="quiet left-out" data-section="left-out">
+      {state.list === "content" && share > 0 && (
+        <>The list leaves out stop words, punctuation and artefacts, {percent(Math.min(1, share))} of the total. </>
+      )}
+      {(state.list === "all" || share > 0) && (
+        <Check id="list-all" label="list them too" checked={state.list === "all"} change={(on) => set({ list: on ? "all" : "content" })} />
+      )}
+    </p>
   );
 }
 
@@ -270,18 +285,18 @@ function shareOfPeaks({ peaks, scores, total }: Picture): number {
   return total ? peaks.reduce((sum, unit) => sum + Math.abs(scores[unit]), 0) / total : 0;
 }
 
-function StrongestRow(properties: { row: Row; bar: number; hue: string; value: string; go(unit: number): void }) {
-  const { row, bar, hue, value, go } = properties;
+function StrongestRow(properties: { row: Row; bar: number; hue: string; format: ShareFormat; whole: boolean; go(unit: number): void }) {
+  const { row, bar, hue, format, whole, go } = properties;
   return (
     <tr>
       <td>
-        <button type="button" title={shortened(row.text, 200)} onClick={() => go(row.unit)}>
-          <bdi>{shortened(row.text, 60)}</bdi>
+        <button type="button" title={whole ? undefined : shortened(row.text, 200)} onClick={() => go(row.unit)}>
+          <bdi>{whole ? shortened(row.text, LONGEST_PASSAGE) : shortened(row.text, 60)}</bdi>
           {row.count > 1 && <small> × {count(row.count)}</small>}
         </button>
         <i class={hue} style={{ width: `${100 * bar}%` }} />
       </td>
-      <td>{value}</td>
+      <td title={format.raw(row.score)}>{format.share(row.score)}</td>
     </tr>
   );
 }

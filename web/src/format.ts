@@ -44,41 +44,40 @@ export function shortened(text: string, longest = 60): string {
   return shown.length <= longest ? shown : `${shown.slice(0, half)} … ${shown.slice(-half)}`;
 }
 
-/** Scores of long documents can be tiny: they are shown in units of one power of ten, which the scale names. */
-export class NumberFormat {
-  readonly power: number;
+/** A share in percent without the sign "%": 12, 1.3, 0.04, < 0.01. */
+export function percentNumber(share: number): string {
+  const value = 100 * Math.abs(share);
+  if (value === 0) return "0";
+  if (value < 0.01) return "< 0.01";
+  return value >= 9.95 ? value.toFixed(0) : value >= 0.095 ? value.toFixed(1) : value.toFixed(2);
+}
 
+/** Scores as shares of the total of absolute scores, with their sign. */
+export class ShareFormat {
   constructor(
-    full: number,
+    readonly total: number,
     readonly signed: boolean,
-  ) {
-    this.power = full > 0 && (full < 0.01 || full >= 1000) ? Math.floor(Math.log10(full)) : 0;
+  ) {}
+
+  of(score: number): number {
+    return this.total ? score / this.total : 0;
   }
 
-  /** The number in units of 10^power. */
+  /** "+1.3", in percent. */
   value(score: number): string {
-    const scaled = score / 10 ** this.power;
-    return this.signed ? signedNumber(scaled) : plainNumber(scaled);
+    const share = this.of(score);
+    const sign = share < 0 ? "−" : this.signed && share > 0 ? "+" : "";
+    return sign + percentNumber(share);
   }
 
-  /** " × 10⁻⁴", or nothing. */
-  get times(): string {
-    if (!this.power) return "";
-    return " × 10" + [...String(this.power)].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]).join("");
+  /** "+1.3 %". */
+  share(score: number): string {
+    return `${this.value(score)} %`;
   }
 
-  /** What " × 10⁻⁴" means, or nothing. */
-  get explained(): string | undefined {
-    if (!this.power) return undefined;
-    const unit = Math.abs(this.power) <= 6 ? Number(`1e${this.power}`).toFixed(Math.max(0, -this.power)) : `1e${this.power}`;
-    return `Scores are shown in units of ${unit}: 2 means 2${this.times}.`;
-  }
-
-  full(score: number): string {
-    const size = Math.abs(score);
-    // What is tiny even in these units gets its own: −6.2 × 10⁻⁸, not −6.2e-4 × 10⁻⁴.
-    if (this.power && size > 0 && size < 10 ** (this.power - 3)) return new NumberFormat(size, this.signed).full(score);
-    return this.value(score) + this.times;
+  /** The score itself: "score +0.000362". */
+  raw(score: number): string {
+    return `score ${this.signed ? signedNumber(score) : plainNumber(score)}`;
   }
 }
 

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Numbers } from "./arrays";
 import type { DocumentModel, Units } from "./document";
-import { makePicture, neededArray, readingOf, rowsOf, tokenScores, type Picture } from "./reading";
+import { makePicture, neededArray, readingOf, rowsOf, tokenScores, wholeScores, type Picture } from "./reading";
 import { hasMaps, mapNames, unitRelations } from "./relations";
 import type { RelationLists, Source } from "./source";
 import type { State } from "./state";
@@ -37,16 +37,17 @@ export function usePicture(source: Source, model: DocumentModel, name: string, s
   const reading = useMemo(() => (name ? readingOf(payload, name, state.target) : null), [payload, name, state.target]);
   const wanted = reading && neededArray(payload, reading, state);
   const needed = useArray(source, wanted);
-  const { level, layers, heads, scale, gamma, range, threshold, hide } = state;
+  const { level, layers, heads, scale, gamma, range, threshold, hide, list } = state;
   return useMemo(() => {
     if (!reading) return null;
     const values = tokenScores(payload, model, reading, state, needed);
     const others =
-      range === "relative" ? []
+      range !== "absolute" ? []
       : needed ? rowsOf(needed, model.data.tokens)
       : payload.explanations.flatMap((one, number) => (one.method === name ? [model.scores[number]] : []));
-    return makePicture(payload, model.units(level), reading, values, state, others);
-  }, [payload, model, reading, needed, level, layers, heads, scale, gamma, range, threshold, hide]);
+    const wholes = wholeScores(payload, model, reading, state, needed);
+    return makePicture(payload, model.units(level), reading, values, state, others, wholes);
+  }, [payload, model, reading, needed, level, layers, heads, scale, gamma, range, threshold, hide, list]);
 }
 
 export interface Relations {

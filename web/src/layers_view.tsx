@@ -1,11 +1,12 @@
-// Scores per layer as a heat map: one row per layer (the last at the top), the document from left to right.
+// Scores per layer as a heat map: one row per layer (the first at the top, as inspect draws them), the document from left
+// to right, with the words at its peaks below.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Palette, pen } from "./colours";
 import type { Units } from "./document";
-import { percent, shortened } from "./format";
+import { count, percent, shortened } from "./format";
 import { useArray } from "./hooks";
-import { layersArray, rowsOf } from "./reading";
+import { explanationOf, layersArray, rowsOf, type Picture } from "./reading";
 import { makeScale } from "./scale";
 import type { ViewProperties } from "./views";
 
@@ -21,13 +22,16 @@ export function LayersView({ page, picture, go }: ViewProperties) {
     () => (values ? rowsOf(values, model.data.tokens).map((row) => units.sums(row)) : []),
     [values, model, units],
   );
+  const kind = reading.explanation === null ? "averaged" : explanationOf(payload, reading).layer_kind;
+  const adds = kind === "additive" || kind === "averaged";
   const canvas = useRef<HTMLCanvasElement>(null);
   const [hover, setHover] = useState<{ layer: number; unit: number } | null>(null);
   useEffect(() => {
     if (!canvas.current || !layers.length) return;
     const options = { steps: payload.colours.levels, clipped: payload.colours.clipped, gamma: state.gamma, kind: state.scale };
     const all = Float64Array.from(layers.flatMap((row) => Array.from(row.filter((_, unit) => picture.shown[unit]))));
-    const scale = makeScale(all, options);
+    // Layers that add up to the scores share the colours of the text; others have no common whole.
+    const scale = adds ? picture.scale : makeScale(all, options);
     const { context, width } = pen(canvas.current);
     const palette = new Palette(canvas.current);
     const columns = Math.min(units.count, Math.floor(width));
@@ -39,16 +43,16 @@ export function LayersView({ page, picture, go }: ViewProperties) {
         if (!step) continue;
         context.fillStyle = palette.step(score < 0 ? -step : step, reading.signed);
         const left = (column * width) / columns;
-        context.fillRect(left, (layers.length - 1 - layer) * ROW, Math.max(1, width / columns), ROW - 2);
+        context.fillRect(left, layer * ROW, Math.max(1, width / columns), ROW - 2);
       }
     });
-  }, [layers, picture, state.gamma, state.scale]);
+  }, [layers, picture, adds, state.gamma, state.scale]);
 
   if (!name) {
-    const others = payload.explanations.filter((_, number) => source.has(`layers.${number}`)).map((one) => one.method);
+    const others = payload.explanations.filter((_, number) => source.has(`layers.${number}`)).map((one) => one.title || one.method);
     return (
       <p class="empty">
-        {reading.name} has no scores per layer on this page.
+        {reading.title} has no scores per layer on this page.
         {others.length > 0 && ` Methods with scores per layer: ${[...new Set(others)].join(", ")}.`}
       </p>
     );
@@ -57,18 +61,18 @@ export function LayersView({ page, picture, go }: ViewProperties) {
   const total = sums.reduce((sum, one) => sum + one, 0);
   const at = (event: MouseEvent) => {
     const box = canvas.current!.getBoundingClientRect();
-    const layer = layers.length - 1 - Math.floor((event.clientY - box.top) / ROW);
+    const layer = Math.floor((event.clientY - box.top) / ROW);
     const [first, last] = unitsAt((event.clientX - box.left) / box.width, Math.min(units.count, Math.floor(box.width)), units);
     if (!layers[layer]) return null;
     return { layer, unit: strongestOf(layers[layer], first, last) };
   };
   return (
     <div class="layers">
-      <p class="quiet">One row per layer, the last layer at the top; the document runs from left to right. Each cell shows the strongest {units.level} at its position.</p>
+      <p class="quiet">One row per layer, from the first at the top to the last; the document runs from left to right. Each cell shows the strongest {units.level} at its position. {KINDS[kind ?? "separate"]}</p>
       <div class="heat">
         <ol aria-hidden="true">
           {sums.map((_, i) => (
-            <li key={i} style={{ height: `${ROW}px` }}>{layers.length - 1 - i}</li>
+            <li key={i} style={{ height: `${ROW}px` }}>layer {i}</li>
           ))}
         </ol>
         <canvas
@@ -83,13 +87,15 @@ export function LayersView({ page, picture, go }: ViewProperties) {
             if (place) go(place.unit);
           }}
         />
+        <span />
+        <Axis picture={picture} go={go} />
       </div>
       <p class="named" role="status" aria-live="polite">
         {hover
-          ? `Layer ${hover.layer}: “${shortened(units.text(hover.unit), 60)}” ${format.full(layers[hover.layer][hover.unit])}, ${units.name(hover.unit)}`
+          ? `Layer ${hover.layer}: “${shortened(units.text(hover.unit), 60)}” ${format.raw(layers[hover.layer][hover.unit])}, ${units.name(hover.unit)}`
           : " "}
       </p>
-      <table class="shares">
+      {adds && <table class="shares">
         <caption>Share of each layer in the total of absolute scores</caption>
         <tbody>
           {sums.map((sum, layer) => (
@@ -98,9 +104,50 @@ export function LayersView({ page, picture, go }: ViewProperties) {
               <td><span class="bar"><i style={{ width: `${total ? (100 * sum) / Math.max(...sums) : 0}%` }} /></span></td>
               <td>{percent(total ? sum / total : 0)}</td>
             </tr>
-          )).reverse()}
+          ))}
         </tbody>
-      </table>
+      </table>}
+    </div>
+  );
+}
+
+const KINDS = {
+  additive: "The layers add up to the scores, and share the colours of the text.",
+  averaged: "The scores are the mean of the layers, which share the colours of the text.",
+  cumulative: "Each layer holds the result of all layers up to it; the last one is the explanation.",
+  separate: "Each layer is an explanation of its own; their sum has no meaning.",
+} as const;
+const NAMED_PEAKS = 12;
+/** Distance between two names, as a share of the width. */
+const APART = 0.085;
+
+/** The numbers of the units along the map, and the strongest words at their places. */
+function Axis({ picture, go }: { picture: Picture; go(unit: number): void }) {
+  const { units, order, listed } = picture;
+  const named: number[] = [];
+  for (const unit of order) {
+    if (named.length === NAMED_PEAKS) break;
+    const clear = named.every((other) => Math.abs(other - unit) / units.count >= APART);
+    if (listed[unit] && clear) named.push(unit);
+  }
+  const ticks = [0, 0.25, 0.5, 0.75, 1];
+  return (
+    <div class="heat-axis">
+      <div class="peaks">
+        {named.map((unit) => (
+          <button type="button" key={unit} style={{ left: `${(100 * (unit + 0.5)) / units.count}%` }} title={units.name(unit)} onClick={() => go(unit)}>
+            {shortened(units.text(unit), 14)}
+          </button>
+        ))}
+      </div>
+      <div class="ticks">
+        {ticks.map((place) => (
+          <span key={place} style={{ left: `${100 * place}%` }}>
+            {count(Math.max(1, Math.round(place * units.count)))}
+          </span>
+        ))}
+      </div>
+      <p class="quiet">position of the {units.level}</p>
     </div>
   );
 }

@@ -38,11 +38,11 @@ export function Legend({ picture }: { picture: Picture }) {
     <div
       class="legend"
       role="img"
-      aria-label={`Colour scale. ${meaning}; strongest colour from ${format.full(scale.starts[steps - 1] ?? 0)}.`}
+      aria-label={`Colour scale. ${meaning}; strongest colour from ${format.share(scale.starts[steps - 1] ?? 0)} of the total.`}
     >
       <div class="ends">
         <span>{reading.signed ? "for" : "important"}</span>
-        <span title={format.explained}>{format.times}</span>
+        <span title="Score of a word as a share of the total of absolute scores">% of the total</span>
         <span>{reading.signed ? "against" : "unimportant"}</span>
       </div>
       <div class="ramp">
@@ -52,7 +52,7 @@ export function Legend({ picture }: { picture: Picture }) {
       </div>
       <div class="ticks">
         {ticks(picture).map(({ place, value }) => (
-          <span key={place} style={{ left: `${100 * place}%` }}>
+          <span key={place} title={format.raw(value)} style={{ left: `${100 * place}%` }}>
             {format.value(value)}
           </span>
         ))}

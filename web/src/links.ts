@@ -1,5 +1,5 @@
-// Lines from the clicked unit to its partners, drawn over the text: full lines to what it attends to, dashed ones from what
-// attends to it, the stronger the wider.
+// Arcs from the clicked unit to its partners, drawn over the text: full lines to what it attends to, dashed ones from what
+// attends to it, the stronger the wider. A disc marks the clicked unit, a ring every partner.
 
 import type { Direction } from "./relations";
 import type { Partner } from "./source";
@@ -22,9 +22,10 @@ export function drawLinks(
     for (const [partner, weight] of partners) {
       const to = middle(overlay, view, partner);
       if (!to) continue;
-      overlay.append(curve(from, to, direction, most ? weight / most : 0));
+      overlay.append(curve(from, to, direction, most ? weight / most : 0), end(to, direction, 3.5));
     }
   }
+  if (overlay.childElementCount) overlay.append(end(from, "from", 3));
 }
 
 interface Point {
@@ -41,15 +42,25 @@ function middle(overlay: SVGSVGElement, view: TextView, unit: number): Point | n
 
 function curve(from: Point, to: Point, direction: Direction, share: number): SVGPathElement {
   const path = document.createElementNS(NAMESPACE, "path");
-  // Words on one line are joined by an arc above it, others by a line that bends to the side.
-  const level = Math.abs(from.y - to.y) < 4;
-  const lift = level ? Math.min(60, 14 + Math.abs(to.x - from.x) / 5) : 0;
-  const side = level ? 0 : direction === "attended" ? 28 : -28;
-  const x = (from.x + to.x) / 2 + side;
-  const y = (from.y + to.y) / 2 - lift;
-  path.setAttribute("d", `M${from.x.toFixed(1)} ${from.y.toFixed(1)} Q${x.toFixed(1)} ${y.toFixed(1)} ${to.x.toFixed(1)} ${to.y.toFixed(1)}`);
+  // Words on one line are joined by an arc above it, others by an arc to the right (attended) or left (attending), the
+  // wider the farther apart they are, so that arcs do not run along the words between.
+  const [dx, dy] = [to.x - from.x, to.y - from.y];
+  const level = Math.abs(dy) < 4;
+  const lift = level ? -Math.min(60, 14 + Math.abs(dx) / 5) : 0;
+  const bulge = level ? 0 : (direction === "attended" ? 1 : -1) * Math.min(160, 30 + Math.abs(dy) / 2.5);
+  const control = (share: number) => `${(from.x + dx * share + bulge).toFixed(1)} ${(from.y + dy * share + lift).toFixed(1)}`;
+  path.setAttribute("d", `M${from.x.toFixed(1)} ${from.y.toFixed(1)} C${control(0.15)} ${control(0.85)} ${to.x.toFixed(1)} ${to.y.toFixed(1)}`);
   path.setAttribute("class", direction);
   path.setAttribute("stroke-width", (1 + 1.8 * share).toFixed(2));
   path.setAttribute("stroke-opacity", (0.3 + 0.6 * share).toFixed(2));
   return path;
+}
+
+function end(at: Point, name: string, radius: number): SVGCircleElement {
+  const circle = document.createElementNS(NAMESPACE, "circle");
+  circle.setAttribute("class", name);
+  circle.setAttribute("cx", at.x.toFixed(1));
+  circle.setAttribute("cy", at.y.toFixed(1));
+  circle.setAttribute("r", String(radius));
+  return circle;
 }

@@ -12,6 +12,8 @@ export interface Payload {
   inside: InsideData | null;
   curves: Curve[];
   colours: { levels: number; gamma: number; clipped: number };
+  /** Model, version and date, for print. */
+  made?: { model: string; version: string; date: string };
   arrays: Record<string, ArrayInfo>;
   live?: { relations: boolean; tiles: boolean };
 }
@@ -25,14 +27,23 @@ export interface DocumentData {
 
 export interface ExplanationData {
   method: string;
+  /** The method's name for people. */
+  title?: string;
   summary: string;
+  formula?: string;
   signed: boolean;
+  /** How scores by layer relate to the scores. */
+  layer_kind?: "additive" | "averaged" | "cumulative" | "separate" | null;
   target: { name: string; label: string; description: string };
   prediction: { label: string; probability: number; classes: [label: string, probability: number][] };
+  /** The sentence to quote; parts with a token are phrases of the document. */
+  headline?: { text: string; token?: number }[];
   notices: string[];
   verdict: VerdictData;
   /** What the verdict does not say. */
   checks: string[];
+  /** What the check measured: the probability without the strongest words, and without random ones. */
+  removal?: { words: number[]; probabilities: number[]; random: number[] } | null;
   facts: [name: string, value: string][];
 }
 
@@ -81,7 +92,7 @@ export interface ArrayInfo {
 }
 
 /** Bits of `tokens.flags`. */
-export const FLAG = { special: 1, stopWord: 2, punctuation: 4 } as const;
+export const FLAG = { special: 1, stopWord: 2, punctuation: 4, artefact: 8 } as const;
 
 /** Refuse what this view cannot draw, with a sentence. */
 export function checked(value: unknown): Payload {

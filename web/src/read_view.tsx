@@ -2,13 +2,14 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { find } from "./document";
-import { count, percent, plural, ranges, shortened } from "./format";
+import { count, plural, ranges, shortened } from "./format";
 import type { Page, Relations } from "./hooks";
 import { Legend } from "./legend";
 import { drawLinks } from "./links";
 import { drawMinimap, scrollPlace } from "./minimap";
 import { rankCorrelation } from "./ranking";
 import { explanationOf, type Picture } from "./reading";
+import { Passages } from "./summary";
 import { TextView, type Marks } from "./text_view";
 import { Mark, verdictOf } from "./verdict";
 import type { ViewProperties } from "./views";
@@ -67,12 +68,14 @@ function Toolbar(properties: {
   };
   return (
     <div class="toolbar" role="toolbar" aria-label="Navigate the document">
-      <button type="button" data-control="previous" title="Previous strong word (p)" onClick={() => step(-1)}>
-        <span aria-hidden="true">↑</span> <kbd>p</kbd><span class="unseen">revious strong word</span>
-      </button>
-      <button type="button" data-control="next" title="Next strong word (n)" onClick={() => step(1)}>
-        <span aria-hidden="true">↓</span> <kbd>n</kbd><span class="unseen">ext strong word</span>
-      </button>
+      <span class="steps" role="group" aria-label={`Strong ${picture.units.level}s`}>
+        <button type="button" data-control="previous" title={`Previous strong ${picture.units.level} (key p)`} onClick={() => step(-1)}>
+          <span aria-hidden="true">↑</span> Previous
+        </button>
+        <button type="button" data-control="next" title={`Next strong ${picture.units.level} (key n)`} onClick={() => step(1)}>
+          <span aria-hidden="true">↓</span> Next strong {picture.units.level}
+        </button>
+      </span>
       <form
         role="search"
         onSubmit={(event) => {
@@ -98,7 +101,7 @@ function Toolbar(properties: {
           <>
             <button type="button" aria-label="Previous match" onClick={() => stepMatch(-1)}>↑</button>
             <button type="submit" aria-label="Next match">↓</button>
-            <span class="matches">{matches.length ? `${match >= 0 ? `${match + 1} of ` : ""}${count(matches.length)}` : "none"}</span>
+            <span class="matches">{describeMatches(picture, matches, match, state.find)}</span>
           </>
         )}
       </form>
@@ -109,6 +112,16 @@ function Toolbar(properties: {
   );
 }
 
+/** "3 of 13 matches, 11 of them whole words": a search also finds parts of words, a list of instances does not. */
+function describeMatches({ units }: Picture, matches: number[][], match: number, query: string): string {
+  if (!matches.length) return "no match";
+  const key = query.trim().toLowerCase();
+  const whole = matches.filter((touched) => touched.length === 1 && units.key(touched[0]) === key).length;
+  const place = match >= 0 ? `${match + 1} of ` : "";
+  const parts = whole && whole < matches.length ? `, ${count(whole)} of them whole ${units.level}s` : "";
+  return `${place}${count(matches.length)} match${matches.length === 1 ? "" : "es"}${parts}`;
+}
+
 /** One line about the selected unit, or about the document. */
 function sentence(picture: Picture, unit: number): string {
   const { units, scores, ranks, format, order, peaks } = picture;
@@ -116,7 +129,7 @@ function sentence(picture: Picture, unit: number): string {
   const rank = ranks[unit] ? `rank ${count(ranks[unit])} of ${count(order.length)}` : "excluded";
   const peak = peaks.indexOf(unit);
   const which = peak >= 0 ? `, strong ${units.level} ${peak + 1} of ${peaks.length}` : "";
-  return `“${shortened(units.text(unit), 40)}” ${format.full(scores[unit])}, ${rank}${which}`;
+  return `“${shortened(units.text(unit), 40)}” ${format.share(scores[unit])} of the total, ${rank}${which}`;
 }
 
 function Agreement({ pictures: [a, b] }: { pictures: Picture[] }) {
@@ -127,7 +140,7 @@ function Agreement({ pictures: [a, b] }: { pictures: Picture[] }) {
   }, [a, b]);
   return (
     <p class="agreement quiet">
-      The two methods share {shared} of their 20 strongest {a.units.level}s. Rank correlation of absolute scores:{" "}
+      {a.reading.title} and {b.reading.title} share {shared} of their 20 strongest {a.units.level}s. Rank correlation of absolute scores:{" "}
       {rho === null ? "undefined, because all scores of one method are equal" : `ρ = ${rho.toFixed(2)}`}.
     </p>
   );
@@ -253,13 +266,15 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
           redrawStrip();
         }}
       >
+        {!away && <Passages page={page} picture={pictures[0]} />}
+        {!away && <FirstLegend picture={pictures[0]} />}
         <div class="sheet">
           {pictures.map((picture, i) => (
-            <article key={i} aria-label={`The document, coloured by ${picture.reading.name}`}>
+            <article key={i} aria-label={`The document, coloured by ${picture.reading.title}`}>
               {pictures.length > 1 && (
                 <header>
                   <div class="row">
-                    <h2>{picture.reading.name}</h2>
+                    <h2>{picture.reading.title}</h2>
                     <Mark verdict={verdictOf(page.source.payload, picture.reading)} />
                   </div>
                   <Legend picture={picture} />
@@ -296,6 +311,45 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
   );
 }
 
+const SEEN = "sightline.legend-seen";
+
+/** What the colours mean, above the text until it has been read once. */
+function FirstLegend({ picture: { reading } }: { picture: Picture }) {
+  const [seen, setSeen] = useState(wasSeen);
+  if (seen) return null;
+  const dismiss = () => {
+    setSeen(true);
+    try {
+      localStorage.setItem(SEEN, "yes");
+    } catch {
+      // Without storage the legend comes back with the next visit.
+    }
+  };
+  return (
+    <p class="first-legend" data-section="first-legend">
+      {reading.signed ? (
+        <>
+          <mark class="for-5">Blue</mark> words speak for {reading.label}, <mark class="against-5">orange</mark> words against it.
+        </>
+      ) : (
+        <>
+          <mark class="plain-5">Violet</mark> words are important.
+        </>
+      )}{" "}
+      The stronger the colour, the larger the share of the score. Click a word for details.
+      <button type="button" class="close" aria-label="Hide this legend" onClick={dismiss}>×</button>
+    </p>
+  );
+}
+
+function wasSeen(): boolean {
+  try {
+    return localStorage.getItem(SEEN) === "yes";
+  } catch {
+    return false;
+  }
+}
+
 /** The box of the line of a span that is under the pointer. */
 function boxUnder(span: HTMLElement, { clientY }: MouseEvent): DOMRect {
   const boxes = [...span.getClientRects()];
@@ -330,7 +384,7 @@ function visibleHeight(scroller: HTMLElement): number {
 }
 
 function Tip({ picture, unit, box }: { picture: Picture; unit: number; box: DOMRect }) {
-  const { units, scores, ranks, format, reading, total, order, shown } = picture;
+  const { units, scores, ranks, format, reading, order, shown } = picture;
   const element = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     const tip = element.current!;
@@ -344,12 +398,11 @@ function Tip({ picture, unit, box }: { picture: Picture; unit: number; box: DOMR
   });
   const score = scores[unit];
   const direction = reading.signed && score !== 0 ? ` ${score > 0 ? "for" : "against"} ${reading.label}` : "";
-  const share = total > 0 ? `, ${percent(Math.abs(score) / total)} of the total` : "";
   return (
     <div class="tip" role="tooltip" ref={element}>
       <b dir="auto">{shortened(units.text(unit), 80)}</b>
-      <div>{format.full(score) + direction}</div>
-      <div>{shown[unit] ? `rank ${count(ranks[unit])} of ${count(order.length)}${share}` : "excluded"}</div>
+      <div>{format.share(score)} of the total{direction}</div>
+      <div>{shown[unit] ? `rank ${count(ranks[unit])} of ${count(order.length)}` : "excluded"}, {format.raw(score)}</div>
       <div>
         {units.name(unit)}, token position {ranges(units.tokens(unit))}
       </div>

@@ -2,7 +2,7 @@
 
 import type { Numbers } from "./arrays";
 import type { DocumentModel, Units } from "./document";
-import { NumberFormat } from "./format";
+import { ShareFormat } from "./format";
 import { FLAG, type ExplanationData, type Payload } from "./payload";
 import { order, peaks, ranks } from "./ranking";
 import { makeScale, reference, type Scale } from "./scale";
@@ -10,6 +10,8 @@ import { ATTENTION, type Hidable, type State } from "./state";
 
 export interface Reading {
   name: string;
+  /** The name for people. */
+  title: string;
   /** What blue (or violet) words speak for. */
   label: string;
   signed: boolean;
@@ -19,11 +21,17 @@ export interface Reading {
 
 /** The reading of a name: for the target asked for where the method has it, else for the method's first. */
 export function readingOf(payload: Payload, name: string, target: string): Reading {
-  if (name === ATTENTION) return { name, label: "attention received", signed: false, explanation: null };
+  if (name === ATTENTION) return { name, title: "Attention", label: "attention received", signed: false, explanation: null };
   const own = payload.explanations.flatMap((one, number) => (one.method === name ? [number] : []));
   const number = own.find((each) => payload.explanations[each].target.name === target) ?? own[0] ?? 0;
   const { signed, target: explained } = payload.explanations[number];
-  return { name, label: explained.label, signed, explanation: number };
+  return { name, title: titleOf(payload, name), label: explained.label, signed, explanation: number };
+}
+
+/** What a method is called for people. */
+export function titleOf(payload: Payload, name: string): string {
+  if (name === ATTENTION) return "Attention";
+  return payload.explanations.find((one) => one.method === name)?.title || name;
 }
 
 export function explanationOf(payload: Payload, reading: Reading): ExplanationData {
@@ -58,8 +66,25 @@ export function tokenScores(
   const layers = state.layers.length ? state.layers : every(payload.inside?.layers ?? needed.length / n);
   const byHead = reading.explanation === null && payload.inside !== null && needed.length > n * payload.inside.layers;
   // (L, n) for methods and attention by layer; (L, H, n) where single heads are asked for.
+  const additive = reading.explanation !== null && payload.explanations[reading.explanation].layer_kind === "additive";
   const rows = byHead ? layers.flatMap((layer) => state.heads.map((head) => layer * payload.inside!.heads + head)) : layers;
-  return meanOfRows(needed, n, rows);
+  return sumOfRows(needed, n, rows, additive ? 1 : 1 / rows.length);
+}
+
+/** Scores of the tokens (n,) that set the colours of the whole explanation, or null if they are the scores themselves. */
+export function wholeScores(
+  payload: Payload,
+  model: DocumentModel,
+  reading: Reading,
+  state: State,
+  needed: Numbers | null,
+): ArrayLike<number>[] | null {
+  if (!needed || (!state.layers.length && !state.heads.length)) return null;
+  const n = model.data.tokens;
+  if (reading.explanation === null) return [sumOfRows(needed, n, every(needed.length / n), n / needed.length)];
+  // Separate layers have no whole: the strongest layer sets the colours.
+  if (payload.explanations[reading.explanation].layer_kind === "separate") return rowsOf(needed, n);
+  return [model.scores[reading.explanation]];
 }
 
 /** One list of token scores a layer. */
@@ -71,9 +96,9 @@ function every(length: number): number[] {
   return Array.from({ length }, (_, i) => i);
 }
 
-function meanOfRows(values: Numbers, n: number, rows: number[]): Float32Array {
+function sumOfRows(values: Numbers, n: number, rows: number[], factor: number): Float32Array {
   const found = new Float32Array(n);
-  for (const row of rows) for (let i = 0; i < n; i++) found[i] += values[row * n + i] / rows.length;
+  for (const row of rows) for (let i = 0; i < n; i++) found[i] += values[row * n + i] * factor;
   return found;
 }
 
@@ -81,9 +106,13 @@ function meanOfRows(values: Numbers, n: number, rows: number[]): Float32Array {
 export interface Picture {
   reading: Reading;
   units: Units;
+  /** The scores of the tokens. */
+  tokens: ArrayLike<number>;
   scores: Float64Array;
   /** 1 where a unit counts, 0 where a filter hides it. */
   shown: Uint8Array;
+  /** 1 where a unit is listed: shown, and neither filler nor artefact unless those are asked for. */
+  listed: Uint8Array;
   scale: Scale;
   /** Step of colour with the sign of the score. */
   steps: Int8Array;
@@ -92,7 +121,8 @@ export interface Picture {
   peaks: number[];
   /** Σ|score| of the shown units. */
   total: number;
-  format: NumberFormat;
+  /** Scores as shares of the total of the whole explanation. */
+  format: ShareFormat;
 }
 
 export function shownUnits(units: Units, hide: Hidable[]): Uint8Array {
@@ -105,6 +135,20 @@ export function shownUnits(units: Units, hide: Hidable[]): Uint8Array {
   return shown;
 }
 
+const FILLER = FLAG.stopWord | FLAG.punctuation | FLAG.artefact;
+
+/** Which of the shown units are listed: all, or only those with content. */
+export function listedUnits(units: Units, shown: Uint8Array, list: State["list"]): Uint8Array {
+  return list === "all" ? shown : shown.map((one, unit) => (one && !(units.flags(unit) & FILLER) ? 1 : 0));
+}
+
+/** Σ|score| over the units of a mask. */
+export function totalOf(scores: ArrayLike<number>, mask: Uint8Array): number {
+  let total = 0;
+  for (let unit = 0; unit < mask.length; unit++) if (mask[unit]) total += Math.abs(scores[unit]);
+  return total;
+}
+
 export function makePicture(
   payload: Payload,
   units: Units,
@@ -113,16 +157,22 @@ export function makePicture(
   state: State,
   /** Further lists of token scores that share the colours when the range is absolute. */
   others: ArrayLike<number>[],
+  /** The lists of token scores that set the colours of a part of the explanation, see `wholeScores`. */
+  wholes: ArrayLike<number>[] | null = null,
 ): Picture {
   const scores = units.sums(values);
   const shown = shownUnits(units, state.hide);
   const counted = scores.filter((_, unit) => shown[unit]);
   const { levels: steps, clipped } = payload.colours;
+  const listed = listedUnits(units, shown, state.list);
+  const strongest = (lists: ArrayLike<number>[]) =>
+    Math.max(...lists.map((each) => reference(units.sums(each).filter((_, i) => shown[i]), clipped)));
   const full =
-    state.range === "absolute"
-      ? Math.max(...[values, ...others].map((each) => reference(units.sums(each).filter((_, i) => shown[i]), clipped)))
-      : undefined;
-  const scale = makeScale(counted, { kind: state.scale, steps, gamma: state.gamma, clipped, full });
+    state.range === "absolute" ? strongest([values, ...others])
+    : state.range === "relative" && wholes ? strongest(wholes)
+    : undefined;
+  const ranked = state.range === "relative" && wholes?.length === 1 ? units.sums(wholes[0]).filter((_, i) => shown[i]) : counted;
+  const scale = makeScale(ranked, { kind: state.scale, steps, gamma: state.gamma, clipped, full });
   const least = state.threshold * scale.full;
   const drawn = new Int8Array(units.count);
   let total = 0;
@@ -133,18 +183,21 @@ export function makePicture(
     if (Math.abs(score) >= least) drawn[unit] = score < 0 ? -scale.step(score) : scale.step(score);
   }
   const ordered = order(scores, shown);
+  const whole = wholes?.length === 1 ? totalOf(units.sums(wholes[0]), shown) : total;
   return {
     reading,
     units,
+    tokens: values,
     scores,
     shown,
+    listed,
     scale,
     steps: drawn,
     order: ordered,
     ranks: ranks(ordered, units.count),
-    peaks: peaks(ordered, scores),
+    peaks: peaks(ordered.filter((unit) => listed[unit]), scores),
     total,
-    format: new NumberFormat(scale.full, reading.signed),
+    format: new ShareFormat(whole, reading.signed),
   };
 }
 

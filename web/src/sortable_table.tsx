@@ -21,10 +21,12 @@ export function SortableTable(properties: {
   rows: Cell[][];
   file: string;
   sortBy?: number;
+  /** Smallest first. */
+  ascending?: boolean;
   onRow?(row: number): void;
 }) {
   const { caption, columns, rows, file, onRow } = properties;
-  const [sort, setSort] = useState({ column: properties.sortBy ?? 0, down: true });
+  const [sort, setSort] = useState({ column: properties.sortBy ?? 0, down: !properties.ascending });
   const [filter, setFilter] = useState("");
   const [shown, setShown] = useState(SHOWN);
   const order = useMemo(() => sorted(rows, sort.column, sort.down, filter), [rows, sort, filter]);

@@ -7,7 +7,9 @@ export const HIDABLE = ["specials", "stopwords", "punctuation"] as const;
 export type Hidable = (typeof HIDABLE)[number];
 export const LINKS = ["both", "attended", "attending", "none"] as const;
 export type Links = (typeof LINKS)[number];
-export type Range = "relative" | "absolute";
+/** What has the strongest colour: the explanation as a whole, all classes and layers, or the selected layers. */
+export const RANGES = ["relative", "absolute", "selection"] as const;
+export type Range = (typeof RANGES)[number];
 
 /** A pseudo-method for `method` and `compare`: the attention that each token receives. */
 export const ATTENTION = "attention";
@@ -27,6 +29,8 @@ export interface State {
   /** Words below this share of the strongest score are not coloured, 0 … 1. */
   threshold: number;
   hide: Hidable[];
+  /** What lists of words hold: words with content, or also stop words, punctuation and artefacts. */
+  list: "content" | "all";
   /** Method shown next to the first, or empty. */
   compare: string;
   /** First token of the selected unit. */
@@ -51,6 +55,7 @@ export function initialState(payload: Payload): State {
     range: "relative",
     threshold: 0,
     hide: ["specials"],
+    list: "content",
     compare: "",
     unit: null,
     find: "",
@@ -108,9 +113,10 @@ export function fromHash(hash: string, payload: Payload, views: readonly string[
   state.heads = numbers("heads", inside?.heads ?? 0);
   state.scale = one("scale", ["gamma", "quantile"], state.scale);
   state.gamma = number("gamma", 0.1, 4, state.gamma);
-  state.range = one("range", ["relative", "absolute"], state.range);
+  state.range = one("range", RANGES, state.range);
   state.threshold = number("threshold", 0, 1, state.threshold);
   if (given.has("hide")) state.hide = HIDABLE.filter((name) => given.get("hide")!.split(",").includes(name));
+  state.list = one("list", ["content", "all"], state.list);
   state.compare = one("compare", readings, "");
   const unit = given.get("unit") ? number("unit", 0, payload.document.tokens - 1, -1) : -1;
   state.unit = Number.isInteger(unit) && unit >= 0 ? unit : null;

@@ -154,7 +154,9 @@ export class TextView {
 
   /** Height above every unit in the sheet that scrolls, in pixels; near the truth, without laying anything out. */
   tops(level: Level): Float32Array {
-    const above = this.element.parentElement?.offsetTop ?? 0;
+    // The host is placed in the sheet, and the sheet below the passages.
+    const host = this.element.parentElement;
+    const above = (host?.offsetTop ?? 0) + ((host?.offsetParent as HTMLElement | null)?.offsetTop ?? 0);
     return this.pieces.tops(this.layers[level].places).map((top) => top + above);
   }
 

@@ -19,7 +19,7 @@ const SHAPES: Record<VerdictData["level"], { outline: string; sign: string }> = 
   holds: { outline: "M8 .5a7.5 7.5 0 1 1 0 15a7.5 7.5 0 1 1 0-15z", sign: "M4.6 8.3l2.4 2.4 4.4-5" },
   weak: { outline: "M8 .8l7.6 14.2h-15.2z", sign: "M8 5.6v4.6M8 12v1" },
   poor: { outline: "M4.9.5h6.2l4.4 4.4v6.2l-4.4 4.4h-6.2l-4.4-4.4v-6.2z", sign: "M5.2 5.2l5.6 5.6M10.8 5.2l-5.6 5.6" },
-  unchecked: { outline: "M1.5 1.5h13v13h-13z", sign: "M6 6.3a2 2 0 1 1 2.7 1.9q-.7.3-.7 1.3M8 11.3v1" },
+  unchecked: { outline: "M8 1a7 7 0 1 1 0 14a7 7 0 1 1 0-14z", sign: "M5.7 6.2a2.3 2.3 0 1 1 3.4 2q-1.1.6-1.1 1.6M8 12.1v.1" },
 };
 
 /** Shape and words; where it stands alone, also that there is a warning. */

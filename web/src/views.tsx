@@ -30,6 +30,9 @@ export interface ViewProperties {
   step(by: number): void;
 }
 
+/** The settings that a view can use; the panel shows only those. */
+export type Setting = "method" | "compare" | "legend" | "units" | "colours" | "exclude" | "inside";
+
 export interface ViewEntry {
   /** In the address: `#view=heads`. */
   name: string;
@@ -38,16 +41,17 @@ export interface ViewEntry {
   /** Whether a page with this data has the tab. */
   offered(payload: Payload): boolean;
   component: ComponentType<ViewProperties>;
+  uses: readonly Setting[];
   /** Once shown, the view stays in the page behind the others: laying out a long text again would take too long. */
   stays?: boolean;
 }
 
 export const VIEWS: readonly ViewEntry[] = [
-  { name: "read", title: "Read", offered: () => true, component: ReadView, stays: true },
-  { name: "heads", title: "Heads", offered: (payload) => payload.inside !== null, component: HeadsView },
-  { name: "words", title: "Words", offered: () => true, component: WordsView },
-  { name: "layers", title: "Layers", offered: (payload) => layerCount(payload) > 0, component: LayersView },
-  { name: "curves", title: "Curves", offered: (payload) => payload.curves.length > 0, component: CurvesView },
+  { name: "read", title: "Read", offered: () => true, component: ReadView, stays: true, uses: ["method", "compare", "legend", "units", "colours", "exclude", "inside"] },
+  { name: "heads", title: "Heads", offered: (payload) => payload.inside !== null, component: HeadsView, uses: [] },
+  { name: "words", title: "Words", offered: () => true, component: WordsView, uses: ["method", "units", "exclude"] },
+  { name: "layers", title: "Layers", offered: (payload) => layerCount(payload) > 0, component: LayersView, uses: ["method", "units", "colours", "exclude"] },
+  { name: "curves", title: "Curves", offered: (payload) => payload.curves.length > 0, component: CurvesView, uses: [] },
 ];
 
 export const VIEW_NAMES: readonly string[] = VIEWS.map(({ name }) => name);

@@ -3,11 +3,12 @@
 import { useMemo, useState } from "preact/hooks";
 import { Choice } from "./choices";
 import type { Cell } from "./csv";
-import { count, NumberFormat, percent } from "./format";
+import { LeftOut } from "./details";
+import { count, ShareFormat } from "./format";
 import type { Page } from "./hooks";
 import type { ViewProperties } from "./views";
 import { rows as mergedRows } from "./ranking";
-import { shownUnits, type Picture } from "./reading";
+import { totalOf, type Picture } from "./reading";
 import { SortableTable, type Column } from "./sortable_table";
 
 type By = "position" | "type";
@@ -40,14 +41,16 @@ export function WordsView({ page, picture, go }: ViewProperties) {
             choose={(value) => setSide(value)}
           />
         )}
+        <LeftOut page={page} picture={picture} />
       </div>
       <SortableTable
-        key={by}
-        caption={`${picture.units.level}s by ${picture.reading.name}, ${picture.reading.label}`}
+        key={`${by}.${side}`}
+        caption={`${picture.units.level}s by ${picture.reading.title}, ${picture.reading.label}; shares of the total of absolute scores`}
         columns={found.columns}
         rows={found.rows}
         file={`${picture.units.level}s-${picture.reading.name}.csv`}
         sortBy={1}
+        ascending={side === "against"}
         onRow={(row) => go(found.units[row])}
       />
     </div>
@@ -60,37 +63,37 @@ interface WordRows {
   units: number[];
 }
 
-function wordRows({ source, model, state }: Page, picture: Picture, by: By, side: Side): WordRows {
-  const { units, scores, total, reading, format } = picture;
+function wordRows({ source, model }: Page, picture: Picture, by: By, side: Side): WordRows {
+  const { units, scores, reading, format, shown, listed } = picture;
   const { explanations } = source.payload;
-  const shown = shownUnits(units, state.hide);
-  const merged = mergedRows(scores, shown, (unit) => units.key(unit), (unit) => units.text(unit), by === "type");
+  const merged = mergedRows(scores, listed, (unit) => units.key(unit), (unit) => units.text(unit), by === "type");
   const chosen = merged.filter((row) => side === "both" || (side === "for" ? row.score > 0 : row.score < 0));
-  // Beside the score that is shown, those of the other explanations.
+  // Beside the shares of the method that is shown, those of the other explanations.
   const others = explanations.flatMap((one, number) => (number === reading.explanation ? [] : [{ one, number }]));
-  const sums = others.map(({ number }) => {
+  const sums = others.map(({ one, number }) => {
     const each = units.sums(model.scores[number]);
-    const added = mergedRows(each, shown, (unit) => units.key(unit), () => "", by === "type");
-    return new Map(added.map((row) => [by === "type" ? row.key : row.unit, row.score]));
+    const added = mergedRows(each, listed, (unit) => units.key(unit), () => "", by === "type");
+    const share = new ShareFormat(totalOf(each, shown), one.signed);
+    return { share, rows: new Map(added.map((row) => [by === "type" ? row.key : row.unit, share.of(row.score)])) };
   });
   const target = explanations[reading.explanation ?? 0].target.name;
+  const shares = (signed: boolean) => (value: number) => new ShareFormat(1, signed).share(value);
   const columns: Column[] = [
     { name: units.level },
-    { name: reading.name, write: (value) => format.full(value) },
-    { name: "share", write: percent },
+    { name: reading.title, write: shares(reading.signed) },
+    { name: "score" },
     ...(by === "type" ? [{ name: "count", write: count }] : [{ name: "position", write: String }]),
-    ...others.map(({ one }, i) => {
-      const own = new NumberFormat([...sums[i].values()].reduce((most, score) => Math.max(most, Math.abs(score)), 0), one.signed);
-      const name = one.target.name === target ? one.method : `${one.method}, ${one.target.name}`;
-      return { name, write: (value: number) => own.full(value) };
+    ...others.map(({ one }) => {
+      const title = one.title || one.method;
+      return { name: one.target.name === target ? title : `${title}, ${one.target.name}`, write: shares(one.signed) };
     }),
   ];
   const rows = chosen.map((row) => [
     row.text,
+    format.of(row.score),
     row.score,
-    total ? Math.abs(row.score) / total : 0,
     by === "type" ? row.count : units.tokens(row.unit)[0],
-    ...sums.map((sum) => sum.get(by === "type" ? row.key : row.unit) ?? null),
+    ...sums.map((sum) => sum.rows.get(by === "type" ? row.key : row.unit) ?? null),
   ]);
   return { columns, rows, units: chosen.map((row) => row.unit) };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { NumberFormat, percent, plainNumber, plural, ranges, shortened, signedNumber, visible } from "../src/format";
+import { percent, plainNumber, plural, ranges, ShareFormat, shortened, signedNumber, visible } from "../src/format";
 
 describe("numbers", () => {
   it("have three digits and a true minus sign", () => {
@@ -7,14 +7,12 @@ describe("numbers", () => {
     expect(plainNumber(-0.5)).toBe("−0.5");
   });
 
-  it("are shown in one power of ten when they are tiny", () => {
-    const format = new NumberFormat(4.2e-4, true);
-    expect(format.full(4.2e-4)).toBe("+4.2 × 10⁻⁴");
-    expect(format.full(-6.2e-8)).toBe("−6.2 × 10⁻⁸");
-    expect(format.value(4.2e-4)).toBe("+4.2");
-    expect(new NumberFormat(5e4, false).full(2)).toBe("2");
-    expect(new NumberFormat(0.5, false).full(0.25)).toBe("0.25");
-    expect(new NumberFormat(0, true).full(0)).toBe("0");
+  it("are shown as shares of the total, with a sign where they have one", () => {
+    const format = new ShareFormat(4, true);
+    expect([2, -0.1, 0.002, -1e-5, 0].map((score) => format.share(score))).toEqual(["+50 %", "−2.5 %", "+0.05 %", "−< 0.01 %", "0 %"]);
+    expect(new ShareFormat(4, false).value(1)).toBe("25");
+    expect(new ShareFormat(0, true).share(1)).toBe("0 %");
+    expect(format.raw(-0.5)).toBe("score −0.5");
   });
 });
 
@@ -34,11 +32,4 @@ it("shows what cannot be seen by its code point and shortens what is long", () =
   expect(visible("a\u0301")).toBe("a\u0301");
   expect(shortened("x".repeat(100_000)).length).toBeLessThan(70);
   expect(plural(1, "word") + plural(1234, "word")).toBe("1 word1,234 words");
-});
-
-it("a power of ten is explained where scores are shown in one", () => {
-  expect(new NumberFormat(0.00042, true).explained).toBe("Scores are shown in units of 0.0001: 2 means 2 × 10⁻⁴.");
-  expect(new NumberFormat(4200, true).explained).toBe("Scores are shown in units of 1000: 2 means 2 × 10³.");
-  expect(new NumberFormat(4.2e-9, false).explained).toBe("Scores are shown in units of 1e-9: 2 means 2 × 10⁻⁹.");
-  expect(new NumberFormat(0.42, true).explained).toBeUndefined();
 });

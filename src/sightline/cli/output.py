@@ -102,7 +102,9 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token") -> 
     if chosen is Format.html:
         return report.to_html()
     if chosen is Format.json:
-        records = [explanation.to_dict(level) for explanation in report]
+        from sightline.view.words.headline import headline
+
+        records = [{"headline": headline(explanation), **explanation.to_dict(level)} for explanation in report]
         document = records[0] if len(records) == 1 else {"format": "sightline-explanations", "explanations": records}
         return json.dumps(document, allow_nan=False) + "\n"
     if chosen is Format.csv:

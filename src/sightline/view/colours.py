@@ -31,6 +31,10 @@ FULL: dict[Theme, dict[Hue, str]] = {
     "dark": {"for": "#2a69ad", "against": "#9c5010", "plain": "#6d4fae"},
 }
 
+FIRST_STEP: dict[Theme, float] = {"light": 0.15, "dark": 0.3}
+"""How far from the background the first colour is, as a share of the way to the full one: it must be visible, and eyes
+tell dark colours apart less well than light ones."""
+
 
 def reference(scores: ArrayLike) -> float:
     """Return m: the magnitude that gets the full colour (0 when all scores are 0)."""
@@ -57,8 +61,7 @@ def levels(scores: ArrayLike, gamma: float = GAMMA) -> NDArray[np.int64]:
 def steps(hue: Hue, theme: Theme = "light") -> tuple[str, ...]:
     """Return the colours of levels 1 … LEVELS as #rrggbb, from nearly the background to the full colour."""
     low, high = _rgb(BACKGROUND[theme]), _rgb(FULL[theme][hue])
-    # Even the first step must be visible, so the ramp starts an eighth of the way.
-    shares = [(step + 0.25) / (LEVELS + 0.25) for step in range(1, LEVELS + 1)]
+    shares = [FIRST_STEP[theme] + (1 - FIRST_STEP[theme]) * step / (LEVELS - 1) for step in range(LEVELS)]
     return tuple(_hex(low + (high - low) * share) for share in shares)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sightline.view.words.headline import headline
 from sightline.view.words.sentences import check_sentences, describe_verdict, notices
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def _prediction(prediction: Prediction) -> dict[str, Any]:
 
 def _explanation(explanation: Explanation) -> dict[str, Any]:
     return {
+        "headline": headline(explanation),
         "target": {**explanation.target.to_dict(), "description": explanation.target.description()},
         "signed": explanation.signed,
         "scores": explanation.scores.tolist(),

@@ -1,18 +1,22 @@
-"""Curves for the page: the probability while words are deleted, per method, with random orders beside it."""
+"""Curves for the page: the probability without the highest-ranked words, per method, with random orders beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.text.units import units_of
+from sightline.view.words.sentences import describe_verdict
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation, RemovalCurve
     from sightline.report import Entry
 
 
-_COMPARED = ("faithfulness", "random_mean", "random_beaten", "random_orderings")
-"""Checks that a plot repeats in words."""
 
 
 @dataclass(frozen=True)
@@ -52,41 +56,52 @@ class Curve:
         return {**plot, "footnote": self.footnote} if self.footnote else plot
 
 
-def removal_curves(entries: Sequence[Entry], targets: Sequence[str]) -> list[Curve]:
+def removal_curves(entries: Sequence[Entry], targets: Sequence[str], titles: Mapping[str, str]) -> list[Curve]:
     """Return one plot per target of the explanations that were checked; `targets` names the target of each entry.
 
-    One line per method; the band spans the random orders from the lowest to the highest. Explanations compared with
-    other orders, or at other shares, get a plot of their own.
+    One line per method, under its title. The band spans the random orders of all of them, from the lowest to the
+    highest, at the numbers of words where most of them were measured.
     """
-    plots: dict[tuple[str, bytes, bytes], list[tuple[str, Explanation, RemovalCurve]]] = {}
+    plots: dict[str, list[tuple[str, Explanation, RemovalCurve]]] = {}
     for (method, _, explanation), target in zip(entries, targets, strict=True):
-        removal = explanation.removal
-        if removal is not None and all(name in explanation.checks for name in _COMPARED):
-            key = target, removal.ratios.tobytes(), removal.random.tobytes()
-            plots.setdefault(key, []).append((method, explanation, removal))
-    return [_removal_plot(target, lines) for (target, _, _), lines in plots.items()]
+        if explanation.removal is not None:
+            plots.setdefault(target, []).append((titles[method], explanation, explanation.removal))
+    return [_removal_plot(target, lines) for target, lines in plots.items()]
 
 
 def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCurve]]) -> Curve:
-    first = shown[0][2]
-    percent = (100 * first.ratios).round(6).tolist()
-    lines = [CurveSeries(method, percent, removal.probabilities.tolist()) for method, _, removal in shown]
-    orderings = len(first.random)
+    counts = [removed_words(explanation, removal) for _, explanation, removal in shown]
+    lines = [
+        CurveSeries(title, x, removal.probabilities.tolist())
+        for (title, _, removal), x in zip(shown, counts, strict=True)
+    ]
+    verb = "masked" if shown[0][2].replacement == "mask" else "deleted"
+    common, _ = Counter(map(tuple, counts)).most_common(1)[0]
+    pooled = [removal.random for (_, _, removal), x in zip(shown, counts, strict=True) if tuple(x) == common]
+    random = np.unique(np.concatenate(pooled), axis=0)
     chance = CurveSeries(
-        f"{orderings} random ordering{'s' if orderings > 1 else ''}",
-        percent,
-        first.random.mean(axis=0).tolist(),
-        first.random.min(axis=0).tolist(),
-        first.random.max(axis=0).tolist(),
+        f"{len(random)} random ordering{'s' if len(random) > 1 else ''}",
+        list(common),
+        random.mean(axis=0).tolist(),
+        random.min(axis=0).tolist(),
+        random.max(axis=0).tolist(),
     )
     return Curve(
-        name=f"What is left of {target} when the highest-ranked words are deleted",
-        x="% of the words deleted",
-        y="probability",
+        name=f"Probability of {target} without the highest-ranked words",
+        x=f"words {verb} (logarithmic)",
+        y=f"probability of {target}",
         series=[*lines, chance],
-        notes=[_note(method, explanation) for method, explanation, _ in shown],
-        footnote=describe_points(first),
+        notes=[_note(title, explanation) for title, explanation, _ in shown],
+        footnote=describe_points(shown[0][2]),
     )
+
+
+def removed_words(explanation: Explanation, removal: RemovalCurve) -> list[int]:
+    """Return how many words were removed at each point of a curve."""
+    if removal.counts is not None:
+        return [int(count) for count in removal.counts]
+    words = len(units_of(explanation.encoding, "word"))
+    return [round(share * words) for share in removal.ratios.tolist()]
 
 
 def describe_points(removal: RemovalCurve) -> str:
@@ -112,12 +127,7 @@ def describe_points(removal: RemovalCurve) -> str:
     )
 
 
-def _note(method: str, explanation: Explanation) -> str:
-    """Return "attcat beats 20 of 20 random orderings: …"."""
-    checks = explanation.checks
-    own, random, beaten, orderings = (checks[name] for name in _COMPARED)
-    own, random = (f"{float(value):.2g}".replace("-", "−") for value in (own, random))
-    return (
-        f"{method} beats {beaten} of {orderings} random orderings: deleting its "
-        f"highest-ranked words lowers the probability by {own} on average; deleting random words lowers it by {random}."
-    )
+def _note(title: str, explanation: Explanation) -> str:
+    """Return "AttCAT – holds up. Beats 20 of 20 random orders: …", as the verdict says it."""
+    trust = describe_verdict(explanation.verdict)
+    return f"{title} – {trust.words}. {trust.sentences[0]}"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from sightline.text.units import units_of
 from sightline.view import colours
+from sightline.view.words.headline import headline
 from sightline.view.words.sentences import (
     MARKS,
     check_sentences,
     describe_verdict,
     notices,
     number,
-    prediction_sentence,
 )
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ def render_static(report: Report) -> str:
 
 def render_fragment(explanation: Explanation) -> str:
     """Return prediction, verdict, top words, coloured text and further checks as HTML for any place in a page."""
-    prediction, method = prediction_sentence(explanation), f"{explanation.method}, {explanation.target.description()}."
+    sentence, method = headline(explanation), f"{explanation.method}, {explanation.target.description()}."
     checks = check_sentences(explanation.checks)
     parts = [
         '<div style="max-width:48rem;line-height:1.7">',
-        f'<p style="margin:.3em 0"><b>{html.escape(prediction)}</b> {html.escape(method)}</p>',
+        f'<p style="margin:.3em 0"><b>{html.escape(sentence)}</b> {html.escape(method)}</p>',
         _verdict(explanation),
         *(f'<p style="margin:.3em 0"><b>{html.escape(notice)}</b></p>' for notice in notices(explanation)),
         *_top_words(explanation),

@@ -11,6 +11,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,13 +21,14 @@ from numpy.typing import NDArray
 from sightline.analysis.filters import TokenFilter
 from sightline.text.units import LEVELS, Level, Unit, units_of
 from sightline.view import colours
-from sightline.view.page.curves import removal_curves
+from sightline.view.page.curves import removal_curves, removed_words
 from sightline.view.page.maps import EDGE, encode_maps, fine_maps, heads_by_importance, pool_maps
+from sightline.view.words.headline import headline_parts
 from sightline.view.words.sentences import check_sentences, describe_verdict, notices
 
 if TYPE_CHECKING:
     from sightline.analysis.internals import Inside
-    from sightline.explanation import Explanation
+    from sightline.explanation import Explanation, RemovalCurve
     from sightline.report import Report
     from sightline.text import Encoding
 
@@ -79,7 +82,7 @@ def build(report: Report, *, title: str | None = None) -> Payload:
     """Return what the page shows of a report; explanations that were checked bring their removal curves with them."""
     entries, inside, encoding = report.entries(), report.inside, report.encoding
     targets = _target_names(list(report))
-    summaries = report.summaries
+    titles, summaries, formulas = report.titles, report.summaries, report.formulas
     payload = Payload(
         {
             "format": FORMAT,
@@ -87,11 +90,18 @@ def build(report: Report, *, title: str | None = None) -> Payload:
             "title": title or _title(encoding),
             "document": _document(encoding),
             "explanations": [
-                _explanation(entry.explanation, entry.method, target, summaries[entry.method])
-                for entry, target in zip(entries, targets, strict=True)
+                {
+                    "method": method,
+                    "title": titles[method],
+                    "summary": summaries[method],
+                    "formula": formulas[method],
+                    **_explanation(explanation, target),
+                }
+                for (method, _, explanation), target in zip(entries, targets, strict=True)
             ],
+            "made": _origin(report),
             "inside": None if inside is None else _inside_facts(inside),
-            "curves": [curve.to_json() for curve in removal_curves(entries, targets)],
+            "curves": [curve.to_json() for curve in removal_curves(entries, targets, titles)],
             "colours": {"levels": colours.LEVELS, "gamma": colours.GAMMA, "clipped": colours.CLIPPED_SHARE},
             "arrays": {},
         }
@@ -188,12 +198,10 @@ def _title(encoding: Encoding) -> str:
 # The explanations -----------------------------------------------------------------------------------------------------
 
 
-def _explanation(explanation: Explanation, method: str, target: str, summary: str) -> dict[str, Any]:
+def _explanation(explanation: Explanation, target: str) -> dict[str, Any]:
     prediction = explanation.prediction
     ranked = sorted(zip(prediction.labels, prediction.probabilities.tolist(), strict=True), key=lambda pair: -pair[1])
     return {
-        "method": method,
-        "summary": summary,
         "signed": explanation.signed,
         "layer_kind": explanation.layer_kind,
         "target": {
@@ -206,11 +214,32 @@ def _explanation(explanation: Explanation, method: str, target: str, summary: st
             "probability": prediction.probability,
             "classes": ranked[:SHOWN_CLASSES],
         },
+        "headline": [
+            {"text": part.text} if part.token is None else {"text": part.text, "token": part.token}
+            for part in headline_parts(explanation)
+        ],
         "notices": notices(explanation),
         "verdict": describe_verdict(explanation.verdict).to_dict(),
         "checks": check_sentences(explanation.checks),
+        "removal": None if explanation.removal is None else _removal(explanation, explanation.removal),
         "facts": _facts(explanation),
     }
+
+
+def _removal(explanation: Explanation, removal: RemovalCurve) -> dict[str, list[float]]:
+    """What the check measured: numbers of words removed, the probability without them and without random ones."""
+    return {
+        "words": [float(count) for count in removed_words(explanation, removal)],
+        "probabilities": removal.probabilities.tolist(),
+        "random": removal.random.mean(axis=0).tolist(),
+    }
+
+
+def _origin(report: Report) -> dict[str, str]:
+    """Model, version and date of a page, which a printed copy shows."""
+    known = report.provenance
+    facts = {"model": str(known.get("model", "")), "version": str(known.get("sightline", version("sightline")))}
+    return {**facts, "date": datetime.now(UTC).date().isoformat()}
 
 
 def _label(explanation: Explanation) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sightline.text.units import units_of
 from sightline.view import colours
+from sightline.view.words.headline import headline
 from sightline.view.words.sentences import MARKS, check_sentences, describe_verdict, notices, number, percent
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def plain_report(explanation: Explanation, top: int = 10) -> str:
     """Return the explanation as lines of tab-separated fields: facts first, then the strongest words."""
     prediction, trust = explanation.prediction, describe_verdict(explanation.verdict)
     lines: list[tuple[str, ...]] = [
+        ("summary", headline(explanation)),
         ("method", explanation.method),
         ("predicted", prediction.label, f"{prediction.probability:.4f}"),
         ("target", explanation.target.description()),
@@ -82,6 +84,7 @@ def print_report(
     from rich.padding import Padding
     from rich.text import Text
 
+    console.print(Text(printable(headline(explanations[0])), style="bold"))
     console.print(_prediction(explanations[0]))
     for notice in notices(explanations[0]):
         console.print(Text(notice, style="bold #c26e10"))

@@ -1,0 +1,120 @@
+"""The sentence to quote: what the model says, the words that decided it, and how far to trust the explanation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from sightline.analysis.filters import TokenFilter
+from sightline.view.words.sentences import MARKS, percent
+
+if TYPE_CHECKING:
+    from sightline.explanation import Explanation, WordScore
+    from sightline.verdict import Level
+
+CONSIDERED = 8
+"""Strongest words among which adjacent ones are joined to phrases."""
+QUOTED = 3
+SMALLEST_SHARE = 0.2
+"""A phrase is named if its score is at least this share of the strongest one's."""
+_CONTENT = TokenFilter()
+_TRUST: dict[Level, str] = {
+    "holds": "the explanation holds up",
+    "weak": "the evidence is weak",
+    "poor": "do not trust this explanation",
+    "unchecked": "the explanation was not checked",
+}
+
+
+class Part(NamedTuple):
+    """A piece of the sentence; `token` is the first token of a phrase of the document."""
+
+    text: str
+    token: int | None = None
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """One or two words of the document, with their scores over all instances added up."""
+
+    text: str
+    score: float
+    token: int
+
+
+def headline(explanation: Explanation) -> str:
+    """Return "The model says “AI” (54 %), mainly because of “transfer learning”; the evidence is weak."."""
+    return "".join(part.text for part in headline_parts(explanation))
+
+
+def headline_parts(explanation: Explanation) -> list[Part]:
+    """Return the sentence in pieces, so that a page can link the phrases to their place in the text."""
+    prediction, target = explanation.prediction, explanation.target
+    level = explanation.verdict.level
+    trust = _TRUST.get(level, MARKS[level][1])
+    if "nothing_decides" in explanation.verdict.reasons:
+        trust = "nothing in the text decides"
+    parts = [Part(f"The model says “{prediction.label}” ({percent(prediction.probability)})")]
+    phrases = decisive_phrases(explanation)
+    if target.label != prediction.label:
+        parts.append(Part(f"; for “{target.label}” "))
+        parts += [Part("speak mainly "), *_join(phrases)] if phrases else [Part("speaks no word")]
+    elif not phrases:
+        parts.append(Part("; no word speaks for it" if explanation.signed else "; no word stands out"))
+    else:
+        parts += [Part(", mainly because of "), *_join(phrases)]
+    return [*parts, Part(f"; {trust}.")]
+
+
+def decisive_phrases(explanation: Explanation) -> list[Phrase]:
+    """Return up to `QUOTED` phrases with the highest scores, without stop words and punctuation.
+
+    Two words are one phrase if the rarer of them stands beside the other in at least half of its instances.
+    """
+    words = [word for word in explanation.words() if not _CONTENT.drops(word.text)]
+    scores: dict[str, float] = {}
+    strongest: dict[str, WordScore] = {}
+    for word in words:
+        key = word.text.casefold()
+        scores[key] = scores.get(key, 0.0) + word.score
+        if key not in strongest or word.score > strongest[key].score:
+            strongest[key] = word
+    considered = [key for key in sorted(scores, key=lambda key: -scores[key])[:CONSIDERED] if scores[key] > 0]
+    phrases = _phrases(words, considered, scores, strongest)
+    phrases.sort(key=lambda phrase: -phrase.score)
+    return [phrase for phrase in phrases[:QUOTED] if phrase.score >= SMALLEST_SHARE * phrases[0].score]
+
+
+def _phrases(
+    words: list[WordScore], considered: list[str], scores: dict[str, float], strongest: dict[str, WordScore]
+) -> list[Phrase]:
+    """Return every considered word once: joined with a neighbour where the two usually stand together."""
+    counts = Counter(word.text.casefold() for word in words)
+    pairs: dict[tuple[str, str], list[WordScore]] = {}
+    for first, second in pairwise(words):
+        pair = first.text.casefold(), second.text.casefold()
+        adjacent = second.index == first.index + 1 and second.segment == first.segment
+        if adjacent and pair[0] != pair[1] and pair[0] in considered and pair[1] in considered:
+            pairs.setdefault(pair, []).append(first)
+    left, phrases = set(considered), []
+    for (first_key, second_key), places in sorted(pairs.items(), key=lambda item: -len(item[1])):
+        together = 2 * len(places) >= min(counts[first_key], counts[second_key])
+        if together and {first_key, second_key} <= left:
+            left -= {first_key, second_key}
+            place = max(places, key=lambda word: word.score)
+            text = f"{place.text} {next(w.text for w in words if w.index == place.index + 1)}"
+            phrases.append(Phrase(text, scores[first_key] + scores[second_key], place.tokens[0]))
+    phrases += [Phrase(strongest[key].text, scores[key], strongest[key].tokens[0]) for key in considered if key in left]
+    return phrases
+
+
+def _join(phrases: list[Phrase]) -> list[Part]:
+    """Return the phrases in quotation marks with commas and "and" between them."""
+    parts: list[Part] = []
+    for number, phrase in enumerate(phrases):
+        if number:
+            parts.append(Part(" and " if number == len(phrases) - 1 else ", "))
+        parts.append(Part(f"“{phrase.text}”", phrase.token))
+    return parts

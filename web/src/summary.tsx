@@ -1,0 +1,138 @@
+// The answer first: the sentence to quote, the strongest passages, and what the check measured without the words.
+
+import { useMemo, useState } from "preact/hooks";
+import { count, percent, shortened } from "./format";
+import type { Page } from "./hooks";
+import type { ExplanationData } from "./payload";
+import { order } from "./ranking";
+import { colourClass, explanationOf, makePicture, type Picture } from "./reading";
+import { ATTENTION } from "./state";
+import { Mark, verdictOf } from "./verdict";
+
+const PASSAGES = 5;
+/** Documents with fewer sentences are read faster than their passages. */
+const LONG = 10;
+const LONGEST_PASSAGE = 900;
+
+/** One sentence about the prediction, its words and how far to trust it; phrases lead into the text. */
+export function Headline({ page, picture }: { page: Page; picture: Picture }) {
+  const { source, set } = page;
+  const explanation = explanationOf(source.payload, picture.reading);
+  const { prediction } = explanation;
+  const attention = picture.reading.name === ATTENTION;
+  const parts = attention
+    ? [{ text: `The model says “${prediction.label}” (${percent(prediction.probability)}). Attention shows where it looks, not why it decides.` }]
+    : explanation.headline ?? [{ text: `The model says “${prediction.label}” (${percent(prediction.probability)}).` }];
+  const text = parts.map((part) => part.text).join("");
+  return (
+    <div class="headline" data-section="headline" role="note" aria-label="Summary">
+      <p dir="auto">
+        {parts.map((part: { text: string; token?: number }, i) =>
+          part.token === undefined ? (
+            <span key={i}>{part.text}</span>
+          ) : (
+            <button type="button" key={i} title="Show in the text" onClick={() => set({ view: "read", unit: part.token! })}>
+              {part.text}
+            </button>
+          ),
+        )}
+      </p>
+      <CopyButton text={text} />
+    </div>
+  );
+}
+
+function CopyButton({ text }: { text: string }) {
+  const [copied, setCopied] = useState(false);
+  if (!navigator.clipboard) return null;
+  const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true), () => setCopied(false));
+  return (
+    <button type="button" class="copy" title="Copy this sentence" onClick={copy}>
+      {copied ? "Copied" : "Copy"}
+    </button>
+  );
+}
+
+/** Model, version, date and verdict: on paper, where no panel says so. */
+export function Origin({ page, picture }: { page: Page; picture: Picture }) {
+  const { made } = page.source.payload;
+  const facts = made ? [made.model && `Model ${made.model}`, `Sightline ${made.version}`, made.date].filter(Boolean).join(" · ") : "";
+  return (
+    <p class="origin" data-section="origin">
+      {facts} · {picture.reading.title} · <Mark verdict={verdictOf(page.source.payload, picture.reading)} />
+    </p>
+  );
+}
+
+/** The five strongest sentences of a long document, in full, with their shares. */
+export function Passages({ page, picture }: { page: Page; picture: Picture }) {
+  const { source, model, state, set } = page;
+  const sentences = model.units("sentence");
+  const passages = useMemo(
+    () => (sentences.ordinary < LONG ? null : makePicture(source.payload, sentences, picture.reading, picture.tokens, state, [])),
+    [sentences, picture],
+  );
+  const [open, setOpen] = useState(true);
+  if (!passages) return null;
+  const strongest = order(passages.scores, passages.shown).slice(0, PASSAGES).filter((unit) => passages.scores[unit] !== 0);
+  if (!strongest.length) return null;
+  const { signed } = picture.reading;
+  return (
+    <section class="passages" data-section="passages" aria-label="Strongest passages">
+      <header class="row">
+        <h2>Strongest passages</h2>
+        <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
+          {open ? "Hide" : "Show"}
+        </button>
+      </header>
+      <ol class={open ? "" : "folded"}>
+        {strongest.map((unit) => (
+          <li key={unit}>
+            <button type="button" title={`Show in the text. ${passages.format.raw(passages.scores[unit])}`} onClick={() => set({ view: "read", unit: strongestToken(sentences.tokens(unit), picture.tokens) })}>
+              <span class={`share ${colourClass(passages.steps[unit], signed)}`}>{passages.format.share(passages.scores[unit])}</span>
+              <q dir="auto">{shortened(sentences.text(unit).replace(/\s+/g, " "), LONGEST_PASSAGE)}</q> <small>{sentences.name(unit)} of {count(sentences.ordinary)}</small>
+            </button>
+          </li>
+        ))}
+      </ol>
+      <p class="quiet">
+        Shares of the total of absolute sentence scores{signed ? "; + speaks for and − against " + picture.reading.label : ""}.
+      </p>
+    </section>
+  );
+}
+
+/** Where a reader looks first in a passage. */
+function strongestToken(tokens: ArrayLike<number>, scores: ArrayLike<number>): number {
+  return Array.from(tokens).reduce((best, token) => (Math.abs(scores[token]) > Math.abs(scores[best]) ? token : best), tokens[0]);
+}
+
+/** What the check measured: the probability without the strongest words, beside that without random ones. */
+export function WithoutWords({ explanation }: { explanation: ExplanationData }) {
+  const { removal } = explanation;
+  if (!removal) return null;
+  return (
+    <details data-section="without">
+      <summary>What if the words were not there?</summary>
+      <table class="without">
+        <caption>Probability of {explanation.target.label} as the check measured it</caption>
+        <thead>
+          <tr>
+            <th scope="col">words removed</th>
+            <th scope="col">strongest</th>
+            <th scope="col">random</th>
+          </tr>
+        </thead>
+        <tbody>
+          {removal.words.map((words, i) => (
+            <tr key={words}>
+              <th scope="row">{words ? count(words) : "none"}</th>
+              <td>{percent(removal.probabilities[i])}</td>
+              <td>{percent(removal.random[i])}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </details>
+  );
+}
