@@ -174,11 +174,16 @@ class Report:
             write_whole(path, html)
         return html
 
-    def show(self, *, title: str | None = None) -> Any:
-        """Return the page as a notebook widget (needs the extra `notebook`)."""
+    def show(self, *, title: str | None = None, predict: Callable[[str, str | None], Prediction] | None = None) -> Any:
+        """Return the page as a notebook widget (needs the extra `notebook`).
+
+        `predict` returns the prediction for an edited text and its pair, for example
+        `lambda text, pair: model.trace(model.encode(text, pair)).prediction`. With it, the reader can edit the text in
+        the page and run the model again.
+        """
         from sightline.view.page.widget import show
 
-        return show(self, title=title)
+        return show(self, title=title, predict=predict)
 
     def save(self, path: str | Path) -> None:
         """Write everything to one `.zip` file of JSON and plain arrays, from which `load` rebuilds it bit for bit."""

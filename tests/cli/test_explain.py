@@ -78,7 +78,8 @@ def test_rows_may_be_words_or_sentences(sightline, good_model, level):
 def test_text_is_plain_and_stable_when_piped(sightline, good_model):
     runs = [sightline("explain", "doc.txt", "--model", good_model).stdout for _ in range(2)]
     assert runs[0] == runs[1]
-    assert runs[0].startswith("method\tattcat\npredicted\t")
+    assert runs[0].startswith("summary\tThe model says ")
+    assert "\nmethod\tattcat\npredicted\t" in runs[0]
     assert "\x1b" not in runs[0]
     assert not set("│─╭╮╰╯━┃") & set(runs[0])
 
@@ -94,7 +95,7 @@ def test_a_person_at_a_terminal_gets_colours_and_no_page_is_poured_out(sightline
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("p.html", "<!doctype html>"), ("p.json", "{"), ("p.csv", "method,"), ("p.txt", "method\t")]
+    ("name", "start"), [("p.html", "<!doctype html>"), ("p.json", "{"), ("p.csv", "method,"), ("p.txt", "summary\t")]
 )
 def test_the_form_follows_the_name_of_the_output_file(sightline, tmp_path, good_model, name, start):
     result = sightline("explain", "doc.txt", "--model", good_model, "-o", name)
@@ -248,7 +249,7 @@ def test_a_page_of_one_class_shows_the_check_unless_it_is_declined(sightline, tm
     result = sightline("explain", "doc.txt", "--model", good_model, "--method", "attcat", *arguments)
     assert result.exit_code == 0, result.stderr
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert (re.search(r"beats \d+ of \d+ random orderings", page) is not None) == checked
+    assert (re.search(r"beats \d+ of \d+ random orders", page) is not None) == checked
     assert ('"curves":[]' in page) != checked
 
 

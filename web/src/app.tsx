@@ -12,6 +12,7 @@ import type { Source } from "./source";
 import { Headline, Origin } from "./summary";
 import { fromHash, initialState, readingNames, toHash, type State } from "./state";
 import { untilDrawn } from "./timing";
+import { useTrials } from "./trials";
 import { Mark, verdictOf } from "./verdict";
 import { VIEW_NAMES, VIEWS, type ViewEntry, type ViewProperties } from "./views";
 
@@ -50,6 +51,7 @@ export function App({ source, model, url, root }: AppProperties) {
   const { prediction } = explanationOf(payload, first.reading);
   const relations = useRelations(source, units, state.view === "read" ? unit : -1, state);
 
+  const trials = useTrials(page);
   const go = useCallback((to: number) => set({ view: "read", unit: units.tokens(to)[0] ?? null }), [units]);
   const clear = useCallback(() => set({ unit: null }), []);
   const step = (by: number) => {
@@ -84,9 +86,9 @@ export function App({ source, model, url, root }: AppProperties) {
       <Origin page={page} picture={first} />
       <div class={settings ? "body settings" : "body"}>
         <Controls page={page} picture={first} uses={VIEWS.find(({ name }) => name === state.view)?.uses ?? []} />
-        <Views current={state.view} properties={{ page, picture: first, pictures, unit, relations, dark, go, step }} />
+        <Views current={state.view} properties={{ page, picture: first, pictures, unit, relations, trials, dark, go, step }} />
         {state.view === "read" && (
-          <Details page={page} picture={first} unit={unit} relations={relations} go={go} clear={clear} />
+          <Details page={page} picture={first} unit={unit} relations={relations} trials={trials} go={go} clear={clear} />
         )}
       </div>
     </>

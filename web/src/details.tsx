@@ -9,6 +9,7 @@ import { order, rows, type Row } from "./ranking";
 import type { Direction } from "./relations";
 import type { Partner } from "./source";
 import type { Links } from "./state";
+import { withoutUnits, type Trials } from "./trials";
 
 const LISTED = 10;
 const LISTED_INSTANCES = 30;
@@ -20,6 +21,7 @@ interface DetailsProperties {
   /** The selected unit, −1 for none. */
   unit: number;
   relations: Relations;
+  trials: Trials;
   go(unit: number): void;
   clear(): void;
 }
@@ -50,8 +52,28 @@ function UnitCard(properties: DetailsProperties) {
       </p>
       <Scores page={page} picture={picture} unit={unit} />
       <Instances picture={picture} unit={unit} go={go} />
+      {page.source.predict && <WithoutUnit {...properties} />}
       <RelationLists page={page} picture={picture} relations={relations} go={go} />
     </section>
+  );
+}
+
+/** Run the model again without the selected unit, and show the new probability beside the old one. */
+function WithoutUnit({ page, picture: { units, reading }, unit, trials }: DetailsProperties) {
+  const { source } = page;
+  const { prediction } = explanationOf(source.payload, reading);
+  const change = `without “${shortened(units.text(unit), 30)}” (${units.name(unit)})`;
+  const done = trials.list.find((trial) => trial.change === change);
+  const place = { segment: units.segment[unit], start: units.start[unit], end: units.end[unit] };
+  const now = done?.prediction.classes.find((one) => one.label === prediction.label)?.probability;
+  return (
+    <p class="without-unit" data-section="without-unit">
+      <button type="button" data-control="try-without" disabled={trials.running} onClick={() => trials.run(withoutUnits(source, [place]), change)}>
+        Try without it
+      </button>{" "}
+      {now !== undefined && `“${prediction.label}” ${percent(prediction.probability)} → ${percent(now)}`}
+      {trials.error}
+    </p>
   );
 }
 

@@ -15,7 +15,8 @@ export interface Payload {
   /** Model, version and date, for print. */
   made?: { model: string; version: string; date: string };
   arrays: Record<string, ArrayInfo>;
-  live?: { relations: boolean; tiles: boolean };
+  /** What a server or a notebook computes on demand. */
+  live?: { relations?: boolean; tiles?: boolean; predict?: boolean };
 }
 
 export interface DocumentData {

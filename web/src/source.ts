@@ -34,12 +34,20 @@ export interface Tile {
   values: Float32Array;
 }
 
+/** The prediction for an edited text. */
+export interface EditedPrediction {
+  label: string;
+  probability: number;
+  classes: { label: string; probability: number }[];
+}
+
 export interface Source {
   readonly payload: Payload;
   has(name: string): boolean;
   array(name: string): Promise<Numbers>;
   relations?(query: RelationQuery): Promise<RelationLists>;
   tile?(query: TileQuery): Promise<Tile>;
+  predict?(text: string, pair: string | null): Promise<EditedPrediction>;
 }
 
 /** Keeps every array after the first time; subclasses say where the bytes come from. */
@@ -73,11 +81,15 @@ class InlineSource extends KeepingSource {
 }
 
 class BufferSource extends KeepingSource {
+  predict?: Source["predict"];
+
   constructor(
     payload: Payload,
     private readonly buffers: Record<string, DataView>,
+    predict?: Source["predict"],
   ) {
     super(payload);
+    if (payload.live?.predict) this.predict = predict;
   }
 
   protected async bytes(name: string): Promise<ArrayBuffer> {
@@ -90,6 +102,7 @@ class BufferSource extends KeepingSource {
 class HttpSource extends KeepingSource {
   relations?: Source["relations"];
   tile?: Source["tile"];
+  predict?: Source["predict"];
 
   constructor(
     payload: Payload,
@@ -98,6 +111,7 @@ class HttpSource extends KeepingSource {
     super(payload);
     if (payload.live?.relations) this.relations = (query) => this.fetchRelations(query);
     if (payload.live?.tiles) this.tile = (query) => this.fetchTile(query);
+    if (payload.live?.predict) this.predict = (text, pair) => this.fetchPrediction(text, pair);
   }
 
   protected async bytes(name: string): Promise<ArrayBuffer> {
@@ -112,6 +126,11 @@ class HttpSource extends KeepingSource {
     return (await answered(`${this.base}/relations?${query}`)).json() as Promise<RelationLists>;
   }
 
+  private async fetchPrediction(text: string, pair: string | null): Promise<EditedPrediction> {
+    const init = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ text, pair }) };
+    return (await answered(`${this.base}/predict`, init)).json() as Promise<EditedPrediction>;
+  }
+
   private async fetchTile({ layer, head, rows, columns, size }: TileQuery): Promise<Tile> {
     const query = new URLSearchParams({ rows: rows.join(":"), columns: columns.join(":"), size: String(size) });
     const answer = await answered(`${this.base}/heads/${layer}/${head}?${query}`);
@@ -121,8 +140,8 @@ class HttpSource extends KeepingSource {
   }
 }
 
-async function answered(address: string): Promise<Response> {
-  const answer = await fetch(address);
+async function answered(address: string, init?: RequestInit): Promise<Response> {
+  const answer = await fetch(address, init);
   if (answer.ok) return answer;
   const body = (await answer.json().catch(() => null)) as { error?: unknown } | null;
   throw new Error(typeof body?.error === "string" ? body.error : `The server answered ${answer.status}.`);
@@ -132,8 +151,8 @@ export function inlineSource(json: string): Source {
   return new InlineSource(checked(JSON.parse(json)));
 }
 
-export function bufferSource(payload: unknown, buffers: Record<string, DataView>): Source {
-  return new BufferSource(checked(payload), buffers);
+export function bufferSource(payload: unknown, buffers: Record<string, DataView>, predict?: Source["predict"]): Source {
+  return new BufferSource(checked(payload), buffers, predict);
 }
 
 /** A source at a server: `base` is the address below which payload, arrays, relations and tiles are. */

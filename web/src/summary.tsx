@@ -108,11 +108,11 @@ function strongestToken(tokens: ArrayLike<number>, scores: ArrayLike<number>): n
 }
 
 /** What the check measured: the probability without the strongest words, beside that without random ones. */
-export function WithoutWords({ explanation }: { explanation: ExplanationData }) {
+export function WithoutWords({ explanation, open = false }: { explanation: ExplanationData; open?: boolean }) {
   const { removal } = explanation;
   if (!removal) return null;
   return (
-    <details data-section="without">
+    <details data-section="without" open={open}>
       <summary>What if the words were not there?</summary>
       <table class="without">
         <caption>Probability of {explanation.target.label} as the check measured it</caption>

@@ -2,7 +2,7 @@
 // (anywidget), a server `mount` and `httpSource`.
 
 import { mount } from "./mount";
-import { bufferSource, httpSource, inlineSource } from "./source";
+import { bufferSource, httpSource, inlineSource, type EditedPrediction, type Source } from "./source";
 
 export { httpSource, mount };
 
@@ -10,12 +10,35 @@ export { httpSource, mount };
 interface WidgetModel {
   get(name: "payload"): unknown;
   get(name: "arrays"): Record<string, DataView>;
+  send?(content: unknown): void;
+  on?(event: "msg:custom", listen: (content: Answer) => void): void;
+}
+
+/** The kernel's answer to a question with the same number. */
+type Answer = EditedPrediction & { id: number; error?: string };
+
+let questions = 0;
+
+/** Ask the kernel for the prediction of an edited text. */
+function kernelPrediction(model: WidgetModel): Source["predict"] {
+  if (!model.send || !model.on) return undefined;
+  const waiting = new Map<number, (answer: Answer) => void>();
+  model.on("msg:custom", (answer) => {
+    waiting.get(answer.id)?.(answer);
+    waiting.delete(answer.id);
+  });
+  return (text, pair) =>
+    new Promise((resolve, reject) => {
+      const id = ++questions;
+      waiting.set(id, (answer) => (answer.error ? reject(new Error(answer.error)) : resolve(answer)));
+      model.send!({ about: "predict", id, text, pair });
+    });
 }
 
 export default {
   render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => void {
     keepKeys(el);
-    return mount(el, bufferSource(model.get("payload"), model.get("arrays")));
+    return mount(el, bufferSource(model.get("payload"), model.get("arrays"), kernelPrediction(model)));
   },
 };
 

@@ -5,10 +5,12 @@ import { CurvesView } from "./curves_view";
 import { HeadsView } from "./heads_view";
 import type { Page, Relations } from "./hooks";
 import { LayersView } from "./layers_view";
+import { OutlineView } from "./outline_view";
 import type { Payload } from "./payload";
 import type { Picture } from "./reading";
 import { ReadView } from "./read_view";
 import { layerCount } from "./state";
+import { TrialsView, type Trials } from "./trials";
 import { WordsView } from "./words_view";
 
 /** What every view is given. */
@@ -21,6 +23,7 @@ export interface ViewProperties {
   /** The selected unit, −1 for none. */
   unit: number;
   relations: Relations;
+  trials: Trials;
   dark: boolean;
   /** Whether another view is in front; only for views that stay. */
   away: boolean;
@@ -48,10 +51,12 @@ export interface ViewEntry {
 
 export const VIEWS: readonly ViewEntry[] = [
   { name: "read", title: "Read", offered: () => true, component: ReadView, stays: true, uses: ["method", "compare", "legend", "units", "colours", "exclude", "inside"] },
+  { name: "outline", title: "Outline", offered: (payload) => payload.arrays["units.sentence.start"].shape[0] > 1, component: OutlineView, uses: ["method"] },
   { name: "heads", title: "Heads", offered: (payload) => payload.inside !== null, component: HeadsView, uses: [] },
   { name: "words", title: "Words", offered: () => true, component: WordsView, uses: ["method", "units", "exclude"] },
   { name: "layers", title: "Layers", offered: (payload) => layerCount(payload) > 0, component: LayersView, uses: ["method", "units", "colours", "exclude"] },
   { name: "curves", title: "Curves", offered: (payload) => payload.curves.length > 0, component: CurvesView, uses: [] },
+  { name: "trials", title: "What if", offered: ({ live, explanations }) => Boolean(live?.predict) || explanations.some((one) => one.removal), component: TrialsView, uses: [] },
 ];
 
 export const VIEW_NAMES: readonly string[] = VIEWS.map(({ name }) => name);

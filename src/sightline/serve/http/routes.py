@@ -298,6 +298,26 @@ async def relations(
     return _json((await dispatcher.ask(job, question)).parts["answer"])
 
 
+@router.post(
+    "/jobs/{id}/predict",
+    tags=["view"],
+    response_model=schemas.PredictionAnswer,
+    responses=_errors(404, 409, 413, 415, 422, 429),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": schemas.ExplainRequest.model_json_schema()}},
+        }
+    },
+)
+async def predict_edited(job: FinishedJob, request: Request, dispatcher: TheDispatcher) -> Response:
+    """The prediction of the job's model for an edited text; of the body only `text` and `pair` are used."""
+    edited = parse_request(await read_body(request, dispatcher.settings.max_body, request.app.state.pending))
+    check_request(edited, dispatcher.settings, dispatcher.model_names, dispatcher.method_names)
+    question = {"about": "predict", "text": edited.text, "pair": edited.pair}
+    return _json((await dispatcher.ask(job, question)).parts["answer"])
+
+
 def job_record(job: Job, dispatcher: Dispatcher) -> dict[str, Any]:
     """Return the JSON form of a job."""
     return {

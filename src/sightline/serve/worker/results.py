@@ -24,7 +24,7 @@ def result_record(job: str, model: str, report: Report, notes: Sequence[str], se
     return {
         "id": job,
         "model": model,
-        "prediction": _prediction(first.prediction),
+        "prediction": prediction_record(first.prediction),
         "tokens": list(encoding.tokens),
         "offsets": encoding.offsets.tolist(),
         "segments": encoding.segments.tolist(),
@@ -41,7 +41,8 @@ def result_record(job: str, model: str, report: Report, notes: Sequence[str], se
     }
 
 
-def _prediction(prediction: Prediction) -> dict[str, Any]:
+def prediction_record(prediction: Prediction) -> dict[str, Any]:
+    """Return a prediction as plain JSON values."""
     columns = (prediction.labels, prediction.probabilities.tolist(), prediction.logits.tolist())
     return {
         "index": prediction.index,

@@ -16,7 +16,7 @@ from sightline.methods import METHODS, list_methods
 from sightline.metrics import list_metrics
 from sightline.model import Model, load
 from sightline.serve.settings import Settings
-from sightline.serve.worker.results import result_record
+from sightline.serve.worker.results import prediction_record, result_record
 from sightline.text import Encoding
 from sightline.view.page import payload
 
@@ -72,14 +72,18 @@ class WorkerSession:
         if relations:
             self._keep(job, trace)
         shown = payload.build(report)
-        live = {**shown.json, "live": {"relations": True, "tiles": True}}
+        live = {**shown.json, "live": {"relations": True, "tiles": True, "predict": True}}
         record = result_record(job, request["model"], report, notes, time.monotonic() - started)
         parts = {f"array:{name}": array.tobytes() for name, array in shown.arrays.items()}
         parts |= {"result": _json(record), "payload": _json(live)}
         return {"arrays": shown.json["arrays"]}, parts
 
     def answer(self, job: str, request: Mapping[str, Any], question: Mapping[str, Any], progress: Progress) -> Answer:
-        """Answer a question about a job: a tile of an attention map, or the strongest relations of some tokens."""
+        """Answer a question about a job: a tile of a map, relations of tokens, or the prediction of an edited text."""
+        if question["about"] == "predict":
+            progress("running the model", 0, 0)
+            edited = {**request, "text": question["text"], "pair": question["pair"], "global_tokens": None}
+            return {}, {"answer": _json(prediction_record(self._run(edited).prediction))}
         trace = self._trace(job, request, progress)
         if question["about"] == "head":
             wanted = {name: question[name] for name in ("layer", "head", "rows", "columns", "size")}

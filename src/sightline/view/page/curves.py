@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from sightline.report import Entry
 
 
-
-
 @dataclass(frozen=True)
 class CurveSeries:
     """One line of a curve: y at every x, and the interval around it if there is one."""

@@ -6,23 +6,33 @@ without widget state, a viewer on the web, a notebook opened without its kernel.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sightline.errors import UnsupportedError
+from sightline.errors import SightlineError, UnsupportedError
 from sightline.view.page import payload
 from sightline.view.page.assets import script, style
 from sightline.view.page.fragment import render_static
 
 if TYPE_CHECKING:
+    from sightline.models.target import Prediction
     from sightline.report import Report
 
 
-def show(report: Report, *, title: str | None = None) -> Any:
-    """Return a widget that draws the page of a report in a notebook, with everything `inside` holds."""
+Predict = Callable[[str, "str | None"], "Prediction"]
+"""The prediction for an edited text and its pair."""
+
+
+def show(report: Report, *, title: str | None = None, predict: Predict | None = None) -> Any:
+    """Return a widget that draws the page of a report in a notebook, with everything `inside` holds.
+
+    With `predict` the reader can edit the text in the page and see the new prediction beside the old one.
+    """
     shown = payload.build(report, title=title)
     arrays = {name: array.tobytes() for name, array in shown.arrays.items()}
-    return _widget_class()(render_static(report), payload=shown.json, arrays=arrays)
+    shown_json = shown.json if predict is None else {**shown.json, "live": {"predict": True}}
+    return _widget_class()(render_static(report), predict, payload=shown_json, arrays=arrays)
 
 
 @cache
@@ -45,9 +55,28 @@ def _widget_class() -> Any:
         payload = traitlets.Dict().tag(sync=True)
         arrays = traitlets.Dict().tag(sync=True)
 
-        def __init__(self, static: str, **traits: Any) -> None:
+        def __init__(self, static: str, predict: Predict | None, **traits: Any) -> None:
             super().__init__(**traits)
             self._static = static
+            self._predict = predict
+            if predict is not None:
+                self.on_msg(self._answer)
+
+        def _answer(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
+            """Send the prediction for the text of a message, or the sentence that says why there is none."""
+            if self._predict is None or content.get("about") != "predict":
+                return
+            try:
+                prediction = self._predict(str(content["text"]), content.get("pair"))
+                classes = zip(prediction.labels, prediction.probabilities.tolist(), strict=True)
+                answer: dict[str, Any] = {
+                    "label": prediction.label,
+                    "probability": prediction.probability,
+                    "classes": [{"label": label, "probability": share} for label, share in classes],
+                }
+            except SightlineError as error:
+                answer = {"error": str(error)}
+            self.send({"id": content.get("id"), **answer})
 
         def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
             """Return the widget, with the static HTML for places that cannot run it."""

@@ -19,6 +19,8 @@ CONSIDERED = 8
 QUOTED = 3
 SMALLEST_SHARE = 0.2
 """A phrase is named if its score is at least this share of the strongest one's."""
+SMALLEST_PART = 0.1
+"""The same for the words that a phrase is made of."""
 _CONTENT = TokenFilter()
 _TRUST: dict[Level, str] = {
     "holds": "the explanation holds up",
@@ -81,7 +83,8 @@ def decisive_phrases(explanation: Explanation) -> list[Phrase]:
         scores[key] = scores.get(key, 0.0) + word.score
         if key not in strongest or word.score > strongest[key].score:
             strongest[key] = word
-    considered = [key for key in sorted(scores, key=lambda key: -scores[key])[:CONSIDERED] if scores[key] > 0]
+    ranked = sorted(scores, key=lambda key: -scores[key])[:CONSIDERED]
+    considered = [key for key in ranked if scores[key] > 0 and scores[key] >= SMALLEST_PART * scores[ranked[0]]]
     phrases = _phrases(words, considered, scores, strongest)
     phrases.sort(key=lambda phrase: -phrase.score)
     return [phrase for phrase in phrases[:QUOTED] if phrase.score >= SMALLEST_SHARE * phrases[0].score]

@@ -1,0 +1,147 @@
+"""The page answers first: sentence, passages, shares, methods by name, one scale, curves, outline and trials."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sightline.explanation import RemovalCurve
+from tests.sample_explanations import encoding, explanation
+from tests.sample_pages import render_page
+from tests.view.conftest import open_appearance, settle
+from tests.view.sample_inside import sample_inside
+
+pytestmark = pytest.mark.browser
+
+WIDTHS = (1024, 1400, 1920)
+LINE = "The old river {} runs, hello world {}. The miller is old and hello again."
+LONG = "\n\n".join(LINE.format(i, i * 7) for i in range(12))
+RANDOM = [[0.9, 0.88, 0.86], [0.9, 0.9, 0.8]]
+CLIPPED = """() => [...document.querySelectorAll('.details *, .headline *, .controls *')].filter((one) => {
+    const style = getComputedStyle(one);
+    const clips = style.overflowX !== 'visible' && style.textOverflow !== 'ellipsis';
+    const box = one.getBoundingClientRect();
+    return box.width > 1 && style.position !== 'absolute' && ((clips && one.scrollWidth > one.clientWidth + 1) ||
+        box.right > innerWidth + 1);
+}).map((one) => one.outerHTML.slice(0, 120))"""
+
+
+def long_page() -> str:
+    encoded = encoding(LONG)
+    scores = np.zeros(len(encoded))
+    for place, token in enumerate(encoded.tokens):
+        scores[place] = {"river": 1.0, "hello": -0.4, "the": 3.0}.get(token.lower(), 0.001)
+    layers = np.stack([0.983 * scores, 0.017 * scores])
+    removal = RemovalCurve([0, 0.02, 0.2], [0.9, 0.5, 0.1], RANDOM, [0, 4, 40])
+    shown = [
+        explanation(encoded, scores, layers=layers, layer_kind="additive", removal=removal),
+        explanation(encoded, np.abs(scores), method="integrated_gradients", removal=removal),
+        explanation(encoded, np.abs(scores), method="rollout", signed=False),
+    ]
+    return render_page(shown, inside=sample_inside(encoded))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_sentence_passages_and_words_are_in_sight_and_nothing_is_clipped(open_page, width, scheme):
+    page = open_page(long_page(), viewport={"width": width, "height": 800}, color_scheme=scheme)
+    sentence = page.locator(".headline p").inner_text()
+    assert sentence.startswith("The model says “PL” (73 %), mainly because of “river”")
+    assert page.locator("[data-section=passages] li").count() == 5
+    share = page.locator("[data-section=passages] .share").first.inner_text()
+    assert share.startswith("+")
+    assert share.endswith(" %")
+    for part in ("[data-section=passages]", "[data-side=for]", "[data-section=verdict]"):
+        assert page.locator(part).is_visible()
+    first = page.locator("[data-side=for] td").nth(1).bounding_box()
+    assert first["x"] + first["width"] <= width
+    page.keyboard.press("n")
+    settle(page)
+    assert page.locator("[data-section=scores] tbody th").all_inner_texts() == [
+        "AttCAT",
+        "Integrated gradients",
+        "Attention rollout",
+    ]
+    assert page.evaluate(CLIPPED) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_phrase_and_a_passage_lead_into_the_text(open_page):
+    page = open_page(long_page())
+    page.locator(".headline p button").first.click()
+    settle(page)
+    assert page.locator(".text .chosen").inner_text() == "river"
+    page.locator("[data-section=passages] li button").nth(2).click()
+    settle(page)
+    assert page.locator(".text .chosen").count() == 1
+
+
+def test_methods_have_names_a_sentence_and_a_formula_on_demand(open_page):
+    page = open_page(long_page())
+    method = page.locator("[data-section=method]")
+    names = method.locator("[data-control=method] label").all_inner_texts()
+    assert names == ["AttCAT", "Integrated gradients", "Attention rollout", "Attention"]
+    assert not method.locator("code").is_visible()
+    method.get_by_text("Formula").click()
+    assert method.locator("code").inner_text().startswith("s_i")
+    for view, hidden in (("Curves", "[data-section=colour]"), ("Heads", "[data-section=appearance]")):
+        page.get_by_role("button", name=view, exact=True).click()
+        assert page.locator(hidden).count() == 0
+
+
+def test_one_layer_keeps_the_colours_of_the_whole(open_page):
+    page = open_page(long_page())
+    open_appearance(page)
+    assert page.locator(".text .for-8").count() > 0
+    page.get_by_role("button", name="Layer 1", exact=True).click()
+    settle(page)
+    assert page.locator(".text .for-8").count() == 0
+    page.locator("[data-control=range]").get_by_text("selected layers", exact=True).click()
+    settle(page)
+    assert page.locator(".text .for-8").count() > 0
+    page.get_by_role("button", name="Layers", exact=True).click()
+    assert page.locator(".shares tr").first.inner_text().split("\t")[0] == "layer 0"
+    assert page.locator(".heat-axis .peaks button").count() > 0
+
+
+def test_one_plot_shows_all_methods_over_the_number_of_words(open_page):
+    page = open_page(long_page(), "#view=curves")
+    assert page.locator(".curves figure").count() == 1
+    legend = page.locator(".curves .lines li").all_inner_texts()
+    assert legend[:2] == ["AttCAT", "Integrated gradients"]
+    plot = page.locator(".curves svg[role=img]")
+    ticks = plot.locator("g.tick text").all_text_contents()
+    assert (ticks[0], ticks[-1]) == ("0", "1")
+    assert plot.locator("text.name").first.text_content() == "words deleted (logarithmic)"
+    assert plot.locator(".series-random .band").count() == 1
+
+
+def test_the_outline_opens_from_paragraphs_to_sentences_to_words(open_page):
+    page = open_page(long_page(), "#view=outline")
+    assert page.locator("[data-level=paragraph]").count() == 12
+    page.get_by_role("button", name="Open paragraph 1", exact=True).click()
+    assert page.locator("[data-level=sentence]").count() == 2
+    page.get_by_role("button", name="Open sentence 1", exact=True).click()
+    words = page.locator("[data-level=word] .quote").all_inner_texts()
+    assert words[:3] == ["The", "old", "river"]
+    page.locator("[data-level=word] .quote").nth(2).click()
+    assert page.locator(".card h2").inner_text() == "river"
+
+
+def test_a_file_says_what_the_check_measured_without_the_words(open_page):
+    page = open_page(long_page(), "#view=trials")
+    rows = page.locator(".trials .without tbody tr").all_inner_texts()
+    assert rows == ["none\t90 %\t90 %", "4\t50 %\t89 %", "40\t10 %\t83 %"]
+    assert page.locator("[data-control=rerun]").count() == 0
+
+
+def test_a_search_ends_with_escape_and_says_how_many_are_whole_words(open_page):
+    page = open_page(render_page([explanation(encoding("The old mill, the older miller. Old mills."))]))
+    page.keyboard.press("/")
+    page.keyboard.type("old")
+    assert page.locator(".matches").inner_text() == "3 matches, 2 of them whole words"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    assert page.locator("[data-control=find]").input_value() == ""
+    assert page.locator(".text .chosen").count() == 1

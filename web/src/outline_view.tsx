@@ -1,0 +1,90 @@
+// The document as an outline: bars of its paragraphs; a paragraph opens to its sentences, a sentence to its words.
+
+import { useMemo, useState } from "preact/hooks";
+import type { Level } from "./payload";
+import type { Units } from "./document";
+import { ShareFormat, shortened } from "./format";
+import { totalOf } from "./reading";
+import type { ViewProperties } from "./views";
+
+const LEVELS: Level[] = ["paragraph", "sentence", "word"];
+const LONGEST = 160;
+
+interface OutlineProperties extends Pick<ViewProperties, "page" | "picture"> {
+  units: Units[];
+  scores: Float64Array[];
+  format: ShareFormat;
+  largest: number[];
+}
+
+/** Shares are of the total of absolute word scores, so that a paragraph, its sentences and its words can be compared. */
+export function OutlineView({ page, picture }: ViewProperties) {
+  const { model } = page;
+  const outline = useMemo(() => {
+    const units = LEVELS.map((level) => model.units(level));
+    const scores = units.map((each) => each.sums(picture.tokens));
+    const words = units[2];
+    const shown = Uint8Array.from({ length: words.count }, (_, unit) => (words.isSpecial(unit) ? 0 : 1));
+    const format = new ShareFormat(totalOf(scores[2], shown), picture.reading.signed);
+    const largest = scores.map((each, i) => each.reduce((most, score, unit) => (units[i].isSpecial(unit) ? most : Math.max(most, Math.abs(score))), 0));
+    return { units, scores, format, largest };
+  }, [model, picture]);
+  const [paragraphs] = outline.units;
+  return (
+    <div class="outline">
+      <p class="quiet">
+        One bar per paragraph, in the order of the document: the sum of the scores of its words, as a share of the total of absolute
+        word scores. Open a paragraph for its sentences and a sentence for its words. Words of both signs cancel.
+      </p>
+      <ol>
+        {Array.from({ length: paragraphs.count }, (_, unit) => (
+          <Branch key={unit} page={page} picture={picture} {...outline} depth={0} unit={unit} />
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+function Branch(properties: OutlineProperties & { depth: number; unit: number }) {
+  const { page, picture, units, scores, format, largest, depth, unit } = properties;
+  const [open, setOpen] = useState(false);
+  const own = units[depth];
+  const score = scores[depth][unit];
+  const hue = !picture.reading.signed ? "plain" : score < 0 ? "against" : "for";
+  const children = useMemo(() => (open && depth < 2 ? childrenOf(own, units[depth + 1], unit) : []), [open, own, unit]);
+  const text = shortened(own.text(unit).replace(/\s+/g, " "), LONGEST);
+  return (
+    <li class={`level-${own.level}`} data-level={own.level}>
+      <div class="branch">
+        {depth < 2 ? (
+          <button type="button" class="toggle" aria-expanded={open} aria-label={`${open ? "Close" : "Open"} ${own.name(unit)}`} onClick={() => setOpen(!open)}>
+            {open ? "▾" : "▸"}
+          </button>
+        ) : (
+          <span class="toggle" />
+        )}
+        <span class="amount" title={format.raw(score)}>{format.share(score)}</span>
+        <span class="bar">
+          <i class={`${hue}-8`} style={{ width: `${largest[depth] ? (100 * Math.abs(score)) / largest[depth] : 0}%` }} />
+        </span>
+        <button type="button" class="quote" dir="auto" title="Show in the text" onClick={() => page.set({ view: "read", unit: own.tokens(unit)[0] })}>
+          {text}
+        </button>
+      </div>
+      {children.length > 0 && (
+        <ol>
+          {children.map((child) => (
+            <Branch key={child} {...properties} depth={depth + 1} unit={child} />
+          ))}
+        </ol>
+      )}
+    </li>
+  );
+}
+
+/** The units of the next level whose first token lies in a unit, in document order. */
+export function childrenOf(own: Units, finer: Units, unit: number): number[] {
+  const found = new Set<number>();
+  for (const token of own.tokens(unit)) if (finer.of[token] >= 0 && !finer.isSpecial(finer.of[token])) found.add(finer.of[token]);
+  return [...found];
+}
