@@ -52,7 +52,9 @@ SHOTS = (
     Shot("page-heads", "view=heads&head=2,1"),
     Shot("page-words", "view=words"),
     Shot("page-layers", "view=layers"),
+    Shot("page-outline", "view=outline"),
     Shot("page-curves", "view=curves"),
+    Shot("page-what-if", "view=trials"),
     Shot("page-dark", "unit=145&links=attended", dark=True),
     Shot("page-phone", "unit=145&links=none", width=390, height=800),
 )
