@@ -82,7 +82,12 @@ async function request<T>(address: string, init?: RequestInit): Promise<T> {
 
 export const models = (): Promise<Model[]> => request("/api/models");
 export const methods = (): Promise<Method[]> => request("/api/methods");
-export const limits = async (): Promise<Limits> => (await request<{ limits: Limits }>("/api/health")).limits;
+export interface Health {
+  default_methods: string[];
+  limits: Limits;
+}
+
+export const health = (): Promise<Health> => request("/api/health");
 export const job = (id: string): Promise<Job> => request(jobAddress(id));
 export const cancel = (id: string): Promise<Job> => request(jobAddress(id), { method: "DELETE" });
 

@@ -4,8 +4,6 @@ import type { Class, ExplainRequest, Limits, Method, MethodOption, Model } from 
 import { byId, element, option } from "./dom";
 import { textOf } from "./upload";
 
-/** Selected by default; the result opens with the first selected method. */
-const DEFAULT_METHODS = ["attcat", "rollout", "gradient"];
 /** Headings of the list of methods, in order. */
 const KINDS: Record<string, string> = {
   gradients: "Gradients",
@@ -34,6 +32,8 @@ export class Form {
   constructor(
     private readonly models: Model[],
     methods: Method[],
+    /** Selected at first; the result opens with the first selected method. */
+    private readonly defaults: string[],
     private readonly limits: Limits,
     private readonly complain: (sentence: string) => void,
   ) {
@@ -49,7 +49,7 @@ export class Form {
 
   /** The request in the form; throws an Error whose message says what is missing. */
   request(): ExplainRequest {
-    const rank = (name: string) => DEFAULT_METHODS.indexOf(name) + 1 || DEFAULT_METHODS.length + 1;
+    const rank = (name: string) => this.defaults.indexOf(name) + 1 || this.defaults.length + 1;
     const chosen = [...this.boxes].filter(([, box]) => box.checked).map(([name]) => name).sort((a, b) => rank(a) - rank(b));
     if (!this.text.value.trim()) throw new Error("Paste a text or choose a file first.");
     if (!chosen.length) throw new Error("Choose at least one method.");
@@ -102,7 +102,7 @@ export class Form {
   }
 
   private methodRow(method: Method): HTMLElement {
-    const box = element("input", { type: "checkbox", checked: DEFAULT_METHODS.includes(method.name), name: "method" });
+    const box = element("input", { type: "checkbox", checked: this.defaults.includes(method.name), name: "method" });
     box.value = method.name;
     this.boxes.set(method.name, box);
     const label = element("label", { title: `${method.use} Cost: ${method.cost}.` }, box, " ", element("b", {}, method.title || method.name));

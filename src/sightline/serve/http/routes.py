@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from sightline import __version__
+from sightline.defaults import DEFAULT_METHODS
 from sightline.serve.http import schemas
 from sightline.serve.http.requests import check_request, parse_request, parse_token, read_body
 from sightline.serve.refusal import Refusal, queue_full
@@ -110,6 +111,7 @@ async def health(dispatcher: TheDispatcher) -> schemas.HealthAnswer:
         version=__version__,
         running=int(dispatcher.current is not None),
         waiting=dispatcher.waiting,
+        default_methods=list(DEFAULT_METHODS),
         limits=schemas.LimitsAnswer(
             max_characters=limits.max_characters,
             max_tokens=limits.max_tokens,

@@ -263,6 +263,7 @@ class HealthAnswer(BaseModel):
     version: str
     running: int
     waiting: int
+    default_methods: list[str] = Field(description="Methods that the form of the page selects at first.")
     limits: LimitsAnswer
 
 

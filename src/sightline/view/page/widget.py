@@ -16,12 +16,11 @@ from sightline.view.page.assets import script, style
 from sightline.view.page.fragment import render_static
 
 if TYPE_CHECKING:
-    from sightline.models.target import Prediction
     from sightline.report import Report
 
 
-Predict = Callable[[str, "str | None"], "Prediction"]
-"""The prediction for an edited text and its pair."""
+Predict = Callable[[str, "str | None"], Any]
+"""Returns the `Prediction` for an edited text and its pair."""
 
 
 def show(report: Report, *, title: str | None = None, predict: Predict | None = None) -> Any:
