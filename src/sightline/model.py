@@ -22,7 +22,7 @@ from sightline import builtin
 from sightline.analysis.importance import Importance, head_importance_of
 from sightline.analysis.internals import inside as look_inside
 from sightline.defaults import DEFAULT_METHODS
-from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
+from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
 from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS, Attribution, Method
 from sightline.methods.applicability import check_applies
@@ -30,11 +30,15 @@ from sightline.metrics.check import CheckReplacement, faithfulness_checks
 from sightline.models import ALL, Network, TargetLike, load_network
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.loading import AttentionKind
+from sightline.models.target import ENTITIES
+from sightline.models.tasks import MaskedLanguageModel, TokenClassification
+from sightline.models.word_targets import name_tokens
 from sightline.passes import Pass, Request
 from sightline.report import Report
-from sightline.text import Encoding, check_known, encode_ids, encode_text
+from sightline.text import Aggregation, Encoding, Windows, check_known, cut_windows, encode_ids, encode_text
 from sightline.trace import Trace
 from sightline.verdict import CHECK_ENTRIES
+from sightline.windows import WindowedPass, describe_windows
 
 if TYPE_CHECKING:
     from sightline.analysis.inspection import Inspection, InspectionSettings
@@ -130,8 +134,17 @@ class Model:
         global_tokens: Iterable[int] | None = None,
         *,
         ids: Sequence[int] | None = None,
+        truncate: bool = False,
+        aggregation: Aggregation = "mean",
+        overlap: int | None = None,
     ) -> Encoding:
-        """Return the encoding of a text (and its pair) or of token ids; `.dropped` counts the truncated tokens."""
+        """Turn a text (and its pair), or token ids, into what the model reads.
+
+        A document longer than the model reads is cut into overlapping windows (`.windows`), where the task permits:
+        the logits of the document are the mean of the windows' logits, the largest of each class, or those of the first
+        window (`aggregation`); windows share about `overlap` tokens. With truncate=True the end is cut off instead, and
+        `.dropped` says how many tokens that were.
+        """
         positions = None if global_tokens is None else self.network.check_global_tokens(global_tokens)
         if (text is None) == (ids is None):
             raise InputError("Give either a text or ids=, exactly one of them.")
@@ -146,7 +159,10 @@ class Model:
                 global_tokens=positions,
             )
             if len(encoding) > self.max_tokens:
-                raise InputError(f"{len(encoding)} ids were given, the model reads {self.max_tokens} at most.")
+                windows = None if truncate else self._cut(encoding, overlap, aggregation)
+                if windows is None:
+                    raise InputError(f"{len(encoding)} ids were given, the model reads {self.max_tokens} at most.")
+                encoding = replace(encoding, windows=windows)
             return encoding
         if self.tokenizer is None:
             raise ModelError(
@@ -154,9 +170,20 @@ class Model:
                 "Give one with tokenizer=, or token ids with encode(ids=[...])."
             )
         assert text is not None
-        encoding = encode_text(self.tokenizer, text, pair, max_tokens=self.max_tokens, global_tokens=positions)
+        encode = partial(encode_text, self.tokenizer, text, pair, global_tokens=positions)
+        whole = truncate or not self.network.task.reads_windows
+        encoding = encode(max_tokens=self.max_tokens if whole else None)
+        if len(encoding) > self.max_tokens:
+            windows = self._cut(encoding, overlap, aggregation)
+            encoding = encode(max_tokens=self.max_tokens) if windows is None else replace(encoding, windows=windows)
         check_known(encoding, self.tokenizer.unk_token_id)
         return encoding
+
+    def _cut(self, encoding: Encoding, overlap: int | None, aggregation: Aggregation) -> Windows | None:
+        """Return the windows of a long document, or None if it can only be truncated."""
+        if not self.network.task.reads_windows:
+            return None
+        return cut_windows(encoding, self.max_tokens, overlap, aggregation)
 
     @overload
     def trace(  # type: ignore[overload-overlap]  # a str is a sequence of str, too
@@ -186,11 +213,21 @@ class Model:
         A list of documents runs as one padded batch and gives a list of unpadded traces.
         """
         _check_document_type(document)
+        if isinstance(self.network.task, MaskedLanguageModel) and self.tokenizer is not None:
+            target = name_tokens(target, self.network.task, self.tokenizer)
         several = not isinstance(document, str | Encoding)
         documents: Sequence[Document] = document if several else [document]  # type: ignore[assignment,list-item]
         encodings = [self._encode_document(text) for text in documents]
-        shared = Pass(self.network, encodings, [Request(target, quantity, position)] * len(encodings))
-        traces = [self._make_trace(shared, index) for index in range(len(encodings))]
+        request = Request(target, quantity, position)
+        short = [encoding for encoding in encodings if encoding.windows is None]
+        shared = Pass(self.network, short, [request] * len(short))
+        numbers = iter(range(len(short)))
+        traces = [
+            self._make_trace(shared, next(numbers))
+            if encoding.windows is None
+            else self._make_trace(WindowedPass(self.network, encoding, request), 0)
+            for encoding in encodings
+        ]
         return traces if several else traces[0]
 
     @overload
@@ -274,6 +311,7 @@ class Model:
         quantity: str | None = None,
         position: int | None = None,
         pair: str | None = None,
+        truncate: bool = False,
         check: bool = False,
         check_budget: int | None = None,
         progress: Progress | None = None,
@@ -285,12 +323,14 @@ class Model:
         trace of this model, whose pass is then shared and whose target is explained.
         target: the predicted class by default; a class number, a label, or a pair of them for a contrast. "all"
         explains every class on one shared forward and returns a dictionary label -> explanation; a class whose label is
-        "all" is chosen by its number.
+        "all" is chosen by its number. "entities" explains every entity that a model which tags tokens finds in one
+        document.
         quantity: "logit", "probability", "log_probability" or "margin"; by default the logit, for methods that change
         the input the probability. Further options belong to the method; with `methods`, options of one of them are
-        given as a dictionary under its name: `rollout={"fusion": "max"}`. check: compare with random orders of the
-        words on the model itself, for `checks` (`metrics.faithfulness_check`) and `removal`, in at most `check_budget`
-        model calls.
+        given as a dictionary under its name: `rollout={"fusion": "max"}`. truncate: cut off the end of a text that is
+        longer than the model reads, instead of reading it in windows (see `encode`). check: compare with random orders
+        of the words on the model itself, for `checks` (`metrics.faithfulness_check`) and `removal`, in at most
+        `check_budget` model calls.
         """
         chosen = self._choose_methods(method, methods, options, quantity)
         finish = partial(self._check_all, budget=check_budget, progress=progress) if check else lambda result: result
@@ -299,15 +339,19 @@ class Model:
         if isinstance(document, Trace):
             self._check_trace(document, target, quantity, position, pair)
         elif isinstance(document, str | Encoding):
-            document = self.trace(self._encode_document(document, pair), **request)
+            encoding = self._encode_document(document, pair, truncate)
+            if target == ENTITIES and ENTITIES not in self.labels:
+                by_method = finish(self._explain_entities(encoding, chosen, request["quantity"], progress))
+                return by_method if methods is not None else next(iter(by_method.values()))
+            document = self.trace(encoding, **request)
         if isinstance(document, Trace):
             by_method = finish(self._explain_traces([document], chosen, progress)[0])
             return by_method if methods is not None else next(iter(by_method.values()))
         if pair is not None:
             raise OptionError("pair= goes with one text; for several documents pass encodings made with encode().")
-        encodings = [self._encode_document(text) for text in document]
+        encodings = [self._encode_document(text, truncate=truncate) for text in document]
         results: list[Any] = [None] * len(encodings)
-        for batch in batches_by_length([len(encoding) for encoding in encodings], BATCH_TOKENS):
+        for batch in _batches(encodings):
             explained = self._explain_traces(self.trace([encodings[i] for i in batch], **request), chosen, progress)
             for index, by_method in zip(batch, map(finish, explained), strict=True):
                 results[index] = by_method if methods is not None else next(iter(by_method.values()))
@@ -357,6 +401,7 @@ class Model:
         quantity: str | None = None,
         position: int | None = None,
         pair: str | None = None,
+        truncate: bool = False,
         check_budget: int | None = None,
         progress: Progress | None = None,
         **options: Any,
@@ -364,8 +409,9 @@ class Model:
         """Explain one document and return everything a page shows: `Report`.
 
         The arguments are those of `explain` with `methods`; the default methods are `DEFAULT_METHODS`. inside: add
-        relations between tokens, head maps and head importance, from the pass that the methods share. check: compare
-        every explanation with random orders of the words, for its verdict and its removal curve.
+        relations between tokens, head maps and head importance, from the pass that the methods share; a document that
+        is read in windows has none. check: compare every explanation with random orders of the words, for its verdict
+        and its removal curve.
         """
         if not isinstance(document, str | Encoding | Trace):
             raise InputError(f"A report is about one text, encoding or trace, not {type(document).__name__}.")
@@ -373,11 +419,11 @@ class Model:
             self._check_trace(document, target, quantity, position, pair)
             trace = document
         else:
-            encoding = self._encode_document(document, pair)
+            encoding = self._encode_document(document, pair, truncate)
             trace = self.trace(encoding, target, quantity=quantity or "logit", position=position)
         seconds: dict[str, float] = {}
         with _time_stage(seconds, "explain"):
-            importance = self._require_inside(trace) if inside else None
+            importance = self._require_inside(trace) if inside and not trace.windowed else None
             explanations: dict[str, Any] = self.explain(
                 trace,
                 methods=DEFAULT_METHODS if methods is None else methods,
@@ -431,7 +477,9 @@ class Model:
         if settings is not None and fields:
             raise OptionError("Give either settings= or its fields, not both.")
         settings = settings or InspectionSettings(**fields)
-        return inspect_document(self, self._encode_document(document, pair), settings, target=target, progress=progress)
+        return inspect_document(
+            self, self._encode_document(document, pair, truncate=True), settings, target=target, progress=progress
+        )
 
     def _choose_methods(
         self, method: str | None, methods: Sequence[str] | None, options: Mapping[str, Any], quantity: str | None
@@ -503,14 +551,17 @@ class Model:
         progress: Progress | None,
         class_independent: dict[str, Attribution],
     ) -> dict[str, Explanation]:
-        """Run the methods on one trace; `kept` holds what is the same for every class, and gets what is missing."""
+        """Run the methods on one trace; results that do not depend on the class are read from `class_independent`.
+
+        Missing ones are added to it, unless the document is read in windows: which windows count depends on the class.
+        """
         explanations = {}
         for step, (entry, options) in enumerate(chosen.items()):
             if progress is not None:
                 progress(entry.name, step, len(chosen))
                 trace.progress = partial(progress, entry.name)
             attribution = class_independent.get(entry.name) or entry.run(trace, options)
-            if not entry.class_specific:
+            if not entry.class_specific and not trace.windowed:
                 class_independent[entry.name] = attribution
             explanations[entry.name] = self._make_explanation(trace, entry, options, attribution)
         trace.progress = None
@@ -533,6 +584,25 @@ class Model:
             return replace(value, checks={**value.checks, **checks}, removal=curve)
 
         return {name: add_check(value) for name, value in explanations.items()}
+
+    def _explain_entities(
+        self, document: Explainable, chosen: dict[Method, dict[str, Any]], quantity: str, progress: Progress | None
+    ) -> dict[str, Any]:
+        """Return method -> entity -> explanation for a document, on one forward and one backward per entity."""
+        task = self.network.task
+        if not isinstance(task, TokenClassification):
+            raise TargetError(f"Entities are tagged tokens; a model for {self.task} has none to explain.")
+        trace = document if isinstance(document, Trace) else self.trace(document)
+        trace.shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
+        trace.shared.keep_graph = True
+        entities = task.entities(trace.shared.logits(trace.document), trace.encoding, quantity)
+        if not entities:
+            raise TargetError("The model finds no entity in this text: give a token with position= instead.")
+        explained: dict[str, Any] = {entry.name: {} for entry in chosen}
+        for name, target in entities.items():
+            for method, explanation in self._run_methods(trace.sibling(target), chosen, progress, {}).items():
+                explained[method][name] = explanation
+        return explained
 
     def _make_trace(self, shared: Pass, document: int) -> Trace:
         trace = Trace(shared, document)
@@ -560,7 +630,7 @@ class Model:
             checks=checks,
             options=options,
             provenance=self.provenance(),
-            extras=dict(attribution.extras),
+            extras={**attribution.extras, **describe_windows(trace.shared, trace.target)},
             signed=entry.signed,
         )
 
@@ -582,14 +652,22 @@ class Model:
             "python": platform.python_version(),
         }
 
-    def _encode_document(self, document: Document, pair: str | None = None) -> Encoding:
+    def _encode_document(self, document: Document, pair: str | None = None, truncate: bool = False) -> Encoding:
         if isinstance(document, Encoding):
             if pair is not None:
                 raise OptionError("pair= goes with a text; an encoding already holds its pair.")
             return document
         if not isinstance(document, str):
             raise InputError(f"Each document is a text or an encoding, not {type(document).__name__}.")
-        return self.encode(document, pair)
+        return self.encode(document, pair, truncate=truncate)
+
+
+def _batches(encodings: Sequence[Encoding]) -> Iterator[list[int]]:
+    """Yield the numbers of documents that share a pass: documents with windows alone, others by length."""
+    short = [index for index, encoding in enumerate(encodings) if encoding.windows is None]
+    yield from ([index] for index, encoding in enumerate(encodings) if encoding.windows is not None)
+    for batch in batches_by_length([len(encodings[index]) for index in short], BATCH_TOKENS):
+        yield [short[place] for place in batch]
 
 
 def _special_share(scores: FloatArray, encoding: Encoding) -> float:

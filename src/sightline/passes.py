@@ -64,6 +64,19 @@ class Gradients:
     """Σ_w (∂y/∂w · w)² over the weights w of every head, (L, H), where it was required."""
 
 
+@dataclass(frozen=True)
+class WindowPart:
+    """One window of a document: its place in the pass that runs it, its tokens, and how much it counts."""
+
+    shared: Pass
+    document: int
+    """The number of the window among the documents of `shared`."""
+    positions: NDArray[np.int64]
+    """The places of its tokens in the document."""
+    share: float
+    """∂y/∂(number of the window that is explained)."""
+
+
 class BackwardRules(Protocol):
     """Backward rules that replace those of gradients (hashable: equal rules share one pass)."""
 
@@ -126,7 +139,9 @@ class Pass:
         """Whether gradients of attention are needed."""
         self.attention_relevance = False
         """Whether the relevance of attention is needed."""
-        self._attention = self._gradient = self._all_rows = self._blocks = False
+        self._attention = self._blocks = False
+        # Which rows a head of unknown make reads is measured by its gradient (`Trace.readout`).
+        self._gradient = self._all_rows = network.has_custom_head
         self._head_weights: HeadWeights | None = None
         self._recorder: Recorder | None = None
         self._logits: list[Tensor] = []
@@ -186,6 +201,17 @@ class Pass:
         return self.network.task.resolve(
             self.logits(document).detach(), self.encodings[document], request.target, request.quantity, request.position
         )
+
+    def windows(self, target: Target, quantity: str | None = None) -> Iterator[WindowPart]:
+        """Yield the windows of a document that is read in windows (`sightline.windows`), none otherwise."""
+        return iter(())
+
+    def retarget(self, targets: Sequence[Target]) -> None:
+        """Explain other targets from now on, one per document; the forward pass stays."""
+        requests = [Request(target, target.quantity) for target in targets]
+        if requests != self.requests:
+            self.requests = requests
+            self._gradients.pop(None, None)
 
     def classes(self) -> Iterator[tuple[str, tuple[Target, ...]]]:
         """Go through all classes: yield the label of each and its target in every document.

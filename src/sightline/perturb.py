@@ -67,7 +67,7 @@ class Perturbed:
     def key(self, network: Network) -> Key:
         """Return a digest of everything the model and the head read."""
         places = (*network.global_tokens(self.encoding), -1) if network.banded else ()
-        reads = (self.target.position, *(self.target.span or ()))
+        reads = (self.target.position, *(self.target.span or ()), self.encoding.windows)
         arrays = (self.encoding.ids, self.encoding.type_ids, np.array(self.hidden), np.array(places))
         parts = (*(array.tobytes() for array in arrays), repr(reads).encode())
         lengths = np.array([len(part) for part in parts]).tobytes()

@@ -24,7 +24,7 @@ from sightline.errors import InputError, OptionError, SizeError, UsageError
 from sightline.files import replacing, write_whole
 from sightline.foreign import check_regular, first_line, parse_json, printable
 from sightline.layer_kind import LayerKind
-from sightline.models.target import Prediction, Quantity, Target
+from sightline.models.target import Ends, Prediction, Quantity, Target
 from sightline.record_checks import (
     check_choice,
     check_flag,
@@ -39,7 +39,7 @@ from sightline.record_checks import (
     read_array,
     read_numbers,
 )
-from sightline.text import Encoding
+from sightline.text import Aggregation, Encoding
 from sightline.verdict import MEASURED, NOT_COMPARABLE, TELLING
 
 if TYPE_CHECKING:
@@ -56,7 +56,16 @@ _MOST_TOKENS = 10_000_000
 _MOST_COLUMNS = 10_000
 _ABOVE_ONE = 1e-5
 """By how much rounding may lift a probability above 1."""
-_TARGET_DEFAULTS = {"contrast": None, "contrast_label": None, "quantity": "logit", "position": None, "span": None}
+_TARGET_DEFAULTS = {
+    "contrast": None,
+    "contrast_label": None,
+    "quantity": "logit",
+    "position": None,
+    "span": None,
+    "ends": "both",
+    "window": None,
+}
+_TARGET_FIELDS = tuple(name for name in Target.__dataclass_fields__ if name != "direction")
 _NUMERIC_CHECKS = (
     *("completeness_gap", "change", "reconstruction_error", "evaluations", "model_calls", "surrogate_fit"),
     *("largest_gap", "settled_by_bounds", "settled_by_flow", "settled_by_cut", "check_calls", "special_share"),
@@ -161,6 +170,8 @@ def _read_encoding(values: Any, tokens: Any) -> Encoding:
     if record["global_tokens"] is not None:
         for position in check_list(record["global_tokens"], "global_tokens"):
             check_whole(position, "global_tokens", 0, n - 1)
+    if record.get("windows") is not None:
+        _check_windows(record["windows"], n)
     for name in ("ids", "type_ids", "segments", "word_ids"):
         record[name] = read_numbers(record[name], "<i8", name, n)
     record["special"] = read_numbers(record["special"], "|b1", "special", n)
@@ -171,6 +182,15 @@ def _read_encoding(values: Any, tokens: Any) -> Encoding:
     encoding = Encoding.from_dict(record)
     _check_places(encoding, texts)
     return encoding
+
+
+def _check_windows(values: Any, n: int) -> None:
+    record = check_object(values, "windows", ("spans", "aggregation"))
+    check_choice(record["aggregation"], "windows.aggregation", get_args(Aggregation))
+    for place, span in enumerate(check_list(record["spans"], "windows.spans")):
+        start, end = check_list(span, f"windows.spans[{place}]", 2)
+        check_whole(end, f"windows.spans[{place}]", 0, n)
+        check_whole(start, f"windows.spans[{place}]", 0, end)
 
 
 def _check_word(word: Any, where: str, texts: list[str]) -> None:
@@ -206,7 +226,10 @@ def _check_places(encoding: Encoding, texts: list[str]) -> None:
 
 def _read_target(values: Any, n: int) -> Target:
     given = {name: value for name, value in check_object(values, "target").items() if name != "description"}
-    record = check_object({**_TARGET_DEFAULTS, **given}, "target", tuple(Target.__dataclass_fields__))
+    record = check_object({**_TARGET_DEFAULTS, **given}, "target", _TARGET_FIELDS)
+    check_choice(record["ends"], "target.ends", get_args(Ends))
+    if record["window"] is not None:
+        check_whole(record["window"], "target.window", 0, n - 1)
     check_text(record["label"], "target.label")
     for name in ("index", "contrast", "position"):
         if record[name] is not None:

@@ -8,10 +8,10 @@ Shapes: n tokens, L layers, H heads, d width. Arrays are numpy; nothing here is 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar, overload
+from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
 import torch
@@ -49,6 +49,17 @@ class BlockParts:
     """Input of the layer's second LayerNorm, (n, d)."""
     weights: BlockWeights
     """Output projection and LayerNorms."""
+
+
+class Window(NamedTuple):
+    """One window of a document that is longer than the model reads."""
+
+    trace: Trace
+    """What a pass over the window records, for the number of the window that is explained."""
+    positions: NDArray[np.int64]
+    """The places of its tokens in the document."""
+    share: float
+    """How much the window's number counts in that of the document."""
 
 
 class Layers(Sequence[Attention]):
@@ -117,6 +128,21 @@ class Trace:
     def network(self) -> Network:
         """The network that ran."""
         return self._pass.network
+
+    @property
+    def windowed(self) -> bool:
+        """Whether the document is longer than the model reads, and is read in windows."""
+        return self.encoding.windows is not None
+
+    def windows(self, quantity: str | None = None) -> Iterator[Window]:
+        """Yield the windows that enter the explained number, each as a trace with its share in that number.
+
+        `quantity` replaces that of the target. A document that is read at once has none.
+        """
+        for part in self._pass.windows(self.target, quantity):
+            trace = Trace(part.shared, part.document)
+            trace.progress, trace.reader = self.progress, self.reader
+            yield Window(trace, part.positions, part.share)
 
     @property
     def token_count(self) -> int:
@@ -191,7 +217,15 @@ class Trace:
 
     @cached_property
     def readout(self) -> NDArray[np.float64]:
-        """Weights (n,) of the rows the target is read from: one row for a classifier, all rows for mean pooling."""
+        """Weights (n,) of the rows the target is read from: one row for a classifier, all rows for mean pooling.
+
+        The rows that a classifier of unknown make reads are measured: weights in proportion to ‖∂y/∂x^L_i‖, which is
+        1 for the only row that is read, and 1/n under mean pooling.
+        """
+        if self.network.has_custom_head and not self.windowed:
+            sizes = np.linalg.norm(self.hidden_gradients[-1].astype(np.float64), axis=1)
+            if sizes.any():
+                return np.asarray(sizes / sizes.sum())
         return self.network.task.readout(self.target, self.encoding)
 
     @cached_property

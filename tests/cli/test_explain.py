@@ -202,8 +202,25 @@ def test_global_tokens_reach_the_encoding(sightline, long_model):
 
 def test_truncation_is_always_said(sightline, tmp_path, good_model):
     (tmp_path / "doc.txt").write_text("the old mill " * 200)
-    result = sightline("explain", "doc.txt", "--model", good_model)
+    result = sightline("explain", "doc.txt", "--model", good_model, "--truncate")
     assert "more were cut off" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"), [("mean", "the mean of their scores"), ("max", "the largest score of every class")]
+)
+def test_a_long_text_is_read_in_windows_by_the_rule(sightline, tmp_path, good_model, rule, sentence):
+    (tmp_path / "doc.txt").write_text("the old mill " * 200)
+    result = sightline("explain", "doc.txt", "--model", good_model, "--windows", rule)
+    assert "overlapping windows" in result.stdout
+    assert sentence in result.stdout
+
+
+def test_the_task_is_named_on_the_command_line(sightline, tmp_path, good_model):
+    (tmp_path / "doc.txt").write_text("the old mill")
+    assert sightline("explain", "doc.txt", "--model", good_model, "--task", "sequence_classification").exit_code == 0
+    wrong = sightline("explain", "doc.txt", "--model", good_model, "--task", "singing")
+    assert "There is no task 'singing'" in wrong.stderr
 
 
 def run_for_real(*arguments: str, cwd, **options):

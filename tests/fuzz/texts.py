@@ -47,7 +47,8 @@ class Texts:
         encoding = model.encode(ids=ids) if ids is not None else model.encode(text, pair=pair)
         explanation = model.explain(encoding, method=method)
         assert np.isfinite(explanation.scores).all(), "scores are not finite"
-        assert len(explanation.scores) == len(encoding) <= model.max_tokens
+        assert len(explanation.scores) == len(encoding)
+        assert (len(encoding) > model.max_tokens) == (encoding.windows is not None)
         if ids is None:
             texts = [text, pair]
             assert encoding.text == text

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
+    AutoModelForTokenClassification,
+    BertModel,
+    BertPreTrainedModel,
+)
+from transformers.modeling_outputs import SequenceClassifierOutput
 
 from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
 from sightline.model import load
@@ -169,3 +176,191 @@ def test_bare_ids_of_a_longformer_give_the_question_global_attention_as_the_libr
     (logits,) = model.network.run([encoding])
     expected = torch.stack([outputs.start_logits[0], outputs.end_logits[0]], dim=-1)
     np.testing.assert_allclose(logits.reshape(expected.shape).numpy(), expected.detach().numpy(), atol=1e-6)
+
+
+# Masked words ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def masked():
+    tokenizer = wordpiece()
+    return load(tiny_module(auto=AutoModelForMaskedLM, vocab_size=max(128, len(tokenizer))), tokenizer=tokenizer)
+
+
+def test_one_of_several_masks_has_to_be_chosen(masked):
+    text = "the [MASK] and the [MASK] river"
+    with pytest.raises(InputError, match=r"2 mask tokens \(tokens 2 and 7\): choose one with position="):
+        masked.explain(text, "attcat")
+    trace = masked.trace(text, position=7)
+    assert trace.target.position == 7
+    expected = masked.network.run([masked.encode(text)])[0][7]
+    np.testing.assert_allclose(trace.logits, expected, atol=1e-10)
+
+
+def test_a_word_is_explained_if_it_is_one_token(masked):
+    index = masked.tokenizer.convert_tokens_to_ids("river")
+    assert masked.trace("the [MASK] sat", "river").target.index == index
+    contrast = masked.trace("the [MASK] sat", ("river", "mill")).target
+    assert (contrast.index, contrast.contrast) == (index, masked.tokenizer.convert_tokens_to_ids("mill"))
+
+
+def test_a_word_of_several_tokens_is_refused_with_its_tokens(masked):
+    pieces = masked.tokenizer.tokenize("millers")
+    assert len(pieces) > 1
+    with pytest.raises(
+        TargetError, match=rf"'millers' is not one token of this vocabulary but {len(pieces)} \('{pieces[0]}'"
+    ):
+        masked.explain("the [MASK] sat", "attcat", target="millers")
+
+
+# Answers --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def answerer():
+    tokenizer = wordpiece()
+    module = tiny_module(auto=AutoModelForQuestionAnswering, num_labels=2, vocab_size=max(128, len(tokenizer)))
+    return load(module, tokenizer=tokenizer)
+
+
+CONTEXT = "The river runs past the old mill. Hello, Miller! The mill is old."
+
+
+@pytest.fixture(scope="module")
+def question(answerer):
+    return answerer.encode("old mill?", CONTEXT)
+
+
+def scores_of(answerer, encoding):
+    module = answerer.network.module
+    outputs = module(torch.tensor([encoding.ids.tolist()]), token_type_ids=torch.tensor([encoding.type_ids.tolist()]))
+    return outputs.start_logits[0].detach().numpy(), outputs.end_logits[0].detach().numpy()
+
+
+def test_the_gold_answer_is_found_where_it_scores_best(answerer, question):
+    start, end = scores_of(answerer, question)
+    trace = answerer.trace(question, "mill")
+    places = [i for i in range(len(question)) if question.tokens[i] == "mill" and question.segments[i] == 1]
+    assert len(places) == 2
+    best = max(places, key=lambda i: start[i] + end[i])
+    assert trace.target.span == (best, best)
+    assert trace.target.label == "mill"
+    assert trace.value == pytest.approx(start[best] + end[best])
+    longer = answerer.trace(question, "the old mill").target
+    assert question.tokens[longer.span[0]] == "the"
+    assert longer.label == "the old mill"
+
+
+@pytest.mark.parametrize(("target", "side"), [((9, None), 0), ((None, 9), 1), (("9", None), 0)])
+def test_one_end_of_an_answer_is_explained_alone(answerer, question, target, side):
+    trace = answerer.trace(question, target)
+    assert trace.value == pytest.approx(scores_of(answerer, question)[side][9])
+    assert np.flatnonzero(trace.readout).tolist() == [9]
+    assert trace.target.read_positions == (9,)
+    assert ("the start of" if side == 0 else "the end of") in trace.target.description()
+
+
+def test_both_ends_of_the_best_answer_add_up(answerer, question):
+    whole, start, end = (answerer.trace(question, target) for target in (None, "start", "end"))
+    assert whole.target.span == start.target.span == end.target.span
+    assert whole.value == pytest.approx(start.value + end.value)
+    gradients = [trace.embedding_gradient for trace in (whole, start, end)]
+    np.testing.assert_allclose(gradients[0], gradients[1] + gradients[2], atol=1e-12)
+
+
+def test_no_answer_reads_the_first_token(answerer, question):
+    start, end = scores_of(answerer, question)
+    trace = answerer.trace(question, "no answer")
+    assert trace.value == pytest.approx(start[0] + end[0])
+    assert trace.prediction.labels[1] == "no answer"
+    assert trace.prediction.logits[1] == pytest.approx(start[0] + end[0])
+    softmax = [np.exp(scores) / np.exp(scores).sum() for scores in (start, end)]
+    assert trace.prediction.probabilities[1] == pytest.approx(softmax[0][0] * softmax[1][0])
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("Paris", "The answer 'Paris' does not occur in the context"),
+        ((9, 4), "would end"),
+        ((None, None), "a pair of token numbers"),
+        ((1, 2, 3), "a pair of token numbers"),
+        ((1, 999), "Token 999 asked for"),
+        ("", "does not occur in the context"),
+    ],
+)
+def test_an_answer_that_does_not_exist_is_refused(answerer, question, target, message):
+    with pytest.raises(TargetError, match=message):
+        answerer.explain(question, "attcat", target=target)
+
+
+def test_targets_of_answers_are_saved(answerer, question, tmp_path):
+    from sightline.explanation import Explanation
+
+    explanation = answerer.explain(question, "attcat", target="end")
+    explanation.save(tmp_path / "answer.json")
+    assert Explanation.load(tmp_path / "answer.json").target == explanation.target
+
+
+# Entities -------------------------------------------------------------------------------------------------------------
+
+
+def test_entities_are_explained_one_by_one():
+    labels = {0: "O", 1: "B-PER", 2: "I-PER"}
+    tokenizer = wordpiece()
+    module = tiny_module(auto=AutoModelForTokenClassification, id2label=labels, vocab_size=max(128, len(tokenizer)))
+    model = load(module, tokenizer=tokenizer)
+    encoding = model.encode(CONTEXT)
+    predicted = model.network.run([encoding])[0].argmax(-1).tolist()
+    firsts = [int(positions[0]) for positions in encoding.word_positions() if len(positions)]
+    expected, previous = [], 0
+    for first in firsts:
+        if predicted[first] and (predicted[first] == 1 or not previous):
+            expected.append(first)
+        previous = predicted[first]
+    entities = model.explain(CONTEXT, "attcat", target="entities")
+    assert [explanation.target.position for explanation in entities.values()] == expected
+    for name, explanation in entities.items():
+        first = explanation.target.position
+        assert name.startswith(encoding.tokens[first]) or name.lower().startswith(encoding.tokens[first].lower())
+        alone = model.explain(encoding, "attcat", target=predicted[first], position=first)
+        np.testing.assert_allclose(explanation.scores, alone.scores, atol=1e-12)
+    with pytest.raises(TargetError, match="Entities are tagged tokens"):
+        tiny_model().explain(tiny_model().encode(ids=tiny_ids()), target="entities")
+
+
+# Heads of unknown make ------------------------------------------------------------------------------------------------
+
+
+class MeanPooled(BertPreTrainedModel):
+    """A classifier that averages the last hidden states, as sentence encoders do."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.bert = BertModel(config, add_pooling_layer=False)
+        self.classifier = torch.nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, position_ids=None, inputs_embeds=None):
+        hidden = self.bert(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds).last_hidden_state
+        weights = attention_mask[:, :, None].to(hidden.dtype)
+        return SequenceClassifierOutput(logits=self.classifier((hidden * weights).sum(1) / weights.sum(1)))
+
+
+def test_the_rows_that_a_custom_head_reads_are_measured():
+    config = tiny_module().config
+    torch.manual_seed(0)
+    model = load(MeanPooled(config).double(), task="sequence_classification")
+    encodings = [model.encode(ids=tiny_ids(n=n)) for n in (11, 7)]
+    ids = torch.tensor([encodings[0].ids.tolist()])
+    expected = model.network.module(ids, torch.ones_like(ids)).logits[0].detach()
+    np.testing.assert_allclose(model.network.run_many(encodings)[0], expected, atol=1e-10)
+    trace = model.trace(encodings[0])
+    np.testing.assert_allclose(trace.logits, expected, atol=1e-10)
+    np.testing.assert_allclose(trace.readout, np.full(11, 1 / 11), atol=1e-12)
+    rows = model.explain(encodings[0], "raw_attention", layer=-1).scores
+    attention = model.trace(encodings[0]).attentions[-1].dense().mean(0)
+    np.testing.assert_allclose(rows, attention.mean(0), atol=1e-10)
+    for name in ("rollout", "alti", "transatt"):
+        batch = model.explain(encodings, name)
+        np.testing.assert_allclose(batch[0].scores, model.explain(encodings[0], name).scores, atol=1e-10)

@@ -134,7 +134,8 @@ def _readable(model: Model, examples: Sequence[Example]) -> tuple[list[Example],
     readable, encodings, notes = [], [], []
     for example in examples:
         try:
-            encoding = model.encode(example.text, example.pair) if isinstance(example.text, str) else example.text
+            text = example.text
+            encoding = model.encode(text, example.pair, truncate=True) if isinstance(text, str) else text
         except InputError as error:
             notes.append(f"Document {example.id} was left out: {error}")
             continue

@@ -88,7 +88,7 @@ def head_importance_per_example(
     weights = HeadWeights(network)
     importance = np.zeros((len(documents), len(network.layers), network.heads))
     for number, document in enumerate(track(documents, "head importance", progress)):
-        encoding = model.encode(document) if isinstance(document, str) else document
+        encoding = model.encode(document, truncate=True) if isinstance(document, str) else document
         importance[number] = _importance(network, weights, encoding, None if labels is None else labels[number])
     return importance
 

@@ -169,7 +169,7 @@ def inspect_document(
     if target == ALL:
         raise OptionError("An inspection explains one target; name a class, or a pair of classes for a contrast.")
     report = progress or _report_nothing
-    encoding = model.encode(document) if isinstance(document, str) else document
+    encoding = model.encode(document, truncate=True) if isinstance(document, str) else document
     trace = model.trace(encoding, target)
     layer = None if settings.layer is None else layer_number(trace, settings.layer)
     head = None if settings.head is None else head_number(trace, settings.head)

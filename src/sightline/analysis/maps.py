@@ -124,7 +124,9 @@ def average_maps(
     model: Model, documents: Iterable[Document], size: int = THUMBNAIL, *, progress: Progress | None = None
 ) -> AttentionMaps:
     """Return the mean map of a data set, see `MapAverage`; one forward per document."""
-    encodings = [model.encode(document) if isinstance(document, str) else document for document in documents]
+    encodings = [
+        model.encode(document, truncate=True) if isinstance(document, str) else document for document in documents
+    ]
     if not encodings:
         raise InputError("An average over a data set needs at least one document; the list is empty.")
     longest = max(len(encoding) for encoding in encodings)

@@ -139,7 +139,7 @@ def predict(model: Model, dataset: Iterable[Any], *, progress: Progress | None =
     for number, example in enumerate(examples):
         try:
             text = example.text
-            encodings.append(model.encode(text, example.pair) if isinstance(text, str) else text)
+            encodings.append(model.encode(text, example.pair, truncate=True) if isinstance(text, str) else text)
             labels.append(-1 if example.label is None else class_index(example.label, model.labels))
         except (InputError, TargetError) as error:
             raise type(error)(f"Row {number} of the data set: {error}") from None

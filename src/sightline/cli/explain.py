@@ -10,6 +10,7 @@ import typer
 
 from sightline.cli.errors import reports_errors
 from sightline.cli.options import (
+    AggregationChoice,
     AllowPickle,
     AllowRandom,
     Debug,
@@ -18,6 +19,9 @@ from sightline.cli.options import (
     MethodOptions,
     ModelSource,
     Pair,
+    TaskName,
+    Truncate,
+    WindowRule,
 )
 from sightline.cli.output import Format, check_terminal, choose_format, emit
 from sightline.cli.progress import LateProgress
@@ -53,13 +57,15 @@ def explain(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="The text to explain, UTF-8; - for standard input.")],
     pair: Pair = None,
     model: ModelSource = None,
+    task: TaskName = None,
     method: MethodNames = None,
     option: MethodOptions = None,
     target: Annotated[
         str | None,
         typer.Option(
             metavar="LABEL|INDEX|A:B|all",
-            help="Class to explain, A against B, or every class in turn. [default: the predicted class]",
+            help="Class to explain, A against B, or every class in turn; for answers, their text, the numbers of their "
+            "first and last token (12:15, 12: or :15), start, end or 'no answer'. [default: what is predicted]",
         ),
     ] = None,
     quantity: Annotated[
@@ -90,6 +96,8 @@ def explain(
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed for methods that draw random numbers.")] = None,
     global_tokens: GlobalTokens = None,
+    truncate: Truncate = False,
+    windows: WindowRule = AggregationChoice.mean,
     allow_pickle: AllowPickle = False,
     allow_random: AllowRandom = False,
     debug: Debug = False,
@@ -123,11 +131,11 @@ def explain(
         options = method_options(option or [], methods, seed)
         use_free_cores()
         progress("loading the model", 0, 0)
-        loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
-        explained = parse_target(target, loaded.labels)
+        loaded = load(model, task, allow_pickle=allow_pickle, allow_random=allow_random)
+        explained = parse_target(target, loaded.labels, answers=loaded.task == "question_answering")
         for_page = chosen is Format.html
         report = loaded.report(
-            loaded.encode(*texts, global_tokens=positions),
+            loaded.encode(*texts, global_tokens=positions, truncate=truncate, aggregation=windows.value),
             methods,
             explained,
             quantity=None if quantity is None else quantity.value,

@@ -160,7 +160,7 @@ def inspect(
         explained = parse_target(target, loaded.labels)
         document = dataset = page = None
         if texts is not None:
-            encoding = loaded.encode(*texts, global_tokens=positions)
+            encoding = loaded.encode(*texts, global_tokens=positions, truncate=True)
             document = inspect_document(loaded, encoding, settings, target=explained, progress=progress)
         if examples is not None:
             dataset = inspect_dataset(loaded, examples, settings, target=explained, progress=progress)

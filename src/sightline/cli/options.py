@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from sightline.defaults import DEFAULT_METHODS
+
+
+class AggregationChoice(StrEnum):
+    """Values of `--windows`."""
+
+    mean = "mean"
+    max = "max"
+    first = "first"
+
 
 BUILT_IN = "[default: the built-in model]"
 MODEL = "Model folder, or owner/name or hf://name for one of the hub"
@@ -31,6 +41,17 @@ MethodOptions = Annotated[
 ]
 GlobalTokens = Annotated[
     str | None, typer.Option(metavar="0,17,…", help="Token positions with global attention (Longformer).")
+]
+TaskName = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="What the model's head does. [default: inferred from its architecture]"),
+]
+Truncate = Annotated[
+    bool, typer.Option("--truncate", help="Cut off what the model cannot read at once, instead of reading in windows.")
+]
+WindowRule = Annotated[
+    AggregationChoice,
+    typer.Option("--windows", help="How the windows of a long text make one prediction (scores of every class)."),
 ]
 TextField = Annotated[str, typer.Option(metavar="FIELD", help="Field of the data set that holds the text.")]
 LabelField = Annotated[str, typer.Option(metavar="FIELD", help="Field of the data set that holds the label.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin
@@ -73,8 +74,16 @@ def _alternatives(kind: Any) -> list[Any]:
     return sorted(parts, key=lambda part: part is float)
 
 
-def parse_target(text: str | None, labels: Sequence[str]) -> str | tuple[str, str] | None:
-    """Return a label or class number as it is, and "A:B" as a contrast unless that is itself a label."""
+def parse_target(
+    text: str | None, labels: Sequence[str], *, answers: bool = False
+) -> str | tuple[str | None, str | None] | None:
+    """Return a label or class number as it is, and "A:B" as a contrast unless that is itself a label.
+
+    For a model that answers questions (`answers`), "12:15", "12:" and ":15" are tokens, and anything else is a text.
+    """
+    if answers and text is not None:
+        numbers = re.fullmatch(r"(\d*):(\d*)", text)
+        return text if numbers is None else (numbers[1] or None, numbers[2] or None)
     if text is None or ":" not in text or text.casefold() in {label.casefold() for label in labels}:
         return text
     known = {label.casefold() for label in labels} | {str(index) for index in range(len(labels))}

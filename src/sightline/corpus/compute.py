@@ -67,9 +67,10 @@ def score_columns(settings: RunSettings, labels: tuple[str, ...]) -> dict[tuple[
 
 def explain_document(model: Model, document: PlannedDocument, settings: RunSettings, results: UnitTables) -> None:
     """Explain one document and add its rows to `results`; what fails raises and adds nothing."""
-    encoding = model.encode(document.text, document.pair)
-    trace = model.trace(encoding, settings.explained)
     measures = set(settings.measures)
+    # Attention and heads are measured on what the model reads at once; explanations alone are made in windows.
+    encoding = model.encode(document.text, document.pair, truncate=bool(measures))
+    trace = model.trace(encoding, settings.explained)
     if measures & {"received", "counts", "similarity"}:
         trace.require("attentions")
     importance = _require_importance(trace) if measures & {"heads", "similarity"} else None

@@ -338,7 +338,9 @@ def _check(
         raise OptionError("steps, restarts, permutations and epochs must be at least 1.")
     if isinstance(documents, str | Encoding):
         raise InputError("documents= is a list of texts or encodings; put a single one into a list.")
-    encodings = [model.encode(document) if isinstance(document, str) else document for document in documents]
+    encodings = [
+        model.encode(document, truncate=True) if isinstance(document, str) else document for document in documents
+    ]
     if not encodings:
         raise InputError("Adversarial attention needs at least one document; the list is empty.")
     return encodings

@@ -109,7 +109,7 @@ def feature_importance(
             f"Feature importance is defined for models with a single attention; this one is of type "
             f"'{network.config.model_type}'. Use model.explain() with method='gradient' or 'leave_one_out'."
         )
-    encoding = model.encode(document) if isinstance(document, str) else document
+    encoding = model.encode(document, truncate=True) if isinstance(document, str) else document
     module = network.module
     ids = torch.from_numpy(encoding.ids).to(network.device)[None]
     with torch.no_grad():

@@ -10,39 +10,22 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightline.errors import ModelError, OptionError
-from sightline.layer_kind import LayerKind, resolve_layer_kind
+from sightline.methods.attribution import Array, Attribution, Check, merge_windows
 from sightline.passes import Need
 from sightline.registry import METHOD_PLUGINS, Registry, origin_of, suggestion
 from sightline.trace import Trace
 
-Array = NDArray[np.floating[Any]]
-Check = float | int | bool | str
+__all__ = ["METHODS", "Array", "Attribution", "Check", "Kind", "Method", "group_methods", "list_methods", "method"]
+
 Kind = Literal["attention", "gradients", "decomposition", "relevance", "perturbation", "baseline", "other"]
 """What a method works with; lists of methods are grouped by it, in this order."""
-
-
-@dataclass(frozen=True)
-class Attribution:
-    """The result of a method: scores (n,), scores by layer (L, n), checks of their quality, further named arrays."""
-
-    scores: Array
-    layers: Array | None = None
-    checks: Mapping[str, Check] = field(default_factory=dict)
-    extras: Mapping[str, Array] = field(default_factory=dict)
-    layer_kind: LayerKind | None = None
-    """How `layers` relate to `scores`; "separate" unless given, None without layers."""
-
-    def __post_init__(self) -> None:
-        kind = resolve_layer_kind(self.layer_kind, has_layers=self.layers is not None)
-        object.__setattr__(self, "layer_kind", kind)
 
 
 MethodFunction = Callable[..., "Array | Attribution"]
@@ -128,9 +111,23 @@ class Method:
         """What the method asks of the trace with these options, all of them given."""
         return self.needs(options) if callable(self.needs) else self.needs
 
+    @property
+    def reads_documents(self) -> bool:
+        """Whether the method only calls the model on changed documents, so that it need not know about windows."""
+        return self.kind in ("perturbation", "baseline") and not callable(self.needs) and self.needs <= {"probes"}
+
     def run(self, trace: Trace, options: dict[str, Any]) -> Attribution:
-        """Run the method with options from `resolve_options`."""
+        """Run the method with options from `resolve_options`; on a document read in windows, window by window."""
         trace.require(*self.requirements(options))
+        if trace.windowed and not self.reads_documents:
+            quantity = options.get("quantity")
+            return merge_windows(
+                trace.token_count,
+                ((window, self._run_once(window.trace, options)) for window in trace.windows(quantity)),
+            )
+        return self._run_once(trace, options)
+
+    def _run_once(self, trace: Trace, options: dict[str, Any]) -> Attribution:
         result = self.function(trace, **options)
         attribution = result if isinstance(result, Attribution) else Attribution(np.asarray(result))
         if attribution.scores.shape != (trace.token_count,):

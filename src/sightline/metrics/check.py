@@ -106,7 +106,7 @@ def faithfulness_checks(
     results: list[Checked] = []
     for explanation in explanations:
         encoding, target = explanation.encoding, explanation.target
-        key = (id(encoding), target.index, target.position, target.span)
+        key = (id(encoding), target.index, target.position, target.span, target.ends, target.window)
         try:
             if key not in shared:
                 shared[key] = perturb_probability(network, encoding, target)

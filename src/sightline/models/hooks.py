@@ -133,7 +133,8 @@ def cut_last_layer(network: Network) -> Iterator[None]:
     That saves three quarters of the layer's products: its output projection and its feed-forward block.
     """
     block = network.family.row_wise_block
-    if block is None or network.banded or network.task.name != "sequence_classification":
+    classifier = network.task.name == "sequence_classification" and not network.has_custom_head
+    if block is None or network.banded or not classifier:
         yield
         return
 

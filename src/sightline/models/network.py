@@ -28,7 +28,8 @@ from sightline.models.hooks import Place, Step, Table
 from sightline.models.longformer.encoder import BandedEncoder
 from sightline.models.recording import Recorder, recording
 from sightline.models.side_by_side import Send, run_side_by_side
-from sightline.models.tasks import Task
+from sightline.models.task import Task
+from sightline.models.windowed import run_windows
 from sightline.text import Encoding
 
 WORTHWHILE_PRODUCTS = 2.5e9
@@ -109,6 +110,12 @@ class Network:
     def banded(self) -> bool:
         """Whether attention is a window plus global tokens (Longformer)."""
         return bool(self.config.model_type == "longformer")
+
+    @cached_property
+    def has_custom_head(self) -> bool:
+        """Whether the classifier is not one of the library's, so that the rows it reads have to be measured."""
+        known = type(self.module).__module__.startswith(("transformers.", "sightline."))
+        return self.task.name == "sequence_classification" and not known
 
     @cached_property
     def weights_hash(self) -> str:
@@ -294,8 +301,11 @@ class Network:
     ) -> list[Tensor]:
         """Return the logits of any number of documents, in batches of similar length, in the order given.
 
-        On a CPU with several threads the batches run side by side, each on one core (`side_by_side`).
+        On a CPU with several threads the batches run side by side, each on one core (`side_by_side`). A document with
+        windows is run window by window (`windowed`).
         """
+        if any(encoding.windows is not None for encoding in encodings):
+            return run_windows(self, encodings, hidden, progress)
         lengths = [len(encoding) for encoding in encodings]
         batches = list(batches_by_length(lengths, BATCH_TOKENS, self.worthwhile_tokens))
         logits: dict[int, Tensor] = {}

@@ -19,8 +19,19 @@ from sightline.registry import suggestion
 
 ALL: Literal["all"] = "all"
 """The target that stands for every class, one at a time; a class whose label is "all" is chosen by its number."""
+ENTITIES: Literal["entities"] = "entities"
+"""The target that stands for every entity that a model which tags tokens finds, one at a time."""
 Quantity = Literal["logit", "probability", "log_probability", "margin"]
-TargetLike: TypeAlias = "int | str | tuple[int | str, int | str] | Target | None"
+Ends = Literal["both", "start", "end"]
+TargetLike: TypeAlias = "int | str | tuple[int | str | None, int | str | None] | Target | None"
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """y as a linear function of the logits of one window: y = Σ weights ⊙ logits (`sightline.windows`)."""
+
+    weights: NDArray[np.float64]
+    """In the shape of the window's logits."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +39,7 @@ class Target:
     """One number of the output: class `index` (minus class `contrast`), at token `position` where a head reads tokens.
 
     For question answering `span` holds the first and last token of the answer and y is the sum of the start score of
-    the first and the end score of the last.
+    the first and the end score of the last, or one of the two (`ends`).
     """
 
     index: int | None
@@ -38,6 +49,12 @@ class Target:
     quantity: Quantity = "logit"
     position: int | None = None
     span: tuple[int, int] | None = None
+    ends: Ends = "both"
+    """Which scores of an answer are explained."""
+    window: int | None = None
+    """The window that gives the answer, if a document is read in windows."""
+    direction: Direction | None = None
+    """For single windows of a document: y as a linear function of the logits; never part of an explanation."""
 
     @property
     def name(self) -> str:
@@ -48,6 +65,8 @@ class Target:
     def read_positions(self) -> tuple[int, ...]:
         """The tokens whose own output the head reads: the masked token, the tokens of an answer; none otherwise."""
         if self.span is not None:
+            if self.ends != "both":
+                return (self.span[self.ends == "end"],)
             return tuple(range(self.span[0], self.span[1] + 1))
         return () if self.position is None else (self.position,)
 
@@ -66,7 +85,7 @@ class Target:
     def description(self) -> str:
         """Return a phrase such as "logit of 'positive' minus 'negative'"."""
         name = self.quantity.replace("_", " ")
-        phrase = f"{name} of '{self.label}'"
+        phrase = f"{name} of {'' if self.ends == 'both' else f'the {self.ends} of '}'{self.label}'"
         if self.contrast_label is not None:
             phrase += f" minus '{self.contrast_label}'"
         if self.position is not None:
@@ -75,7 +94,8 @@ class Target:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for saving."""
-        return {**self.__dict__, "span": list(self.span) if self.span is not None else None}
+        values = {name: value for name, value in self.__dict__.items() if name != "direction"}
+        return {**values, "span": list(self.span) if self.span is not None else None}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Target:
@@ -89,7 +109,7 @@ class Prediction:
     """What the model predicted.
 
     `labels`, `logits` and `probabilities` have one entry per class. For language models they hold the 50 likeliest
-    tokens, and `index` is the id of the first of them; for question answering they hold the answer only.
+    tokens, and `index` is the id of the first of them; for question answering they hold the answer and "no answer".
     """
 
     index: int
@@ -121,7 +141,7 @@ def check_quantity(quantity: str) -> Quantity:
     return quantity  # type: ignore[return-value]
 
 
-def class_index(wanted: int | str, labels: tuple[str, ...], *, closed: bool = True) -> int:
+def class_index(wanted: int | str | None, labels: tuple[str, ...], *, closed: bool = True) -> int:
     """Return the class that a user names by a number, a number in quotes, or a label in upper or lower case.
 
     `closed` means that `labels` are classes, which an error message can list; else they are a vocabulary.

@@ -5,6 +5,7 @@ Units, units_of the tokens, words, sentences or paragraphs of a document as grou
 Example         one row of a data set: a text with what is known about it
 encode_text     a text or a pair, through a fast tokenizer
 encode_ids      bare ids, for a model without tokenizer
+Windows, cut_windows   a long document as overlapping windows that a short model reads
 load_tokenizer, check_fit, check_known   a tokenizer, and whether it fits the model
 """
 
@@ -14,24 +15,30 @@ from sightline.text.examples import Example, as_examples
 from sightline.text.tokenizers import check_fit, check_known, load_tokenizer, special_tokens
 from sightline.text.units import LEVELS, Level, Units, units_of
 from sightline.text.validation import MAX_CHARACTERS, check_text
+from sightline.text.window_cuts import cut_windows, window_encodings
+from sightline.text.windows import Aggregation, Windows
 from sightline.text.words import Word, split_words
 
 __all__ = [
     "LEVELS",
     "MAX_CHARACTERS",
+    "Aggregation",
     "Encoding",
     "Example",
     "Level",
     "Units",
+    "Windows",
     "Word",
     "as_examples",
     "check_fit",
     "check_known",
     "check_text",
+    "cut_windows",
     "encode_ids",
     "encode_text",
     "load_tokenizer",
     "special_tokens",
     "split_words",
     "units_of",
+    "window_encodings",
 ]

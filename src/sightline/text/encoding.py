@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
+from sightline.text.windows import Windows
 from sightline.text.words import Word
 
 _ARRAYS = {"ids": np.int64, "type_ids": np.int64, "segments": np.int64, "special": np.bool_, "word_ids": np.int64}
@@ -57,6 +58,8 @@ class Encoding:
     """Tokens lost to truncation."""
     global_tokens: tuple[int, ...] | None = None
     """Positions with global attention, ascending; None = the model's default."""
+    windows: Windows | None = None
+    """How a document longer than the model reads is cut into windows; None if it is read at once."""
 
     def __post_init__(self) -> None:
         n = len(self.ids)
@@ -69,11 +72,15 @@ class Encoding:
             raise ValueError(f"word_ids must be -1 or one of the {len(self.words)} words")
         if self.global_tokens is not None:
             object.__setattr__(self, "global_tokens", _positions(self.global_tokens, n, "Global token"))
+        if self.windows is not None and not 0 <= self.windows.spans[0][0] <= self.windows.spans[-1][1] <= n:
+            raise ValueError(f"windows must lie within the {n} tokens")
 
     def __repr__(self) -> str:
         excerpts = (text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()}…" for text in self.segment_texts)
         dropped = f", {self.dropped} dropped" if self.dropped else ""
-        return f"Encoding({', '.join(map(repr, excerpts))}: {len(self)} tokens, {len(self.words)} words{dropped})"
+        windows = f", {len(self.windows)} windows" if self.windows is not None else ""
+        size = f"{len(self)} tokens, {len(self.words)} words{windows}{dropped}"
+        return f"Encoding({', '.join(map(repr, excerpts))}: {size})"
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -103,11 +110,12 @@ class Encoding:
         """
         return replace(self, ids=ids)
 
-    def drop(self, positions: Iterable[int]) -> Encoding:
+    def drop(self, positions: Iterable[int], *, keep_windows: bool = True) -> Encoding:
         """Return the document without the tokens at `positions`, the rest moved together.
 
         Text and spans still point into the original string. A word that loses its last token goes, the others are
         numbered anew; a global token that is dropped is no longer global. `dropped` keeps counting truncation only.
+        The borders of windows stay between the same tokens, unless `keep_windows` is false.
         """
         gone = np.zeros(len(self), dtype=bool)
         gone[list(_positions(positions, len(self), "Token"))] = True
@@ -132,6 +140,7 @@ class Encoding:
             global_tokens=None
             if self.global_tokens is None
             else tuple(int(new_position[g]) for g in self.global_tokens if remaining[g]),
+            windows=self.windows.after_removal(remaining) if keep_windows and self.windows is not None else None,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,7 +149,9 @@ class Encoding:
         plain = {name: value.tolist() for name, value in data.items() if isinstance(value, np.ndarray)}
         words = [[word.start, word.end, word.segment] for word in self.words]  # the characters are in the text
         global_tokens = None if self.global_tokens is None else list(self.global_tokens)
-        return data | plain | {"tokens": list(self.tokens), "words": words, "global_tokens": global_tokens}
+        windows = None if self.windows is None else self.windows.to_dict()
+        listed = {"tokens": list(self.tokens), "words": words, "global_tokens": global_tokens, "windows": windows}
+        return data | plain | listed
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Encoding:
@@ -149,8 +160,10 @@ class Encoding:
             texts = (data["text"], data["pair"])
             words = tuple(Word(texts[s][start:end], start, end, s) for start, end, s in data["words"])
             global_tokens = None if data["global_tokens"] is None else tuple(data["global_tokens"])
-            rest = {field.name: data[field.name] for field in fields(cls)}
-            return cls(**rest | {"tokens": tuple(data["tokens"]), "words": words, "global_tokens": global_tokens})
+            windows = data.get("windows")  # files of earlier versions have none
+            rest = {field.name: data[field.name] for field in fields(cls) if field.name != "windows"}
+            built = {"tokens": tuple(data["tokens"]), "words": words, "global_tokens": global_tokens}
+            return cls(**rest | built, windows=None if windows is None else Windows.from_dict(windows))
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"The saved document is damaged or not one of ours ({error}): save it again.") from error
 

@@ -69,10 +69,11 @@ class WorkerSession:
                 progress=progress,
                 **_options(request),
             )
-        if relations:
+        if report.inside is not None:
             self._keep(job, trace)
         shown = payload.build(report)
-        live = {**shown.json, "live": {"relations": True, "tiles": True, "predict": True}}
+        looks_inside = not trace.windowed
+        live = {**shown.json, "live": {"relations": looks_inside, "tiles": looks_inside, "predict": True}}
         record = result_record(job, request["model"], report, notes, time.monotonic() - started)
         parts = {f"array:{name}": array.tobytes() for name, array in shown.arrays.items()}
         parts |= {"result": _json(record), "payload": _json(live)}

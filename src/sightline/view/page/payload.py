@@ -88,7 +88,7 @@ def build(report: Report, *, title: str | None = None) -> Payload:
             "format": FORMAT,
             "version": VERSION,
             "title": title or _title(encoding),
-            "document": _document(encoding),
+            "document": {**_document(encoding, report.first), **_windows(report.first)},
             "explanations": [
                 {
                     "method": method,
@@ -135,8 +135,8 @@ def token_flags(encoding: Encoding) -> NDArray[np.uint8]:
 # The document ---------------------------------------------------------------------------------------------------------
 
 
-def _document(encoding: Encoding) -> dict[str, Any]:
-    names = ("Text", "Second text")
+def _document(encoding: Encoding, explanation: Explanation) -> dict[str, Any]:
+    names = ("Question", "Context") if explanation.target.span is not None else ("Text", "Second text")
     segments = []
     for number, text in enumerate(encoding.segment_texts):
         ends = encoding.offsets[(encoding.segments == number) & ~encoding.special, 1]
@@ -147,6 +147,31 @@ def _document(encoding: Encoding) -> dict[str, Any]:
         segments.append({"name": names[number], "text": stored, "read": int(utf16_places(stored)[read])})
     specials = [[int(i), encoding.tokens[i]] for i in np.flatnonzero(encoding.special)]
     return {"tokens": len(encoding), "dropped": encoding.dropped, "segments": segments, "specials": specials}
+
+
+def _windows(explanation: Explanation) -> dict[str, Any]:
+    """Where the windows of a long document begin and end, how much each counts, and what it predicts by itself."""
+    extras, encoding = explanation.extras, explanation.encoding
+    if encoding.windows is None or "window_spans" not in extras:
+        return {}
+    probabilities = extras.get("window_probabilities")
+    windows = []
+    for number, (start, end) in enumerate(extras["window_spans"].tolist()):
+        segment = int(encoding.segments[start:end].max(initial=0))
+        places = utf16_places(encoding.segment_texts[segment])
+        inside = encoding.offsets[start:end][encoding.segments[start:end] == segment]
+        window: dict[str, Any] = {
+            "segment": segment,
+            "start": int(places[inside[0, 0]]),
+            "end": int(places[inside[-1, 1]]),
+            "share": float(extras["window_shares"][number]),
+        }
+        if probabilities is not None and len(explanation.prediction.labels) == probabilities.shape[1]:
+            best = int(probabilities[number].argmax())
+            window["label"] = explanation.prediction.labels[best]
+            window["probability"] = float(probabilities[number, best])
+        windows.append(window)
+    return {"windows": windows, "aggregation": encoding.windows.aggregation}
 
 
 def _add_units(payload: Payload, explanation: Explanation, level: Level) -> None:

@@ -10,6 +10,7 @@ from sightline.verdict import CHECK_ENTRIES, TELLING, Level, Reason, Value, Verd
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
+    from sightline.text import Aggregation, Windows
 
 MARKS: dict[Level, tuple[str, str]] = {
     "holds": ("✓", "holds up"),
@@ -52,8 +53,30 @@ def notices(explanation: Explanation) -> list[str]:
     if dropped:
         rest = "1 more was" if dropped == 1 else f"{dropped:,} more were"
         sentences.append(f"The model read the first {read:,} tokens; {rest} cut off and did not affect the prediction.")
+    if explanation.encoding.windows is not None:
+        sentences.append(_windows_sentence(explanation.encoding.windows, explanation))
     sentences += [sentence for name, sentence in _NOTICES.items() if _is_alarming(name, explanation.checks)]
     return sentences
+
+
+_COMBINED: dict[Aggregation, str] = {
+    "mean": "the prediction is the mean of their scores",
+    "max": "the prediction takes the largest score of every class",
+    "first": "the prediction is that of the first window",
+}
+
+
+def _windows_sentence(windows: Windows, explanation: Explanation) -> str:
+    """Return that a document was read in windows, and how they make one prediction."""
+    target, combined = explanation.target, _COMBINED[windows.aggregation]
+    if target.span is not None:
+        combined = "the answer is the best of all windows"
+    elif target.position is not None:
+        combined = "every token is read in the window where it has most context"
+    return (
+        f"The document has {len(explanation.encoding):,} tokens, more than the model reads at once: it was read in "
+        f"{len(windows)} overlapping windows, and {combined}."
+    )
 
 
 @dataclass(frozen=True)

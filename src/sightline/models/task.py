@@ -1,0 +1,185 @@
+"""Task: how a head turns logits into a prediction, a target and a readout. The tasks themselves are in `tasks`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sightline.attention.arrays import as_array
+from sightline.errors import TargetError, UnsupportedError
+from sightline.models.target import ALL, Prediction, Quantity, Target, TargetLike, check_quantity, class_index
+from sightline.text import Aggregation, Encoding
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What a task needs to know about the model: its labels, its pooling, and the ids of special tokens."""
+
+    labels: tuple[str, ...]
+    multi_label: bool = False
+    mean_pooling: bool = False
+    reads_last: bool = False
+    """The head reads the last token that is not `pad_id` (the last if there is none), as causal models' heads do."""
+    pad_id: int | None = None
+    mask_id: int | None = None
+    outside_label: int | None = None
+
+
+class Task(ABC):
+    """One kind of head; subclasses define how its logits are read."""
+
+    name: ClassVar[str]
+    auto_class: ClassVar[str]
+    suffix: ClassVar[str]
+    reads_windows: ClassVar[bool] = False
+    """Whether documents longer than the model reads are read in windows; else their end is cut off."""
+
+    def __init__(self, facts: TaskFacts) -> None:
+        self.facts = facts
+
+    def document_logits(self, outputs: Any, document: int, length: int) -> Tensor:
+        """Cut the logits of one document out of the library's output object."""
+        logits: Tensor = outputs.logits
+        return logits[document, :length]
+
+    @abstractmethod
+    def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
+        """Return the token whose scores are read, or None when the head reads the whole document."""
+
+    def class_logits(self, logits: Tensor, position: int | None) -> Tensor:
+        """Return the scores of the classes, (C,)."""
+        return logits if position is None else logits[position]
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Turn class scores into probabilities (sigmoid for multi-label heads, else softmax)."""
+        return torch.sigmoid(scores) if self.facts.multi_label else torch.softmax(scores, dim=-1)
+
+    def resolve(
+        self, logits: Tensor, encoding: Encoding, wanted: TargetLike, quantity: str, position: int | None
+    ) -> Target:
+        """Turn what the user asked for into a `Target`; None means the predicted class."""
+        if isinstance(wanted, Target):
+            return wanted
+        chosen = check_quantity(quantity)
+        where = self.position(logits, encoding, position)
+        labels = self.facts.labels
+        contrast = None
+        if isinstance(wanted, str) and wanted == ALL:
+            raise TargetError(_one_class_only(labels))
+        if wanted is None:
+            index = int(self.class_logits(logits, where).argmax())
+        elif isinstance(wanted, tuple | list):
+            if len(wanted) != 2:
+                raise TargetError(f"A contrast names two classes, {len(wanted)} were given: {wanted!r}.")
+            index, contrast = (class_index(choice, labels, closed=where is None) for choice in wanted)
+            if index == contrast:
+                raise TargetError(f"A contrast needs two different classes, '{labels[index]}' was given twice.")
+        else:
+            index = class_index(wanted, labels, closed=where is None)
+        return Target(
+            index=index,
+            label=labels[index],
+            contrast=contrast,
+            contrast_label=None if contrast is None else labels[contrast],
+            quantity=chosen,
+            position=where,
+        )
+
+    def all_targets(self, logits: Tensor, encoding: Encoding, quantity: str, position: int | None) -> list[Target]:
+        """Return one target per class, in the order of the classes."""
+        return [self.resolve(logits, encoding, index, quantity, position) for index in range(len(self.facts.labels))]
+
+    def value(self, logits: Tensor, target: Target) -> Tensor:
+        """Return y, the scalar that is explained, on the autograd path."""
+        if target.direction is not None:
+            weights = torch.from_numpy(target.direction.weights).to(logits.device, logits.dtype)
+            return (weights * logits).sum()
+        return self.target_value(logits, target)
+
+    def target_value(self, logits: Tensor, target: Target) -> Tensor:
+        """Return the score of the target's class (minus that of its contrast) in the target's quantity."""
+        assert target.index is not None
+        quantity = "logit" if target.contrast is not None and target.quantity == "margin" else target.quantity
+        scores = self.quantity(self.class_logits(logits, target.position), quantity)
+        y = scores[target.index]
+        return y if target.contrast is None else y - scores[target.contrast]
+
+    def probability(self, logits: Tensor, target: Target) -> float:
+        """Return the probability of the target's class, whatever quantity is explained."""
+        assert target.index is not None
+        return float(self.probabilities(self.class_logits(logits, target.position))[target.index])
+
+    def quantity(self, scores: Tensor, quantity: Quantity) -> Tensor:
+        """Return logits, probabilities, log-probabilities or margins of the classes, (C,)."""
+        if quantity == "logit":
+            return scores
+        if quantity == "probability":
+            return self.probabilities(scores)
+        if quantity == "margin":
+            if self.facts.multi_label or len(scores) == 1:
+                return scores
+            best, second = scores.topk(2).values
+            is_best = torch.arange(len(scores), device=scores.device) == scores.argmax()
+            return scores - torch.where(is_best, second, best)
+        return torch.nn.functional.logsigmoid(scores) if self.facts.multi_label else torch.log_softmax(scores, dim=-1)
+
+    def prediction(self, logits: Tensor, encoding: Encoding, position: int | None) -> Prediction:
+        """Return what the model predicts for this document (at `position`)."""
+        scores = self.class_logits(logits, position)
+        probabilities = self.probabilities(scores)
+        index = int(scores.argmax())
+        return Prediction(
+            index=index,
+            label=self.facts.labels[index],
+            probability=float(probabilities[index]),
+            labels=self.facts.labels,
+            logits=as_array(scores),
+            probabilities=as_array(probabilities),
+        )
+
+    def readout(self, target: Target, encoding: Encoding) -> NDArray[np.float64]:
+        """Return the weights (n,) of the rows the target is read from; they sum to 1."""
+        weights = np.zeros(len(encoding))
+        if target.direction is not None and target.direction.weights.ndim == 2:
+            read = np.abs(target.direction.weights).sum(axis=1)
+            return np.asarray(read / read.sum())
+        weights[target.position or 0] = 1.0
+        return weights
+
+    def combine_windows(
+        self,
+        logits: Sequence[Tensor],
+        positions: Sequence[NDArray[np.int64]],
+        tokens: int,
+        aggregation: Aggregation,
+    ) -> Tensor:
+        """Return the logits of a document from those of its windows, on the autograd path.
+
+        `positions` are the places of every window's tokens in the document of n `tokens`.
+        """
+        raise UnsupportedError(f"A model for {self.name} reads one window only: encode the text with truncate=True.")
+
+    def place_in_window(self, target: Target, positions: NDArray[np.int64]) -> Target | None:
+        """Return the target with its token positions counted in one window, or None if the window lacks them."""
+        if target.position is None:
+            return target
+        moved = place_of(target.position, positions)
+        return None if moved is None else replace(target, position=moved)
+
+
+def place_of(position: int, positions: NDArray[np.int64]) -> int | None:
+    """Return the place of a document position among the ascending `positions` of a window; None if it is not there."""
+    place = int(np.searchsorted(positions, position))
+    return place if place < len(positions) and positions[place] == position else None
+
+
+def _one_class_only(labels: tuple[str, ...]) -> str:
+    number = f" (the class of that name is {labels.index(ALL)})" if ALL in labels else ""
+    return f"'{ALL}' stands for all classes, and only explain() goes through them; name one{number}."

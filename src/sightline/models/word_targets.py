@@ -1,0 +1,36 @@
+"""Words as targets of a language model: which token of the vocabulary a word is, as written inside a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sightline.errors import TargetError
+from sightline.models.target import ALL, TargetLike
+from sightline.models.task import Task
+
+
+def name_tokens(target: TargetLike, task: Task, tokenizer: Any) -> TargetLike:
+    """Return the target with words as token ids; what is a label of the task or a number stays as it is.
+
+    A word of several tokens is refused: one position predicts one token.
+    """
+    if isinstance(target, tuple | list) and len(target) == 2:
+        return _token_of(target[0], task, tokenizer), _token_of(target[1], task, tokenizer)
+    return _token_of(target, task, tokenizer) if isinstance(target, str) and target != ALL else target
+
+
+def _token_of(word: Any, task: Task, tokenizer: Any) -> Any:
+    if not isinstance(word, str) or word.isdecimal() or word in task.facts.labels:
+        return word
+    forms = [tokenizer(form, add_special_tokens=False, verbose=False)["input_ids"] for form in (f" {word}", word)]
+    single = [ids[0] for ids in forms if len(ids) == 1 and ids[0] != tokenizer.unk_token_id]
+    if single:
+        return int(single[0])
+    folded = word.casefold()
+    if len(forms[-1]) < 2 or any(label.casefold() == folded for label in task.facts.labels):
+        return word
+    pieces = ", ".join(f"'{token}'" for token in tokenizer.convert_ids_to_tokens(forms[-1]))
+    raise TargetError(
+        f"'{word}' is not one token of this vocabulary but {len(forms[-1])} ({pieces}), and one position predicts one "
+        "token: name one of them as target."
+    )
