@@ -1,4 +1,4 @@
-"""Write docs/models.md: which method applies to which family of models, from the registries.
+"""Write docs/models.md: which method applies to which family of models, and how each task is explained.
 
 python -m tools.docs_models            writes the page
 python -m tools.docs_models --check    says whether the page is up to date (exit code 1 if not)
@@ -12,6 +12,7 @@ from pathlib import Path
 from sightline.methods import list_methods
 from sightline.methods.applicability import applies
 from sightline.models.families import FAMILIES
+from sightline.models.tasks import TASKS
 
 PAGE = Path(__file__).parents[1] / "docs" / "models.md"
 HEAD = """# Models and methods
@@ -23,14 +24,26 @@ anything is computed.
   token that attends, so methods that follow attention from token to token do not apply.
 - **Sparse heads**: any other family whose heads use sparsemax or entmax in place of softmax (`sightline convert
   --attention`). Relevance propagation has no rules for these projections.
+- **Long documents**, longer than the model reads: the method runs on every window and the scores are merged with the
+  window's share in the prediction ("merged"), or it calls the model on the whole document ("whole").
 """
+TARGETS = {
+    "sequence_classification": "a class, a contrast of two, all classes",
+    "token_classification": "a label at a token, a contrast, all labels, all entities",
+    "masked_lm": "a token at the mask, a contrast of two",
+    "causal_lm": "the next token, a contrast of two",
+    "question_answering": "the best answer, an answer by its text or tokens, one of its ends, no answer",
+}
+TASKS_HEAD = """## Tasks
+
+Every method explains every task of a family it applies to. See [long documents and answers](guides/tasks.md)."""
 
 
 def page() -> str:
     """Return the whole page."""
     single = sorted(name for name, family in FAMILIES.items() if family.single_attention)
     others = sorted(name for name, family in FAMILIES.items() if not family.single_attention)
-    columns = ("Transformer families", "sparse heads", "single attention")
+    columns = ("Transformer families", "sparse heads", "single attention", "long documents")
     lines = [f"| method | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
     for method in list_methods():
         marks = (
@@ -39,10 +52,14 @@ def page() -> str:
             applies(method.name, FAMILIES[single[0]]),
         )
         lines.append(
-            f"| [`{method.name}`](methods.md#{method.name}) | {' | '.join('yes' if m else '–' for m in marks)} |"
+            f"| [`{method.name}`](methods.md#{method.name}) | {' | '.join('yes' if m else '–' for m in marks)} "
+            f"| {'whole' if method.reads_documents else 'merged'} |"
         )
     families = f"Transformer families: {', '.join(others)}. Single attention: {', '.join(single)}."
-    return "\n".join([HEAD.strip(), "", families, "", *lines]) + "\n"
+    tasks = ["| task | what can be explained | long documents |", "|---|---|---|"]
+    for name, task in TASKS.items():
+        tasks.append(f"| `{name}` | {TARGETS[name]} | {'windows' if task.reads_windows else 'truncated'} |")
+    return "\n".join([HEAD.strip(), "", families, "", *lines, "", TASKS_HEAD, "", *tasks]) + "\n"
 
 
 if __name__ == "__main__":
