@@ -55,4 +55,4 @@ def data_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def store(tmp_path_factory: pytest.TempPathFactory, model: sl.Model, data_file: Path) -> sl.Store:
     """The data set explained for all classes, with the check, in this process."""
     out = tmp_path_factory.mktemp("runs") / "all"
-    return sl.run(data_file, model, methods=["attcat", "rollout"], out=out, target="all", check=True, check_budget=40)
+    return sl.run(data_file, model, methods=["attcat", "rollout"], out=out, target="all", check=True)

@@ -146,9 +146,13 @@ def test_similarity_has_intervals_and_chance_levels(store):
 def test_reports_carry_checks_verdicts_and_curves(store, model):
     report = store.document("doc-3")
     assert report.encoding == model.encode(report.encoding.text)
+    expected = model.explain(report.encoding, methods=["attcat", "rollout"], target="all", check=True)
     for entry in report.entries():
-        assert entry.explanation.verdict.level in ("holds", "weak", "poor", "unchecked")
-        assert entry.explanation.removal is not None
+        computed = expected[entry.method][entry.label]
+        assert entry.explanation.verdict == computed.verdict
+        assert (entry.explanation.removal is None) == (computed.removal is None)
+        if computed.removal is not None:
+            assert entry.explanation.removal.probabilities.tolist() == computed.removal.probabilities.tolist()
     levels = store.sql("SELECT DISTINCT verdict FROM explanations")["verdict"]
     assert set(levels) <= {"holds", "weak", "poor", "unchecked"}
 

@@ -15,11 +15,14 @@ from sightline.cli.options import (
     AllowRandom,
     Debug,
     LabelField,
+    Limit,
     ModelSource,
     Overwrite,
+    Sample,
     Seed,
     Split,
     TextField,
+    Where,
 )
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
@@ -109,7 +112,9 @@ def evaluate(
     ] = "text_pair",
     label: LabelField = "label",
     split: Split = None,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Use the first so many rows.")] = None,
+    where: Where = None,
+    limit: Limit = None,
+    sample: Sample = None,
     level: Annotated[LevelChoice, typer.Option(help="What is ranked and removed.")] = LevelChoice.word,
     target: Annotated[TargetChoice, typer.Option(help="Which class is explained.")] = TargetChoice.predicted,
     replacement: Annotated[
@@ -164,6 +169,7 @@ def evaluate(
     Examples:
       sightline evaluate reviews.csv --text review --model my-model -o out/
       sightline evaluate reviews.jsonl.gz --split test --limit 50 --methods attcat,rollout,random
+      sightline evaluate reviews.csv --where "year >= 2020" --sample 100 --seed 1
       sightline evaluate reviews.csv --methods all --metrics aopc --metrics log_odds --format latex > table.tex
       sightline evaluate reviews.csv --metrics spearman --reference occlusion
       sightline evaluate reviews.csv --ratios 0,5%,10%,20% --random-orderings 20
@@ -172,7 +178,7 @@ def evaluate(
     """
     with LateProgress() as progress:
         with starting(progress):
-            from sightline.corpus import read_examples
+            from sightline.corpus.streaming import Selection, read_selection
             from sightline.evaluation.choice import chosen_methods
             from sightline.evaluation.ranking import Ranking
             from sightline.evaluation.runner import evaluate as run
@@ -195,7 +201,8 @@ def evaluate(
         if output is not None:
             check_folder(output, overwrite=overwrite)
         progress("reading the data set", 0, 0)
-        examples = read_examples(data, text=text, pair=pair, label=label, split=split, limit=limit)
+        rows = Selection(text, pair, label, split=split, where=where, limit=limit, sample=sample, seed=seed)
+        examples = read_selection(data, rows)
         if target is TargetChoice.label and all(example.label is None for example in examples):
             raise InputError(f"The labels are to be explained, but no row of '{data}' has one in the field '{label}'.")
 

@@ -56,6 +56,12 @@ WindowRule = Annotated[
 TextField = Annotated[str, typer.Option(metavar="FIELD", help="Field of the data set that holds the text.")]
 LabelField = Annotated[str, typer.Option(metavar="FIELD", help="Field of the data set that holds the label.")]
 Split = Annotated[str | None, typer.Option(metavar="NAME", help="Use the rows of this split of the data set.")]
+PairField = Annotated[str, typer.Option(metavar="FIELD", help="Field of the data set that holds the second text.")]
+Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Use the first N rows.")]
+Sample = Annotated[int | None, typer.Option(min=1, metavar="N", help="Use N rows drawn at random (see --seed).")]
+Where = Annotated[
+    str | None, typer.Option(metavar="CONDITION", help="Use the rows for which an SQL condition on their fields holds.")
+]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of everything that is drawn at random.")]
 AllowPickle = Annotated[
     bool, typer.Option("--allow-pickle", help="Read pickle weights, which can run code: only if you trust them.")

@@ -14,8 +14,9 @@ By written word the instances of each document are added up first. Intervals: do
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, get_args
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -54,8 +55,8 @@ def aggregate(
     seed: int,
 ) -> pd.DataFrame:
     """Return one row per word: the word, score, documents, instances, and low and high if asked for."""
-    _check_choice("by", by, get_args(AggregateBy))
-    _check_choice("rule", rule, get_args(Rule))
+    check_choice("by", by, get_args(AggregateBy))
+    check_choice("rule", rule, get_args(Rule))
     column, explained_for = store.score_column(method, class_)
     if rule == "mean-all" and explained_for is not None:
         raise OptionError(
@@ -63,12 +64,11 @@ def aggregate(
             f"explained for its prediction. Run again with target='{explained_for}' or target='all', or use "
             "rule='mean-present'."
         )
-    weights, total = _weigh_documents(store, where, explained_for)
+    weights, total = weigh_documents(store, where, explained_for)
     least = min_documents
     if least is None:
         least = 2 if rule == "mean-present" and total >= SHARED_AMONG else 1
-    per_document = by != "type"
-    inner = _per_document(column, by, weights) if per_document else _per_token(column, weights)
+    inner = _per_token(column, weights) if by == "type" else sum_per_document(column, by, weights)
     value = {"sum": "sum(w * score)", "mean-all": f"sum(w * score) / {total}.0"}.get(
         rule, "sum(w * mean) / sum(w * present)"
     )
@@ -84,7 +84,7 @@ def aggregate(
     return frame
 
 
-def _weigh_documents(store: Store, where: str | None, explained_for: str | None) -> tuple[str, int]:
+def weigh_documents(store: Store, where: str | None, explained_for: str | None) -> tuple[str, int]:
     """Return a query for (document, w), w the number of rows that hold it, and the number of rows D."""
     conditions = ["status = 'done'"]
     if where is not None:
@@ -107,7 +107,7 @@ def _per_token(column: str, weights: str) -> str:
         FROM tokens JOIN ({weights}) USING (document) WHERE word >= 0"""
 
 
-def _per_document(column: str, by: AggregateBy, weights: str, *, chosen: bool = False) -> str:
+def sum_per_document(column: str, by: AggregateBy, weights: str, *, chosen: bool = False) -> str:
     """Return a query for the sums of every word (or of those in the table chosen_keys) in every document."""
     key = _KEYS[by]
     instances = "count(*)" if by == "position" else "sum(CAST(first_of_word AS INTEGER))"
@@ -139,53 +139,72 @@ def _add_intervals(
     seed: int,
 ) -> None:
     """Add the columns low and high: 95 % of the scores when documents are drawn with replacement."""
-    import pyarrow as pa
-    from scipy.sparse import csr_matrix
+    values = DocumentValues.of(store, column, by, weights, total, frame[by].tolist(), rule)
+    draws = np.concatenate([values.resample(counts) for counts in resample_counts(total, RESAMPLES, seed)])
+    # A draw without the word says nothing about its mean.
+    frame["low"], frame["high"] = np.nanquantile(draws, [0.025, 0.975], axis=0) if len(frame) else (0.0, 0.0)
 
-    keys = frame[by].tolist()
-    store.connection.register(CHOSEN_KEYS, pa.table({"key": keys}))
-    values = store.sql(_per_document(column, by, weights, chosen=True))
-    number = {key: place for place, key in enumerate(keys)}
-    columns = values["key"].map(number).to_numpy()
-    documents = store.sql(f"SELECT document, w FROM ({weights}) ORDER BY document")
-    # A text that occurs in several rows is drawn as often: each row is a document of its own.
-    repeats = documents["w"].to_numpy()
-    first = dict(zip(documents["document"].tolist(), np.cumsum(repeats) - repeats, strict=True))
-    counts = values["w"].to_numpy()
-    rows = np.concatenate([np.arange(n) for n in counts]) + np.repeat(values["document"].map(first).to_numpy(), counts)
-    shape = (total, len(keys))
 
-    def matrix(entries: npt.ArrayLike) -> csr_matrix:
-        return csr_matrix(
-            (np.repeat(np.asarray(entries, dtype=float), counts), (rows, np.repeat(columns, counts))), shape
+@dataclass(frozen=True)
+class DocumentValues:
+    """What K words contribute in each of D documents, as sparse matrices (D, K)."""
+
+    values: Any
+    present: Any
+    rule: Rule
+
+    @classmethod
+    def of(
+        cls,
+        store: Store,
+        column: str,
+        by: AggregateBy,
+        weights: str,
+        total: int,
+        words: Sequence[Any],
+        rule: Rule,
+    ) -> DocumentValues:
+        """Read the values of some words; a text that occurs in several rows is a document for each of them."""
+        import pyarrow as pa
+        from scipy.sparse import csr_matrix
+
+        store.connection.register(CHOSEN_KEYS, pa.table({"key": list(words)}))
+        found = store.sql(sum_per_document(column, by, weights, chosen=True))
+        documents = store.sql(f"SELECT document, w FROM ({weights}) ORDER BY document")
+        repeats = documents["w"].to_numpy()
+        first_row = dict(zip(documents["document"].tolist(), np.cumsum(repeats) - repeats, strict=True))
+        place = {word: number for number, word in enumerate(words)}
+        times = found["w"].to_numpy()
+        rows = np.repeat(found["document"].map(first_row).to_numpy(), times)
+        rows = rows + np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
+        columns = np.repeat(found["key"].map(place).to_numpy(), times)
+        values = np.repeat(found["mean" if rule == "mean-present" else "score"].to_numpy(dtype=float), times)
+        shape = (total, len(words))
+        return cls(
+            csr_matrix((values, (rows, columns)), shape), csr_matrix((values * 0 + 1, (rows, columns)), shape), rule
         )
 
-    present = matrix(np.ones(len(values))) if rule == "mean-present" else None
-    scores = matrix(values["mean" if rule == "mean-present" else "score"])
-    draws = np.empty((RESAMPLES, len(keys)))
-    for rows_of_block, drawn in resample_counts(total, RESAMPLES, seed):
-        sums = (scores.T @ drawn.T).T
-        if present is not None:
-            held = (present.T @ drawn.T).T
-            with np.errstate(invalid="ignore", divide="ignore"):
-                sums = sums / held
-        elif rule == "mean-all":
-            sums = sums / total
-        draws[rows_of_block] = sums
-    # A draw without the word says nothing about its mean.
-    frame["low"], frame["high"] = np.nanquantile(draws, [0.025, 0.975], axis=0) if len(keys) else (0.0, 0.0)
+    def resample(self, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the scores (R, K) of resamples in which each document occurs `counts` (R, D) times."""
+        sums = (self.values.T @ counts.T).T
+        if self.rule == "sum":
+            return np.asarray(sums)
+        if self.rule == "mean-all":
+            return np.asarray(sums / counts.shape[1])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(sums / (self.present.T @ counts.T).T)
 
 
-def resample_counts(documents: int, resamples: int, seed: int) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
-    """Yield how often each document is drawn in each resample, in blocks: (which resamples, counts (block, D))."""
+def resample_counts(documents: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.float64]]:
+    """Yield how often each of D documents is drawn in each resample, in blocks of bounded size (block, D)."""
     generator = np.random.default_rng(seed)
     block = max(1, _BLOCK // documents)
     for start in range(0, resamples, block):
         size = min(block, resamples - start)
-        counts = generator.multinomial(documents, np.full(documents, 1 / documents), size=size)
-        yield slice(start, start + size), counts.astype(np.float64)
+        yield generator.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(np.float64)
 
 
-def _check_choice(option: str, value: str, known: tuple[str, ...]) -> None:
+def check_choice(option: str, value: str, known: tuple[str, ...]) -> None:
+    """Raise OptionError if `value` is not one of the known ones."""
     if value not in known:
         raise OptionError(f"{option}='{value}' is not known. Known: {', '.join(known)}.")

@@ -6,9 +6,10 @@ hf://name.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +58,18 @@ def read_examples(
     if limit is not None:
         check_count("limit", limit)
     columns = Columns(text, pair, label)
-    found: list[Example] = []
-    times: dict[str, int] = {}
-    for number, where, row in select_rows(path, columns, split, limit):
-        one = example(row, columns, number, where)
-        times[one.id] = times.get(one.id, 0) + 1
-        if times[one.id] > 1:
-            one = Example(one.text, one.pair, one.label, one.rationale, one.answer, f"{one.id}#{times[one.id]}")
-        found.append(one)
-        if len(found) == limit:
-            break
-    return found
+    rows = islice(select_rows(path, columns, split, limit), limit)
+    return number_repeated_ids(example(row, columns, number, where) for number, where, row in rows)
+
+
+def number_repeated_ids(examples: Iterable[Example]) -> list[Example]:
+    """Return the examples with "#2", "#3" … behind an id that occurred before."""
+    numbered: list[Example] = []
+    times: Counter[str] = Counter()
+    for one in examples:
+        times[one.id] += 1
+        numbered.append(one if times[one.id] == 1 else replace(one, id=f"{one.id}#{times[one.id]}"))
+    return numbered
 
 
 def select_rows(

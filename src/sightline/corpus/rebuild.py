@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.explanation import Explanation, RemovalCurve
+from sightline.explanation import Explanation, RemovalCurve, fingerprint_scores
 from sightline.models.target import Prediction, Target
 from sightline.report import Report
 from sightline.text import Encoding
@@ -88,10 +88,11 @@ def _explanation(
     prediction: Prediction,
     provenance: dict[str, Any],
 ) -> Explanation:
-    removal = record["removal"]
+    scores = tokens[record["column"]].to_numpy()
+    removal = json.loads(record["removal"]) if isinstance(record["removal"], str) else None
     return Explanation(
         method=record["method"],
-        scores=tokens[record["column"]].to_numpy(),
+        scores=scores,
         encoding=encoding,
         target=Target.from_dict(json.loads(record["target"])),
         prediction=prediction,
@@ -99,5 +100,6 @@ def _explanation(
         options=json.loads(record["options"]),
         provenance=provenance,
         signed=bool(record["signed"]),
-        removal=RemovalCurve(**json.loads(removal)) if isinstance(removal, str) else None,
+        # The check was made for the scores before they were rounded.
+        removal=None if removal is None else RemovalCurve(**{**removal, "fingerprint": fingerprint_scores(scores)}),
     )

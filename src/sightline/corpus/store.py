@@ -150,10 +150,7 @@ class Store:
     def sql(self, query: str, *, arrow: bool = False) -> pd.DataFrame | pa.Table:
         """Return the result of a query as a DataFrame, or as an Arrow table."""
         try:
-            relation = self.connection.sql(query)
-            if relation is None:  # a statement without a result
-                relation = self.connection.sql("SELECT 1 AS done LIMIT 0")
-            return relation.to_arrow_table() if arrow else relation.df()
+            return self.connection.sql(query).to_arrow_table() if arrow else self.connection.execute(query).df()
         except duckdb.Error as error:
             reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2]).rstrip(".")
             raise OptionError(f"The query cannot be answered: {reason}.") from None
@@ -247,12 +244,12 @@ class Store:
         named = isinstance(identity, str)
         condition, value = ("id = $1 OR digest = $1", identity) if named else ("row = $1", int(identity))
         found = self.connection.execute(f"SELECT row FROM documents WHERE {condition} ORDER BY row LIMIT 1", [value])
-        row = found.fetchone()
-        if row is None and named and str(identity).isdigit():
+        rows = found.fetchall()
+        if not rows and named and str(identity).isdigit():
             return self.find_row(int(identity))
-        if row is None:
+        if not rows:
             raise InputError(f"There is no document {identity!r} in '{self.path}'; documents() lists them.")
-        return int(row[0])
+        return int(rows[0][0])
 
     def score_column(self, method: str | None, class_: str | int | None) -> tuple[str, str | None]:
         """Return the column of scores of a method and class, and the class that documents must be explained for.

@@ -20,7 +20,7 @@ from typing import Any
 
 from sightline.arguments import check_count
 from sightline.corpus.fields import Columns, example
-from sightline.corpus.readers import LABEL, PAIR, TEXT, select_rows
+from sightline.corpus.readers import LABEL, PAIR, TEXT, number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
 from sightline.text.examples import Example, as_examples
 
@@ -66,15 +66,18 @@ def stream_examples(source: Any, selection: Selection | None = None) -> Iterator
     return chosen if selection.sample is None else sample_rows(chosen, selection.sample, selection.seed)
 
 
-def read_sample(source: str | Path, selection: Selection) -> list[Example]:
+def read_selection(source: str | Path, selection: Selection) -> list[Example]:
     """Return the selected rows as a list of examples; the first row that cannot be used is an error."""
-    examples = []
-    for row in stream_examples(source, selection):
+
+    def usable(row: Row) -> Example:
         if row.example is None:
             raise InputError(row.error)
-        examples.append(row.example)
+        return row.example
+
+    examples = number_repeated_ids(map(usable, stream_examples(source, selection)))
     if not examples:
-        raise InputError(f"No row of '{source}' is selected{_by_condition(selection.where)}.")
+        condition = "" if selection.where is None else f' by where="{selection.where}"'
+        raise InputError(f"No row of '{source}' is selected{condition}.")
     return examples
 
 
@@ -146,7 +149,3 @@ def _columns(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
         else:
             columns[name] = pa.array([None if value is None else str(value) for value in values], pa.string())
     return columns
-
-
-def _by_condition(where: str | None) -> str:
-    return "" if where is None else f' by where="{where}"'

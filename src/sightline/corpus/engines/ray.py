@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from sightline.corpus.unit_worker import Job, Outcome, UnitWorker
 from sightline.errors import SightlineError, UnsupportedError, UsageError
+
+_PATIENCE = 5.0
+"""Seconds within which a cluster must answer."""
 
 
 class RayEngine:
@@ -90,10 +94,23 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
     if address is None:
         ray.init(num_cpus=workers, include_dashboard=False, **quiet)
         return
+    _check_reachable(address)
     try:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise UsageError(f"No Ray cluster can be reached at '{address}': {reason}.") from None
+
+
+def _check_reachable(address: str) -> None:
+    """Raise UsageError if nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return  # "auto", or a form that Ray judges
+    try:
+        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise UsageError(f"No Ray cluster can be reached at '{address}': {reason}.") from None
 
 
