@@ -84,7 +84,9 @@ def compare_slices(
     moments = [side.moments() for side in sides]
     joined = moments[0].add_suffix("_first").join(moments[1].add_suffix("_second"), how="outer").fillna(0.0)
     held = joined["documents_first"] + joined["documents_second"]
-    joined = joined[held >= min_documents].sort_index()
+    # A mean over the documents that hold a word exists only where some do.
+    in_both = (joined["documents_first"] > 0) & (joined["documents_second"] > 0) | (rule == "mean-all")
+    joined = joined[(held >= min_documents) & in_both].sort_index()
     sizes = [
         np.full(len(joined), side.total, dtype=float) if rule == "mean-all" else joined[f"documents_{name}"].to_numpy()
         for side, name in zip(sides, ("first", "second"), strict=True)
