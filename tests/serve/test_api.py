@@ -117,6 +117,18 @@ def test_the_latest_results_are_kept_and_the_oldest_forgotten(server):
     assert "send the text again" in sentence
 
 
+def test_an_edited_text_is_predicted_by_the_model_of_the_job(server):
+    first = server.explain(text=TEXT, methods=["random"]).json()
+    other = "The parser checks the types of the program."
+    answer = server.client.post(f"/api/jobs/{first['id']}/predict", json={"text": other})
+    assert answer.status_code == 200
+    expected = server.explain(text=other, methods=["random"]).json()["prediction"]
+    assert answer.json()["label"] == expected["label"]
+    assert answer.json()["probability"] == pytest.approx(expected["probability"], abs=1e-6)
+    assert server.client.post(f"/api/jobs/{first['id']}/predict", json={"text": 3}).status_code == 422
+    assert server.client.post("/api/jobs/nothing/predict", json={"text": other}).status_code == 404
+
+
 def test_ids_cannot_be_guessed(server):
     jobs = {server.explain(text=TEXT, methods=["random"]).json()["id"] for _ in range(3)}
     assert len(jobs) == 3
@@ -137,6 +149,7 @@ def test_the_description_is_valid_openapi_with_an_example_that_is_a_request(serv
     assert set(described["paths"]) == {
         "/api/health",
         "/api/session",
+        "/api/jobs/{id}/predict",
         "/api/models",
         "/api/methods",
         "/api/metrics",
