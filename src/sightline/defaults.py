@@ -5,5 +5,12 @@ Nothing is imported here, so that `sightline --help` can name them without loadi
 
 from __future__ import annotations
 
-DEFAULT_METHODS = ("attcat",)
-"""Methods that explain a document unless others are asked for; the first one where a single method is wanted."""
+DEFAULT_METHODS = ("attnlrp", "alti")
+"""Methods that explain a document unless others are asked for; the first one where a single method is wanted.
+
+Chosen by measurement (docs/trust.md): `attnlrp` is signed, specific to a class, and finds the deciding words of models
+whose rule is known; `alti` follows how tokens are mixed, without gradients, and is the second opinion."""
+FALLBACK_METHODS = ("attcat",)
+"""The same for models on which a default method means nothing or cannot run (`methods.applicability`)."""
+INSPECT_METHODS = ("attcat",)
+"""Methods that an inspection compares with attention: computed from the pass that records it, at no further cost."""

@@ -21,11 +21,10 @@ import torch
 from sightline import builtin
 from sightline.analysis.importance import Importance, head_importance_of
 from sightline.analysis.internals import inside as look_inside
-from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
 from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS, Attribution, Method
-from sightline.methods.applicability import check_applies
+from sightline.methods.applicability import check_applies, default_methods
 from sightline.metrics.check import CheckReplacement, faithfulness_checks
 from sightline.models import ALL, Network, TargetLike, load_network
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
@@ -126,6 +125,11 @@ class Model:
     def max_tokens(self) -> int:
         """Length in tokens of the longest document that the model reads."""
         return self.network.max_tokens
+
+    @property
+    def default_methods(self) -> tuple[str, ...]:
+        """Methods that explain a document unless others are asked for."""
+        return default_methods(self.network)
 
     def encode(
         self,
@@ -317,7 +321,7 @@ class Model:
         progress: Progress | None = None,
         **options: Any,
     ) -> Explanation | ByClass | dict[str, ByClass] | list[Any]:
-        """Explain a prediction by one method (attcat by default) or by several that share one pass.
+        """Explain a prediction by one method (by default the first of `default_methods`) or by several on one pass.
 
         document: a text, an encoding, or a list of them (which gives a list, run in batches of similar length); or a
         trace of this model, whose pass is then shared and whose target is explained.
@@ -408,7 +412,7 @@ class Model:
     ) -> Report:
         """Explain one document and return everything a page shows: `Report`.
 
-        The arguments are those of `explain` with `methods`; the default methods are `DEFAULT_METHODS`. inside: add
+        The arguments are those of `explain` with `methods`; the default methods are `default_methods`. inside: add
         relations between tokens, head maps and head importance, from the pass that the methods share; a document that
         is read in windows has none. check: compare every explanation with random orders of the words, for its verdict
         and its removal curve.
@@ -426,7 +430,7 @@ class Model:
             importance = self._require_inside(trace) if inside and not trace.windowed else None
             explanations: dict[str, Any] = self.explain(
                 trace,
-                methods=DEFAULT_METHODS if methods is None else methods,
+                methods=self.default_methods if methods is None else methods,
                 quantity=quantity,
                 progress=progress,
                 **options,
@@ -486,7 +490,7 @@ class Model:
     ) -> dict[Method, dict[str, Any]]:
         """Return the requested methods with their resolved options, before anything runs."""
         if methods is None:
-            entry = METHODS.get(method or DEFAULT_METHODS[0])
+            entry = METHODS.get(method or self.default_methods[0])
             return {entry: self._resolve_options(entry, options, quantity)}
         if method is not None:
             raise OptionError("Give either method= or methods=, not both.")

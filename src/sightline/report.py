@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sightline import report_storage
+from sightline.analysis.consensus import Consensus, find_consensus
 from sightline.analysis.internals import Inside
 from sightline.errors import InputError, UsageError
 from sightline.explanation import Explanation, RemovalCurve
@@ -118,6 +119,16 @@ class Report:
         return self._map(lambda explanation: explanation.verdict)
 
     @property
+    def consensus(self) -> Consensus | None:
+        """Words that all methods rank among their strongest for the target shown first; None for a single method."""
+        target = self.first.target
+        same_target = {
+            entry.method: entry.explanation for entry in self.entries() if entry.explanation.target == target
+        }
+        explanations = list(same_target.values())
+        return find_consensus(explanations) if len(explanations) > 1 and self.first.words() else None
+
+    @property
     def removal_curves(self) -> dict[str, RemovalCurve | dict[str, RemovalCurve | None] | None]:
         """What the comparison with random orders measured, under the keys of `explanations`; None if not made."""
         return self._map(lambda explanation: explanation.removal)
@@ -159,6 +170,7 @@ class Report:
             "format": FORMAT,
             "version": VERSION,
             "explanations": self._map(lambda explanation: explanation.to_dict()),
+            "consensus": None if (consensus := self.consensus) is None else consensus.to_dict(),
             "inside": None if self.inside is None else report_storage.inside_record(self.inside),
             "provenance": self.provenance,
             "seconds": dict(self.seconds),

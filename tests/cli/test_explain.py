@@ -273,7 +273,8 @@ def test_a_page_of_one_class_shows_the_check_unless_it_is_declined(sightline, tm
 def test_a_page_takes_one_forward_for_scores_and_inside(sightline, good_model, monkeypatch):
     networks = []
     monkeypatch.setattr("sightline.model.Model.__init__", remembering(Model.__init__, networks))
-    result = sightline("explain", "doc.txt", "--model", good_model, "--no-check", "-o", "page.html")
+    arguments = ("--method", "attcat", "--no-check", "-o", "page.html")
+    result = sightline("explain", "doc.txt", "--model", good_model, *arguments)
     assert result.exit_code == 0, result.stderr
     assert [network.forward_passes for network in networks] == [1]
 

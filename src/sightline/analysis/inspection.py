@@ -27,7 +27,7 @@ from sightline.analysis.similarity import Disagreement, Similarity, disagreement
 from sightline.analysis.source import Floats, Progress, head_number, layer_number
 from sightline.analysis.tiles import tile
 from sightline.arguments import check_count, check_position
-from sightline.defaults import DEFAULT_METHODS
+from sightline.defaults import INSPECT_METHODS
 from sightline.errors import OptionError
 from sightline.explanation import Explanation
 from sightline.methods.decomposition.matrices import LayeredMethod, relevance_matrices
@@ -54,7 +54,7 @@ LAYERED_METHODS: tuple[str, ...] = get_args(LayeredMethod)
 class InspectionSettings:
     """What to inspect, and how; the fields are named like the options of `sightline inspect`."""
 
-    methods: tuple[str, ...] = DEFAULT_METHODS
+    methods: tuple[str, ...] = INSPECT_METHODS
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the methods: method -> option -> value."""
     stop_words: str | None = "en"

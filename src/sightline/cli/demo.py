@@ -19,7 +19,7 @@ from sightline.errors import UsageError
 from sightline.files import check_writable
 from sightline.registry import suggestion
 
-DEMO_METHODS = ("attcat", "integrated_gradients", "rollout", "gradient")
+DEMO_METHODS = ("attnlrp", "attcat", "integrated_gradients", "rollout")
 DEMO_DOCUMENT = "learned_compilers"
 
 

@@ -127,13 +127,17 @@ def explain(
         with starting(progress):
             from sightline.model import load
 
-        methods = split_names(method or DEFAULT_METHODS)
+        for_page = chosen is Format.html
+        # A page compares; other programs and pipes get one explanation unless they ask for more.
+        methods = split_names(method or (DEFAULT_METHODS if for_page else DEFAULT_METHODS[:1]))
         options = method_options(option or [], methods, seed)
         use_free_cores()
         progress("loading the model", 0, 0)
         loaded = load(model, task, allow_pickle=allow_pickle, allow_random=allow_random)
+        if not method:
+            methods = list(loaded.default_methods[: None if for_page else 1])
+            options = method_options(option or [], methods, seed)
         explained = parse_target(target, loaded.labels, answers=loaded.task == "question_answering")
-        for_page = chosen is Format.html
         report = loaded.report(
             loaded.encode(*texts, global_tokens=positions, truncate=truncate, aggregation=windows.value),
             methods,

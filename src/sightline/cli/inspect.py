@@ -13,8 +13,8 @@ from sightline.cli.options import (
     AllowRandom,
     Debug,
     GlobalTokens,
+    InspectMethodNames,
     LabelField,
-    MethodNames,
     MethodOptions,
     ModelSource,
     Overwrite,
@@ -28,7 +28,7 @@ from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
 from sightline.cli.values import method_options, parse_positions, parse_target, split_names
-from sightline.defaults import DEFAULT_METHODS
+from sightline.defaults import INSPECT_METHODS
 from sightline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def inspect(
     ] = None,
     pair: Pair = None,
     model: ModelSource = None,
-    method: MethodNames = None,
+    method: InspectMethodNames = None,
     option: MethodOptions = None,
     target: Annotated[
         str | None,
@@ -134,7 +134,7 @@ def inspect(
             from sightline.model import load
             from sightline.view.inspect.folder import check_folder, write_inspection
 
-        methods = tuple(split_names(method or DEFAULT_METHODS))
+        methods = tuple(split_names(method or INSPECT_METHODS))
         settings = InspectionSettings(
             methods=methods,
             options=method_options(option or [], methods, seed),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from sightline.defaults import DEFAULT_METHODS
+from sightline.defaults import DEFAULT_METHODS, INSPECT_METHODS
 
 
 class AggregationChoice(StrEnum):
@@ -26,15 +26,15 @@ ModelSource = Annotated[str | None, typer.Option(metavar="PATH", help=f"{MODEL}.
 ModelSources = Annotated[
     list[str] | None, typer.Option(metavar="PATH", help=f"{MODEL}; repeat it for several. {BUILT_IN}")
 ]
-MethodNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--method",
-        "--methods",
-        metavar="NAME,…",
-        help=f"Method, or several with commas; may be repeated. [default: {', '.join(DEFAULT_METHODS)}]",
-    ),
-]
+
+
+def _method_names(default: tuple[str, ...]) -> Any:
+    text = f"Method, or several with commas; may be repeated. [default: {', '.join(default)}]"
+    return typer.Option("--method", "--methods", metavar="NAME,…", help=text)
+
+
+MethodNames = Annotated[list[str] | None, _method_names(DEFAULT_METHODS)]
+InspectMethodNames = Annotated[list[str] | None, _method_names(INSPECT_METHODS)]
 MethodOptions = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=VALUE", help="Option of the method, or METHOD.KEY=VALUE; may be repeated."),

@@ -4,6 +4,7 @@ from sightline.evaluation.agreement import Agreement, Pair
 from sightline.evaluation.choice import DEFAULT_METHODS
 from sightline.evaluation.comparison import compare
 from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_shortcuts
+from sightline.evaluation.planted_long import LongResult, planted_at_length
 from sightline.evaluation.ranking import Ranking
 from sightline.evaluation.result import Evaluation, MetricCurve, Record
 from sightline.evaluation.runner import evaluate
@@ -13,6 +14,7 @@ __all__ = [
     "DEFAULT_METHODS",
     "Agreement",
     "Evaluation",
+    "LongResult",
     "MetricCurve",
     "Pair",
     "Planted",
@@ -24,6 +26,7 @@ __all__ = [
     "evaluate",
     "label_permutation",
     "plant",
+    "planted_at_length",
     "planted_shortcuts",
     "weight_randomisation",
 ]

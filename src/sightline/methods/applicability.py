@@ -9,6 +9,7 @@ What does not apply is refused before anything runs.
 from __future__ import annotations
 
 from sightline.attention.projections import SOFTMAX, projection_of
+from sightline.defaults import DEFAULT_METHODS, FALLBACK_METHODS
 from sightline.errors import UnsupportedError
 from sightline.methods.registry import METHODS
 from sightline.models import Network
@@ -21,6 +22,21 @@ TOKEN_TO_TOKEN = RELEVANCE | {"received_attention", "rollout", "flow", "alti", "
 def applies(method: str, family: Family, *, sparse_heads: bool = False) -> bool:
     """Whether a method means something for models of a family, with or without sparse projections in their heads."""
     return not (family.single_attention and method in TOKEN_TO_TOKEN) and not (sparse_heads and method in RELEVANCE)
+
+
+def default_methods(network: Network) -> tuple[str, ...]:
+    """Return the methods that explain a document unless others are asked for, for this model.
+
+    `FALLBACK_METHODS` where one of `DEFAULT_METHODS` does not apply (a single attention, sparse projections) or cannot
+    run (the library's Longformer attention does not show its operations).
+    """
+    hidden_operations = network.banded and network.banded_encoder is None
+    sparse_heads = projection_of(network.config) != SOFTMAX
+    if hidden_operations or not all(
+        applies(name, network.family, sparse_heads=sparse_heads) for name in DEFAULT_METHODS
+    ):
+        return FALLBACK_METHODS
+    return DEFAULT_METHODS
 
 
 def check_applies(method: str, network: Network) -> None:

@@ -73,8 +73,9 @@ def cat(trace: Trace, *, hidden: Hidden = "input", aggregate: Aggregate = "sum")
     signed=True,
     class_specific=True,
     cost="one forward and one backward pass",
-    use="Use it as the default: signed, class-specific, cheap, layer by layer.",
-    avoid="Avoid it where a single word decides (its sign is unreliable) or attention sinks dominate: compare cat.",
+    use="Use it as a cheap explanation that is signed, class-specific and by layer, where attnlrp cannot run.",
+    avoid="Avoid it where a single word decides: LayerNorm divides by what it reads, so that the slope at the word is "
+    "small and its sign an accident (use attnlrp, or read magnitudes). Where attention sinks dominate, compare cat.",
 )
 def attcat(
     trace: Trace,

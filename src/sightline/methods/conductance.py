@@ -82,7 +82,7 @@ def layer_conductance(
             intervals, before = 2 * intervals, layers
             layers, ends = walk.simpson(intervals)
             gap, change = _worst_gap(layers, ends), relative_change(before, layers)
-        checks = convergence_checks(gap, change, tolerance, walk.evaluations)
+        checks = convergence_checks(gap, change, tolerance, walk.evaluations, trace.target.quantity)
     by_layer = layers.numpy()
     if chosen is not None:
         return Attribution(by_layer[chosen], layers=by_layer, checks=checks, layer_kind="separate")

@@ -29,8 +29,8 @@ from sightline.trace import Trace
 
 FIRST_RULE = 2
 """The rules of 1, 3 and 7 nodes are evaluated together: fewer say nothing about their error."""
-SMALLEST_SHARE = 1e-3
-"""Gaps are relative to |y(x) − y(x')|, but never to less than this share of Σ|s| (else a tie would never finish)."""
+SMALLEST_SHARE = 0.05
+"""Gaps are relative to |y(x) − y(x')|, or to Σ|s| where that difference is below this share of it."""
 ROUNDING = 1e-6
 """Nor to less than this share of |y|: below it there is only rounding."""
 
@@ -100,7 +100,9 @@ def nested(trace: Trace, path: Path, tolerance: float, max_evaluations: int) -> 
         attributions = [sums.attribution(total) for total in totals[max(0, rule - 2) : rule + 1]]
         gap, change = completeness_gap(attributions[-1], ends), expected_change(attributions)
         if (gap <= tolerance and change <= tolerance) or rule == len(sizes) - 1:
-            return Integral(totals[rule], convergence_checks(gap, change, tolerance, sums.evaluations))
+            return Integral(
+                totals[rule], convergence_checks(gap, change, tolerance, sums.evaluations, trace.target.quantity)
+            )
         rule += 1
 
 
@@ -127,13 +129,19 @@ def check_tolerance(tolerance: float) -> None:
         raise OptionError(f"The tolerance of an integral is a share between 0 and 1, not {tolerance}.")
 
 
-def convergence_checks(gap: float, change: float, tolerance: float, evaluations: int) -> dict[str, Check]:
-    """Return the checks of an adaptive rule, and warn when it stopped before the attributions were settled."""
+def convergence_checks(
+    gap: float, change: float, tolerance: float, evaluations: int, quantity: str = "logit"
+) -> dict[str, Check]:
+    """Return the checks of an adaptive rule, and warn when it stopped before the attributions were settled.
+
+    quantity: what is explained; logits are smoother than probabilities, so they are advised where they are not.
+    """
     converged = gap <= tolerance and change <= tolerance
     if not converged:
+        advice = "raise max_evaluations" + ("" if quantity == "logit" else " or use the logit as target quantity")
         warnings.warn(
             f"The integral along the path stopped after {evaluations} evaluations with a completeness gap of {gap:.1%} "
-            f"and a change of {change:.1%}; raise max_evaluations or use the logit as target quantity.",
+            f"and a change of {change:.1%}; {advice}.",
             stacklevel=2,
         )
     return {"completeness_gap": gap, "change": change, "evaluations": evaluations, "converged": converged}
@@ -146,7 +154,11 @@ def relative_change(before: Tensor, after: Tensor) -> float:
 
 
 def completeness_gap(attribution: Tensor, ends: NDArray[np.float64]) -> float:
-    """|Σ s − (y(x) − y(x'))| relative to |y(x) − y(x')|; ends = (y(x'), y(x))."""
-    rise = float(ends[1] - ends[0])
-    scale = max(abs(rise), SMALLEST_SHARE * float(attribution.abs().sum()), ROUNDING * float(np.abs(ends).max()))
+    """|Σ s − (y(x) − y(x'))| relative to |y(x) − y(x')|, or to Σ|s| if the difference is near zero beside it.
+
+    ends = (y(x'), y(x)). A difference below `SMALLEST_SHARE` of Σ|s| is what scores of both signs leave of each other.
+    """
+    rise, magnitude = float(ends[1] - ends[0]), float(attribution.abs().sum())
+    near_zero = abs(rise) < SMALLEST_SHARE * magnitude
+    scale = max(magnitude if near_zero else abs(rise), ROUNDING * float(np.abs(ends).max()))
     return abs(float(attribution.sum()) - rise) / scale if scale else 0.0

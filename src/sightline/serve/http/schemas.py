@@ -55,7 +55,7 @@ class ExplainRequest(BaseModel):
     )
     check: StrictBool = Field(
         False,
-        description="Compare each explanation with 20 random orderings of the words; runs the model many times.",
+        description="Compare each explanation with random orderings of the words; runs the model many times.",
     )
     relations: StrictBool = Field(False, description="Also collect attention relations and maps for the page.")
     wait: StrictBool = Field(

@@ -1,0 +1,188 @@
+"""How often is the verdict wrong? Explanations known to be right and known to be wrong, and the level each gets.
+
+Right explanations rank the words first that decide by construction (`rule_model`) or by training on planted words
+(`planted`). Wrong ones have no claim to hold up on that document:
+
+    shuffled           the scores of a method, put on other words at random
+    other class        the scores of a method for another class
+    other document     the scores of a method for another document, at the same positions
+    randomised model   the scores of a method on the same document for the model with random weights
+    random             no method at all
+
+`measure` checks all of them for a document; `choose_threshold` takes the threshold from one half of the models and
+documents, and the error is reported on the other half. `python -m tools.calibrate` does all of it and writes
+docs/trust.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from sightline.evaluation.randomised import cascade
+from sightline.explanation import Explanation
+from sightline.metrics import precision_at_k
+from sightline.metrics.check import faithfulness_checks
+from sightline.model import Model
+from sightline.text import Encoding
+from sightline.verdict import LARGEST_CHANCE
+
+Wrong = Literal["shuffled", "other class", "other document", "randomised model", "random"]
+WRONG: tuple[Wrong, ...] = get_args(Wrong)
+RIGHT = "truth"
+ALLOWED = 0.05
+"""Largest share of wrong explanations that may be said to hold up."""
+EFFECTS = tuple(round(0.05 * step, 2) for step in range(1, 41))
+"""Thresholds to choose from: differences to random orders in stakes."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One explanation of one document, and what the check measured."""
+
+    model: str
+    words: int
+    kind: str
+    """"truth", the name of a method, or one of `WRONG`."""
+    precision: float | None
+    """Share of the deciding words among the words ranked first; None if no word is known to decide."""
+    level: str
+    reason: str
+    effect: float
+    """Difference between its fall and that of random orders, in stakes."""
+    chance: float
+    """How often a random order does as well."""
+    special_share: float
+
+    def holds(self, smallest_effect: float) -> bool:
+        """Say whether it would hold up with this threshold in place of `verdict.SMALLEST_EFFECT`."""
+        return self.effect >= smallest_effect and self.chance <= LARGEST_CHANCE
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A document to measure on: the words that are known to decide, by their places, and another document."""
+
+    text: str
+    deciding: tuple[int, ...]
+    other: str
+
+
+def measure(
+    model: Model,
+    subjects: Sequence[Subject],
+    *,
+    name: str,
+    method: str = "attnlrp",
+    methods: Sequence[str] = (),
+    seed: int = 0,
+) -> Iterator[Case]:
+    """Yield the cases of all subjects: the truth where it is known, `methods`, and the wrong explanations.
+
+    method: whose scores are broken.
+    """
+    *_, (_, randomised) = cascade(model, seed)
+    for number, subject in enumerate(subjects):
+        generator = np.random.default_rng([seed, number])
+        encoding = model.encode(subject.text)
+        explanations = dict(model.explain(encoding, methods=list(dict.fromkeys([method, *methods]))))
+        base = explanations[method]
+        if subject.deciding:
+            explanations[RIGHT] = _replace_scores(base, _true_scores(base, subject.deciding, generator))
+        explanations |= _break(model, randomised, base, subject, generator)
+        if method not in methods:
+            del explanations[method]
+        checked = faithfulness_checks(model.network, list(explanations.values()), seed=number)
+        for (kind, explanation), (checks, curve) in zip(explanations.items(), checked, strict=True):
+            verdict = dataclasses.replace(explanation, checks=checks, removal=curve).verdict
+            if verdict.level == "unchecked":
+                continue
+            numbers = verdict.numbers
+            beaten, orders = numbers["random_beaten"], numbers["random_orderings"]
+            yield Case(
+                model=name,
+                words=len(explanation.words()),
+                kind=kind,
+                precision=_precision(explanation, subject.deciding),
+                level=verdict.level,
+                reason=verdict.reasons[0],
+                effect=(numbers["faithfulness"] - numbers["random_mean"]) / numbers["stake"],
+                chance=(orders - beaten + 1) / (orders + 1),
+                special_share=_special_share(explanation),
+            )
+
+
+def choose_threshold(cases: Iterable[Case]) -> float:
+    """Return the smallest of `EFFECTS` at which at most `ALLOWED` of the wrong explanations of every kind hold up.
+
+    How often chance may do as well is not chosen: with the fewest random orders a check makes, nine, one in ten is the
+    least that can be asked (`verdict.LARGEST_CHANCE`).
+    """
+    listed = list(cases)
+    for effect in EFFECTS:
+        if all(share_held(listed, kind, effect) <= ALLOWED for kind in WRONG):
+            return effect
+    raise ValueError(f"no threshold up to {EFFECTS[-1]} keeps the error of every kind at {ALLOWED:.0%}")
+
+
+def share_held(cases: Iterable[Case], kind: str, smallest_effect: float) -> float:
+    """Return the share of the explanations of one kind that would hold up; 0 if there are none."""
+    held = [case.holds(smallest_effect) for case in cases if case.kind == kind]
+    return float(np.mean(held)) if held else 0.0
+
+
+def _break(
+    model: Model, randomised: Model, base: Explanation, subject: Subject, generator: np.random.Generator
+) -> dict[str, Explanation]:
+    """Return the wrong explanations of a document, all for the predicted class."""
+    content = np.flatnonzero(~base.encoding.special)
+    shuffled = base.scores.copy()
+    shuffled[content] = shuffled[generator.permutation(content)]
+    classes = [index for index in range(len(model.labels)) if index != base.target.index]
+    other_class = model.explain(base.encoding, base.method, target=int(generator.choice(classes)))
+    other_document = model.explain(subject.other, base.method)
+    random_model = randomised.explain(base.encoding, base.method, target=base.target.index)
+    scores = {
+        "shuffled": shuffled,
+        "other class": other_class.scores,
+        "other document": _align(other_document, base.encoding),
+        "randomised model": random_model.scores,
+        "random": generator.random(len(base.scores)),
+    }
+    return {kind: _replace_scores(base, values) for kind, values in scores.items()}
+
+
+def _replace_scores(explanation: Explanation, scores: np.ndarray[tuple[int], np.dtype[np.floating]]) -> Explanation:
+    return dataclasses.replace(explanation, scores=scores, layers=None, layer_kind=None)
+
+
+def _true_scores(
+    explanation: Explanation, deciding: Sequence[int], generator: np.random.Generator
+) -> np.ndarray[tuple[int], np.dtype[np.floating]]:
+    """Return 1 for the tokens of the deciding words and random scores below 0.001 for all others."""
+    scores = 1e-3 * generator.random(len(explanation.scores))
+    words = explanation.words()
+    for place in deciding:
+        scores[list(words[place].tokens)] = 1.0
+    return scores
+
+
+def _align(explanation: Explanation, encoding: Encoding) -> np.ndarray[tuple[int], np.dtype[np.floating]]:
+    """Return the scores of an explanation at the positions of another document, repeated if that one is longer."""
+    return np.asarray(np.resize(explanation.scores, len(encoding)))
+
+
+def _precision(explanation: Explanation, deciding: Sequence[int]) -> float | None:
+    if not deciding:
+        return None
+    scores = [word.score for word in explanation.words()]
+    return precision_at_k(scores, [(place, place + 1) for place in deciding], k=len(deciding))
+
+
+def _special_share(explanation: Explanation) -> float:
+    total = float(np.abs(explanation.scores).sum())
+    return float(np.abs(explanation.scores[explanation.encoding.special]).sum()) / total if total else 0.0

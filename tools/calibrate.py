@@ -1,0 +1,202 @@
+"""Calibrate the verdict: `python -m tools.calibrate` measures, chooses thresholds and writes docs/trust.md.
+
+With `--quick` few documents are measured and nothing is written. The thresholds in `sightline/verdict.py` are set by
+hand to what is chosen here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from sightline import builtin
+from sightline.evaluation.calibration import (
+    RIGHT,
+    WRONG,
+    Case,
+    Subject,
+    choose_threshold,
+    measure,
+)
+from sightline.evaluation.planted import plant
+from sightline.evaluation.rule_model import rule_model
+from sightline.evaluation.rule_task import RULES, Rule, clear_documents, rule_document
+from sightline.model import load
+from sightline.text.units import units_of
+from sightline.verdict import LARGEST_CHANCE, SMALLEST_EFFECT
+
+PAGE = Path(__file__).parents[1] / "docs" / "trust.md"
+BEGIN, END = "<!-- calibration: begin -->", "<!-- calibration: end -->"
+METHODS = ("attnlrp", "alti", "attcat", "rollout", "gradient", "random")
+LENGTHS = {250: 5, 1000: 2, 2500: 1}
+"""Documents per rule model, by number of words."""
+SEEDS = {"choose": (0,), "report": (1,)}
+"""Seeds of the models whose documents choose the thresholds, and of those that report the error."""
+PARAGRAPH_WORDS = 60
+
+
+def rule_cases(rule: Rule, seed: int, lengths: dict[int, int]) -> Iterator[Case]:
+    """Yield the cases of one model with a known rule."""
+    model = rule_model(rule, seed)
+    generator = np.random.default_rng([seed, RULES.index(rule)])
+    for words, count in lengths.items():
+        documents = clear_documents(rule, words, count, generator)
+        others = clear_documents(rule, words, count, generator)
+        subjects = [
+            Subject(document.text, document.deciding, other.text)
+            for document, other in zip(documents, others, strict=True)
+        ]
+        yield from measure(model, subjects, name=f"rule: {rule}", methods=METHODS, seed=seed)
+    default = rule_document(rule, min(lengths), generator, first=0)
+    yield from measure(
+        model, [Subject(default.text, (), default.text)], name="default class", methods=["attnlrp"], seed=seed
+    )
+
+
+def planted_cases(seed: int, documents: int, steps: int) -> Iterator[Case]:
+    """Yield the cases of a tiny BERT that has learnt two planted words per document."""
+    setting = plant(seed, documents=documents, shortest=40, longest=80, steps=steps)
+    texts = setting.documents
+    subjects = [
+        Subject(document.text, document.planted, texts[(number + 1) % len(texts)].text)
+        for number, document in enumerate(texts)
+    ]
+    yield from measure(setting.model, subjects, name="planted words, trained", methods=METHODS, seed=seed)
+
+
+def builtin_cases(half: int, limit: int) -> Iterator[Case]:
+    """Yield the cases of the built-in model: paragraphs of real text, whose deciding words are not known."""
+    model = load()
+    texts = [path.read_text(encoding="utf-8") for path in builtin.documents().values()]
+    units = [unit for text in texts for unit in units_of(model.encode(text), "paragraph")]
+    paragraphs = [unit.text for unit in units if len(unit.text.split()) >= PARAGRAPH_WORDS]
+    chosen = paragraphs[half::2][:limit]
+    subjects = [Subject(text, (), chosen[number - 1]) for number, text in enumerate(chosen)]
+    yield from measure(model, subjects, name="built-in model, real text", methods=METHODS, seed=half)
+
+
+def collect(half: str, *, quick: bool = False, records: Path | None = None) -> list[Case]:
+    """Return all cases of one half; `records` is rewritten after every model."""
+    number = list(SEEDS).index(half)
+    stages: list[Iterator[Case]] = [builtin_cases(number, 2 if quick else 12)]
+    for seed in SEEDS[half]:
+        stages += [rule_cases(rule, seed, {100: 1, 200: 1} if quick else LENGTHS) for rule in RULES]
+    stages.append(planted_cases(number, 2 if quick else 30, 5 if quick else 300))
+    cases: list[Case] = []
+    started = time.perf_counter()
+    for stage in stages:
+        cases += stage
+        print(f"{half}: {len(cases)} checks, {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+        if records is not None:
+            records.write_text(json.dumps([asdict(case) for case in cases]), encoding="utf-8")
+    return cases
+
+
+def tables(choosing: Sequence[Case], reporting: Sequence[Case], effect: float) -> str:
+    """Return what was chosen and measured as Markdown."""
+    wrong = [case for case in reporting if case.kind in WRONG and case.model != "default class"]
+    errors = [case.holds(effect) for case in wrong]
+    lines = [
+        f"Chosen on {len(choosing):,} checks, reported on {len(reporting):,} checks of other models and documents: "
+        f"`SMALLEST_EFFECT` = {effect:g} stakes, `LARGEST_CHANCE` = {LARGEST_CHANCE:g}. "
+        f"Of {len(errors)} wrong explanations {sum(errors)} hold up ({np.mean(errors):.1%}).",
+        "",
+        "| | right: the deciding words | " + " | ".join(f"wrong: {kind}" for kind in WRONG) + " |",
+        "|:--|" + "--:|" * (len(WRONG) + 1),
+    ]
+    measured = [case for case in reporting if case.model != "default class"]
+    rows = {"all": measured}
+    rows |= {
+        f"model: {name}": [c for c in measured if c.model == name] for name in dict.fromkeys(c.model for c in measured)
+    }
+    for low, high in ((0, 100), (100, 500), (500, 1500), (1500, 10_000)):
+        rows[f"{low:,} to {high:,} words"] = [case for case in measured if low <= case.words < high]
+    for name, cases in rows.items():
+        cells = [_cell(cases, kind, effect) for kind in (RIGHT, *WRONG)]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines += ["", *_method_table(reporting, effect)]
+    default = [case for case in reporting if case.model == "default class" and case.kind == "attnlrp"]
+    named = sum(case.reason == "nothing_decides" for case in default)
+    poor = sum(case.level == "poor" for case in default)
+    lines += [
+        "",
+        f"Of {len(default)} documents of the rule models without any word of list A (the default class), {named} are "
+        f"said to have nothing in the text that decides and {poor} are called *do not trust* (`attnlrp`).",
+    ]
+    return "\n".join(lines)
+
+
+def _cell(cases: Sequence[Case], kind: str, effect: float) -> str:
+    held = [case.holds(effect) for case in cases if case.kind == kind]
+    return f"{sum(held)} of {len(held)}" if held else "–"
+
+
+def _method_table(cases: Sequence[Case], effect: float) -> list[str]:
+    """Return one row per method: precision on documents with a known truth, special share, effect, share that holds."""
+    lines = [
+        "| method | precision@k, rule models: mean (worst model) | precision@k, trained on planted words | "
+        "special tokens | effect in stakes | holds up, known truth | holds up, built-in model |",
+        "|:--|--:|--:|--:|--:|--:|--:|",
+    ]
+    for method in METHODS:
+        rules = [c for c in cases if c.kind == method and c.model.startswith("rule") and c.precision is not None]
+        trained = [c for c in cases if c.kind == method and c.model.startswith("planted")]
+        real = [c for c in cases if c.kind == method and c.model.startswith("built-in")]
+        known = [*rules, *trained]
+        by_model = [
+            np.mean([c.precision for c in rules if c.model == name]) for name in dict.fromkeys(c.model for c in rules)
+        ]
+        lines.append(
+            f"| `{method}` | {np.mean([c.precision for c in rules]):.2f} ({min(by_model):.2f}) | "
+            + (f"{np.mean([c.precision for c in trained]):.2f}" if trained else "–")
+            + f" | {np.mean([c.special_share for c in known]):.2f} | {np.mean([c.effect for c in known]):.2f} | "
+            f"{_cell(known, method, effect)} | {_cell(real, method, effect)} |"
+        )
+    return lines
+
+
+def write(text: str) -> None:
+    """Put the tables between the marks of the page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+
+def load_records(path: Path) -> list[Case]:
+    """Return the cases of one half that an earlier run stored."""
+    return [Case(**record) for record in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def main() -> None:
+    """Measure a half (`--half choose|report --records FILE`), or both and write the page.
+
+    `--from CHOOSE.json REPORT.json` writes the page from stored halves, which may have been measured at the same time.
+    """
+    arguments = sys.argv[1:]
+    quick = "--quick" in arguments
+    if "--half" in arguments:
+        path = Path(arguments[arguments.index("--records") + 1])
+        collect(arguments[arguments.index("--half") + 1], quick=quick, records=path)
+        return
+    if "--from" in arguments:
+        first = arguments.index("--from") + 1
+        choosing, reporting = (load_records(Path(name)) for name in arguments[first : first + 2])
+    else:
+        choosing, reporting = (collect(half, quick=quick) for half in SEEDS)
+    effect = choose_threshold(case for case in choosing if case.model != "default class")
+    text = tables(choosing, reporting, effect)
+    print(text)
+    if effect != SMALLEST_EFFECT:
+        print(f"Set SMALLEST_EFFECT = {effect} in sightline/verdict.py.", file=sys.stderr)
+    if not quick:
+        write(text)
+
+
+if __name__ == "__main__":
+    main()
