@@ -32,11 +32,8 @@ def default_methods(network: Network) -> tuple[str, ...]:
     """
     hidden_operations = network.banded and network.banded_encoder is None
     sparse_heads = projection_of(network.config) != SOFTMAX
-    if hidden_operations or not all(
-        applies(name, network.family, sparse_heads=sparse_heads) for name in DEFAULT_METHODS
-    ):
-        return FALLBACK_METHODS
-    return DEFAULT_METHODS
+    applicable = all(applies(name, network.family, sparse_heads=sparse_heads) for name in DEFAULT_METHODS)
+    return DEFAULT_METHODS if applicable and not hidden_operations else FALLBACK_METHODS
 
 
 def check_applies(method: str, network: Network) -> None:
