@@ -39,8 +39,8 @@ TIE = 0.01
 """Falls that differ by less than this many stakes are ties: smaller differences are rounding errors of a saturated
 probability."""
 SMALLEST_STAKE = 0.05
-"""A prediction may be arbitrarily close to changing, but removing any words moves a probability by about a twentieth: on
-a paragraph with a lead below that, shuffled explanations had effects above 1."""
+"""A prediction may be arbitrarily close to changing, but removing any words moves a probability by about a twentieth:
+on a paragraph with a smaller lead, shuffled explanations had effects above 1."""
 LARGEST_SPECIAL_SHARE = 0.5
 """Share of the total magnitude on special tokens above which the words, which are all a reader sees, are the smaller
 part."""

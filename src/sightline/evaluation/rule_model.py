@@ -22,10 +22,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sightline.evaluation.planted_model import word_tokenizer
-from sightline.evaluation.planted_task import FIRST, SECOND
+from sightline.evaluation.planted_task import FIRST, SECOND, vocabulary
 from sightline.evaluation.rule_task import LABELS, Rule
 from sightline.model import Model, load
+from sightline.text.word_level import word_tokenizer
 
 WIDTH, HEADS, LAYERS, WINDOW, POSITIONS = 48, 4, 2, 64, 4096
 TARGET, SINK = 16.0, 11.5
@@ -47,7 +47,7 @@ def rule_model(rule: Rule, seed: int = 0, *, seam: int | None = None) -> Model:
     """Return a model that answers as the rule does, for documents up to 4,096 tokens."""
     from transformers import LongformerConfig, LongformerForSequenceClassification
 
-    tokenizer = word_tokenizer()
+    tokenizer = word_tokenizer(vocabulary())
     tokenizer.model_max_length = POSITIONS
     config = LongformerConfig(
         vocab_size=len(tokenizer),
