@@ -79,7 +79,7 @@ def test_text_is_plain_and_stable_when_piped(sightline, good_model):
     runs = [sightline("explain", "doc.txt", "--model", good_model).stdout for _ in range(2)]
     assert runs[0] == runs[1]
     assert runs[0].startswith("summary\tThe model says ")
-    assert "\nmethod\tattcat\npredicted\t" in runs[0]
+    assert "\nmethod\tattnlrp\npredicted\t" in runs[0]
     assert "\x1b" not in runs[0]
     assert not set("│─╭╮╰╯━┃") & set(runs[0])
 
