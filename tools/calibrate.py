@@ -24,7 +24,6 @@ from sightline.evaluation.calibration import (
     choose_threshold,
     measure,
 )
-from sightline.evaluation.planted import plant
 from sightline.evaluation.rule_model import rule_model
 from sightline.evaluation.rule_task import RULES, Rule, clear_documents, rule_document
 from sightline.model import load
@@ -59,17 +58,6 @@ def rule_cases(rule: Rule, seed: int, lengths: dict[int, int]) -> Iterator[Case]
     )
 
 
-def planted_cases(seed: int, documents: int, steps: int) -> Iterator[Case]:
-    """Yield the cases of a tiny BERT that has learnt two planted words per document."""
-    setting = plant(seed, documents=documents, shortest=40, longest=80, steps=steps)
-    texts = setting.documents
-    subjects = [
-        Subject(document.text, document.planted, texts[(number + 1) % len(texts)].text)
-        for number, document in enumerate(texts)
-    ]
-    yield from measure(setting.model, subjects, name="planted words, trained", methods=METHODS, seed=seed)
-
-
 def builtin_cases(half: int, limit: int) -> Iterator[Case]:
     """Yield the cases of the built-in model: paragraphs of real text, whose deciding words are not known."""
     model = load()
@@ -87,7 +75,6 @@ def collect(half: str, *, quick: bool = False, records: Path | None = None) -> l
     stages: list[Iterator[Case]] = [builtin_cases(number, 2 if quick else 12)]
     for seed in SEEDS[half]:
         stages += [rule_cases(rule, seed, {100: 1, 200: 1} if quick else LENGTHS) for rule in RULES]
-    stages.append(planted_cases(number, 2 if quick else 30, 5 if quick else 300))
     cases: list[Case] = []
     started = time.perf_counter()
     for stage in stages:
@@ -140,23 +127,19 @@ def _cell(cases: Sequence[Case], kind: str, effect: float) -> str:
 def _method_table(cases: Sequence[Case], effect: float) -> list[str]:
     """Return one row per method: precision on documents with a known truth, special share, effect, share that holds."""
     lines = [
-        "| method | precision@k, rule models: mean (worst model) | precision@k, trained on planted words | "
-        "special tokens | effect in stakes | holds up, known truth | holds up, built-in model |",
-        "|:--|--:|--:|--:|--:|--:|--:|",
+        "| method | precision@k: mean (worst rule) | on special tokens | effect in stakes | holds up, rule models | "
+        "holds up, built-in model |",
+        "|:--|--:|--:|--:|--:|--:|",
     ]
     for method in METHODS:
-        rules = [c for c in cases if c.kind == method and c.model.startswith("rule") and c.precision is not None]
-        trained = [c for c in cases if c.kind == method and c.model.startswith("planted")]
-        real = [c for c in cases if c.kind == method and c.model.startswith("built-in")]
-        known = [*rules, *trained]
-        by_model = [
-            np.mean([c.precision for c in rules if c.model == name]) for name in dict.fromkeys(c.model for c in rules)
-        ]
+        rules = [case for case in cases if case.kind == method and case.precision is not None]
+        real = [case for case in cases if case.kind == method and case.model.startswith("built-in")]
+        names = dict.fromkeys(case.model for case in rules)
+        by_model = [np.mean([case.precision for case in rules if case.model == name]) for name in names]
         lines.append(
-            f"| `{method}` | {np.mean([c.precision for c in rules]):.2f} ({min(by_model):.2f}) | "
-            + (f"{np.mean([c.precision for c in trained]):.2f}" if trained else "–")
-            + f" | {np.mean([c.special_share for c in known]):.2f} | {np.mean([c.effect for c in known]):.2f} | "
-            f"{_cell(known, method, effect)} | {_cell(real, method, effect)} |"
+            f"| `{method}` | {np.mean([case.precision for case in rules]):.2f} ({min(by_model):.2f}) | "
+            f"{np.mean([case.special_share for case in rules]):.0%} | {np.mean([case.effect for case in rules]):.2f} | "
+            f"{_cell(rules, method, effect)} | {_cell(real, method, effect)} |"
         )
     return lines
 

@@ -7,7 +7,16 @@ import pytest
 
 from sightline.errors import OptionError
 from sightline.evaluation import planted_at_length
-from sightline.evaluation.calibration import RIGHT, WRONG, Case, Subject, choose_threshold, measure, share_held
+from sightline.evaluation.calibration import (
+    CHOSEN_ERROR,
+    RIGHT,
+    WRONG,
+    Case,
+    Subject,
+    choose_threshold,
+    measure,
+    share_held,
+)
 from sightline.evaluation.planted_task import FIRST, SECOND
 from sightline.evaluation.rule_model import rule_model
 from sightline.evaluation.rule_task import PLACES, RULES, clear_documents, rule_document
@@ -89,9 +98,9 @@ def test_the_threshold_is_the_smallest_that_keeps_the_error_of_every_kind():
     cases = [case(kind, 0.01 * number) for kind in WRONG for number in range(100)]
     cases += [case(RIGHT, 1.5), case("random", 1.9, chance=0.2)]
     effect = choose_threshold(cases)
-    assert effect == 0.95
-    assert all(share_held(cases, kind, effect) <= 0.05 for kind in WRONG)
-    assert any(share_held(cases, kind, effect - 0.05) > 0.05 for kind in WRONG)
+    assert effect == 1.0
+    assert all(share_held(cases, kind, effect) <= CHOSEN_ERROR for kind in WRONG)
+    assert any(share_held(cases, kind, effect - 0.05) > CHOSEN_ERROR for kind in WRONG)
     assert share_held(cases, RIGHT, effect) == 1.0
     with pytest.raises(ValueError, match="no threshold"):
         choose_threshold([case("random", 5.0)])
