@@ -119,6 +119,13 @@ class Report:
         return self._map(lambda explanation: explanation.verdict)
 
     @property
+    def headline(self) -> str:
+        """A sentence to quote: what the model says, the words that decided it, and how far to trust that."""
+        from sightline.view.words.headline import headline
+
+        return headline(self.first)
+
+    @property
     def consensus(self) -> Consensus | None:
         """Words that all methods rank among their strongest for the target shown first; None for a single method."""
         target = self.first.target
@@ -169,6 +176,7 @@ class Report:
         return {
             "format": FORMAT,
             "version": VERSION,
+            "headline": self.headline,
             "explanations": self._map(lambda explanation: explanation.to_dict()),
             "consensus": None if (consensus := self.consensus) is None else consensus.to_dict(),
             "inside": None if self.inside is None else report_storage.inside_record(self.inside),

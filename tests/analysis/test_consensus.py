@@ -51,7 +51,10 @@ def test_random_sets_agree_as_often_as_expected(explanation):
 def test_a_report_holds_the_consensus_of_its_methods():
     model = load(tiny_module(), tokenizer=wordpiece())
     report = model.report(TEXT, ["gradient", "attcat"], check=False, inside=False)
-    assert report.to_dict()["consensus"] == report.consensus.to_dict()
+    record = report.to_dict()
+    assert record["consensus"] == report.consensus.to_dict()
+    assert record["headline"] == report.headline
+    assert report.headline.startswith("The model says ")
     assert model.report(TEXT, ["gradient"], check=False, inside=False).consensus is None
 
 
