@@ -36,6 +36,7 @@ def python_of(path: Path) -> str:
     [
         ("README.md", "alti.json"),
         ("docs/guides/explain.md", None),
+        ("docs/guides/corpus.md", "document.html"),
         ("docs/guides/inspect.md", "heads.svg"),
     ],
 )

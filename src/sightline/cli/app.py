@@ -13,6 +13,8 @@ from sightline.cli.explain import explain
 from sightline.cli.inspect import inspect
 from sightline.cli.methods import methods
 from sightline.cli.metrics import metrics
+from sightline.cli.query import query
+from sightline.cli.run import run
 from sightline.cli.serve import serve
 from sightline.cli.train import train
 
@@ -23,6 +25,7 @@ Examples:
   sightline explain letter.txt --model my-model --method rollout --method attcat
   sightline inspect letter.txt -o folder          heads, attention, relations: all pictures and tables
   sightline evaluate data.csv -o folder           which explanation to believe: methods compared on a data set
+  sightline run tickets.csv --out explained       every document of a data set: resumable, for SQL afterwards
   sightline train data.csv --model my-bert -o new-model      fine-tune a classifier on labelled texts
   sightline convert my-bert -o my-longformer      make a short model read long documents
   sightline serve --open                          the same in a browser, and for other programs by HTTP
@@ -61,6 +64,8 @@ def options(
 app.command()(explain)
 app.command()(inspect)
 app.command()(evaluate)
+app.command()(run)
+app.command()(query)
 app.command()(methods)
 app.command()(metrics)
 app.command()(demo)

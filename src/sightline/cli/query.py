@@ -1,0 +1,118 @@
+"""`sightline query`: questions about the results of `sightline run`, in SQL or ready-made."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sightline.cli.errors import reports_errors
+from sightline.cli.options import Debug
+from sightline.cli.progress import LateProgress
+from sightline.cli.starting import starting
+from sightline.errors import UsageError
+
+
+class TableFormatChoice(StrEnum):
+    """Values of `--format`."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+class ByChoice(StrEnum):
+    """Values of `--by`."""
+
+    word = "word"
+    type = "type"
+    position = "position"
+
+
+class RuleChoice(StrEnum):
+    """Values of `--rule`."""
+
+    mean_present = "mean-present"
+    mean_all = "mean-all"
+    sum = "sum"
+
+
+@reports_errors
+def query(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run (`sightline run --out DIR`).")],
+    sql: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SQL",
+            help="Query on documents, words, tokens, explanations, heads, similarity, errors, rows, texts.",
+            show_default=False,
+        ),
+    ] = None,
+    by: Annotated[ByChoice | None, typer.Option(help="In place of SQL: scores over the data set by …")] = None,
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With --by: the method. [default: the first]")
+    ] = None,
+    class_: Annotated[
+        str | None, typer.Option("--class", metavar="LABEL|INDEX", help="With --by: the class the scores are for.")
+    ] = None,
+    rule: Annotated[
+        RuleChoice, typer.Option(help="With --by: mean over the documents that hold a word, over all, or sum.")
+    ] = RuleChoice.mean_present,
+    where: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help="With --by: an SQL condition on documents.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="CONDITION", help="With --by: compare the documents of --where with those of this slice."),
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="With --by: the N largest and the N smallest scores.")
+    ] = None,
+    interval: Annotated[
+        bool, typer.Option("--interval", help="With --by: add bootstrap intervals over documents.")
+    ] = False,
+    format: Annotated[TableFormatChoice, typer.Option(help="Format of the output.")] = TableFormatChoice.table,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of printing.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Ask questions about the results of a run.
+
+    \b
+    Examples:
+      sightline query explained "SELECT label, count(*) FROM documents WHERE NOT correct GROUP BY label"
+      sightline query explained --by word --class spam --rule mean-all --top 20
+      sightline query explained --by word --where "correct" --against "NOT correct" --format csv -o changed.csv
+    """
+    if (sql is None) == (by is None):
+        raise UsageError('Give either a query, for example "SELECT * FROM documents", or --by.')
+    if against is not None and where is None:
+        raise UsageError("--against compares with the documents of --where: give both.")
+    if format is TableFormatChoice.parquet and output is None:
+        raise UsageError("Parquet is not text: name a file with -o.")
+    with LateProgress() as progress:
+        with starting(progress):
+            from sightline.corpus.export import export_table
+            from sightline.corpus.slices import compare_slices
+            from sightline.corpus.store import open as open_store
+            from sightline.files import write_whole
+
+        progress("asking the store", 0, 0)
+        store = open_store(folder)
+        if sql is not None:
+            frame = store.sql(sql)
+        elif against is not None and where is not None and by is not None:
+            frame = compare_slices(store, where, against, by=by.value, method=method, class_=class_, top=top).to_frame()
+        else:
+            assert by is not None
+            frame = store.aggregate(by.value, method, class_, rule.value, where=where, top=top, interval=interval)
+        content = export_table(frame, format.value)
+    if output is None:
+        typer.echo(content, nl=False)
+    else:
+        write_whole(output, content)
+        typer.echo(f"Wrote {output}", err=True)

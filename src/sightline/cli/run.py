@@ -1,0 +1,180 @@
+"""`sightline run`: explain every document of a data set; started again, it continues."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from sightline.cli.errors import reports_errors
+from sightline.cli.options import (
+    AllowPickle,
+    AllowRandom,
+    Debug,
+    LabelField,
+    Limit,
+    MethodNames,
+    ModelSource,
+    PairField,
+    Sample,
+    Seed,
+    Split,
+    TextField,
+    Where,
+)
+from sightline.cli.progress import LateProgress
+from sightline.cli.starting import starting
+from sightline.cli.values import method_options, split_names
+from sightline.defaults import DEFAULT_METHODS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sightline.corpus.settings import Measure
+
+
+class EngineChoice(StrEnum):
+    """Values of `--engine`."""
+
+    local = "local"
+    ray = "ray"
+
+
+@reports_errors
+def run(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="CSV, TSV, JSON lines (also .gz), Parquet, a folder of texts, or hf://name."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the run; the same again continues it.")
+    ],
+    model: ModelSource = None,
+    method: MethodNames = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="METHOD.KEY=VALUE", help="Option of a method; may be repeated.")
+    ] = None,
+    target: Annotated[
+        str,
+        typer.Option(
+            metavar="LABEL|INDEX|A:B",
+            help="Class or contrast to explain in all documents; 'predicted' or 'all' classes.",
+        ),
+    ] = "predicted",
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME,…|none",
+            help="Measures of attention: received, counts, heads, similarity. [default: all]",
+        ),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare every explanation with random orders of the words, for verdicts.")
+    ] = False,
+    text: TextField = "text",
+    pair: PairField = "text_pair",
+    label: LabelField = "label",
+    split: Split = None,
+    where: Where = None,
+    limit: Limit = None,
+    sample: Sample = None,
+    seed: Seed = 0,
+    engine: Annotated[
+        EngineChoice, typer.Option(help="Processes of this machine, or a Ray cluster.")
+    ] = EngineChoice.local,
+    workers: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Worker processes. [default: one per core]")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Ray cluster to use. [default: start one here]")
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Compute failed documents again.")] = False,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write the corpus page here when the run is complete.")
+    ] = None,
+    page_documents: Annotated[
+        int, typer.Option(min=0, metavar="N", help="With --page: reading pages of at most N documents.")
+    ] = 200,
+    allow_pickle: AllowPickle = False,
+    allow_random: AllowRandom = False,
+    debug: Debug = False,
+) -> None:
+    """Explain every document of a data set, to be asked with `sightline query`.
+
+    A run that is stopped or killed continues where it was when the same command is given again.
+
+    \b
+    Examples:
+      sightline run tickets.csv --text body --label team --model my-model --out explained
+      sightline run papers.jsonl --method attcat,rollout --target all --out explained --workers 4
+      sightline run papers.jsonl --where "year >= 2020" --sample 500 --check --out sample --page page
+      sightline run papers.jsonl --model my-model --out /shared/explained --engine ray --address head:6379
+    """
+    with LateProgress() as progress:
+        with starting(progress):
+            from sightline.corpus.progress import EveryMinute, RunProgress
+            from sightline.corpus.runner import run as run_corpus
+            from sightline.corpus.settings import MEASURES
+            from sightline.corpus.settings import ModelSource as Source
+            from sightline.corpus.streaming import Selection
+            from sightline.view.corpus.page import check_page_folder, write_corpus_page
+
+        methods = split_names(method) if method else list(DEFAULT_METHODS)
+        options = method_options(option or [], methods, seed)
+        measures = MEASURES if measure is None else tuple(name for name in split_names(measure) if name != "none")
+        if page is not None:
+            check_page_folder(page)
+        minutely = EveryMinute(lambda line: typer.echo(line, err=True))
+
+        def report(state: RunProgress) -> None:
+            progress(f"explaining: {state.line()}", state.before + state.done, state.total)
+            if not sys.stderr.isatty():
+                minutely(state)
+
+        progress("reading the data set", 0, 0)
+        store = run_corpus(
+            data,
+            Source(model, allow_pickle=allow_pickle, allow_random=allow_random),
+            methods,
+            out=out,
+            engine=engine.value,
+            workers=workers,
+            address=address,
+            target=_parse_target(target),
+            measures=cast("Sequence[Measure]", measures),  # checked by the run
+            check=check,
+            selection=Selection(text, pair, label, split, where, limit, sample, seed),
+            retry_failed=retry_failed,
+            progress=report,
+            options=options,
+            seed=seed,
+        )
+        states = dict(store.sql("SELECT status, count(*) FROM documents GROUP BY status").itertuples(index=False))
+        index = None
+        if page is not None:
+            progress("writing the page", 0, 0)
+            index = write_corpus_page(store, page, documents=page_documents)
+    failed = states.get("failed", 0) + states.get("unreadable", 0)
+    typer.echo(
+        f"{sum(states.values()):,} rows: {states.get('done', 0):,} explained, {failed:,} failed. Results: {out}",
+        err=True,
+    )
+    if failed:
+        typer.echo(
+            f'sightline query {out} "SELECT row, id, status, error FROM documents WHERE error IS NOT NULL"', err=True
+        )
+    if index is not None:
+        typer.echo(f"Wrote {index}", err=True)
+    if not states.get("done", 0):
+        raise typer.Exit(1)
+
+
+def _parse_target(text: str) -> str | tuple[int | str, int | str]:
+    """Return a class, or a contrast from "A:B"; whether the classes exist is known when the model is loaded."""
+    first, colon, second = (part.strip() for part in text.partition(":"))
+    return (first, second) if colon and first and second else text

@@ -1,0 +1,115 @@
+"""CorpusSummary: the numbers that the page of a corpus shows, computed from a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sightline.corpus.aggregation import Rule
+from sightline.corpus.settings import PREDICTED
+from sightline.corpus.slices import SliceComparison, compare_slices
+from sightline.corpus.store import Store
+from sightline.models import ALL
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WORDS = 15
+"""Words at each end of a data-set table."""
+LISTED = 20_000
+"""Documents that the index lists, at most."""
+EXCERPT = 140
+
+
+@dataclass(frozen=True)
+class WordTable:
+    """The words that matter most for one class by one method."""
+
+    method: str
+    target: str | None
+    """The class; None if each document was explained for its prediction and all are averaged."""
+    rule: Rule
+    table: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class CorpusSummary:
+    """What a page shows of a run."""
+
+    title: str
+    facts: dict[str, str]
+    counts: dict[str, int]
+    """Rows by status."""
+    documents: pd.DataFrame
+    """Row, id, label, prediction, probability, correct, status, error, verdict, faithfulness, excerpt."""
+    confusion: pd.DataFrame
+    """Label, prediction, documents."""
+    words: tuple[WordTable, ...]
+    slices: SliceComparison | None
+    """Wrong predictions against right ones, for the first method, if there are both."""
+
+
+def summarise(store: Store) -> CorpusSummary:
+    """Compute everything the page shows but the documents themselves."""
+    manifest = store.manifest
+    counts = dict(store.sql("SELECT status, count(*) FROM documents GROUP BY status").itertuples(index=False))
+    confusion = store.sql(
+        """SELECT label, prediction, count(*) AS documents FROM documents
+           WHERE status = 'done' AND label_class IS NOT NULL GROUP BY label, prediction ORDER BY label, prediction"""
+    )
+    target = manifest["settings"]["target"]
+    return CorpusSummary(
+        title=f"{manifest['model']['name']}: {manifest['plan']['rows']:,} documents explained",
+        facts={
+            "model": manifest["model"]["name"],
+            "weights": manifest["model"]["weights"],
+            "data": str(manifest["data"].get("source") or "rows in memory"),
+            "methods": ", ".join(store.methods),
+            "explained": target if isinstance(target, str) else " against ".join(map(str, target)),
+            **{name: str(value) for name, value in manifest["versions"][-1].items()},
+        },
+        counts={str(name): int(count) for name, count in counts.items()},
+        documents=_documents(store),
+        confusion=confusion,
+        words=_word_tables(store, target) if counts.get("done") else (),
+        slices=_right_and_wrong(store, target),
+    )
+
+
+def _documents(store: Store) -> pd.DataFrame:
+    return store.sql(
+        f"""WITH checked AS (
+              SELECT document, verdict, faithfulness FROM explanations
+              WHERE method = '{store.methods[0]}'
+              QUALIFY row_number() OVER (PARTITION BY document ORDER BY faithfulness DESC NULLS LAST) = 1)
+            SELECT row, id, label, prediction, probability, correct, status, error, verdict, faithfulness,
+                   left(regexp_replace(text, '\\s+', ' ', 'g'), {EXCERPT}) AS excerpt
+            FROM documents LEFT JOIN texts USING (document) LEFT JOIN checked USING (document)
+            ORDER BY row LIMIT {LISTED}"""
+    )
+
+
+def _word_tables(store: Store, target: object) -> tuple[WordTable, ...]:
+    """Return a table per method and class: over all documents if they were explained for the class, else by class."""
+    tables = []
+    for method in store.methods:
+        if target == PREDICTED:
+            predicted = store.sql("SELECT DISTINCT prediction FROM documents WHERE status = 'done' ORDER BY prediction")
+            classes: list[str | None] = predicted["prediction"].tolist()
+            rule: Rule = "mean-present"
+        else:
+            classes = list(store.labels) if target == ALL else [None]
+            rule = "mean-all"
+        for label in classes:
+            table = store.aggregate("type", method, label, rule, top=WORDS, interval=True)
+            name = label if label is not None or isinstance(target, list) else str(target)
+            tables.append(WordTable(method, name, rule, table))
+    return tuple(tables)
+
+
+def _right_and_wrong(store: Store, target: object) -> SliceComparison | None:
+    counts = store.sql("SELECT correct, count(*) AS n FROM documents WHERE correct IS NOT NULL GROUP BY correct")
+    if len(counts) < 2 or counts["n"].min() < 2:
+        return None
+    label = store.labels[0] if target == ALL else None
+    return compare_slices(store, "NOT correct", "correct", class_=label, top=WORDS)

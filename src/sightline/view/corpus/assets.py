@@ -1,0 +1,87 @@
+"""Style and script of the corpus page. The script only filters rows that the page holds; it loads nothing."""
+
+from __future__ import annotations
+
+STYLE = """
+:root{color-scheme:light dark;--ink:#1f2328;--quiet:#5f646b;--line:#dedbd3;--paper:#fdfcf9;--for:#2a6db0;
+  --against:#c8691a}
+@media (prefers-color-scheme:dark){
+:root{--ink:#e6e4df;--quiet:#a3a6ab;--line:#3a3d42;--paper:#17191c;--for:#7fb2e6;--against:#e69b57}
+}
+body{margin:0 auto;max-width:72rem;padding:1.5rem;font:15px/1.5 system-ui,sans-serif;color:var(--ink);
+  background:var(--paper)}
+h1{font-size:1.5rem;margin:0 0 .3rem}
+h2{font-size:1.15rem;margin:2.2rem 0 .5rem;border-top:1px solid var(--line);padding-top:1rem}
+h3{font-size:1rem;margin:1rem 0 .3rem}
+p{max-width:46rem}
+a{color:var(--for)}
+table{border-collapse:collapse;font-size:.9rem}
+th,td{padding:.18rem .6rem;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}
+th{color:var(--quiet);font-weight:600}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+.side{display:flex;flex-wrap:wrap;gap:1rem 3rem}
+.quiet{color:var(--quiet)}
+.pos{color:var(--for)}
+.neg{color:var(--against)}
+form{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:end;margin:.6rem 0}
+label{display:flex;flex-direction:column;font-size:.8rem;color:var(--quiet)}
+label.row{flex-direction:row;gap:.4rem;align-items:center}
+input,select,button{font:inherit;padding:.2rem .4rem;color:var(--ink);background:var(--paper);
+  border:1px solid var(--line);border-radius:4px}
+#list{width:100%}
+#list td:last-child{color:var(--quiet);overflow-wrap:anywhere}
+img{max-width:100%;background:#fff;border-radius:4px}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.85rem}
+dt{color:var(--quiet)}
+dd{margin:0;overflow-wrap:anywhere}
+.wide{overflow-x:auto}
+"""
+
+SCRIPT = """
+const data = JSON.parse(document.getElementById('documents').textContent);
+const form = document.getElementById('filters'), list = document.querySelector('#list tbody');
+const status = document.getElementById('matches'), more = document.getElementById('more');
+const STEP = 200;
+let shown = STEP;
+const fold = text => String(text ?? '').toLowerCase();
+for (const name of ['label', 'prediction', 'verdict', 'status']) {
+  const values = [...new Set(data.map(d => d[name]).filter(v => v !== null))].sort();
+  for (const value of values) form.elements[name].add(new Option(value, value));
+}
+function matches(d) {
+  const f = form.elements, words = fold(f.search.value).split(/\\s+/).filter(Boolean);
+  const text = fold(d.id) + ' ' + fold(d.excerpt) + ' ' + fold(d.error);
+  return words.every(w => text.includes(w))
+    && ['label', 'prediction', 'verdict', 'status'].every(n => !f[n].value || d[n] === f[n].value)
+    && (!f.wrong.checked || d.correct === false)
+    && (f.least.value === '' || (d.probability ?? -1) >= f.least.value / 100)
+    && (f.most.value === '' || (d.probability ?? 2) <= f.most.value / 100);
+}
+function cell(row, text, number) {
+  const td = row.insertCell();
+  td.textContent = text ?? '';
+  if (number) td.className = 'n';
+  return td;
+}
+function draw() {
+  const found = data.filter(matches);
+  list.replaceChildren();
+  for (const d of found.slice(0, shown)) {
+    const row = list.insertRow(), first = cell(row, '');
+    if (d.page) {
+      const link = document.createElement('a');
+      link.href = d.page; link.textContent = d.id; first.append(link);
+    } else first.textContent = d.id;
+    cell(row, d.label); cell(row, d.prediction).className = d.correct === false ? 'neg' : '';
+    cell(row, d.probability === null ? '' : (100 * d.probability).toFixed(1) + ' %', true);
+    cell(row, d.verdict); cell(row, d.faithfulness === null ? '' : d.faithfulness.toFixed(2), true);
+    cell(row, d.error ?? d.excerpt);
+  }
+  status.textContent = found.length.toLocaleString('en') + ' of ' + data.length.toLocaleString('en') + ' documents';
+  more.hidden = found.length <= shown;
+}
+form.addEventListener('input', () => { shown = STEP; draw(); });
+form.addEventListener('submit', event => event.preventDefault());
+more.addEventListener('click', () => { shown += STEP; draw(); });
+draw();
+"""

@@ -1,0 +1,243 @@
+"""The page of a corpus: one folder that opens offline.
+
+    page/index.html            search, filters, data-set tables, confusion counts, plots
+    page/documents/ROW.html    the reading page of a document
+
+    write_corpus_page(sl.open("explained"), "page")
+
+The index embeds everything it shows and loads nothing; every text is escaped. Reading pages are written for the first
+documents only (wrong predictions first): each takes some hundred kilobytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sightline.corpus.slices import SliceComparison
+from sightline.corpus.summary import CorpusSummary, WordTable, summarise
+from sightline.files import write_whole
+from sightline.view.corpus.assets import SCRIPT, STYLE
+from sightline.view.corpus.plots import confidence_scatter, slice_differences
+from sightline.view.inspect.folder import PAGE, check_folder, make_folder
+from sightline.view.inspect.page import GENERATOR
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from sightline.corpus.store import Store
+
+DOCUMENTS = "documents"
+_RULES = {
+    "mean-all": "mean over all documents of the sum of the word's scores",
+    "mean-present": "mean over the documents that hold the word",
+    "sum": "sum over all documents",
+}
+
+
+def check_page_folder(folder: Path | str) -> Path:
+    """Return the folder; raise UsageError if it cannot be written or holds a page that is not ours."""
+    return check_folder(folder)
+
+
+def write_corpus_page(
+    store: Store,
+    folder: Path | str,
+    *,
+    documents: int = 200,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Path:
+    """Write the index and the reading pages of at most `documents` documents; return the path of the index."""
+    folder = check_page_folder(folder)
+    make_folder(folder / DOCUMENTS)
+    summary = summarise(store)
+    done = summary.documents[summary.documents["status"] == "done"]
+    wrong_first = done.assign(right=done["correct"].fillna(True).astype(bool)).sort_values(["right", "row"])
+    pages: dict[int, str] = {}
+    for number, row in enumerate(wrong_first["row"].head(documents)):
+        if progress is not None:
+            progress("writing reading pages", number, min(documents, len(done)))
+        name = f"{DOCUMENTS}/{row}.html"
+        store.document(int(row)).to_html(folder / name)
+        pages[int(row)] = name
+    write_whole(folder / PAGE, render_corpus(summary, pages))
+    return folder / PAGE
+
+
+def render_corpus(summary: CorpusSummary, pages: dict[int, str]) -> str:
+    """Return the index as HTML; `pages` holds the address of each document that has a page."""
+    hashed = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{hashed}'"
+    content = "".join(
+        [
+            f"<h1>{escape(summary.title)}</h1><p>{escape(_opening(summary))}</p>",
+            _documents_section(),
+            _confusion_section(summary.confusion),
+            "<h2>Words over the data set</h2>",
+            *(_word_section(table) for table in summary.words),
+            _scatter_section(summary.documents),
+            "" if summary.slices is None else _slice_section(summary.slices),
+            "<h2>What produced this</h2><dl>",
+            *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in summary.facts.items()),
+            "</dl>",
+        ]
+    )
+    # "<" is written as \\u003c, so that no text can end the element.
+    records = json.dumps(_records(summary.documents, pages), ensure_ascii=False).replace("<", "\\u003c")
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
+        f'content="{policy}"><meta name="viewport" content="width=device-width,initial-scale=1">{GENERATOR}'
+        f"<title>{escape(summary.title)}</title><style>{STYLE}</style></head><body>{content}"
+        f'<script type="application/json" id="documents">{records}</script><script>{SCRIPT}</script></body></html>\n'
+    )
+
+
+def _opening(summary: CorpusSummary) -> str:
+    counts = summary.counts
+    total = sum(counts.values())
+    failed = counts.get("failed", 0) + counts.get("unreadable", 0)
+    parts = [f"{counts.get('done', 0):,} of {total:,} rows are explained, {failed:,} failed"]
+    if counts.get("pending"):
+        parts.append(f"{counts['pending']:,} are not computed yet")
+    known = summary.documents["correct"].dropna()
+    if len(known):
+        parts.append(f"{known.astype(bool).mean():.1%} of the {len(known):,} labelled ones are predicted right")
+    return "; ".join(parts) + "."
+
+
+def _documents_section() -> str:
+    selects = "".join(
+        f'<label>{name}<select name="{name}"><option value="">any</option></select></label>'
+        for name in ("label", "prediction", "verdict", "status")
+    )
+    heads = "".join(
+        f"<th{' class=n' if number else ''}>{name}</th>"
+        for name, number in (
+            ("document", False),
+            ("label", False),
+            ("prediction", False),
+            ("probability", True),
+            ("verdict", False),
+            ("faithfulness", True),
+            ("text", False),
+        )
+    )
+    return (
+        '<h2>Documents</h2><form id="filters"><label>search<input name="search" type="search"></label>'
+        f'{selects}<label>probability from (%)<input name="least" type="number" min="0" max="100" size="4"></label>'
+        '<label>to (%)<input name="most" type="number" min="0" max="100" size="4"></label>'
+        '<label class="row"><input name="wrong" type="checkbox">wrong only</label></form>'
+        '<p id="matches" class="quiet" role="status"></p><div class="wide"><table id="list"><thead><tr>'
+        f'{heads}</tr></thead><tbody></tbody></table></div><button id="more" type="button" hidden>Show more</button>'
+    )
+
+
+def _confusion_section(confusion: pd.DataFrame) -> str:
+    if confusion.empty:
+        return '<h2>Labels and predictions</h2><p class="quiet">No row has a label that the model knows.</p>'
+    counts = confusion.pivot_table(index="label", columns="prediction", values="documents", fill_value=0)
+    head = "".join(f'<th class="n">{escape(str(name))}</th>' for name in counts.columns)
+    rows = "".join(
+        f"<tr><th>{escape(str(label))}</th>" + "".join(f'<td class="n">{int(count):,}</td>' for count in row) + "</tr>"
+        for label, row in zip(counts.index, counts.to_numpy(), strict=True)
+    )
+    return (
+        "<h2>Labels and predictions</h2><p>Rows are labels of the data, columns predictions.</p>"
+        f"<table><thead><tr><th>label</th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _word_section(words: WordTable) -> str:
+    positive = words.table[words.table["score"] > 0]
+    negative = words.table[words.table["score"] < 0].iloc[::-1]
+    title = words.method if words.target is None else f"{words.method}: {words.target}"
+    halves = "".join(_word_table(half, name) for half, name in ((positive, "for"), (negative, "against")) if len(half))
+    return (
+        f"<h3>{escape(title)}</h3><p class=quiet>Score: {_RULES[words.rule]}, with a 95 % bootstrap interval over "
+        f'documents.</p><div class="side">{halves or "<p>All scores are 0.</p>"}</div>'
+    )
+
+
+def _word_table(rows: pd.DataFrame, side: str) -> str:
+    style = "pos" if side == "for" else "neg"
+    body = "".join(
+        f'<tr><td class="{style}">{escape(str(row["type"]))}</td><td class="n">{row["score"]:.3g}</td>'
+        f'<td class="n quiet">{row["low"]:.2g} to {row["high"]:.2g}</td>'
+        f'<td class="n">{int(row["documents"]):,}</td></tr>'
+        for row in rows.to_dict("records")
+    )
+    return (
+        f'<table><thead><tr><th>{side}</th><th class="n">score</th><th class="n">interval</th>'
+        f'<th class="n">documents</th></tr></thead><tbody>{body}</tbody></table>'
+    )
+
+
+def _scatter_section(documents: pd.DataFrame) -> str:
+    checked = documents[documents["faithfulness"].notna()]
+    correct = [_plain(value) for value in _without_missing(checked)["correct"]]
+    figure = confidence_scatter(
+        checked["probability"].tolist(),
+        checked["faithfulness"].tolist(),
+        correct,
+        title="Confidence against faithfulness",
+    )
+    return f"<h2>Confidence and faithfulness</h2>{_picture(figure, 'probability against faithfulness, per document')}"
+
+
+def _slice_section(comparison: SliceComparison) -> str:
+    title = "Wrong against right predictions"
+    body = "".join(
+        f"<tr><td>{escape(str(row[comparison.by]))}</td>"
+        f'<td class="n">{row["first"]:.3g}</td><td class="n">{row["second"]:.3g}</td>'
+        f'<td class="n">{row["low"]:.2g} to {row["high"]:.2g}</td><td class="n">{row["p_corrected"]:.2g}</td></tr>'
+        for row in comparison.rows.to_dict("records")
+    )
+    figure = slice_differences(comparison, title=title)
+    return (
+        f"<h2>{title}</h2><p>Which words have another weight in documents that are predicted wrong "
+        f"({comparison.documents[0]:,}) than in those predicted right ({comparison.documents[1]:,})? "
+        f"{comparison.tested:,} words were tested; p-values are corrected for that.</p>"
+        f'<div class="side"><table><thead><tr><th>word</th><th class="n">wrong</th><th class="n">right</th>'
+        f'<th class="n">interval of the difference</th><th class="n">corrected p</th></tr></thead><tbody>{body}</tbody>'
+        f"</table>{_picture(figure, title)}</div>"
+    )
+
+
+def _picture(figure: Figure, description: str) -> str:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120)
+    content = base64.b64encode(buffer.getvalue()).decode()
+    return f'<img alt="{escape(description)}" src="data:image/png;base64,{content}">'
+
+
+def _records(documents: pd.DataFrame, pages: dict[int, str]) -> list[dict[str, Any]]:
+    names = (
+        "id",
+        "label",
+        "prediction",
+        "probability",
+        "correct",
+        "status",
+        "error",
+        "verdict",
+        "faithfulness",
+        "excerpt",
+    )
+    rows = _without_missing(documents).to_dict("records")
+    return [{**{name: _plain(row[name]) for name in names}, "page": pages.get(int(row["row"]))} for row in rows]
+
+
+def _without_missing(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with None for every missing value."""
+    return frame.astype(object).where(frame.notna(), None)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,100 @@
+"""`sightline run` explains a data set and continues; `sightline query` answers questions about it."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+import sightline as sl
+from sightline.cli.app import app
+
+pytestmark = pytest.mark.slow
+
+TEXTS = ["The river runs past the mill.", "Hello, old world.", "=SUM(A1) mill", "The mill is old."]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "data.jsonl"
+    rows = [{"text": text, "label": ("AI", "PL")[number % 2], "id": f"={number}"} for number, text in enumerate(TEXTS)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, good_model, data):
+    """A finished run, made in this process, with the settings that `run` has by default."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    return sl.run(data, sl.load(good_model), ["attcat"], out=out, target="PL").path
+
+
+def test_run_explains_continues_and_writes_a_page(sightline, tmp_path, good_model, data):
+    arguments = ["run", str(data), "--model", str(good_model), "--method", "attcat", "--measure", "none"]
+    arguments += ["--out", str(tmp_path / "out"), "--workers", "1"]
+    first = sightline(*arguments, "--page", str(tmp_path / "page"))
+    assert first.exit_code == 0, first.output
+    assert "4 rows: 4 explained, 0 failed" in first.stderr
+    assert (tmp_path / "page" / "index.html").exists()
+    again = sightline(*arguments)
+    assert again.exit_code == 0
+    refused = sightline(*arguments, "--target", "PL")
+    assert refused.exit_code == 2
+    assert "settings.target" in refused.stderr
+
+
+def test_query_prints_and_writes_tables(sightline, tmp_path, finished):
+    printed = sightline("query", str(finished), "SELECT id, label FROM documents ORDER BY row")
+    assert printed.exit_code == 0
+    assert "=2" in printed.stdout
+    parsed = json.loads(sightline("query", str(finished), "SELECT count(*) AS n FROM rows", "--format", "json").stdout)
+    assert parsed == [{"n": 4}]
+    table = sightline("query", str(finished), "--by", "word", "--rule", "mean-all", "--top", "2", "--interval")
+    assert table.exit_code == 0
+    assert "low" in table.stdout
+    file = tmp_path / "table.parquet"
+    done = sightline("query", str(finished), "SELECT * FROM documents", "--format", "parquet", "-o", str(file))
+    assert done.exit_code == 0
+    assert len(pd.read_parquet(file)) == 4
+
+
+def test_a_spreadsheet_shows_cells_that_look_like_formulas_as_text(sightline, finished):
+    lines = sightline(
+        "query", str(finished), "SELECT id, -1 AS n FROM documents", "--format", "csv"
+    ).stdout.splitlines()
+    assert lines[0] == "id,n"
+    assert lines[1] == "'=0,-1"
+
+
+def test_slices_are_compared(sightline, finished):
+    done = sightline("query", str(finished), "--by", "type", "--where", "label = 'AI'", "--against", "label = 'PL'")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["query", "DIR"], "Give either a query"),
+        (["query", "DIR", "SELECT 1", "--by", "word"], "Give either a query"),
+        (["query", "DIR", "SELEC 1"], "cannot be answered"),
+        (["query", "DIR", "--by", "word", "--against", "correct"], "give both"),
+        (["query", "DIR", "SELECT 1", "--format", "parquet"], "name a file"),
+        (["query", "nowhere", "SELECT 1"], "no manifest.json"),
+        (["run", "nowhere.csv", "--out", "x"], "There is no data set"),
+        (["run", "DATA", "--out", "x", "--method", "attcta"], "attcta"),
+        (["run", "DATA", "--out", "x", "--measure", "weather"], "weather"),
+        (["run", "DATA", "--out", "x", "--where", "lbl = 1"], "Fields: text, label, id"),
+    ],
+)
+def test_a_bad_request_gets_one_sentence(sightline, finished, data, arguments, says):
+    names = {"DIR": str(finished), "DATA": str(data)}
+    done = sightline(*[names.get(argument, argument) for argument in arguments])
+    assert done.exit_code == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_commands_are_listed():
+    names = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
+    assert {"run", "query"} <= set(names)

@@ -1,0 +1,49 @@
+"""The corpus page shows every document, escapes what it shows, loads nothing, and can be searched and filtered."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import sightline as sl
+from sightline.errors import UsageError
+from sightline.view.corpus.page import write_corpus_page
+
+TEXTS = [
+    {"text": f"The neural network {number} learns <b>functions</b>.", "label": number % 2, "id": f"doc-{number}"}
+    for number in range(6)
+] + [{"text": "", "label": 0, "id": "empty"}, {"text": "</script><script>alert(1)</script> haskell", "id": "hostile"}]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    store = sl.run(TEXTS, sl.load(), ["attcat"], out=folder / "run", target="all", check=True, measures=[])
+    return write_corpus_page(store, folder / "page", documents=3)
+
+
+def test_the_index_names_every_document_and_nothing_can_run(page):
+    html = page.read_text()
+    assert "7 of 8 rows are explained, 1 failed" in html
+    for row in TEXTS:
+        assert f'"id": "{row["id"]}"' in html
+    assert "<b>functions" not in html
+    assert "alert(1)</script>" not in html
+    assert not re.findall(r'(?:src|href)="(?!data:|documents/|#)[^"]*"', html)
+    assert "default-src 'none'" in html
+    assert len(list((page.parent / "documents").glob("*.html"))) == 3
+
+
+def test_tables_confusion_and_plots_are_there(page):
+    html = page.read_text()
+    for heading in ("Documents", "Labels and predictions", "Words over the data set", "Confidence and faithfulness"):
+        assert f"<h2>{heading}</h2>" in html
+    assert html.count("data:image/png;base64,") >= 1
+    assert "attcat: programming languages" in html
+
+
+def test_a_page_of_somebody_else_is_not_replaced(page, tmp_path):
+    (tmp_path / "index.html").write_text("mine")
+    with pytest.raises(UsageError, match="not written by Sightline"):
+        write_corpus_page(sl.open(page.parent.parent / "run"), tmp_path)
