@@ -95,7 +95,7 @@ def test_a_person_at_a_terminal_gets_colours_and_no_page_is_poured_out(sightline
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("p.html", "<!doctype html>"), ("p.json", "{"), ("p.csv", "method,"), ("p.txt", "summary\t")]
+    ("name", "start"), [("p.html", "<!doctype html>"), ("p.json", "{"), ("p.csv", '"method",'), ("p.txt", "summary\t")]
 )
 def test_the_form_follows_the_name_of_the_output_file(sightline, tmp_path, good_model, name, start):
     result = sightline("explain", "doc.txt", "--model", good_model, "-o", name)
