@@ -218,6 +218,15 @@ def test_arrays_of_a_report_must_fit_it(tmp_path, part, change, sentence):
         Report.load(tmp_path / "a.zip")
 
 
+def test_an_array_whose_header_ends_within_a_bracket_is_refused(tmp_path):
+    parts = save_report(tmp_path / "a.zip")
+    raw = parts["inside/received.npy"]
+    parts["inside/received.npy"] = raw.replace(b")", b" ", 1).replace(b"}", b" ", 1)
+    pack(tmp_path / "a.zip", parts)
+    with pytest.raises(InputError, match="has a damaged header"):
+        Report.load(tmp_path / "a.zip")
+
+
 def test_an_array_is_not_unpacked_before_its_size_is_known(tmp_path):
     parts = save_report(tmp_path / "a.zip")
     record = json.loads(parts["report.json"])

@@ -17,6 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -246,7 +247,10 @@ def _read_array(
     version = np.lib.format.read_magic(start)
     if version != (1, 0):
         raise ValueError(f"'{path}' has a format that is not used for arrays of numbers")
-    lengths, fortran, dtype = np.lib.format.read_array_header_1_0(start)
+    try:
+        lengths, fortran, dtype = np.lib.format.read_array_header_1_0(start)
+    except TokenError:  # numpy lets it pass for a header that ends within a bracket
+        raise ValueError(f"'{path}' has a damaged header") from None
     if dtype.kind != kind or dtype.itemsize > 8 or dtype.hasobject or fortran:
         raise ValueError(f"'{path}' holds {dtype}, not {'numbers' if kind == 'f' else 'whole numbers'}")
     if len(lengths) != len(shape) or any(

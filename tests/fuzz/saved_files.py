@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -69,7 +70,15 @@ class SavedFiles:
             else:
                 try:
                     _DAMAGE[path.suffix](random, path)
-                except (OSError, ValueError, KeyError, RecursionError, zipfile.BadZipFile, pa.ArrowException):
+                except (
+                    OSError,
+                    ValueError,
+                    KeyError,
+                    RecursionError,
+                    zlib.error,
+                    zipfile.BadZipFile,
+                    pa.ArrowException,
+                ):
                     continue  # damaged too much already
         return path
 
@@ -131,7 +140,8 @@ def _damage_record(random: Random, content: Any) -> bytes:
 
 def _change_type(random: Random, content: dict[str, Any]) -> None:
     content["scores_dtype"] = random.choice(_DTYPES)
-    for record in (content.get("layers"), content.get("prediction", {}).get("logits")):
+    prediction = content.get("prediction")
+    for record in (content.get("layers"), prediction.get("logits") if isinstance(prediction, dict) else None):
         if isinstance(record, dict):
             record["dtype"] = random.choice(_DTYPES)
             record["shape"] = random.choice(
