@@ -240,7 +240,7 @@ def test_integrated_gradients_add_up_over_the_document(model):
 
 def test_occlusion_changes_the_whole_document(model):
     encoding = long_encoding(model)
-    scores = model.explain(encoding, "occlusion", target=1, quantity="probability").scores
+    scores = model.explain(encoding, "occlusion", target=1, quantity="probability", budget=None).scores
     whole = logits_by_hand(model, encoding).mean(0).softmax(0)[1]
     for place in (1, 100, 104, 150, LENGTH - 2):
         ids = encoding.ids.copy()
