@@ -7,6 +7,7 @@ import re
 import pytest
 
 import sightline as sl
+from sightline.corpus.summary import summarise
 from sightline.errors import UsageError
 from sightline.view.corpus.page import write_corpus_page
 
@@ -33,6 +34,15 @@ def test_the_index_names_every_document_and_nothing_can_run(page):
     assert not re.findall(r'(?:src|href)="(?!data:|documents/|#)[^"]*"', html)
     assert "default-src 'none'" in html
     assert len(list((page.parent / "documents").glob("*.html"))) == 3
+
+
+def test_verdicts_are_those_of_the_predicted_class(page):
+    store = sl.open(page.parent.parent / "run")
+    frame = summarise(store).documents.query("status == 'done'")
+    for row, prediction, verdict, faithfulness in frame[["row", "prediction", "verdict", "faithfulness"]].to_numpy():
+        explanation = store.document(int(row)).explanations["attcat"][prediction]
+        assert verdict == explanation.verdict.level
+        assert faithfulness == explanation.checks["faithfulness"]
 
 
 def test_tables_confusion_and_plots_are_there(page):

@@ -51,6 +51,8 @@ class SliceComparison:
     """Words that were compared, among them those that are not listed."""
     by: AggregateBy
     rows: pd.DataFrame
+    scores: str
+    """The column of scores that was compared: the method, with the class if several were explained."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per word: first, second (means), difference, low, high, p, p_corrected, documents of each."""
@@ -116,7 +118,7 @@ def compare_slices(
     limits = np.nanquantile(draws[0] - draws[1], [0.025, 0.975], axis=0) if len(frame) else np.zeros((2, 0))
     frame.insert(4, "low", limits[0])
     frame.insert(5, "high", limits[1])
-    return SliceComparison(first, second, (sides[0].total, sides[1].total), len(joined), by, frame)
+    return SliceComparison(first, second, (sides[0].total, sides[1].total), len(joined), by, frame, sides[0].column)
 
 
 class _Side:

@@ -79,9 +79,10 @@ def summarise(store: Store) -> CorpusSummary:
 def _documents(store: Store) -> pd.DataFrame:
     return store.sql(
         f"""WITH checked AS (
-              SELECT document, verdict, faithfulness FROM explanations
-              WHERE method = '{store.methods[0]}'
-              QUALIFY row_number() OVER (PARTITION BY document ORDER BY faithfulness DESC NULLS LAST) = 1)
+              SELECT e.document, e.verdict, e.faithfulness FROM explanations e JOIN results d USING (document)
+              WHERE e.method = '{store.methods[0]}'
+              -- If several classes were explained: the one that the model predicts.
+              QUALIFY row_number() OVER (PARTITION BY e.document ORDER BY e.class = d.prediction DESC, e.class) = 1)
             SELECT row, id, label, prediction, probability, correct, status, error, verdict, faithfulness,
                    left(regexp_replace(text, '\\s+', ' ', 'g'), {EXCERPT}) AS excerpt
             FROM documents LEFT JOIN texts USING (document) LEFT JOIN checked USING (document)

@@ -202,7 +202,8 @@ def _slice_section(comparison: SliceComparison) -> str:
     figure = slice_differences(comparison, title=title)
     return (
         f"<h2>{title}</h2><p>Which words have another weight in documents that are predicted wrong "
-        f"({comparison.documents[0]:,}) than in those predicted right ({comparison.documents[1]:,})? "
+        f"({comparison.documents[0]:,}) than in those predicted right ({comparison.documents[1]:,})? Scores: "
+        f"{escape(comparison.scores)}. "
         f"{comparison.tested:,} words were tested; p-values are corrected for that.</p>"
         f'<div class="side"><table><thead><tr><th>word</th><th class="n">wrong</th><th class="n">right</th>'
         f'<th class="n">interval of the difference</th><th class="n">corrected p</th></tr></thead><tbody>{body}</tbody>'
