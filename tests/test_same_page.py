@@ -56,7 +56,7 @@ def from_server(folder, methods):
     request = ExplainRequest(text=TEXT, methods=list(methods), check=True, relations=True, model="tiny")
     _, parts = session.explain("job", request.model_dump(), lambda *_: None)
     data = json.loads(parts["payload"])
-    assert data.pop("live") == {"relations": True, "tiles": True}
+    assert data.pop("live") == {"relations": True, "tiles": True, "predict": True}
     return data, {name.removeprefix("array:"): value for name, value in parts.items() if name.startswith("array:")}
 
 
@@ -94,7 +94,7 @@ def test_every_door_gives_the_page_the_same_data(folder, tmp_path):
 
 def test_a_single_explanation_is_drawn_as_a_report_of_itself(folder, tmp_path):
     pytest.importorskip("anywidget")
-    report = load(folder).report(TEXT)
+    report = load(folder).report(TEXT, methods=["attcat"])
     explanation = report.first
     doors = {
         "explanation": page_data(explanation.to_html(inside=report.inside)),

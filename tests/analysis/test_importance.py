@@ -43,6 +43,7 @@ def slow_importance(module, family, ids, label):
         "distilbert": (["attention.q_lin", "attention.k_lin", "attention.v_lin"], "attention.out_lin"),
         "modernbert": ([], "attn.Wo"),
         "gpt2": ([], "attn.c_proj"),
+        "bidirectional-gpt2": ([], "attn.c_proj"),
     }.get(family, ([f"attention.self.{one}" for one in ("query", "key", "value")], "attention.output.dense"))
     projections, out = names
     if family == "longformer":
@@ -52,19 +53,20 @@ def slow_importance(module, family, ids, label):
         "distilbert": lambda: base.transformer.layer,
         "modernbert": lambda: base.layers,
         "gpt2": lambda: base.h,
+        "bidirectional-gpt2": lambda: base.h,
     }.get(family, lambda: base.encoder.layer)()
     for number, layer in enumerate(layers):
         for head in range(HEADS):
             rows = slice(head * 8, head * 8 + 8)
             weights = squares(layer.get_submodule(out).weight)
-            total = (weights.T if family == "gpt2" else weights)[:, rows].sum()
+            total = (weights.T if family.endswith("gpt2") else weights)[:, rows].sum()
             for name in projections:
                 linear = layer.get_submodule(name)
                 total += squares(linear.weight)[rows].sum() + squares(linear.bias)[rows].sum()
             if family == "modernbert":
                 fused = squares(layer.attn.Wqkv.weight)
                 total += sum(fused[part * 32 + head * 8 : part * 32 + head * 8 + 8].sum() for part in range(3))
-            if family == "gpt2":  # (in, out) matrices, and a bias
+            if family.endswith("gpt2"):  # (in, out) matrices, and a bias
                 for fused in (squares(layer.attn.c_attn.weight).T, squares(layer.attn.c_attn.bias)):
                     total += sum(fused[part * 32 + head * 8 : part * 32 + head * 8 + 8].sum() for part in range(3))
             found[number, head] = float(total)

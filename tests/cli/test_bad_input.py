@@ -29,10 +29,18 @@ BAD_TEXTS = {
 BAD_ARGUMENTS = {
     "unknown method": (["--method", "atcat"], 2, "Did you mean 'attcat'?"),
     "methods without a name": (["--method", ","], 2, "holds no name"),
-    "unknown option": (["--option", "hiden=input"], 2, "has no option 'hiden'. Did you mean 'hidden'?"),
+    "unknown option": (
+        ["--method", "attcat", "--option", "hiden=input"],
+        2,
+        "has no option 'hiden'. Did you mean 'hidden'?",
+    ),
     "option without value": (["--option", "hidden"], 2, "not of the form key=value"),
     "option of another method": (["--option", "rollout.fusion=max"], 2, "add --method rollout"),
-    "option with a wrong value": (["--option", "hidden=middle"], 2, "must be one of 'input', 'output', not 'middle'"),
+    "option with a wrong value": (
+        ["--method", "attcat", "--option", "hidden=middle"],
+        2,
+        "must be one of 'input', 'output', not 'middle'",
+    ),
     "layer out of range": (
         ["--method", "raw_attention", "--option", "layer=14"],
         2,

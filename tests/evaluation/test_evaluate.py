@@ -136,16 +136,16 @@ def test_the_seed_decides_what_is_random_and_documents_have_seeds_of_their_own(m
 
 
 def test_a_method_that_fails_on_a_document_is_marked_and_the_run_goes_on(model):
-    # Six words and seven words: the second document needs one call too many.
-    frugal = {"level": "word", "budget": 7}
+    # The second document has nine tokens, 0 to 8: flow cannot start at token 9.
+    assert len(model.encode(FIRST)) == 9 < len(model.encode(SECOND))
     found = evaluate(
-        model, [FIRST, SECOND], ["attcat", "occlusion"], ["entropy", "aopc"], occlusion=frugal, random_orderings=1
+        model, [SECOND, FIRST], ["attcat", "flow"], ["entropy", "aopc"], flow={"source": 9}, random_orderings=1
     )
-    failed = [one for one in found.records if one.status == "failed"]
-    assert {(one.document, one.method) for one in failed} == {("1", "occlusion")}
-    assert "the budget is 7" in failed[0].error
+    failed = [record for record in found.records if record.status == "failed"]
+    assert {(record.document, record.method) for record in failed} == {("1", "flow")}
+    assert "9 asked for" in failed[0].error
     summary = found.summary().set_index(["method", "metric"])
-    assert summary.loc[("occlusion", "aopc"), ["documents", "failed"]].tolist() == [1, 1]
+    assert summary.loc[("flow", "aopc"), ["documents", "failed"]].tolist() == [1, 1]
     assert summary.loc[("attcat", "aopc"), ["documents", "failed"]].tolist() == [2, 0]
 
 

@@ -37,7 +37,7 @@ def array(server, job, name):
 def test_every_array_the_payload_lists_can_be_fetched_as_it_says(server, seen):
     job, payload = seen
     assert payload["format"] == "sightline-page"
-    assert payload["live"] == {"relations": True, "tiles": True}
+    assert payload["live"] == {"relations": True, "tiles": True, "predict": True}
     assert {"thumbnails", "importance", "relations.all.attended.partners"} <= set(payload["arrays"])
     for name, info in payload["arrays"].items():
         found = array(server, job, name)
@@ -62,8 +62,8 @@ def test_a_check_is_answered_as_numbers_and_drawn_as_curves(server):
         np.testing.assert_allclose(found["removal"]["random"], expected[method].removal.random, atol=1e-6)
     (curve,) = server.client.get(f"/api/jobs/{answer['id']}/payload").json()["curves"]
     assert [one["name"] for one in curve["series"]] == [
-        "attcat",
-        "rollout",
+        "AttCAT",
+        "Attention rollout",
         f"{len(expected['attcat'].removal.random)} random orderings",
     ]
 

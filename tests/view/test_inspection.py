@@ -128,7 +128,7 @@ def test_no_table_holds_nan(folder):
 
 
 def test_tables_hold_what_the_analysis_says(model, folder):
-    encoding = model.encode(TEXT)
+    encoding = model.encode(TEXT, truncate=True)
     trace = model.trace(encoding)
     kept = TokenFilter()
     importance = head_importance_of(model.trace(encoding))
@@ -178,7 +178,7 @@ def test_the_head_shown_in_full_is_the_one_asked_for_or_the_most_important(model
     within = model.inspect(TEXT, layer=1, permutations=5)
     assert within.head_map.layer == 1
     assert within.head_map.head == int(np.argmax(within.importance[1]))
-    weights = np.asarray(model.trace(TEXT).attentions[1])[2]
+    weights = np.asarray(model.trace(model.encode(TEXT, truncate=True)).attentions[1])[2]
     np.testing.assert_allclose(asked.head_map.image, weights, rtol=1e-6)
 
 
@@ -191,7 +191,7 @@ def test_one_layer_and_head_count_alone(model):
 
 def test_scaled_heads_count_by_their_importance(model):
     one = model.inspect(TEXT, scaled=True, permutations=5)
-    expected = analysis.totals(model.trace(TEXT), one.importance)
+    expected = analysis.totals(model.trace(model.encode(TEXT, truncate=True)), one.importance)
     np.testing.assert_allclose(one.totals.over("all"), expected.over("all"))
 
 
@@ -298,7 +298,7 @@ def test_a_data_set_is_inspected_with_intervals_beside_chance(small, tmp_path):
     cell = next(one for one in over_all.similarity["attcat"].cells if one.statistic == "kendall")
     single = [
         analysis.document_similarity(
-            small.trace(text), small.explain(text), head_weights=over_all.importance, permutations=5
+            small.trace(text), small.explain(text, method="attcat"), head_weights=over_all.importance, permutations=5
         )[0].values["kendall"]
         for text in (ROWS[0]["text"], ROWS[2]["text"])
     ]

@@ -185,9 +185,9 @@ async function start(): Promise<void> {
 async function startOrSignIn(): Promise<void> {
   const signIn = byId<HTMLFormElement>("sign-in");
   try {
+    showError(""); // before the start: what a job in the address has to say must stay
     await start();
     signIn.hidden = true;
-    showError("");
   } catch (error) {
     const refused = error instanceof api.Refusal && error.status === 401;
     signIn.hidden = !refused;
