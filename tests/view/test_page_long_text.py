@@ -9,7 +9,8 @@ from sightline.view.page.payload import MAX_UNREAD
 def test_a_page_stores_what_the_model_read_and_counts_the_rest():
     model = sl.load()
     text = "The compiler infers the types of all expressions. " * 20_000
-    read = int(model.encode(text).offsets[:, 1].max())
-    html = model.report(text, methods=["random"], inside=False).to_html()
+    encoding = model.encode(text, truncate=True)
+    read = int(encoding.offsets[:, 1].max())
+    html = model.report(encoding, methods=["random"], inside=False).to_html()
     assert len(html) < 1_000_000
     assert f"({len(text) - read - MAX_UNREAD:,} more characters, which the model did not read)" in html
