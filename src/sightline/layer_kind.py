@@ -2,7 +2,7 @@
 
 additive    they sum to the scores: Σ_l layers[l] = scores (CAT, AttCAT, received attention)
 averaged    their mean is the scores: Σ_l layers[l] / L = scores (Grad-SAM, layer conductance)
-cumulative  layer l holds the result of the layers up to l, the last one the scores (rollout, ALTI)
+cumulative  layer l holds the result of the layers up to l, the last one the scores (rollout, flow, ALTI)
 separate    every layer is an explanation of its own (raw attention, relevance); nothing follows from their sum
 """
 

@@ -8,6 +8,7 @@ from scipy.optimize import linprog
 from transformers import AutoModelForQuestionAnswering
 
 from sightline.errors import OptionError
+from sightline.methods import max_flow
 from tests.tiny_models import tiny_ids, tiny_model
 
 TOKENS = 7
@@ -71,6 +72,45 @@ def test_layers_heads_and_fusion_can_be_chosen():
     np.testing.assert_allclose(lowest, A[0, 1, 0], atol=1e-12)
 
 
+@pytest.mark.parametrize("family", ["bert", "longformer"])
+@pytest.mark.parametrize("values", ["raw", "normalised"])
+def test_layer_l_holds_the_flow_from_the_readout_of_layer_l(family, values):
+    model = tiny_model(family)
+    encoding = model.encode(ids=tiny_ids(family, TOKENS))
+    explanation = model.explain(encoding, "flow", values=values)
+    A = with_residual(weights_of(model, encoding).mean(1))
+    expected = np.stack([by_linear_programme(A[: depth + 1], 0) for depth in range(len(A))])
+    if values == "normalised":
+        expected /= expected.sum(1, keepdims=True)
+    np.testing.assert_allclose(explanation.layers, expected, atol=1e-9)
+    np.testing.assert_allclose(explanation.layers[0], A[0, 0], atol=1e-12)  # rows of Â sum to 1
+    np.testing.assert_array_equal(explanation.layers[-1], explanation.scores)
+    assert explanation.layer_kind == "cumulative"
+
+
+def test_layers_are_solved_on_request_where_another_layer_or_head_is_explained():
+    model = tiny_model()
+    encoding = model.encode(ids=tiny_ids("bert", TOKENS))
+    everything = model.explain(encoding, "flow").layers
+    lower = model.explain(encoding, "flow", layer=1, every_layer=True)
+    np.testing.assert_array_equal(lower.layers, everything)
+    np.testing.assert_array_equal(lower.scores, everything[1])
+    assert lower.layer_kind == "separate"
+    head = model.explain(encoding, "flow", head=2, every_layer=True)
+    np.testing.assert_array_equal(head.layers, everything)
+    np.testing.assert_array_equal(head.scores, model.explain(encoding, "flow", head=2).scores)
+    assert model.explain(encoding, "flow", layer=1).layers is None
+    assert model.explain(encoding, "flow", every_layer=False).layers is None
+
+
+def test_layers_of_long_documents_are_solved_on_request(monkeypatch):
+    monkeypatch.setattr(max_flow, "LAYERED_FLOWS", TOKENS - 1)
+    model = tiny_model()
+    encoding = model.encode(ids=tiny_ids("bert", TOKENS))
+    assert model.explain(encoding, "flow").layers is None
+    assert model.explain(encoding, "flow", every_layer=True).layers.shape == (3, TOKENS)
+
+
 def test_mean_pooling_averages_the_flows_of_all_rows():
     model = tiny_model("modernbert", classifier_pooling="mean")
     encoding = model.encode(ids=tiny_ids("modernbert", TOKENS))
@@ -124,10 +164,23 @@ def test_flow_may_start_from_any_token_of_any_layer():
 def test_progress_reaches_every_token():
     model, calls = tiny_model(), []
     model.explain(model.encode(ids=tiny_ids("bert", TOKENS)), "flow", progress=lambda *step: calls.append(step))
+    layers = 3
+    assert calls[-1] == ("flow", layers * TOKENS, layers * TOKENS)
+    model.explain(
+        model.encode(ids=tiny_ids("bert", TOKENS)),
+        "flow",
+        every_layer=False,
+        progress=lambda *step: calls.append(step),
+    )
     assert calls[-1] == ("flow", TOKENS, TOKENS)
 
 
 def test_progress_counts_the_tokens_of_every_row():
     model, calls = tiny_model("modernbert", classifier_pooling="mean"), []
-    model.explain(model.encode(ids=tiny_ids("modernbert", 3)), "flow", progress=lambda *step: calls.append(step))
+    model.explain(
+        model.encode(ids=tiny_ids("modernbert", 3)),
+        "flow",
+        every_layer=False,
+        progress=lambda *step: calls.append(step),
+    )
     assert calls[-3:] == [("flow", 3, 9), ("flow", 6, 9), ("flow", 9, 9)]

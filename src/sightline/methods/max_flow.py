@@ -2,6 +2,9 @@
 
 If the readout has several rows (mean pooling, the two ends of an answer), the flow of each is solved separately and
 averaged by the weight of its row, as in rollout: s = Σ_i r_i flow_i.
+
+The scores of layer l are the maximum flow from the readout at the output of layer l, through the layers up to l: the
+lowest layer gives the raw row with its residual connection, the last one the scores.
 """
 
 from __future__ import annotations
@@ -15,11 +18,15 @@ import numpy as np
 from sightline.arguments import check_head, check_layer
 from sightline.attention import Attention
 from sightline.errors import OptionError
+from sightline.layer_kind import LayerKind
 from sightline.methods.attention_weights import Fusion, fuse_layers
 from sightline.methods.flow.solve import FlowResult, solve_flow
 from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.scaling.receptive_field import causal_checks, even_attention, rescale_by_field
 from sightline.trace import Trace
+
+LAYERED_FLOWS = 512
+"""Flows per layer (readout rows × tokens) up to which every layer is solved unless asked otherwise: some seconds."""
 
 Source = Literal["readout", "pooled"] | int
 """The rows that are read, each by itself; one node above the layers that reads them all; the token of that number."""
@@ -35,7 +42,8 @@ Source = Literal["readout", "pooled"] | int
     needs={"attentions"},
     signed=False,
     class_specific=False,
-    cost="one forward pass, one maximum flow per token (about 1 s at 512 tokens, 1 min at 4,096, per readout row)",
+    cost="one forward pass, one maximum flow per token (about 1 s at 512 tokens, 1 min at 4,096, per readout row), as "
+    "many again for each layer up to 512 tokens",
     use="Use it when rollout's averaging hides narrow paths and the document is not too long.",
     avoid="Avoid it for telling classes apart, and on very long documents, where rollout is a thousand times cheaper.",
 )
@@ -50,31 +58,52 @@ def flow(
     values: Literal["normalised", "raw"] = "normalised",
     head_weights: Sequence[Sequence[float]] | None = None,
     receptive_field: bool = False,
+    every_layer: bool | None = None,
 ) -> Attribution:
     """Flow from the readout of one layer, or from any token; extras hold the raw values and the ones that sum to 1.
 
     With `head` k the flow starts with the capacities of A(layer, k), without residual, above the layers below it.
     `source="pooled"` is for models that average tokens: one flow from a node above the top layer, whose arcs to the
-    tokens carry the readout weights, instead of the mean of one flow a token, which takes n times as long.
+    tokens carry the readout weights, instead of the mean of one flow per token, which takes n times as long.
     Checks: whether every value is certified by a cut, the largest gap, and how the tokens were settled.
     `receptive_field` is for causal models: normalised values are divided by those of even attention first.
+    `every_layer` also solves the flow from the readout of every layer, for `layers`: about L/2 times the work. By
+    default it does so when the last layer is explained and a layer takes no more than 512 flows.
     """
+    last = trace.layer_count - 1
     top = check_layer(layer, trace.layer_count)
     causal = causal_checks(trace, "flow", receptive_field)
     fused = fuse_layers(trace, fusion, head_weights)
     starts = _starts(trace, source)
-    if head is None:
-        flows = _solve_flows(fused[: top + 1], starts, residual, trace.progress)
-    else:
+    cumulative = head is None and top == last
+    if every_layer is None:
+        every_layer = cumulative and len(starts) * trace.token_count <= LAYERED_FLOWS
+    graphs = [_Graph(fused[: number + 1], starts) for number in range(last + 1)] if every_layer else []
+    explained = top if every_layer and head is None else len(graphs)
+    if head is not None:
         rows = trace.attentions[top].head(check_head(head, trace.head_count))
-        flows = _solve_flows(fused[:top], _lift_starts(rows, starts), residual, trace.progress)
-    normalised = flows.normalised
+        graphs.append(_Graph(fused[:top], _lift_starts(rows, starts)))
+    elif not every_layer:
+        graphs.append(_Graph(fused[: top + 1], starts))
+    flows = _solve_graphs(graphs, residual, trace.progress)
+    raw, normalised = (np.stack([getattr(flow, form) for flow in flows]) for form in ("raw", "normalised"))
     if receptive_field:
         even = even_attention(trace)
-        layers, even_starts = (top + 1, starts) if head is None else (top, _lift_starts(even, starts))
-        normalised = rescale_by_field(flows.raw, _solve_flows([even] * layers, even_starts, residual, None).raw, "flow")
-    extras = {"raw": flows.raw, "normalised": normalised}
-    return Attribution(extras[values], checks={**causal, **flows.checks()}, extras=extras)
+        even_starts = starts if head is None else _lift_starts(even, starts)
+        even_graphs = [
+            _Graph([even] * len(graph.layers), starts if graph.starts is starts else even_starts) for graph in graphs
+        ]
+        even_raw = np.stack([flow.raw for flow in _solve_graphs(even_graphs, residual, None)])
+        normalised = rescale_by_field(raw, even_raw, "flow")
+    chosen = {"raw": raw, "normalised": normalised}[values]
+    kind: LayerKind = "cumulative" if cumulative else "separate"
+    return Attribution(
+        chosen[explained],
+        layers=chosen[: last + 1] if every_layer else None,
+        checks={**causal, **flows[explained].checks(), **_certificate(flows)},
+        extras={"raw": raw[explained], "normalised": normalised[explained]},
+        layer_kind=kind,
+    )
 
 
 _Starts = list[tuple[float, "int | Array"]]
@@ -114,26 +143,43 @@ class _Average:
     def normalised(self) -> Array:
         return np.average([flow.normalised for flow in self.flows], axis=0, weights=self.weights)
 
-    def checks(self) -> dict[str, float | int | bool]:
+    def checks(self) -> dict[str, int]:
         return {
-            "certified": all(flow.certified for flow in self.flows),
-            "largest_gap": max(flow.gap for flow in self.flows),
             "settled_by_bounds": sum(flow.settled_by_bounds for flow in self.flows),
             "settled_by_flow": sum(flow.settled_by_flow for flow in self.flows),
             "settled_by_cut": sum(flow.settled_by_cut for flow in self.flows),
         }
 
 
-def _solve_flows(
-    layers: Sequence[Attention], starts: _Starts, residual: bool, progress: Callable[[int, int], None] | None
-) -> _Average:
-    """Solve the flow from every start; progress counts the tokens of all of them."""
+def _certificate(averages: Sequence[_Average]) -> dict[str, float | bool]:
+    """Whether the flows of all layers are maxima, and the largest gap to a cut among them."""
+    flows = [flow for average in averages for flow in average.flows]
+    return {"certified": all(flow.certified for flow in flows), "largest_gap": max(flow.gap for flow in flows)}
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """The layers that a flow passes, bottom first, and where at their top it starts."""
+
+    layers: Sequence[Attention]
+    starts: _Starts
+
+
+def _solve_graphs(
+    graphs: Sequence[_Graph], residual: bool, progress: Callable[[int, int], None] | None
+) -> list[_Average]:
+    """Solve every graph from each of its starts; progress counts the tokens of all of them."""
+    solves = sum(len(graph.starts) for graph in graphs)
     flows: list[FlowResult] = []
 
     def watch(done: int, total: int) -> None:
         if progress is not None:
-            progress(len(flows) * total + done, len(starts) * total)
+            progress(len(flows) * total + done, solves * total)
 
-    for _, start in starts:
-        flows.append(solve_flow(layers, start, residual=residual, progress=watch))
-    return _Average([weight for weight, _ in starts], flows)
+    averages = []
+    for graph in graphs:
+        before = len(flows)
+        for _, start in graph.starts:
+            flows.append(solve_flow(graph.layers, start, residual=residual, progress=watch))
+        averages.append(_Average([weight for weight, _ in graph.starts], flows[before:]))
+    return averages
