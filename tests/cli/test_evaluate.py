@@ -156,7 +156,7 @@ def test_agreement_is_measured_against_a_reference(evaluate):
 BAD_REQUESTS = {
     "missing file": (["absent.csv"], "There is no data set 'absent.csv'"),
     "missing column": (["--text", "txt"], "no field 'txt'. Did you mean 'text'?"),
-    "missing label column": (["--label", "gold"], "no field 'gold', asked for as label"),
+    "missing label column": (["--label", "gold"], "no field 'gold', requested as label"),
     "missing split column": (["--split", "test"], "has no field 'split'"),
     "unknown method": (["--methods", "atcat"], "Did you mean 'attcat'?"),
     "unknown metric": (["--metrics", "aopcc"], "Did you mean 'aopc'?"),

@@ -164,11 +164,11 @@ def test_rationales_are_characters_or_counted_in_pieces(tmp_path):
 
 
 def test_pieces_of_a_rationale_are_those_of_split_for_every_white_space():
-    from sightline.corpus.fields import _rationale
+    from sightline.text.fields import _read_rationale
 
     text = "".join(f"w{i}{chr(i)}" for i in range(0x3001) if chr(i).isspace())
     pieces = text.split()
-    spans = _rationale({"rationale_tokens": [[i, i + 1] for i in range(len(pieces))]}, text, "here")
+    spans = _read_rationale({"rationale_tokens": [[i, i + 1] for i in range(len(pieces))]}, text, "here")
     assert [text[start:end] for start, end in spans] == pieces
 
 
@@ -204,27 +204,27 @@ def test_an_answer_that_is_only_worded_has_no_place(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"answers": [[3, "world"]]}, "line 1: the answer 'world' does not stand at character 3"),
-        ({"answers": [[-5, "world"]]}, "has not the form"),
-        ({"answers": [6]}, "has not the form"),
-        ({"rationale": [[0, 99]]}, r"\[0, 99\] in 'rationale' is no \[start, end\) within 0-11"),
+        ({"answers": [[3, "world"]]}, "line 1: the answer 'world' is not at character 3"),
+        ({"answers": [[-5, "world"]]}, "does not have the form"),
+        ({"answers": [6]}, "does not have the form"),
+        ({"rationale": [[0, 99]]}, r"\[0, 99\] in 'rationale' is not a \[start, end\) within 0-11"),
         ({"rationale": [[5, 5]]}, r"\[5, 5\]"),
-        ({"rationale_tokens": [[1, 3]]}, r"\[1, 3\] in 'rationale_tokens' is no \[start, end\) within 0-2"),
+        ({"rationale_tokens": [[1, 3]]}, r"\[1, 3\] in 'rationale_tokens' is not a \[start, end\) within 0-2"),
         ({"rationale": 7}, "must be a list"),
         ({"rationale": "world"}, "in a table write JSON"),
-        ({"label": [1]}, r"the label \[1\] is no class"),
-        ({"label": 0.5}, "the label 0.5 is no class"),
+        ({"label": [1]}, r"the label \[1\] is not a class"),
+        ({"label": 0.5}, "the label 0.5 is not a class"),
         ({"text": 12}, "the field 'text' holds 12, not a text"),
-        ({"label": float("inf")}, "the label inf is no class"),
-        ({"label": 1e300}, "the label 1e.300 is no class"),
-        ({"label": 10**4000}, "the label 10+… is no class"),
-        ({"label": "9" * 5000}, "the label inf is no class"),
+        ({"label": float("inf")}, "the label inf is not a class"),
+        ({"label": 1e300}, "the label 1e.300 is not a class"),
+        ({"label": 10**4000}, "the label 10+… is not a class"),
+        ({"label": "9" * 5000}, "the label inf is not a class"),
         ({"label": "bad \ud800"}, "half of a surrogate pair"),
         ({"id": "bad \ud800"}, "the id 'bad .ud800' holds half of a surrogate pair"),
         ({"id": ["a"]}, r"the id \['a'\] is neither a name nor a number"),
         ({"id": "x" * 10_001}, "is longer than 10,000 characters"),
         ({"answers": {"text": "world", "answer_start": [6]}}, "needs one start per text"),
-        ({"answers": {"text": 5, "answer_start": 5}}, "has not the form"),
+        ({"answers": {"text": 5, "answer_start": 5}}, "does not have the form"),
         ({"answers": 5}, "must be a list"),
         ({"rationale": "[" * 5000}, "in a table write JSON"),
         ({"rationale": "[" * 100 + "]" * 100}, "nested too deeply"),
@@ -395,9 +395,9 @@ def test_a_missing_file_folder_or_field_is_said(tmp_path):
         read_examples(tmp_path / "absent.csv")
     with pytest.raises(InputError, match="no data set saved by the datasets library"):
         read_examples(tmp_path)
-    with pytest.raises(InputError, match="no field 'lable', asked for as label. Did you mean 'label'?"):
+    with pytest.raises(InputError, match="no field 'lable', requested as label. Did you mean 'label'?"):
         read_examples(path, label="lable")
-    with pytest.raises(InputError, match="no row of the split 'dev'. Its splits: test, train"):
+    with pytest.raises(InputError, match="no row in the split 'dev'. Its splits: test, train"):
         read_examples(path, split="dev")
     (tmp_path / "a.csv").write_text("text\nhello\n")
     with pytest.raises(InputError, match="has no field 'split'"):

@@ -1,7 +1,6 @@
 """read_examples: a data set from a file, a folder or the hub, as a list of examples.
 
-Whatever is wrong is said in one sentence that names the line. Nothing is fetched unless the source is written as
-hf://name.
+An error is one sentence that names the line. Nothing is fetched from the network unless the source is hf://name.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from typing import Any
 
 from sightline.arguments import check_count
 from sightline.corpus.data_files import Rows, file_rows
-from sightline.corpus.fields import Columns, example
 from sightline.corpus.hub import HUB, folder_rows, hub_rows
 from sightline.corpus.text_folders import is_text_folder, text_folder_rows
 from sightline.errors import InputError
 from sightline.foreign import shown
 from sightline.registry import suggestion
-from sightline.text.examples import Example, as_examples
+from sightline.text import Example, as_examples
+from sightline.text.fields import Columns, example_from_row
 
 _MOST_LISTED = 20
-TEXT, PAIR, LABEL = "text", "text_pair", "label"
+TEXT, PAIR, LABEL = Columns.text, Columns.pair, Columns.label
 _USUAL_TEXT_FIELDS = (
     "sentence",
     "review",
@@ -50,32 +49,33 @@ def read_examples(
     """Return the rows of a data set, the first `limit` of them, as examples.
 
     path: CSV or TSV with a header, JSON lines, a JSON list (each also .gz), Parquet, a folder saved by the datasets
-    library, or hf://name for a data set of the hub. text, pair, label: the names of the fields; a name of your own
-    must exist, the usual ones may be missing (but the text). split: keep the rows whose field 'split' says so, or that
-    split of a saved data set. Rows without text are kept: whoever reads them says so. Numbers of rows are their ids
-    where there is no field 'id'; an id that comes again is followed by "#2", "#3" …
+    library, or hf://name for a data set of the hub. text, pair, label: the names of the fields. The text field must
+    exist; so must the others if they are not the default names. split: keep the rows with this value in the field
+    'split', or this split of a saved data set. Rows without text are kept, so that the caller can report them. Rows
+    without a field 'id' get their number as id; a repeated id is followed by "#2", "#3" …
     """
     if limit is not None:
         check_count("limit", limit)
     columns = Columns(text, pair, label)
     rows = islice(select_rows(path, columns, split, limit), limit)
-    return number_repeated_ids(example(row, columns, number, where) for number, where, row in rows)
+    return number_repeated_ids(example_from_row(row, columns, number, where) for number, where, row in rows)
 
 
 def number_repeated_ids(examples: Iterable[Example]) -> list[Example]:
-    """Return the examples with "#2", "#3" … behind an id that occurred before."""
+    """Return the examples with "#2", "#3" … appended to ids that occurred before."""
     numbered: list[Example] = []
     times: Counter[str] = Counter()
-    for one in examples:
-        times[one.id] += 1
-        numbered.append(one if times[one.id] == 1 else replace(one, id=f"{one.id}#{times[one.id]}"))
+    for example in examples:
+        times[example.id] += 1
+        count = times[example.id]
+        numbered.append(example if count == 1 else replace(example, id=f"{example.id}#{count}"))
     return numbered
 
 
 def select_rows(
     path: str | Path, columns: Columns, split: str | None, limit: int | None
 ) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
-    """Yield (number, where, row) of the rows that belong to the split, after a look at the first one's fields."""
+    """Yield (number, where, row) of the rows of the split, after checking the fields of the first row."""
     rows, split_by_field = _source(path, columns, split, limit)
     first = next(rows, None)
     if first is None:
@@ -84,22 +84,22 @@ def select_rows(
     _check_columns(path, fields, columns)
     wanted = split if split_by_field else None
     if wanted is not None and "split" not in fields:
-        raise InputError(f"split='{split}' was asked for, but '{path}' has no field 'split'. {_listed(fields)}")
+        raise InputError(f"split='{split}' was requested, but '{path}' has no field 'split'. {_list_fields(fields)}")
     seen: dict[str, int] = {}
     for number, (place, row) in enumerate(chain([first], rows)):
         if columns.text not in row:
-            raise InputError(f"'{path}', {place} has no field '{columns.text}'. {_listed(list(map(str, row)))}")
+            raise InputError(f"'{path}', {place} has no field '{columns.text}'. {_list_fields(list(map(str, row)))}")
         here = str(row.get("split"))
         seen[here] = seen.get(here, 0) + 1
         if wanted is None or here == wanted:
             yield number, f"'{path}', {place}", row
     if wanted is not None and wanted not in seen:
         splits = ", ".join(shown(split) for split in sorted(seen)[:_MOST_LISTED])
-        raise InputError(f"'{path}' has no row of the split '{wanted}'. Its splits: {splits}.")
+        raise InputError(f"'{path}' has no row in the split '{wanted}'. Its splits: {splits}.")
 
 
 def _source(path: str | Path, columns: Columns, split: str | None, limit: int | None) -> tuple[Rows, bool]:
-    """Return the rows, and whether the split is still to be chosen by a field."""
+    """Return the rows, and whether the split remains to be selected by the field 'split'."""
     if str(path).startswith(HUB):
         return hub_rows(str(path), split, limit), False
     place = Path(path).expanduser()
@@ -119,48 +119,26 @@ def _check_columns(path: str | Path, fields: list[str], columns: Columns) -> Non
         usual = next((name for name in _USUAL_TEXT_FIELDS if name in fields), None)
         hint = suggestion(columns.text, list(map(shown, fields))) or (f" Did you mean '{usual}'?" if usual else "")
         raise InputError(
-            f"'{path}' has no field '{columns.text}'.{hint} {_listed(fields)} Say which one is the text (text, --text)."
+            f"'{path}' has no field '{columns.text}'.{hint} {_list_fields(fields)} Name the one that holds the text "
+            "(text=, --text)."
         )
     for option, name, usual_name in (("pair", columns.pair, PAIR), ("label", columns.label, LABEL)):
         if name != usual_name and name not in fields:
             raise InputError(
-                f"'{path}' has no field '{name}', asked for as {option}.{suggestion(name, list(map(shown, fields)))} "
-                f"{_listed(fields)}"
+                f"'{path}' has no field '{name}', requested as {option}.{suggestion(name, list(map(shown, fields)))} "
+                f"{_list_fields(fields)}"
             )
 
 
-def _listed(fields: list[str]) -> str:
+def _list_fields(fields: list[str]) -> str:
     names = ", ".join(map(shown, fields[:_MOST_LISTED])) + (", …" if len(fields) > _MOST_LISTED else "")
     return f"Its fields: {names or 'none'}."
 
 
 def read_dataset(dataset: str | Path | Iterable[Any], limit: int | None = None) -> list[Example]:
-    """Return the documents of a data set or of a file, the first `limit` of them, each with an id of its own."""
+    """Return the rows of a data set in memory or in a file, the first `limit` of them, each with a unique id."""
     if isinstance(dataset, str | Path):
         return read_examples(dataset, limit=limit)
-    if not isinstance(dataset, Iterable) or isinstance(dataset, Mapping | bytes):
-        raise InputError(
-            "A data set is a list of texts or rows, a table, or the path of a file; what was given is of type "
-            f"{type(dataset).__name__}."
-        )
     if limit is not None:
         check_count("limit", limit)
-    times: dict[str, int] = {}
-    found = []
-    for one in as_examples(_read_rows(dataset))[:limit]:
-        times[one.id] = times.get(one.id, 0) + 1
-        found.append(replace(one, id=f"{one.id}#{times[one.id]}") if times[one.id] > 1 else one)
-    return found
-
-
-def _read_rows(dataset: Iterable[Any]) -> Iterable[Any]:
-    """Return the rows, those with fields read as if they stood in a file: rationales and answers in all known forms."""
-    if hasattr(dataset, "to_dict") and hasattr(dataset, "columns"):
-        dataset = dataset.to_dict("records")
-    columns = Columns(TEXT, PAIR, LABEL)
-    return [
-        example(row, columns, number, f"Row {number} of the data set")
-        if isinstance(row, Mapping) and isinstance(row.get(TEXT), str)
-        else row
-        for number, row in enumerate(dataset)
-    ]
+    return number_repeated_ids(as_examples(dataset)[:limit])

@@ -31,7 +31,7 @@ from sightline.methods import METHODS
 from sightline.model import Model
 from sightline.models import ALL
 from sightline.models.target import class_index
-from sightline.text.examples import as_examples
+from sightline.text import as_examples
 
 if TYPE_CHECKING:
     from sightline.corpus.store import Store

@@ -1,11 +1,11 @@
-"""stream_examples: the rows of a data set one after the other, so that a data set larger than memory can be read.
+"""stream_examples: the rows of a data set one at a time, so that a data set larger than memory can be read.
 
     for row in stream_examples("tickets.csv", label="team", where="year >= 2024"):
         row.number, row.example or row.error
 
-Three choices, applied in this order: `where` keeps the rows for which an SQL condition on their fields holds, `limit`
-the first so many of those, `sample` a seeded random subset of those. A row that cannot be used (a number in the place
-of the text) is yielded with its error, so that one bad row does not cost the others.
+Three filters, applied in this order: `where` keeps the rows for which an SQL condition on their fields holds, `limit`
+the first so many of those, `sample` a seeded random subset of the rest. A row that cannot be used (a number instead of
+a text) is yielded with its error, so that one bad row does not cost the others.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from random import Random
 from typing import Any
 
 from sightline.arguments import check_count
-from sightline.corpus.fields import Columns, example
 from sightline.corpus.readers import LABEL, PAIR, TEXT, number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
-from sightline.text.examples import Example, as_examples
+from sightline.text import Example, as_examples
+from sightline.text.fields import Columns, example_from_row
 
 _BATCH_ROWS = 1024
 SourceRow = tuple[int, str, Mapping[str, Any]]
@@ -31,10 +31,10 @@ SourceRow = tuple[int, str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a data set: an example, or the reason why it is none."""
+    """One row of a data set: an example, or the reason why it cannot be one."""
 
     number: int
-    """Its place in the data set, from 0, before any row is left out."""
+    """Its position in the data set, from 0, before any filter."""
     example: Example | None
     error: str = ""
 
@@ -59,7 +59,7 @@ class Selection:
 
 
 def stream_examples(source: Any, selection: Selection | None = None) -> Iterator[Row]:
-    """Yield the selected rows of a file, folder, hub data set, or of rows in memory (anything `as_examples` takes)."""
+    """Yield the selected rows of a file, a folder, a hub data set or of anything that `as_examples` accepts."""
     selection = selection or Selection()
     rows = _from_path(source, selection) if isinstance(source, str | Path) else _from_memory(source, selection)
     chosen = islice(rows, selection.limit)
@@ -94,14 +94,14 @@ def sample_rows(rows: Iterable[Row], count: int, seed: int) -> Iterator[Row]:
 
 def _from_path(path: str | Path, selection: Selection) -> Iterator[Row]:
     columns = Columns(selection.text, selection.pair, selection.label)
-    # The hub fetches only the rows that are needed, which is not known beforehand if a condition chooses them.
+    # Only the needed rows are fetched from the hub; with a condition, their number is not known beforehand.
     ahead = selection.limit if selection.where is None else None
     rows: Iterator[SourceRow] = select_rows(path, columns, selection.split, ahead)
     if selection.where is not None:
         rows = _satisfying(rows, selection.where)
     for number, place, fields in rows:
         try:
-            yield Row(number, example(fields, columns, number, place))
+            yield Row(number, example_from_row(fields, columns, number, place))
         except InputError as error:
             yield Row(number, None, str(error))
 
@@ -110,8 +110,8 @@ def _from_memory(source: Any, selection: Selection) -> Iterator[Row]:
     if selection.where is not None or selection.split is not None:
         raise OptionError("where= and split= choose rows of a data file; choose rows in memory before the run.")
     examples = as_examples(source, text=selection.text, pair=selection.pair, label=selection.label)
-    for number, one in enumerate(examples):
-        yield Row(number, one)
+    for number, example in enumerate(examples):
+        yield Row(number, example)
 
 
 def _satisfying(rows: Iterable[SourceRow], condition: str) -> Iterator[SourceRow]:

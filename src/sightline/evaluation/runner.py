@@ -57,7 +57,7 @@ def evaluate(
 ) -> Evaluation:
     """Explain every document by every method and measure every explanation by every metric.
 
-    dataset: whatever `as_examples` takes (texts, (text, label) pairs, rows with a field "text", a DataFrame), or the
+    dataset: whatever `as_examples` accepts (texts, (text, label) pairs, rows with a field "text", a DataFrame), or the
     path of a file that `read_examples` reads; `limit` keeps the first documents. methods: names, None for the ten of
     `DEFAULT_METHODS`, "all" for every one there is, the slow ones too. metrics: names; None or "all" for those that
     the data allow, the others are listed in `skipped` with the reason.

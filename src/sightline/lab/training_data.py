@@ -13,7 +13,7 @@ import numpy as np
 
 from sightline.corpus import read_examples
 from sightline.errors import InputError, OptionError
-from sightline.text.examples import Example, as_examples
+from sightline.text import Example, as_examples
 
 VALIDATION_SPLITS = ("validation", "valid", "dev")
 FEWEST_ROWS = 4

@@ -2,7 +2,7 @@
 
 Encoding        one document: ids, spans, words, specials, what truncation dropped
 Units, units_of the tokens, words, sentences or paragraphs of a document as groups of tokens
-Example         one row of a data set: a text with what is known about it
+Example, as_examples   one row of a data set: a text with what is known about it; rows in memory as examples
 encode_text     a text or a pair, through a fast tokenizer
 encode_ids      bare ids, for a model without tokenizer
 Windows, cut_windows   a long document as overlapping windows that a short model reads
@@ -11,7 +11,8 @@ load_tokenizer, check_fit, check_known   a tokenizer, and whether it fits the mo
 
 from sightline.text.encode import encode_ids, encode_text
 from sightline.text.encoding import Encoding
-from sightline.text.examples import Example, as_examples
+from sightline.text.examples import Example
+from sightline.text.rows import as_examples
 from sightline.text.tokenizers import check_fit, check_known, load_tokenizer, special_tokens
 from sightline.text.units import LEVELS, Level, Units, units_of
 from sightline.text.validation import MAX_CHARACTERS, check_text

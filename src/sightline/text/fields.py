@@ -1,0 +1,209 @@
+"""From a row with named fields to an Example: which field is what, and spans of characters in the forms data sets use.
+
+- `rationale`: characters [[start, end), …] of the text, or `rationale_tokens`: the same counted in `text.split()`, as
+  in the files of ERASER.
+- `answers` in the form of SQuAD, {"text": […], "answer_start": […]}, a list of such objects with one text each, or
+  [[start, text], …]; or `answer`: characters [[start, end), …].
+
+In CSV files these cells hold JSON, in tables in memory also arrays. An answer that is not found where the row says is
+an error: every number computed from it would be wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sightline.errors import InputError
+from sightline.foreign import depth_exceeds
+from sightline.text.encoding import Encoding
+from sightline.text.examples import Example, Spans
+
+LONGEST_NAME = 10_000
+"""Characters of an id or a label."""
+LARGEST_CLASS = 2**31
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0+)?")
+_MOST_DIGITS = 20
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of the fields that hold text, second text and label."""
+
+    text: str = "text"
+    pair: str = "text_pair"
+    label: str = "label"
+
+
+def example_from_row(row: Mapping[str, Any], columns: Columns, number: int, where: str) -> Example:
+    """Return the row as an Example; errors begin with `where` ("'a.csv', line 3").
+
+    A missing or empty text becomes "": one bad row does not make a data set unreadable.
+    """
+    row = {field: _to_python(value) for field, value in row.items()}
+    content = row.get(columns.text)
+    if isinstance(content, Encoding):
+        document: str | Encoding = content
+        text = content.text
+    else:
+        document = text = _read_text(content, columns.text, where)
+    return Example(
+        document,
+        pair=_read_text(row.get(columns.pair), columns.pair, where) or None,
+        label=read_label(row.get(columns.label), where),
+        rationale=_read_rationale(row, text, where),
+        answer=_read_answer(row, text, where),
+        id=_read_id(row.get("id"), number, where),
+    )
+
+
+def read_label(value: Any, where: str) -> int | str | None:
+    """Return a class as its number or name; None for an empty cell, and for −1, which stands for a withheld label.
+
+    Tables write numbers as text, sometimes as 1.0.
+    """
+    value = _to_python(value)
+    if _is_empty(value):
+        return None
+    if isinstance(value, str):
+        stripped = value.strip()
+        if not _WHOLE_NUMBER.fullmatch(stripped):
+            return _check_name(value, "label", where)
+        value = int(digits) if len(digits := stripped.partition(".")[0]) <= _MOST_DIGITS else math.inf
+    if isinstance(value, int | float) and abs(value) < LARGEST_CLASS and int(value) == value:
+        return None if value == -1 else int(value)
+    raise InputError(f"{where}: the label {_quote(value)} is not a class: a label is a whole number or a name.")
+
+
+def _read_text(value: Any, field: str, where: str) -> str:
+    if _is_empty(value):
+        return ""
+    if not isinstance(value, str):
+        raise InputError(f"{where}: the field '{field}' holds {_quote(value)}, not a text.")
+    return value
+
+
+def _read_id(value: Any, number: int, where: str) -> str:
+    """Return the id of a row as text; the number of the row if it has none."""
+    if _is_empty(value):
+        return str(number)
+    if isinstance(value, Mapping | list | tuple | set):
+        raise InputError(f"{where}: the id {_quote(value)} is neither a name nor a number.")
+    return _check_name(str(value), "id", where)
+
+
+def _check_name(text: str, field: str, where: str) -> str:
+    """Return the text unchanged if it can be shown and written everywhere; otherwise raise InputError."""
+    if len(text) > LONGEST_NAME:
+        raise InputError(f"{where}: the {field} {_quote(text)} is longer than {LONGEST_NAME:,} characters.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{where}: the {field} {_quote(text)} holds half of a surrogate pair, which is not a character."
+        ) from None
+    return text
+
+
+def _to_python(value: Any) -> Any:
+    """Return a numpy number or array, nested ones included, as plain Python values."""
+    if isinstance(value, np.ndarray):
+        return [_to_python(element) for element in value.tolist()]
+    if isinstance(value, Mapping):
+        return {name: _to_python(element) for name, element in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a cell is empty: None, an empty text or not-a-number."""
+    return value is None or (isinstance(value, str) and not value) or (isinstance(value, float) and value != value)
+
+
+def _read_rationale(row: Mapping[str, Any], text: str, where: str) -> Spans | None:
+    given = _parse_cell(row.get("rationale"), "rationale", where)
+    if given is not None:
+        return tuple(_read_span(part, len(text), "rationale", where) for part in given)
+    counted = _parse_cell(row.get("rationale_tokens"), "rationale_tokens", where)
+    if counted is None:
+        return None
+    pieces = [match.span() for match in re.finditer(r"\S+", text)]
+    spans = [_read_span(part, len(pieces), "rationale_tokens", where) for part in counted]
+    return tuple((pieces[start][0], pieces[end - 1][1]) for start, end in spans)
+
+
+def _read_answer(row: Mapping[str, Any], text: str, where: str) -> Spans | None:
+    given = row.get("answer")
+    # The wording of an answer alone does not say where in the text it is.
+    if not isinstance(given, str) or given.lstrip().startswith("["):
+        given = _parse_cell(given, "answer", where)
+    if given is not None and not isinstance(given, str):
+        return tuple(_read_span(part, len(text), "answer", where) for part in given)
+    answers = _parse_cell(row.get("answers"), "answers", where)
+    if answers is None:
+        return None
+    spans = []
+    for start, wording in _answer_places(answers, where):
+        if text[start : start + len(wording)] != wording:
+            raise InputError(f"{where}: the answer {_quote(wording)} is not at character {start} of the text.")
+        spans.append((start, start + len(wording)))
+    return tuple(dict.fromkeys(spans))
+
+
+def _answer_places(answers: Any, where: str) -> Iterator[tuple[int, str]]:
+    """Yield (first character, wording) for each of the known forms; an empty wording means that there is no answer."""
+    if isinstance(answers, Mapping):
+        starts, wordings = answers.get("answer_start", ()), answers.get("text", ())
+        if not isinstance(starts, list | tuple) and not isinstance(wordings, list | tuple):
+            starts, wordings = (starts,), (wordings,)
+        if not isinstance(starts, list | tuple) or not isinstance(wordings, list | tuple):
+            raise InputError(
+                f"{where}: 'answers' needs one start per text, not {_quote(starts)} and {_quote(wordings)}."
+            )
+        answers = list(zip(starts, wordings, strict=False))
+    for answer in answers:
+        pair = (answer.get("answer_start"), answer.get("text")) if isinstance(answer, Mapping) else answer
+        match pair:
+            case (int() as start, str() as wording) if start >= 0:
+                if wording:
+                    yield start, wording
+            case _:
+                raise InputError(
+                    f'{where}: the answer {_quote(answer)} does not have the form {{"text": "…", "answer_start": 0}}.'
+                )
+
+
+def _parse_cell(value: Any, field: str, where: str) -> Any:
+    """Return a list or object, parsed if the cell holds it as JSON text; None for an empty cell."""
+    if _is_empty(value):
+        return None
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):  # not JSON, a number of thousands of digits, or nested too deeply
+            raise InputError(
+                f"{where}: '{field}' holds {_quote(value)}; in a table write JSON, such as [[0, 12]]."
+            ) from None
+        if depth_exceeds(value):
+            raise InputError(f"{where}: '{field}' is nested too deeply; write JSON such as [[0, 12]].")
+    if not isinstance(value, Mapping | Sequence) or isinstance(value, str):
+        raise InputError(f"{where}: '{field}' must be a list of [start, end), not {_quote(value)}.")
+    return value
+
+
+def _read_span(part: Any, length: int, field: str, where: str) -> tuple[int, int]:
+    match part:
+        case (int() as start, int() as end) if 0 <= start < end <= length:
+            return start, end
+    raise InputError(f"{where}: {_quote(part)} in '{field}' is not a [start, end) within 0-{length}.")
+
+
+def _quote(value: Any) -> str:
+    """Return a value for use in a message, cut off after 40 characters."""
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
