@@ -14,8 +14,10 @@ from sightline.explanation import Explanation
 from sightline.methods import METHODS
 from sightline.model import load
 from sightline.models.windowed import window_positions
-from sightline.text import cut_windows, encode_text, window_encodings
+from sightline.text import cut_windows, encode_text, read_in_windows, window_encodings
 from sightline.text.units import units_of
+from sightline.text.window_cuts import default_max_windows
+from sightline.view.words.sentences import notices
 from tests.contract.test_contract import QUICK
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
@@ -109,10 +111,56 @@ def test_an_impossible_overlap_is_refused(model, overlap):
         long_encoding(model, overlap=overlap)
 
 
-def test_too_many_windows_are_refused():
-    encoding = encode_text(wordpiece(), "river " * 9000, max_tokens=None)
-    with pytest.raises(InputError, match="at most 256 windows are read: give the text in parts"):
-        cut_windows(encoding, 24)
+def test_a_very_long_text_is_read_up_to_the_largest_number_of_windows():
+    model = load(tiny_module(max_position_embeddings=24), tokenizer=wordpiece())
+    text = SENTENCES * 40
+    whole = encode_text(wordpiece(), text, max_tokens=None)
+    encoding = model.encode(text, max_windows=5)
+    assert len(encoding.windows) == 5
+    assert encoding.dropped == len(whole) - len(encoding) > 0
+    end = encoding.windows.spans[-1][1]
+    np.testing.assert_array_equal(encoding.ids, [*whole.ids[:end], whole.ids[-1]])
+    alone = model.explain(encoding, "attcat")
+    assert alone.checks["dropped_tokens"] == encoding.dropped
+    said = " ".join(notices(alone))
+    assert f"{encoding.dropped:,} more were cut off" in said
+    assert "A larger max_windows reads more of them." in said
+    assert model.encode(text, max_windows=10_000).dropped == 0
+
+
+def test_by_default_windows_have_a_bounded_number_of_tokens():
+    assert default_max_windows(512) == 64
+    assert default_max_windows(4096) == default_max_windows(100_000) == 8
+    encoding = encode_text(wordpiece(), "river " * 40_000, max_tokens=None)
+    windowed = read_in_windows(encoding, 512)
+    assert len(windowed.windows) == 64
+    assert len(windowed) + windowed.dropped == len(encoding)
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5, "many"])
+def test_an_impossible_number_of_windows_is_refused(model, count):
+    with pytest.raises(OptionError, match="max_windows must be a whole number of at least 1"):
+        long_encoding(model, max_windows=count)
+
+
+def test_a_million_characters_cost_what_the_windows_cost(model, monkeypatch):
+    """Windows are cut out of the document in proportion to their own length, not to that of the document."""
+    touched = []
+    original = type(long_encoding(model)).select
+
+    def select(self, positions):
+        touched.append(len(positions))
+        return original(self, positions)
+
+    def drop(self, positions):
+        raise AssertionError("a window must not be made by dropping the rest of the document")
+
+    encoding = long_encoding(model, 1200)
+    monkeypatch.setattr(type(encoding), "select", select)
+    monkeypatch.setattr(type(encoding), "drop", drop)
+    model.explain(encoding, "attcat")
+    assert touched
+    assert max(touched) <= model.max_tokens
 
 
 def test_borders_stay_between_the_same_tokens_when_tokens_are_deleted(model):

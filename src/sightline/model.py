@@ -34,7 +34,7 @@ from sightline.models.tasks import MaskedLanguageModel, TokenClassification
 from sightline.models.word_targets import name_tokens
 from sightline.passes import Pass, Request
 from sightline.report import Report
-from sightline.text import Aggregation, Encoding, Windows, check_known, cut_windows, encode_ids, encode_text
+from sightline.text import Aggregation, Encoding, check_known, encode_ids, encode_text, read_in_windows
 from sightline.trace import Trace
 from sightline.verdict import CHECK_ENTRIES
 from sightline.windows import WindowedPass, describe_windows
@@ -141,14 +141,17 @@ class Model:
         truncate: bool = False,
         aggregation: Aggregation = "mean",
         overlap: int | None = None,
+        max_windows: int | None = None,
     ) -> Encoding:
         """Turn a text (and its pair), or token ids, into what the model reads.
 
         A document longer than the model reads is cut into overlapping windows (`.windows`), where the task permits:
         the logits of the document are the mean of the windows' logits, the largest of each class, or those of the first
-        window (`aggregation`); windows share about `overlap` tokens. With truncate=True the end is cut off instead, and
-        `.dropped` says how many tokens that were.
+        window (`aggregation`); windows share about `overlap` tokens. At most `max_windows` are read, by default as many
+        as have 32,768 tokens together (64 of 512 tokens, at least 8). With truncate=True only the first is read. The
+        rest is cut off, and `.dropped` says how many tokens that were.
         """
+        cut = partial(self._read_in_windows, overlap=overlap, aggregation=aggregation, max_windows=max_windows)
         positions = None if global_tokens is None else self.network.check_global_tokens(global_tokens)
         if (text is None) == (ids is None):
             raise InputError("Give either a text or ids=, exactly one of them.")
@@ -163,10 +166,10 @@ class Model:
                 global_tokens=positions,
             )
             if len(encoding) > self.max_tokens:
-                windows = None if truncate else self._cut(encoding, overlap, aggregation)
-                if windows is None:
+                windowed = None if truncate else cut(encoding)
+                if windowed is None:
                     raise InputError(f"{len(encoding)} ids were given, the model reads {self.max_tokens} at most.")
-                encoding = replace(encoding, windows=windows)
+                return windowed
             return encoding
         if self.tokenizer is None:
             raise ModelError(
@@ -178,16 +181,13 @@ class Model:
         whole = truncate or not self.network.task.reads_windows
         encoding = encode(max_tokens=self.max_tokens if whole else None)
         if len(encoding) > self.max_tokens:
-            windows = self._cut(encoding, overlap, aggregation)
-            encoding = encode(max_tokens=self.max_tokens) if windows is None else replace(encoding, windows=windows)
+            encoding = cut(encoding) or encode(max_tokens=self.max_tokens)
         check_known(encoding, self.tokenizer.unk_token_id)
         return encoding
 
-    def _cut(self, encoding: Encoding, overlap: int | None, aggregation: Aggregation) -> Windows | None:
-        """Return the windows of a long document, or None if it can only be truncated."""
-        if not self.network.task.reads_windows:
-            return None
-        return cut_windows(encoding, self.max_tokens, overlap, aggregation)
+    def _read_in_windows(self, encoding: Encoding, **options: Any) -> Encoding | None:
+        """Return a long document with its windows, or None if it can only be truncated."""
+        return read_in_windows(encoding, self.max_tokens, **options) if self.network.task.reads_windows else None
 
     @overload
     def trace(  # type: ignore[overload-overlap]  # a str is a sequence of str, too

@@ -171,3 +171,16 @@ def test_an_encoding_is_shown_in_one_line():
     long = encode_text(tokenizer, "the old mill " * 50, "Hello!", max_tokens=20)
     assert repr(long).startswith("Encoding('the old mill the old mill the old mill t…', 'Hello!': 20 tokens, ")
     assert repr(long).endswith(f", {long.dropped} dropped)")
+
+
+def test_selecting_tokens_equals_dropping_all_others(pair):
+    everything = np.arange(len(pair))
+    for chosen in ([0, 2, 3], [1], everything.tolist(), everything[::2].tolist()):
+        expected = pair.drop(np.setdiff1d(everything, chosen).tolist())
+        assert pair.select(np.array(chosen)) == expected
+
+
+@pytest.mark.parametrize("positions", [[], [3, 2], [1, 1], [-1, 2], [0, 10_000]])
+def test_only_ascending_positions_of_the_document_are_selected(pair, positions):
+    with pytest.raises(InputError, match="No token was selected|must ascend within"):
+        pair.select(np.array(positions, dtype=np.int64))

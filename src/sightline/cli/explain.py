@@ -15,6 +15,7 @@ from sightline.cli.options import (
     AllowRandom,
     Debug,
     GlobalTokens,
+    MaxWindows,
     MethodNames,
     MethodOptions,
     ModelSource,
@@ -98,6 +99,7 @@ def explain(
     global_tokens: GlobalTokens = None,
     truncate: Truncate = False,
     windows: WindowRule = AggregationChoice.mean,
+    max_windows: MaxWindows = None,
     allow_pickle: AllowPickle = False,
     allow_random: AllowRandom = False,
     debug: Debug = False,
@@ -139,7 +141,13 @@ def explain(
             options = method_options(option or [], methods, seed)
         explained = parse_target(target, loaded.labels, answers=loaded.task == "question_answering")
         report = loaded.report(
-            loaded.encode(*texts, global_tokens=positions, truncate=truncate, aggregation=windows.value),
+            loaded.encode(
+                *texts,
+                global_tokens=positions,
+                truncate=truncate,
+                aggregation=windows.value,
+                max_windows=max_windows,
+            ),
             methods,
             explained,
             quantity=None if quantity is None else quantity.value,

@@ -53,6 +53,10 @@ WindowRule = Annotated[
     AggregationChoice,
     typer.Option("--windows", help="How the windows of a long text make one prediction (scores of every class)."),
 ]
+MaxWindows = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Most windows of a long text to read. [default: 32,768 tokens, at least 8]"),
+]
 TextField = Annotated[str, typer.Option(metavar="FIELD", help="Field of the data set that holds the text.")]
 LabelField = Annotated[str, typer.Option(metavar="FIELD", help="Field of the data set that holds the label.")]
 Split = Annotated[str | None, typer.Option(metavar="NAME", help="Use the rows of this split of the data set.")]

@@ -28,6 +28,7 @@ from sightline.lab.saving import check_new_folder, quiet_bars, write_model
 from sightline.lab.starting_points import starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
 from sightline.metrics import bootstrap_interval
+from sightline.models.families import family_of
 from sightline.models.longformer.encoder import use_banded
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def _run(
         for split in ("train", "validation", "test")
         if getattr(data, split)
     }
-    if module.config.model_type == "longformer":
+    if family_of(module.config.model_type).attention_layout == "band":
         use_banded(module)
     steps_per_epoch = -(-len(sets["train"]) // (settings.batch * settings.accumulate))
     total = settings.max_steps or max(1, round(settings.epochs * steps_per_epoch))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -27,6 +27,11 @@ class BlockWeights:
     """The LayerNorm after the residual sum; None in a pre-LN layer."""
     second_norm: nn.LayerNorm | None
     """The LayerNorm after the feed-forward block; None in a pre-LN layer."""
+
+
+AttentionLayout = Literal["full", "band"]
+"""full: weights (H, n, n), observed through transformers' attention interface. band: a window and global tokens, which
+the encoder of `models/longformer/` computes and observes."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class Family:
     row_wise_block: str | None = None
     """The module with the inputs (mixed values, residual), after which tokens no longer interact within the layer; None
     where no module has these two inputs."""
+    attention_layout: AttentionLayout = "full"
     pre_norm: bool = False
     causal: bool = False
     """A token attends only to itself and to earlier tokens; classifiers read the last one."""
@@ -170,7 +176,11 @@ FAMILIES: dict[str, Family] = {
         _bert_like("camembert", positions_after_padding=True, special_ids=((5, "<s>"), (1, "<pad>"), (6, "</s>"))),
         # Does not use the attention interface: models/longformer/ swaps its encoder for an observable one.
         _bert_like(
-            "longformer", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS, token_ids=_ROBERTA_TOKENS
+            "longformer",
+            attention_layout="band",
+            positions_after_padding=True,
+            special_ids=_ROBERTA_SPECIALS,
+            token_ids=_ROBERTA_TOKENS,
         ),
         Family(
             model_type="distilbert",

@@ -242,16 +242,18 @@ def _check_weights(folder: Path, report: dict[str, Any], allow_random: bool) -> 
 
 
 def _choose_attention(module: Any, attention: AttentionKind) -> None:
-    if module.config.model_type == "longformer":
+    family = family_of(module.config.model_type)
+    if family.attention_layout == "band":
         # It announces its padding to the window size at every first run; nothing we show depends on it.
         logging.getLogger("transformers.models.longformer.modeling_longformer").setLevel(logging.ERROR)
         (use_banded if attention == "banded" else use_library)(module)
-    elif not family_of(module.config.model_type).single_attention and module.config._attn_implementation != OBSERVING:
+    elif not family.single_attention and module.config._attn_implementation != OBSERVING:
         module.set_attn_implementation(OBSERVING)
 
 
 def _implementation(model_type: str) -> str:
-    return "eager" if model_type == "longformer" or family_of(model_type).single_attention else OBSERVING
+    family = family_of(model_type)
+    return "eager" if family.attention_layout != "full" or family.single_attention else OBSERVING
 
 
 def _load_tokenizer(given: Any, folder: Path | None) -> Any:

@@ -109,7 +109,7 @@ class Network:
     @property
     def banded(self) -> bool:
         """Whether attention is a window plus global tokens (Longformer)."""
-        return bool(self.config.model_type == "longformer")
+        return self.family.attention_layout == "band"
 
     @cached_property
     def has_custom_head(self) -> bool:

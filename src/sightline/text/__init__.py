@@ -5,7 +5,7 @@ Units, units_of the tokens, words, sentences or paragraphs of a document as grou
 Example, as_examples   one row of a data set: a text with what is known about it; rows in memory as examples
 encode_text     a text or a pair, through a fast tokenizer
 encode_ids      bare ids, for a model without tokenizer
-Windows, cut_windows   a long document as overlapping windows that a short model reads
+Windows, read_in_windows   a long document as overlapping windows that a short model reads
 load_tokenizer, check_fit, check_known   a tokenizer, and whether it fits the model
 """
 
@@ -16,7 +16,7 @@ from sightline.text.rows import as_examples
 from sightline.text.tokenizers import check_fit, check_known, load_tokenizer, special_tokens
 from sightline.text.units import LEVELS, Level, Units, units_of
 from sightline.text.validation import MAX_CHARACTERS, check_text
-from sightline.text.window_cuts import cut_windows, window_encodings
+from sightline.text.window_cuts import cut_windows, read_in_windows, window_encodings
 from sightline.text.windows import Aggregation, Windows
 from sightline.text.words import Word, split_words
 
@@ -38,6 +38,7 @@ __all__ = [
     "encode_ids",
     "encode_text",
     "load_tokenizer",
+    "read_in_windows",
     "special_tokens",
     "split_words",
     "units_of",

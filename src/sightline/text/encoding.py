@@ -110,18 +110,17 @@ class Encoding:
         """
         return replace(self, ids=ids)
 
-    def drop(self, positions: Iterable[int], *, keep_windows: bool = True) -> Encoding:
+    def drop(self, positions: Iterable[int]) -> Encoding:
         """Return the document without the tokens at `positions`, the rest moved together.
 
         Text and spans still point into the original string. A word that loses its last token goes, the others are
         numbered anew; a global token that is dropped is no longer global. `dropped` keeps counting truncation only.
-        The borders of windows stay between the same tokens, unless `keep_windows` is false.
+        The borders of windows stay between the same tokens.
         """
-        gone = np.zeros(len(self), dtype=bool)
-        gone[list(_positions(positions, len(self), "Token"))] = True
-        if gone.all():
+        remaining = np.ones(len(self), dtype=bool)
+        remaining[list(_positions(positions, len(self), "Token"))] = False
+        if not remaining.any():
             raise InputError("All tokens were to be deleted: nothing would be left to give to the model.")
-        remaining = ~gone
         lost_words = np.setdiff1d(self.word_ids, self.word_ids[remaining])
         stays = np.ones(len(self.words), dtype=bool)
         stays[lost_words[lost_words >= 0]] = False
@@ -140,7 +139,40 @@ class Encoding:
             global_tokens=None
             if self.global_tokens is None
             else tuple(int(new_position[g]) for g in self.global_tokens if remaining[g]),
-            windows=self.windows.after_removal(remaining) if keep_windows and self.windows is not None else None,
+            windows=None if self.windows is None else self.windows.after_removal(remaining),
+        )
+
+    def select(self, positions: NDArray[np.int64]) -> Encoding:
+        """Return the document with the tokens at the ascending `positions` only: what `drop` of all others returns.
+
+        Of words without a token, none stays. Cost: proportional to the tokens that stay, whatever the length of the
+        document. The result has no windows.
+        """
+        chosen = np.asarray(positions, dtype=np.int64)
+        if not len(chosen):
+            raise InputError("No token was selected: nothing would be left to give to the model.")
+        if chosen[0] < 0 or chosen[-1] >= len(self) or (np.diff(chosen) <= 0).any():
+            raise InputError(f"Selected positions must ascend within the {len(self)} tokens of the document.")
+        owners = np.unique(self.word_ids[chosen])
+        owners = owners[owners >= 0]
+        word_ids = np.where(self.word_ids[chosen] < 0, -1, np.searchsorted(owners, self.word_ids[chosen]))
+        global_tokens = None
+        if self.global_tokens is not None:
+            places = np.searchsorted(chosen, self.global_tokens)
+            pairs = zip(places.tolist(), self.global_tokens, strict=True)
+            global_tokens = tuple(place for place, g in pairs if place < len(chosen) and chosen[place] == g)
+        return replace(
+            self,
+            ids=self.ids[chosen],
+            type_ids=self.type_ids[chosen],
+            offsets=self.offsets[chosen],
+            segments=self.segments[chosen],
+            special=self.special[chosen],
+            word_ids=word_ids,
+            tokens=tuple(self.tokens[position] for position in chosen),
+            words=tuple(self.words[owner] for owner in owners),
+            global_tokens=global_tokens,
+            windows=None,
         )
 
     def to_dict(self) -> dict[str, Any]:

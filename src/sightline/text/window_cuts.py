@@ -3,38 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arguments import check_one_of
-from sightline.errors import InputError, OptionError
+from sightline.arguments import check_count, check_one_of
+from sightline.errors import OptionError
 from sightline.text.encoding import Encoding
 from sightline.text.units import units_of
 from sightline.text.windows import Aggregation, Windows
 
-MAX_WINDOWS = 256
-"""More windows than this are refused: explaining them would take hours without a word of warning."""
+WINDOW_TOKENS = 32_768
+"""Tokens that all windows of a document have together, unless more windows are asked for: 64 windows of 512."""
+FEWEST_WINDOWS = 8
+"""Windows that are read at least, however long one of them is."""
 OVERLAP_SHARE = 8
 """By default windows overlap by this part of the tokens that slide: 1/8, about 60 of 512."""
 LARGEST_OVERLAP = 4
 """The largest overlap is this part of the tokens that slide: 1/4, so that every window advances."""
 
 
+def default_max_windows(max_tokens: int) -> int:
+    """Return how many windows of `max_tokens` tokens are read unless more are asked for."""
+    return max(FEWEST_WINDOWS, WINDOW_TOKENS // max_tokens)
+
+
+def read_in_windows(
+    encoding: Encoding,
+    max_tokens: int,
+    *,
+    overlap: int | None = None,
+    aggregation: Aggregation = "mean",
+    max_windows: int | None = None,
+) -> Encoding | None:
+    """Return a long document with its windows, or None if the shorter text of a pair leaves too little room.
+
+    The arguments are those of `cut_windows`. What lies behind the last of `max_windows` windows is cut off, and
+    `dropped` counts it.
+    """
+    windows = cut_windows(encoding, max_tokens, overlap, aggregation, max_windows)
+    if windows is None:
+        return None
+    first, last = _sliding_range(encoding)
+    end = windows.spans[-1][1]
+    if end < last:
+        read = np.concatenate([np.arange(end), np.arange(last, len(encoding))])
+        encoding = replace(encoding.select(read), dropped=encoding.dropped + last - end)
+    return replace(encoding, windows=windows)
+
+
 def cut_windows(
-    encoding: Encoding, max_tokens: int, overlap: int | None = None, aggregation: Aggregation = "mean"
+    encoding: Encoding,
+    max_tokens: int,
+    overlap: int | None = None,
+    aggregation: Aggregation = "mean",
+    max_windows: int | None = None,
 ) -> Windows | None:
     """Return windows of at most `max_tokens` tokens, or None if the shorter text of a pair leaves too little room.
 
     The text slides; of a pair, the longer one (the second if they are equal, as the context of a question). Consecutive
     windows share between `overlap` and twice as many tokens (by default 1/8 of the room). Windows are about equally
-    long, so that none of them consists of the last few words only.
+    long, so that none of them consists of the last few words only. At most `max_windows` are made (by default those of
+    `default_max_windows`): what is behind the last of them is not read.
     """
     check_one_of("aggregation", aggregation, get_args(Aggregation))
-    segment = _sliding_segment(encoding)
-    places = np.flatnonzero(encoding.segments == segment)
-    first, last = int(places[0]), int(places[-1]) + 1
+    most = default_max_windows(max_tokens) if max_windows is None else check_count("max_windows", max_windows)
+    first, last = _sliding_range(encoding)
     room = max_tokens - (len(encoding) - (last - first))
     if room < max(1, max_tokens // 2):
         return None
@@ -45,20 +81,22 @@ def cut_windows(
             f"overlap={overlap} is out of range: windows of {room} tokens of text overlap by 0 to "
             f"{room // LARGEST_OVERLAP} tokens."
         )
-    needed = -(-(last - first - overlap) // (room - overlap))
-    if needed > MAX_WINDOWS:
-        raise InputError(
-            f"The document has {len(encoding):,} tokens, the model reads {max_tokens:,} at once, and at most "
-            f"{MAX_WINDOWS} windows are read: give the text in parts, or only its beginning with truncate=True."
-        )
     sentences, words = _starts(encoding, first, last)
-    spans = []
+    spans: list[tuple[int, int]] = []
     start = first
-    while last - start > room:
+    while last - start > room and len(spans) < most:
         end = _choose_end(start, last, room, overlap, sentences, words)
         spans.append((start, end))
         start = _choose_start(end, overlap, sentences, words)
-    return Windows((*spans, (start, last)), aggregation)
+    if len(spans) < most:
+        spans.append((start, last))
+    return Windows(tuple(spans), aggregation)
+
+
+def _sliding_range(encoding: Encoding) -> tuple[int, int]:
+    """Return the token range [first, last) of the text that slides."""
+    places = np.flatnonzero(encoding.segments == _sliding_segment(encoding))
+    return int(places[0]), int(places[-1]) + 1
 
 
 def _sliding_segment(encoding: Encoding) -> int:
@@ -102,5 +140,4 @@ def _choose_start(end: int, overlap: int, sentences: NDArray[np.int64], words: N
 
 def window_encodings(encoding: Encoding, positions: Sequence[NDArray[np.int64]]) -> list[Encoding]:
     """Return what the model reads of each window, given the positions of its tokens."""
-    everything = np.arange(len(encoding))
-    return [encoding.drop(np.setdiff1d(everything, own).tolist(), keep_windows=False) for own in positions]
+    return [encoding.select(window) for window in positions]

@@ -52,7 +52,10 @@ def notices(explanation: Explanation) -> list[str]:
     dropped, read = explanation.encoding.dropped, len(explanation.encoding)
     if dropped:
         rest = "1 more was" if dropped == 1 else f"{dropped:,} more were"
-        sentences.append(f"The model read the first {read:,} tokens; {rest} cut off and did not affect the prediction.")
+        more = "" if explanation.encoding.windows is None else " A larger max_windows reads more of them."
+        sentences.append(
+            f"The model read the first {read:,} tokens; {rest} cut off and did not affect the prediction.{more}"
+        )
     if explanation.encoding.windows is not None:
         sentences.append(_windows_sentence(explanation.encoding.windows, explanation))
     sentences += [sentence for name, sentence in _NOTICES.items() if _is_alarming(name, explanation.checks)]
@@ -73,8 +76,9 @@ def _windows_sentence(windows: Windows, explanation: Explanation) -> str:
         combined = "the answer is the best of all windows"
     elif target.position is not None:
         combined = "every token is read in the window where it has most context"
+    encoding = explanation.encoding
     return (
-        f"The document has {len(explanation.encoding):,} tokens, more than the model reads at once: it was read in "
+        f"The document has {len(encoding) + encoding.dropped:,} tokens, more than the model reads at once: it was read in "
         f"{len(windows)} overlapping windows, and {combined}."
     )
 
