@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
-from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
+from sightline.errors import OptionError, TargetError, UnsupportedError
 from sightline.explanation import Explanation
 from sightline.methods import METHODS
 from sightline.model import load

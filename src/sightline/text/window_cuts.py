@@ -46,7 +46,7 @@ def read_in_windows(
     windows = cut_windows(encoding, max_tokens, overlap, aggregation, max_windows)
     if windows is None:
         return None
-    first, last = _sliding_range(encoding)
+    last = _sliding_range(encoding)[1]
     end = windows.spans[-1][1]
     if end < last:
         read = np.concatenate([np.arange(end), np.arange(last, len(encoding))])

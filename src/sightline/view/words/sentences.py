@@ -78,8 +78,8 @@ def _windows_sentence(windows: Windows, explanation: Explanation) -> str:
         combined = "every token is read in the window where it has most context"
     encoding = explanation.encoding
     return (
-        f"The document has {len(encoding) + encoding.dropped:,} tokens, more than the model reads at once: it was read in "
-        f"{len(windows)} overlapping windows, and {combined}."
+        f"The document has {len(encoding) + encoding.dropped:,} tokens, more than the model reads at once: it was "
+        f"read in {len(windows)} overlapping windows, and {combined}."
     )
 
 
