@@ -24,9 +24,9 @@ import sightline as sl
 from sightline.corpus import tables
 from sightline.corpus.compute import UnitTables, explain_document, score_columns
 from sightline.corpus.folder import RunFolder, write_table
-from sightline.corpus.memory import release_memory, resident_bytes
 from sightline.corpus.plan import PlannedDocument
 from sightline.corpus.settings import RunSettings
+from sightline.memory import release_memory, resident_bytes
 
 WORDS = [
     "neural",

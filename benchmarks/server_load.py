@@ -3,7 +3,7 @@
     python -m benchmarks.server_load --seconds 120
 
 Prints how many health checks were answered and how fast, what became of the explanations, and the memory of the server
-and its worker at the start and at the end.
+and its worker processes at the start, ten times in between, and at the end.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ def measure(url: str, pid: int, seconds: float, slow: int) -> None:
         thread.start()
     times: list[float] = []
     failures = 0
+    next_report = time.monotonic() + seconds / 10
     while time.monotonic() < end:
         start = time.perf_counter()
         try:
@@ -69,6 +70,11 @@ def measure(url: str, pid: int, seconds: float, slow: int) -> None:
         except httpx.HTTPError:
             failures += 1
         times.append(time.perf_counter() - start)
+        if time.monotonic() >= next_report:
+            next_report += seconds / 10
+            print(
+                f"after {seconds - (end - time.monotonic()):.0f} s: {memory(pid)}, {answers[200]} explained", flush=True
+            )
         time.sleep(0.2)
     for thread in threads:
         thread.join()
@@ -110,8 +116,8 @@ def hold_half_sent(url: str, end: float, slow: int) -> None:
 def memory(pid: int) -> str:
     """Return the resident memory of the server and its children in MB."""
     process = psutil.Process(pid)
-    sizes = [process, *process.children(recursive=True)]
-    return ", ".join(f"{one.memory_info().rss / 1e6:.0f} MB" for one in sizes)
+    processes = [process, *process.children(recursive=True)]
+    return ", ".join(f"{each.memory_info().rss / 1e6:.0f} MB" for each in processes)
 
 
 if __name__ == "__main__":

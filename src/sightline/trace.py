@@ -231,21 +231,25 @@ class Trace:
     @cached_property
     def attentions(self) -> Layers:
         """A^1 … A^L as operators, bottom layer first."""
+        # Not a method of this trace: it would keep itself, and so the pass, alive until the garbage collector runs.
+        shared, document = self._pass, self._document
 
         def make(layer: int) -> Attention:
-            self.require("attentions")
-            return self._pass.recorder.layers[layer].weights(self._document)
+            shared.require("attentions")
+            return shared.recorder.layers[layer].weights(document)
 
         return Layers(self.layer_count, make)
 
     @cached_property
     def attention_gradients(self) -> Layers:
         """∂y/∂A^1 … ∂y/∂A^L as operators."""
+        shared, document, given = self._pass, self._document, self._target
 
         def make(layer: int) -> Attention:
-            self.require("attention_gradients")
-            gradient = self._output_gradient(layer)
-            return self._pass.recorder.layers[layer].gradient(self._document, gradient)
+            shared.require("attention_gradients")
+            target = given if given is not None else shared.target(document)
+            gradient = _output_gradient(shared, document, target, layer)
+            return shared.recorder.layers[layer].gradient(document, gradient)
 
         return Layers(self.layer_count, make)
 
@@ -255,7 +259,7 @@ class Trace:
         readout = torch.from_numpy(self.readout)
         # If gradients of attention are needed as well, one sweep computes both.
         gradients = [
-            self._output_gradient(layer) if self._pass.attention_gradients else None
+            _output_gradient(self._pass, self._document, self.target, layer) if self._pass.attention_gradients else None
             for layer in range(self.layer_count)
         ]
         return [
@@ -389,17 +393,18 @@ class Trace:
     def _gradients(self) -> Gradients:
         return self._pass.gradients(self._document, self.target)
 
-    def _output_gradient(self, layer: int) -> Tensor:
-        """Return ∂y/∂(attention output before the projection) of one layer, for the rows that were evaluated."""
-        gradient = self._gradients().outputs[layer]
-        layout = self._pass.recorder.layers[layer].layout or self._pass.recorder.layout
-        assert layout is not None
-        return layout.cut(gradient, self._document)
-
     def _cut(self, tensor: Tensor) -> Array:
         layout = self._pass.recorder.layout
         assert layout is not None
         return as_array(layout.cut(tensor, self._document))
+
+
+def _output_gradient(shared: Pass, document: int, target: Target, layer: int) -> Tensor:
+    """Return ∂y/∂(attention output before the projection) of one layer, for the rows that were evaluated."""
+    gradient = shared.gradients(document, target).outputs[layer]
+    layout = shared.recorder.layers[layer].layout or shared.recorder.layout
+    assert layout is not None
+    return layout.cut(gradient, document)
 
 
 def _with_quantity(target: Target, quantity: str) -> Target:

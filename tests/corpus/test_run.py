@@ -12,8 +12,8 @@ from pyarrow import parquet
 
 import sightline as sl
 from sightline.corpus.folder import RunFolder
-from sightline.corpus.memory import release_memory, resident_bytes
 from sightline.errors import InputError, OptionError, TargetError, UsageError
+from sightline.memory import release_memory, resident_bytes
 from tests.corpus.conftest import rows_of_data
 
 METHODS = ["attcat"]

@@ -247,7 +247,12 @@ def _damage_report(random: Random, path: Path) -> None:
     elif action == 1:
         parts[name] = damage_bytes(random, parts[name])
     else:
-        parts[name] = _array_bytes(random, np.load(io.BytesIO(parts[name])))
+        try:
+            array = np.load(io.BytesIO(parts[name]))
+        except (ValueError, EOFError, MemoryError):  # damaged before, in an earlier round of the same case
+            parts[name] = damage_bytes(random, parts[name])
+        else:
+            parts[name] = _array_bytes(random, array)
     method = random.choice((zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_BZIP2))
     with zipfile.ZipFile(path, "w", method) as archive:
         for part, content in parts.items():

@@ -14,10 +14,10 @@ from typing import Any
 
 from sightline.corpus.compute import UnitTables, explain_document, score_columns
 from sightline.corpus.folder import ATTEMPTS, RunFolder
-from sightline.corpus.memory import release_memory, resident_bytes
 from sightline.corpus.plan import PlannedDocument, read_documents
 from sightline.corpus.settings import ModelSource, RunSettings
 from sightline.errors import SightlineError, UsageError
+from sightline.memory import release_memory, resident_bytes
 from sightline.model import Model
 
 MOST_DEATHS = 2

@@ -10,7 +10,7 @@ The worker exits when the server does.
 
 from __future__ import annotations
 
-import ctypes
+import gc
 import json
 import logging
 import os
@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import SightlineError, SizeError, UsageError
+from sightline.memory import release_memory
 from sightline.serve.settings import Settings
 from sightline.serve.worker.messages import Message
 
@@ -48,11 +49,12 @@ def run_worker(connection: Connection, settings: Settings) -> None:
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     try:
         session = _open_session(connection, settings)
+        gc.freeze()  # models and libraries stay: searching them for garbage after every job would only cost time
         while session is not None:
             message = Message.unpack(connection.recv_bytes())
             if message.kind != "cancel":  # a cancellation of a job that is already over
                 connection.send_bytes(_answer(session, message, connection).pack())
-                return_free_memory()
+                release_memory()
     except (EOFError, OSError):
         return
 
@@ -102,13 +104,6 @@ def _answer(session: WorkerSession, message: Message, connection: Connection) ->
         _log.exception("Job %s failed.", job)
         kind = type(error).__name__
         return _failed(job, 500, f"Sightline failed with an internal error ({kind}). The server's log has the details.")
-
-
-def return_free_memory() -> None:
-    """Return memory freed by the last job to the system where the C library can (glibc); otherwise it accumulates."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
-    if trim is not None:
-        trim(0)
 
 
 def status_of(error: SightlineError) -> int:
