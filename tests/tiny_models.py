@@ -17,6 +17,7 @@ register_architectures()
 
 VOCABULARY = 128
 SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
+_MARKS = {"pad_token_id": 0, "bos_token_id": 101, "eos_token_id": 102}
 FAMILY_FACTS: dict[str, dict[str, Any]] = {
     "bert": {},
     "distilbert": {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 64},
@@ -36,10 +37,29 @@ FAMILY_FACTS: dict[str, dict[str, Any]] = {
     },
     "longformer": {"pad_token_id": 1, "attention_window": 8},
     "bidirectional-gpt2": {"n_inner": 64, "pad_token_id": 0},
-    "gpt2": {"n_inner": 64, "pad_token_id": 0, "bos_token_id": 101, "eos_token_id": 102},
+    "gpt2": {**_MARKS, "n_inner": 64},
+    "llama": {**_MARKS, "num_key_value_heads": 2},
+    "mistral": {**_MARKS, "num_key_value_heads": 2, "sliding_window": 5},
+    # Its last layer has a sliding window.
+    "qwen2": {
+        **_MARKS,
+        "num_key_value_heads": 2,
+        "use_sliding_window": True,
+        "sliding_window": 4,
+        "max_window_layers": 2,
+    },
+    "qwen3": {**_MARKS, "num_key_value_heads": 2, "head_dim": 16},
+    # One key and value head, and heads that are wider together than the model.
+    "gemma": {**_MARKS, "num_key_value_heads": 1, "head_dim": 12},
+    "phi": {**_MARKS},
+    "phi3": {**_MARKS, "num_key_value_heads": 2, "sliding_window": 6},
 }
+DECODERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "phi", "phi3")
+"""Families whose tokens see only themselves and earlier ones."""
 FAMILIES = tuple(FAMILY_FACTS)
 DENSE_FAMILIES = tuple(family for family in FAMILIES if family != "longformer")
+SINGLE_PRECISION = ("longformer", "modernbert", *DECODERS[1:])
+"""Families whose library code computes the softmax or the norms in single precision whatever the weights are."""
 FIRST_AND_LAST = {
     "roberta": (0, 2),
     "xlm-roberta": (0, 2),
@@ -69,7 +89,8 @@ def tiny_module(
         for name, parameter in sorted(module.named_parameters()):
             noise = torch.randn(parameter.shape, generator=generator)
             is_gain = parameter.ndim == 1 and name.endswith("weight")
-            parameter.copy_(1 + 0.3 * noise if is_gain else 0.25 * noise)
+            centre = 0 if family == "gemma" else 1  # its norms multiply by 1 + weight
+            parameter.copy_(centre + 0.3 * noise if is_gain else 0.25 * noise)
     return module.to(dtype).eval()
 
 

@@ -165,6 +165,7 @@ class Model:
                 tokenizer=self.tokenizer,
                 global_tokens=positions,
             )
+            self.network.check_left_padding(encoding)
             if len(encoding) > self.max_tokens:
                 windowed = None if truncate else cut(encoding)
                 if windowed is None:

@@ -16,7 +16,7 @@ from sightline.analysis import (
 )
 from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
 from sightline.model import load
-from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
+from tests.tiny_models import DECODERS, FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module
 
 HEADS, LAYERS, LABEL = 4, 3, 2
 
@@ -38,6 +38,8 @@ def loss_of(module, family, ids, label):
 def slow_importance(module, family, ids, label):
     """(L, H), one head at a time from parameter names."""
     loss_of(module, family, ids, label)
+    if family in DECODERS[1:]:
+        return slow_importance_of_groups(module)
     found = np.zeros((LAYERS, HEADS))
     names = {
         "distilbert": (["attention.q_lin", "attention.k_lin", "attention.v_lin"], "attention.out_lin"),
@@ -73,14 +75,36 @@ def slow_importance(module, family, ids, label):
     return found
 
 
+def slow_importance_of_groups(module):
+    """(L, H) of a decoder whose query heads share keys and values; a head has its part of what a group shares."""
+    config, found = module.config, np.zeros((LAYERS, HEADS))
+    size = HEADS // config.num_key_value_heads
+    for number, layer in enumerate(module.base_model.layers):
+        attention = layer.self_attn
+        width = attention.head_dim
+        out = squares((attention.dense if config.model_type == "phi" else attention.o_proj).weight)
+        if config.model_type == "phi3":
+            blocks = [[part] for part in squares(attention.qkv_proj.weight).split(width)]
+            query, key, value = blocks[:HEADS], blocks[HEADS : HEADS + HEADS // size], blocks[-(HEADS // size) :]
+        else:
+            query, key, value = (
+                list(zip(*(squares(parameter).split(width) for parameter in projection.parameters()), strict=True))
+                for projection in (attention.q_proj, attention.k_proj, attention.v_proj)
+            )
+        for head in range(HEADS):
+            shared = sum(float(part.sum()) for side in (key, value) for part in side[head // size])
+            own = sum(float(part.sum()) for part in query[head])
+            found[number, head] = float(out[:, head * width : (head + 1) * width].sum()) + own + shared / size
+    return found
+
+
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "albert"])
 def test_is_the_sum_of_squared_products_of_weight_and_gradient(family):
     ids = tiny_ids(family, 13)
     model = tiny_model(family)
     found = head_importance_per_example(model, [model.encode(ids=ids)], [LABEL])
-    # Two families' own softmax has single precision, whatever the model's: there the loaded model is the reference.
-    single = family in ("longformer", "modernbert")
-    module = tiny_model(family).network.module if single else tiny_module(family)
+    # Where the library computes parts in single precision, the loaded model is the reference.
+    module = tiny_model(family).network.module if family in SINGLE_PRECISION else tiny_module(family)
     assert found.shape == (1, LAYERS, HEADS)
     np.testing.assert_allclose(found[0], slow_importance(module, family, ids, LABEL), rtol=1e-9)
 

@@ -176,9 +176,9 @@ def rollout(
     first = None if head is None else trace.readout_rows[top, check_head(head, trace.head_count)]
     scores, rows = _roll_out(fuse_layers(trace, fusion, head_weights), trace.readout, top, first, residual)
     if receptive_field:
-        even = even_attention(trace)
-        even_first = None if first is None else even.left(trace.readout)[0]
-        even_scores, even_rows = _roll_out([even] * trace.layer_count, trace.readout, top, even_first, residual)
+        even = [even_attention(attention) for attention in trace.mean_attentions]
+        even_first = None if first is None else even[top].left(trace.readout)[0]
+        even_scores, even_rows = _roll_out(even, trace.readout, top, even_first, residual)
         scores, rows = rescale_by_field(scores, even_scores, "rollout"), rescale_by_field(rows, even_rows, "rollout")
     cumulative = head is None and top == trace.layer_count - 1
     kind: LayerKind = "cumulative" if cumulative else "separate"

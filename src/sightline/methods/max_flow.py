@@ -88,10 +88,10 @@ def flow(
     flows = _solve_graphs(graphs, residual, trace.progress)
     raw, normalised = (np.stack([getattr(flow, form) for flow in flows]) for form in ("raw", "normalised"))
     if receptive_field:
-        even = even_attention(trace)
-        even_starts = starts if head is None else _lift_starts(even, starts)
+        even = [even_attention(attention) for attention in fused]
+        even_starts = starts if head is None else _lift_starts(even[top], starts)
         even_graphs = [
-            _Graph([even] * len(graph.layers), starts if graph.starts is starts else even_starts) for graph in graphs
+            _Graph(even[: len(graph.layers)], starts if graph.starts is starts else even_starts) for graph in graphs
         ]
         even_raw = np.stack([flow.raw for flow in _solve_graphs(even_graphs, residual, None)])
         normalised = rescale_by_field(raw, even_raw, "flow")

@@ -31,7 +31,9 @@ MAX_LABELS = 1_000_000
 MAX_WINDOW = 4_096
 """Widest attention window of Longformer, both sides together: the library pads every text to a multiple of it."""
 
-_ROTATIONS = ("default", "linear")
+_ROTATIONS = ("default", "linear", "llama3")
+"""Rotary positions that are the same for texts of any length; others ("dynamic", "longrope") change with the text."""
+_LLAMA3_ROTATION = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 _POOLINGS = ("cls", "mean")
 _PROBLEMS = ("regression", "single_label_classification", "multi_label_classification")
 _LAYER_KINDS = ("full_attention", "sliding_attention")
@@ -45,6 +47,8 @@ UNUSED = frozenset(
         *("is_encoder_decoder", "position_embedding_type", "is_causal"),
         # Rebuilt from id2label.
         *("label2id", "num_labels"),
+        # How a computation is divided among processes.
+        "pretraining_tp",
         # Heads that we do not load.
         *("summary_activation", "summary_first_dropout", "summary_last_dropout", "summary_proj_to_labels"),
         *("summary_type", "summary_use_proj"),
@@ -141,6 +145,10 @@ def _flag(value: Any) -> str | None:
     return None if isinstance(value, bool) else "true or false"
 
 
+def _false(value: Any) -> str | None:
+    return None if value is False else "false"
+
+
 def _null(value: Any) -> str | None:
     return None if value is None else "null"
 
@@ -195,16 +203,18 @@ def _rotation(value: Any) -> str | None:
     if not isinstance(value, dict):
         return what
     parts = value.values() if any(kind in value for kind in _LAYER_KINDS) else [value]
-    for part in parts:
-        if part is None:
-            continue
-        if not isinstance(part, dict) or part.get("rope_type", "default") not in _ROTATIONS:
-            return what
-        if part.get("rope_type") == "linear" and _positive(part.get("factor")) is not None:
-            return what
-        if any(_positive(number) is not None for key, number in part.items() if key != "rope_type"):
-            return what
-    return None
+    return None if all(part is None or _is_rotation(part) for part in parts) else what
+
+
+def _is_rotation(part: Any) -> bool:
+    if not isinstance(part, dict):
+        return False
+    kind = part.get("rope_type", part.get("type", "default"))  # older files write "type"
+    if kind not in _ROTATIONS or part.get("type", kind) != kind:
+        return False
+    needed = {"linear": ("factor",), "llama3": _LLAMA3_ROTATION}.get(kind, ())
+    numbers = {key: number for key, number in part.items() if key not in ("rope_type", "type")}
+    return set(needed) <= set(numbers) and all(_positive(number) is None for number in numbers.values())
 
 
 _positive = _real(1e-12, 1e12)
@@ -226,6 +236,15 @@ SETTINGS: Mapping[str, Check] = {
     **dict.fromkeys(("num_hidden_layers", "n_layers", "n_layer"), _layers),
     **dict.fromkeys(("num_hidden_groups", "inner_group_num", "global_attn_every_n_layers"), _layers),
     **dict.fromkeys(("num_attention_heads", "n_heads", "n_head", "encoder_heads"), _heads),
+    "num_key_value_heads": _whole(1, MAX_HEADS, optional=True),
+    "head_dim": _whole(1, MAX_WIDTH, optional=True),
+    **dict.fromkeys(("sliding_window", "original_max_position_embeddings"), _whole(1, MAX_ROWS, optional=True)),
+    "max_window_layers": _whole(0, MAX_LAYERS),
+    "use_sliding_window": _flag,
+    # An encoder made of a decoder, whose tokens see each other in both directions.
+    "use_bidirectional_attention": _either(_false, _null),
+    "qk_layernorm": _flag,
+    "partial_rotary_factor": _share,
     "scoring": _choice("additive", "dot"),
     **dict.fromkeys(("projection", "attention_projection"), _projection),
     "unattended_ids": _either(_list_of(_token_id, "a list of token ids"), _null),
@@ -242,7 +261,7 @@ SETTINGS: Mapping[str, Check] = {
         ),
         _share,
     ),
-    **dict.fromkeys(("layer_norm_eps", "norm_eps", "layer_norm_epsilon"), _epsilon),
+    **dict.fromkeys(("layer_norm_eps", "norm_eps", "layer_norm_epsilon", "rms_norm_eps"), _epsilon),
     "initializer_range": _real(0, 1e6),
     "initializer_cutoff_factor": _real(0, 1e6),
     **dict.fromkeys(("pad_token_id", "bos_token_id", "sep_token_id", "cls_token_id"), _token_id),
@@ -261,7 +280,7 @@ SETTINGS: Mapping[str, Check] = {
         _list_of(_choice(*_LAYER_KINDS), f"a list of {' and '.join(_LAYER_KINDS)}"),
         _null,
     ),
-    "rope_parameters": _rotation,
+    **dict.fromkeys(("rope_parameters", "rope_scaling"), _rotation),
     **dict.fromkeys(("global_rope_theta", "local_rope_theta", "rope_theta"), _positive),
     # Other ways to tell positions apart were dropped from the library: a model trained with them would be run wrongly.
     "position_embedding_type": _choice("absolute"),
@@ -310,8 +329,12 @@ def _check_together(facts: ConfigFacts, place: str) -> None:
     )
     if width and heads and width % heads:
         refuse(f"{heads:,} attention heads do not divide a width of {width:,}")
-    if width and heads and facts.model_type == "modernbert" and width // heads % 2:
-        refuse(f"rotary positions need an even width per head, and it is {width // heads:,}")
+    groups = facts.number("num_key_value_heads")
+    if heads and groups and heads % groups:
+        refuse(f"{groups:,} key and value heads do not divide {heads:,} attention heads")
+    head_width = facts.number("head_dim") or (width // heads if width and heads else 0)
+    if head_width % 2 and family_of(facts.model_type).rotary:
+        refuse(f"rotary positions need an even width per head, and it is {head_width:,}")
     layers = facts.number("num_hidden_layers", "n_layers", "n_layer")
     for name in ("attention_window", "layer_types"):
         listed = settings.get(name)
@@ -329,9 +352,9 @@ def _check_together(facts: ConfigFacts, place: str) -> None:
         refuse(f"{positions:,} positions leave no room for text, because they are counted from {first:,}")
     if settings.get("problem_type") == "single_label_classification" and len(settings["id2label"]) == 1:
         refuse("single-label classification needs more than one label")
-    groups = facts.number("num_hidden_groups")
-    if groups and layers and groups > layers:
-        refuse(f"{groups:,} groups of layers for {layers:,} layers")
+    layer_groups = facts.number("num_hidden_groups")
+    if layer_groups and layers and layer_groups > layers:
+        refuse(f"{layer_groups:,} groups of layers for {layers:,} layers")
 
 
 def _wrong(place: str, name: str, value: Any, expected: str) -> ModelError:

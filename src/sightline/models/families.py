@@ -48,8 +48,9 @@ class Family:
     """The output projection W_O."""
     attention_norm: str
     """Post-LN: the LayerNorm after attention and residual. Pre-LN: the one before attention."""
-    output_norm: str
-    """Post-LN: the LayerNorm after the feed-forward block. Pre-LN: the one before it."""
+    output_norm: str | None
+    """Post-LN: the LayerNorm after the feed-forward block. Pre-LN: the one before it; None where the feed-forward block
+    reads the same normalised input as the attention, beside it (Phi)."""
     row_wise_block: str | None = None
     """The module with the inputs (mixed values, residual), after which tokens no longer interact within the layer; None
     where no module has these two inputs."""
@@ -61,6 +62,8 @@ class Family:
     """Projections store their matrix as (in, out), not as `nn.Linear` does."""
     positions_after_padding: bool = False
     """Position ids start at pad_token_id + 1, as in RoBERTa."""
+    rotary: bool = False
+    """Positions are rotations of queries and keys inside the attention."""
     position_table: str | None = "embeddings.position_embeddings"
     type_table: str | None = "embeddings.token_type_embeddings"
     """Paths from the base model to the tables that are added to the word embeddings; None where there is none."""
@@ -77,6 +80,7 @@ class Family:
         projection: Any = layer.get_submodule(self.attention_output)
         norms: tuple[Any, Any] = (None, None)
         if not self.pre_norm:
+            assert self.output_norm is not None
             norms = layer.get_submodule(self.attention_norm), layer.get_submodule(self.output_norm)
             assert all(isinstance(norm, nn.LayerNorm) for norm in norms)
         return BlockWeights(
@@ -145,6 +149,27 @@ def _gpt2_like(model_type: str, **facts: Any) -> Family:
         # It would look token types up among the words.
         type_table=None,
         **facts,
+    )
+
+
+def _llama_like(model_type: str, **facts: Any) -> Family:
+    return Family(
+        model_type=model_type,
+        **{
+            "layers": _at("layers"),
+            "query": "self_attn.q_proj",
+            "key": "self_attn.k_proj",
+            "value": "self_attn.v_proj",
+            "attention_output": "self_attn.o_proj",
+            "attention_norm": "input_layernorm",
+            "output_norm": "post_attention_layernorm",
+            "pre_norm": True,
+            "causal": True,
+            "rotary": True,
+            "position_table": None,
+            "type_table": None,
+            **facts,
+        },
     )
 
 
@@ -217,13 +242,21 @@ FAMILIES: dict[str, Family] = {
             attention_norm="attn_norm",
             output_norm="mlp_norm",
             pre_norm=True,
-            # Positions are rotations inside the attention.
+            rotary=True,
             position_table=None,
             type_table=None,
             special_ids=((50283, "[PAD]"), (50281, "[CLS]"), (50282, "[SEP]")),
         ),
         _gpt2_like("gpt2", causal=True, special_ids=((50256, "<|endoftext|>"),)),
         _gpt2_like("bidirectional-gpt2"),
+        _llama_like("llama"),
+        _llama_like("mistral"),
+        _llama_like("qwen2"),
+        _llama_like("qwen3"),
+        _llama_like("gemma"),
+        _llama_like("phi", attention_output="self_attn.dense", output_norm=None),
+        # One matrix makes query, key and value, in this order.
+        _llama_like("phi3", **dict.fromkeys(("query", "key", "value"), "self_attn.qkv_proj")),
         _single_attention("bilstm-attention", position_table=None),
         _single_attention("transformer-attention", position_table="encoder.position_embeddings"),
     )

@@ -1,7 +1,8 @@
 """Weights of the attention heads on the autograd path of one forward pass, and sums of (gradient · weight)² by head.
 
 A head owns rows of the query, key and value projections with their biases (in Longformer also of those for global
-tokens) and columns of the output projection, whose bias belongs to no head.
+tokens) and columns of the output projection, whose bias belongs to no head. Where a group of query heads shares one key
+and value head, each head of the group gets an equal part of the sum over the shared weights.
 
 In ALBERT all layers share one set of weights. Each *use* of a weight counts on its own here: ∂y/∂w is taken for each
 layer as if it had a copy of the weights, so that layers can be compared.
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from sightline.models.network import Network
 
 Side = Literal["in", "fused", "out"]
-"""How heads divide a projection: blocks of rows, three times such blocks, or blocks of columns."""
+"""How heads divide a projection: blocks of rows, such blocks for query, key and value, or blocks of columns."""
 Projections = list[tuple[nn.Module, Side]]
 
 GLOBAL_SUFFIX = "_global"
@@ -84,7 +85,7 @@ class HeadWeights:
 
     def sum_squares(self, gradients: Sequence[Tensor]) -> npt.NDArray[np.float64]:
         """Return Σ_w (g_w · w)² over the weights w of every head, (L, H); g as in `tensors`."""
-        heads = self._network.heads
+        heads, width = self._network.heads, _head_width(self._network, self._layers[0])
         remaining = iter(gradients)
         result = np.zeros((len(self._used), heads))
         for row, layer in zip(result, self._used, strict=True):
@@ -93,23 +94,28 @@ class HeadWeights:
                     squares = (next(remaining) * weight.detach()).double().square()
                     if weight.ndim == 2 and self._network.family.transposed_weights:
                         squares = squares.T
-                    row += _sum_by_head(squares, side, heads)
+                    row += _sum_by_head(squares, side, heads, width)
         return result
 
 
-def _sum_by_head(squares: Tensor, side: Side, heads: int) -> npt.NDArray[np.float64]:
+def _sum_by_head(squares: Tensor, side: Side, heads: int, width: int) -> npt.NDArray[np.float64]:
     """Sum over the weights of each head: (H,).
 
-    Rows of an "in" projection are (H, e), or (3, H, e) where one matrix makes query, key and value; "out" has (H, e)
-    columns.
+    Rows of an "in" projection are (H, e), or (G, e) where G key and value heads serve H/G query heads each; where one
+    matrix makes query, key and value, they are (H + 2G, e). "out" has (H, e) columns.
     """
     if side == "out":
         squares = squares.T
-    rows = squares.reshape(len(squares), -1).sum(dim=1)
-    width = rows.numel() // heads
-    if side == "fused":
-        return np.asarray(rows.view(3, heads, width // 3).sum(dim=(0, 2)).cpu().numpy())
-    return np.asarray(rows.view(heads, width).sum(dim=1).cpu().numpy())
+    blocks = squares.reshape(len(squares), -1).sum(dim=1).view(-1, width).sum(dim=1)
+    groups = (len(blocks) - heads) // 2
+    parts = torch.split(blocks, [heads, groups, groups]) if side == "fused" else (blocks,)
+    return np.asarray(sum(_share_among_heads(part, heads) for part in parts))
+
+
+def _share_among_heads(blocks: Tensor, heads: int) -> npt.NDArray[np.float64]:
+    """(G,) -> (H,): every group's number divided among its heads."""
+    size = heads // len(blocks)
+    return np.asarray((blocks / size).repeat_interleave(size).cpu().numpy())
 
 
 def _projections(network: Network, layer: nn.Module) -> Projections:
@@ -127,12 +133,21 @@ def _projections(network: Network, layer: nn.Module) -> Projections:
             projections.append((_linear(network, layer, path + GLOBAL_SUFFIX), "in"))
     projections.append((_linear(network, layer, family.attention_output), "out"))
     width = _sizes(network, projections[-1][0])[1]
+    groups = int(getattr(network.config, "num_key_value_heads", None) or network.heads)
+    shared = width * groups // network.heads
+    queries = _linear(network, layer, family.query)
     for module, side in projections:
-        expected = {"in": width, "fused": 3 * width, "out": width}[side]
+        rows = width if module is queries else shared
+        expected = {"in": rows, "fused": width + 2 * shared, "out": width}[side]
         actual = _sizes(network, module)[1 if side == "out" else 0]
         if actual != expected or width % network.heads:
             raise _unsupported(network, f"a projection has {actual} rows where {expected} were expected")
     return projections
+
+
+def _head_width(network: Network, projections: Projections) -> int:
+    """Return e, from the columns of the output projection."""
+    return _sizes(network, projections[-1][0])[1] // network.heads
 
 
 def _has(layer: nn.Module, path: str) -> bool:

@@ -177,6 +177,10 @@ def record_layers(network: Network, recorder: Recorder) -> Iterator[None]:
 def record_blocks(network: Network, recorder: Recorder) -> Iterator[None]:
     """Record the output of every attention block and the input of the second LayerNorm of every layer."""
     family = network.family
+    if family.output_norm is None:
+        with _record_parallel_blocks(network, recorder):
+            yield
+        return
     outputs: list[Tensor] = []
     inputs: list[list[Tensor]] = []
 
@@ -196,6 +200,21 @@ def record_blocks(network: Network, recorder: Recorder) -> Iterator[None]:
         yield
     recorder.second_inputs = [chunks[0] if len(chunks) == 1 else torch.cat(chunks) for chunks in inputs]
     recorder.block_outputs = recorder.second_inputs if family.pre_norm else outputs
+
+
+@contextmanager
+def _record_parallel_blocks(network: Network, recorder: Recorder) -> Iterator[None]:
+    """Record y = x + attention(x) where no module receives it: the feed-forward block runs beside the attention."""
+
+    def receive(_module: nn.Module, _args: Any, output: Tensor) -> None:
+        recorder.second_inputs.append(recorder.hidden[-1].detach() + output.detach())
+
+    with ExitStack() as stack:
+        for layer in _distinct(network.layers):
+            projection = layer.get_submodule(network.family.attention_output)
+            stack.callback(projection.register_forward_hook(receive).remove)
+        yield
+    recorder.block_outputs = recorder.second_inputs
 
 
 def _distinct(layers: list[nn.Module]) -> list[nn.Module]:

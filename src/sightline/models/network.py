@@ -170,6 +170,21 @@ class Network:
                 names.setdefault(index, f"[{role.upper()}]")
         return names
 
+    def check_left_padding(self, encoding: Encoding) -> None:
+        """Raise InputError if ids for a causal model begin with padding, which its tokens would attend to.
+
+        A single pad token that also begins texts (GPT-2's end of text) is no padding.
+        """
+        pad = self.config.pad_token_id
+        words = np.flatnonzero(encoding.ids != pad)
+        if not self.family.causal or pad is None or not len(words) or words[0] == 0:
+            return
+        if words[0] > 1 or pad != self.config.bos_token_id:
+            raise InputError(
+                f"The ids begin with {words[0]} pad token{'s' if words[0] > 1 else ''} (padding on the left): leave "
+                "padding out, documents of different lengths are padded here."
+            )
+
     def check_global_tokens(self, positions: Iterable[int]) -> tuple[int, ...]:
         """Return requested global positions, sorted and distinct; raise InputError if they are not a list."""
         if not self.banded:

@@ -100,7 +100,11 @@ def observing_attention(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Compute attention as the library does and pass it to the active recorder. Shapes: q, k, v (B, H, N, e)."""
+    """Compute attention as the library does and pass it to the active recorder.
+
+    Shapes: q (B, H, N, e); k, v (B, G, N, e), where each of the G heads serves H/G query heads (G = H in encoders).
+    What is recorded has H heads: the values of a group are repeated.
+    """
     recorder = active_recorder()
     observed = recorder is not None and recorder.attention
     # The fused kernel's exponential has single precision at best, so double precision is computed explicitly.
@@ -112,6 +116,7 @@ def observing_attention(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False, **kwargs
         )
         return output, None
+    key, value = _repeat_heads(key, query.shape[1]), _repeat_heads(value, query.shape[1])
     scores = torch.matmul(query, key.transpose(2, 3)) * (scaling if scaling is not None else query.shape[-1] ** -0.5)
     if attention_mask is not None:
         scores = scores + attention_mask
@@ -121,6 +126,14 @@ def observing_attention(
     if recorder is not None and recorder.attention:
         recorder.layers.append(DenseRecord(weights, value, output, attention_mask, recorder.lengths))
     return output, weights
+
+
+def _repeat_heads(grouped: Tensor, heads: int) -> Tensor:
+    """Return (B, H, N, e) from (B, G, N, e): head h of H belongs to group h·G/H."""
+    groups = grouped.shape[1]
+    if groups == heads:
+        return grouped
+    return grouped.unsqueeze(2).expand(-1, -1, heads // groups, -1, -1).flatten(1, 2)
 
 
 def register() -> None:

@@ -37,7 +37,8 @@ class Task(ABC):
 
     name: ClassVar[str]
     auto_class: ClassVar[str]
-    suffix: ClassVar[str]
+    suffix: ClassVar[str | tuple[str, ...]]
+    """How the names of architectures with this head end."""
     reads_windows: ClassVar[bool] = False
     """Whether documents longer than the model reads are read in windows; else their end is cut off."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -155,7 +155,7 @@ class MaskedLanguageModel(Task):
 
     name = "masked_lm"
     auto_class = "AutoModelForMaskedLM"
-    suffix = "ForMaskedLM"
+    suffix: ClassVar[str | tuple[str, ...]] = "ForMaskedLM"
 
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return the requested token, else the mask; raise InputError if there is none, or more than one."""
@@ -200,7 +200,7 @@ class CausalLanguageModel(MaskedLanguageModel):
 
     name = "causal_lm"
     auto_class = "AutoModelForCausalLM"
-    suffix = "LMHeadModel"
+    suffix = ("ForCausalLM", "LMHeadModel")
 
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return the requested token, else the last one; the token that follows it is explained."""

@@ -20,17 +20,18 @@ def name_tokens(target: TargetLike, task: Task, tokenizer: Any) -> TargetLike:
 
 
 def _token_of(word: Any, task: Task, tokenizer: Any) -> Any:
-    if not isinstance(word, str) or word.isdecimal() or word in task.facts.labels:
+    # Several tokens may be shown alike ("his" and " his"): then the tokenizer says which one a sentence would have.
+    if not isinstance(word, str) or word.isdecimal() or task.facts.labels.count(word) == 1:
         return word
     forms = [tokenizer(form, add_special_tokens=False, verbose=False)["input_ids"] for form in (f" {word}", word)]
     single = [ids[0] for ids in forms if len(ids) == 1 and ids[0] != tokenizer.unk_token_id]
     if single:
         return int(single[0])
-    folded = word.casefold()
-    if len(forms[-1]) < 2 or any(label.casefold() == folded for label in task.facts.labels):
+    folded, shortest = word.casefold(), min(forms, key=len)
+    if len(shortest) < 2 or any(label.casefold() == folded for label in task.facts.labels):
         return word
-    pieces = ", ".join(f"'{token}'" for token in tokenizer.convert_ids_to_tokens(forms[-1]))
+    pieces = ", ".join(f"'{token}'" for token in tokenizer.convert_ids_to_tokens(shortest))
     raise TargetError(
-        f"'{word}' is not one token of this vocabulary but {len(forms[-1])} ({pieces}), and one position predicts one "
+        f"'{word}' is not one token of this vocabulary but {len(shortest)} ({pieces}), and one position predicts one "
         "token: name one of them as target."
     )

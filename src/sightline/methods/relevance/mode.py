@@ -229,9 +229,9 @@ class RelevanceMode(TorchFunctionMode):
 def relevance_mode(module: nn.Module, rules: Rules) -> Iterator[None]:
     """Run `module` inside this block, then differentiate its outputs to propagate relevance."""
     with ExitStack() as stack:
-        for activation in module.modules():
-            if type(activation).__module__ == "transformers.activations":
-                stack.enter_context(_as_one_activation(activation))
+        for part in module.modules():
+            if type(part).__module__ == "transformers.activations" or is_rms_norm(part):
+                stack.enter_context(_as_one_activation(part))
         stack.enter_context(RelevanceMode(rules))
         yield
 
@@ -253,7 +253,11 @@ class Propagation:
 
 @contextmanager
 def _as_one_activation(module: nn.Module) -> Iterator[None]:
-    """Let relevance pass an activation as a whole: some (gelu_new) are written out as sums and powers."""
+    """Let relevance pass a module as a whole: some activations (gelu_new) are written out as sums and powers.
+
+    So is RMSNorm, y_k = γ_k·x_k / √(mean x² + ε). With the root held fixed every component is scaled by a number of its
+    own, so that all of R_k belongs to x_k in every rule set (Achtibat et al. 2024, proposition 3.4).
+    """
     inputs: list[Tensor] = []
 
     def before(_module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -267,6 +271,13 @@ def _as_one_activation(module: nn.Module) -> Iterator[None]:
         stack.callback(module.register_forward_pre_hook(before).remove)
         stack.callback(module.register_forward_hook(after).remove)
         yield
+
+
+def is_rms_norm(module: nn.Module) -> bool:
+    """Whether a module is an RMSNorm; every family of the library has a class of its own for it."""
+    return isinstance(module, nn.RMSNorm) or (
+        type(module).__name__.endswith("RMSNorm") and [p.ndim for p in module.parameters()] == [1]
+    )
 
 
 def _on_path(value: Any) -> bool:

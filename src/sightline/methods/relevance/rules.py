@@ -10,6 +10,7 @@ are pure; `relevance_mode` puts them in the place of the operations' gradients w
 | a·b, both activations | half each | half each | half each |
 | softmax | passes through | passes through | x ⊙ (R − softmax(x)·ΣR) |
 | LayerNorm | passes through | passes through | linear, with the variance held fixed |
+| RMSNorm | passes through | passes through | passes through: linear, with the root mean square held fixed |
 | GELU, ReLU, tanh; scaling by a constant | passes through | passes through | passes through |
 
 Sources: "positive" and "classic" are the two programs of Chefer, Gur & Wolf 2021 (Transformer Interpretability Beyond

@@ -4,10 +4,11 @@ In a causal model token i attends to the tokens up to i, so early tokens lie on 
 rollout or flow favours them whatever the attention is. The receptive field of a token is measured by the same method on
 attention that says nothing, every row spread evenly over what it may see:
 
-    U_ij = 1/(i + 1) for j ≤ i, else 0;      s'_j ∝ s_j(A) / s_j(U), scaled to sum 1
+    U^l_ij = 1/|V^l_i| for j in V^l_i, else 0;      s'_j ∝ s_j(A) / s_j(U), scaled to sum 1
 
-s' is flat exactly when the attention is even. Abnar & Zuidema 2020 treat bidirectional models only; this correction is
-Sightline's own reading of "rescale by receptive field", and an option.
+where V^l_i are the tokens that token i may see in layer l: those up to i, or the last of them where the layer has a
+sliding window. s' is flat exactly when the attention is even. Abnar & Zuidema 2020 treat bidirectional models only;
+this correction is Sightline's own reading of "rescale by receptive field", and an option.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ def causal_checks(trace: Trace, name: str, receptive_field: bool) -> dict[str, C
     return {"causal": True} if causal else {}
 
 
-def even_attention(trace: Trace) -> Attention:
-    """U as an operator of one head: every row spread evenly over the tokens up to its own."""
-    seen = torch.ones(trace.token_count, trace.token_count, dtype=torch.float64).tril()
+def even_attention(attention: Attention) -> Attention:
+    """U of one layer as an operator of one head: every row spread evenly over the tokens it may attend to."""
+    seen = torch.from_numpy(np.stack([attention.allowed(i) for i in range(attention.tokens)])).double()
     return DenseAttention((seen / seen.sum(dim=1, keepdim=True))[None])
 
 

@@ -1,0 +1,156 @@
+"""Relevance through a Llama written out by hand: RMSNorm, rotary positions, shared keys and values, gated products."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+
+from sightline.methods.lrp import propagate
+from sightline.methods.relevance import rules as relevance_rules
+from sightline.methods.relevance.mode import is_rms_norm
+from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, POSITIVE
+from sightline.model import load
+from tests.methods.relevance_reference import Linear, add_back, product_back
+from tests.tiny_models import DECODERS, tiny_ids, tiny_model, tiny_module
+
+RULES = {rules.name: rules for rules in (POSITIVE, CLASSIC, ATTENTION_AWARE)}
+HEADS, GROUPS = 4, 2
+
+
+def double_precision_model():
+    """A Llama whose norms compute in double precision; the library's do not."""
+    module = tiny_module("llama")
+    for norm in filter(is_rms_norm, module.modules()):
+        norm.forward = lambda x, norm=norm: norm.weight * x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
+    return load(module)
+
+
+def linear(module):
+    weight = module.weight.detach().numpy()
+    return Linear(weight, np.zeros(len(weight)))
+
+
+def normalise(module, x):
+    return module.weight.detach().numpy() * x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)
+
+
+def split(rows, heads):
+    return rows.reshape(len(rows), heads, -1).transpose(1, 0, 2)
+
+
+def join(heads):
+    return heads.transpose(1, 0, 2).reshape(heads.shape[1], -1)
+
+
+def rotate_half(x):
+    half = x.shape[-1] // 2
+    return np.concatenate((-x[..., half:], x[..., :half]), -1)
+
+
+def rotate_half_back(R):
+    half = R.shape[-1] // 2
+    return np.concatenate((R[..., half:], R[..., :half]), -1)
+
+
+def rotation_back(R, x, cos, sin, rules):
+    straight, turned = add_back(R, x * cos, rotate_half(x) * sin, rules)
+    return np.where(cos == 0, 0, straight) + rotate_half_back(np.where(sin == 0, 0, turned))
+
+
+class Layer:
+    """One decoder layer, forwards and back."""
+
+    def __init__(self, layer, cos, sin):
+        self.layer, self.cos, self.sin = layer, cos, sin
+        attention, mlp = layer.self_attn, layer.mlp
+        names = ("q_proj", "k_proj", "v_proj", "o_proj")
+        self.to_query, self.to_key, self.to_value, self.to_output = (linear(getattr(attention, n)) for n in names)
+        self.gate, self.up, self.down = (linear(getattr(mlp, n)) for n in ("gate_proj", "up_proj", "down_proj"))
+
+    def forward(self, x):
+        n = len(x)
+        self.x = x
+        self.h = normalise(self.layer.input_layernorm, x)
+        self.q, self.k, self.v = (
+            split(project(self.h), heads)
+            for project, heads in ((self.to_query, HEADS), (self.to_key, GROUPS), (self.to_value, GROUPS))
+        )
+        q, k = (part * self.cos + rotate_half(part) * self.sin for part in (self.q, self.k))
+        self.turned_q, self.turned_k = q, k.repeat(HEADS // GROUPS, axis=0)
+        self.values = self.v.repeat(HEADS // GROUPS, axis=0)
+        scores = self.turned_q @ self.turned_k.transpose(0, 2, 1) / np.sqrt(q.shape[-1])
+        self.scores = np.where(np.tri(n, dtype=bool), scores, 0)
+        self.A = softmax(np.where(np.tri(n, dtype=bool), scores, -np.inf), axis=-1)
+        self.mixed = join(self.A @ self.values)
+        self.attended = self.to_output(self.mixed)
+        self.y = x + self.attended
+        self.h2 = normalise(self.layer.post_attention_layernorm, self.y)
+        gate = self.gate(self.h2)
+        self.gated = gate / (1 + np.exp(-gate)) * self.up(self.h2)
+        self.fed = self.down(self.gated)
+        return self.y + self.fed
+
+    def back(self, R, rules):
+        R_y, R_fed = add_back(R, self.y, self.fed, rules)
+        half = self.down.back(R_fed, self.gated, rules) / 2
+        R_y = R_y + self.gate.back(half, self.h2, rules) + self.up.back(half, self.h2, rules)
+        R_x, R_attended = add_back(R_y, self.x, self.attended, rules)
+        R_A, R_v = product_back(split(self.to_output.back(R_attended, self.mixed, rules), HEADS), self.A, self.values)
+        R_scores = R_A
+        if rules == "attention_aware":
+            R_scores = self.scores * (R_A - self.A * R_A.sum(-1, keepdims=True))
+        # Masked scores are zero here and their relevance is zero, so the quotient has to be that of the products.
+        R_q, R_k = product_back(R_scores, self.turned_q, self.turned_k.transpose(0, 2, 1))
+        R_k = self.of_groups(R_k.transpose(0, 2, 1))
+        R_q = rotation_back(R_q, self.q, self.cos, self.sin, rules)
+        R_k = rotation_back(R_k, self.k, self.cos, self.sin, rules)
+        for project, part in ((self.to_query, R_q), (self.to_key, R_k), (self.to_value, self.of_groups(R_v))):
+            R_x = R_x + project.back(join(part), self.h, rules)
+        return R_A, R_x
+
+    @staticmethod
+    def of_groups(R):
+        return R.reshape(GROUPS, HEADS // GROUPS, *R.shape[1:]).sum(1)
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(rules, monkeypatch):
+    monkeypatch.setattr(relevance_rules, "EPSILON", 0.0)
+    model = double_precision_model()
+    module = model.network.module
+    ids = tiny_ids("llama", 9)
+    trace = model.trace(model.encode(ids=ids), 1)
+    trace.require("attention_relevance")
+    found = propagate(trace, RULES[rules])
+
+    x = trace.hidden_states[0]
+    cos, sin = (part[0].numpy() for part in module.model.rotary_emb(torch.from_numpy(x), torch.arange(len(x))[None]))
+    layers = [Layer(layer, cos, sin) for layer in module.model.layers]
+    for layer in layers:
+        x = layer.forward(x)
+    last = normalise(module.model.norm, x[-1:])
+    score = linear(module.score)
+    np.testing.assert_allclose(trace.logits, score(last)[0], atol=1e-12)
+    seed = np.zeros((1, 3))
+    seed[0, 1] = score(last)[0, 1] if rules == "attention_aware" else 1
+    R = np.zeros_like(x)
+    R[-1:] = score.back(seed, last, rules)
+    hidden, attentions = [R], []
+    for layer in reversed(layers):
+        R_A, R = layer.back(R, rules)
+        hidden.insert(0, R)
+        attentions.insert(0, R_A)
+    for ours, by_hand in zip(found.hidden, hidden, strict=True):
+        assert np.abs(ours - by_hand).max() <= 1e-9 * np.abs(by_hand).max()
+    for ours, by_hand in zip(found.attentions, attentions, strict=True):
+        assert np.abs(np.asarray(ours) - by_hand).max() <= 1e-9 * np.abs(by_hand).max()
+
+
+@pytest.mark.parametrize("family", DECODERS[1:])
+def test_every_norm_of_the_rms_families_is_known(family):
+    module = tiny_model(family).network.module
+    norms = [part for name, part in module.named_modules() if "norm" in name.rsplit(".", 1)[-1]]
+    assert norms
+    assert all(is_rms_norm(norm) == (family != "phi") for norm in norms)
