@@ -36,7 +36,7 @@ def fetch_snapshot(name: str, *, local_only: bool, files: tuple[str, ...] = MODE
     """
     from huggingface_hub import snapshot_download
 
-    unreachable = None if local_only else _why_unreachable()
+    unreachable = None if local_only else why_unreachable()
     try:
         folder = snapshot_download(
             name, allow_patterns=list(files), local_files_only=local_only or unreachable is not None
@@ -47,7 +47,7 @@ def fetch_snapshot(name: str, *, local_only: bool, files: tuple[str, ...] = MODE
     return Path(folder)
 
 
-def _why_unreachable() -> str | None:
+def why_unreachable() -> str | None:
     """Return why the hub cannot be asked, or None if somebody answers at its address."""
     from huggingface_hub import constants
 

@@ -38,6 +38,7 @@ def python_of(path: Path) -> str:
         ("docs/guides/explain.md", None),
         ("docs/guides/corpus.md", "document.html"),
         ("docs/guides/inspect.md", "heads.svg"),
+        ("docs/guides/studies.md", "attcat/index.html"),
     ],
 )
 def test_the_python_of_a_page_runs(name, writes, tmp_path, monkeypatch):

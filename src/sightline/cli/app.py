@@ -16,6 +16,7 @@ from sightline.cli.metrics import metrics
 from sightline.cli.query import query
 from sightline.cli.run import run
 from sightline.cli.serve import serve
+from sightline.cli.study import study
 from sightline.cli.train import train
 
 EXAMPLES = """\b
@@ -28,6 +29,7 @@ Examples:
   sightline run tickets.csv --out explained       every document of a data set: resumable, for SQL afterwards
   sightline train data.csv --model my-bert -o new-model      fine-tune a classifier on labelled texts
   sightline convert my-bert -o my-longformer      make a short model read long documents
+  sightline study attcat --out folder             run one of five papers again, beside its published numbers
   sightline serve --open                          the same in a browser, and for other programs by HTTP
   sightline methods --long                        what each method computes and when to use it
 """
@@ -71,4 +73,5 @@ app.command()(metrics)
 app.command()(demo)
 app.command()(train)
 app.command()(convert)
+app.command()(study)
 app.command()(serve)

@@ -1,0 +1,380 @@
+"""Study of AttCAT: are class activations weighted by attention more faithful than other explanations?
+
+Per data set, a seeded sample of documents is explained by the paper's methods, and measured twice: as Sightline defines
+AOPC, log-odds and confidence, and as the published program computes them (`compat="attcat"`, which explains the label
+and compares lists of token positions). Where answers are marked, Precision@K says how many of the highest-scored tokens
+belong to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sightline.studies.attcat_steps import (
+    METHODS,
+    OTHERS,
+    OWN,
+    TOP,
+    Values,
+    choose_subjects,
+    explain_by_layer,
+    find_answers,
+    measure_methods,
+)
+from sightline.studies.data import DataSet
+from sightline.studies.study import (
+    Claim,
+    Difference,
+    Dots,
+    Figure,
+    Finding,
+    HubData,
+    LayerMap,
+    Measured,
+    Outcome,
+    PaperSize,
+    Published,
+    Study,
+    Table,
+    Verdict,
+    in_words,
+    judge,
+    shared_difference,
+)
+from sightline.studies.workbench import Subject, Workbench
+
+
+def _rows(results: Mapping[str, dict[str, tuple[Values, Values]]], metrics: Sequence[str], seed: int) -> list[Any]:
+    """Return one row per data set and method, with mean, interval and floor of each metric."""
+    rows = []
+    for data, by_metric in results.items():
+        for method in METHODS:
+            row: dict[str, Any] = {"data": data, "method": method}
+            for metric in metrics:
+                values, floors = by_metric[metric]
+                measured = Measured.of(list(values.get(method, {}).values()), seed)
+                row |= measured.columns(metric)
+                if metric != "confidence":
+                    row[f"{metric}_chance"] = Measured.of(list(floors.get(method, {}).values()), seed).value
+                row["documents"] = measured.documents
+            rows.append(row)
+    return rows
+
+
+def _advantage(by_metric: dict[str, tuple[Values, Values]], metric: str, other: str, seed: int) -> Measured:
+    """Return by how much AttCAT is better than another method: AOPC higher, log-odds lower."""
+    values = by_metric[metric][0]
+    sign = -1.0 if metric == "log_odds" else 1.0
+    own, others = values.get(OWN, {}), values.get(other, {})
+    return shared_difference(
+        {key: sign * value for key, value in own.items()}, {key: sign * value for key, value in others.items()}, seed
+    )
+
+
+def _judge_faithfulness(results: Mapping[str, dict[str, tuple[Values, Values]]], metric: str, seed: int) -> Finding:
+    claim = ATTCAT.claim("highest AOPC" if metric == "aopc" else "lowest log-odds")
+    best: list[tuple[float, Measured, str]] = []
+    for data, by_metric in results.items():
+        for other in OTHERS:
+            advantage = _advantage(by_metric, metric, other, seed)
+            if advantage.documents:
+                best.append((advantage.low, advantage, f"{other} on {data}"))
+    if not best:
+        return Finding(claim, "not measured", "No document has a value.")
+    _, closest, rival = min(best, key=lambda entry: entry[0])
+    won = sum(low > 0 for low, _, _ in best)
+    control = Measured.of(
+        [
+            value - by_metric[metric][1][OWN][key]
+            for by_metric in results.values()
+            for key, value in by_metric[metric][0].get(OWN, {}).items()
+            if key in by_metric[metric][1].get(OWN, {})
+        ],
+        seed,
+    )
+    evidence = (
+        f"AttCAT is better with its whole interval in {won} of {len(best)} comparisons with another method. The "
+        f"closest rival is {rival}: difference {in_words(closest)}. Against random orders of the words, AttCAT gains "
+        f"{in_words(control)}."
+    )
+    return Finding(claim, judge(closest), evidence, measured=closest)
+
+
+def _judge_attention(results: Mapping[str, dict[str, tuple[Values, Values]]], seed: int) -> Finding:
+    claim = ATTCAT.claim("attention helps CAT")
+    differences = {data: _advantage(by_metric, "aopc", "cat", seed) for data, by_metric in results.items()}
+    worst = min(differences.values(), key=lambda measured: measured.low if measured.documents else np.inf)
+    text = "; ".join(f"{data} {in_words(measured)}" for data, measured in differences.items())
+    return Finding(claim, judge(worst), f"AOPC of AttCAT minus AOPC of CAT: {text}.", measured=worst)
+
+
+def _judge_confidence(
+    ours: Mapping[str, dict[str, tuple[Values, Values]]],
+    theirs: Mapping[str, dict[str, tuple[Values, Values]]],
+    seed: int,
+) -> Finding:
+    claim = ATTCAT.claim("classes are told apart")
+
+    def pooled(results: Mapping[str, dict[str, tuple[Values, Values]]], method: str) -> Measured:
+        return Measured.of([v for by in results.values() for v in by["confidence"][0].get(method, {}).values()], seed)
+
+    tau, listed = pooled(ours, OWN), pooled(theirs, OWN)
+    if not listed.documents or not tau.documents:
+        return Finding(claim, "not measured", "No document has explanations of two classes.")
+    near_zero = listed.low <= 0.1 and listed.high >= -0.1
+    if near_zero and tau.high < -0.5:
+        verdict: Verdict = "artefact"
+    else:
+        verdict = "confirmed" if near_zero and tau.low >= -0.2 and tau.high <= 0.2 else "not confirmed"
+    evidence = (
+        f"As the published program computes it, the correlation is {in_words(listed)}. Kendall's tau-b between the "
+        f"scores themselves is {in_words(tau)}. The published number compares two lists of token positions: for "
+        "unrelated rankings it is 0 on average, and for exactly opposite rankings of n tokens about −1/n, so it cannot "
+        "tell the two apart. Methods that do not depend on the class have tau-b 1 by construction."
+    )
+    return Finding(claim, verdict, evidence, measured=listed, published=Published(0.018, "confidence table"))
+
+
+def _judge_retrieval(entries: Mapping[str, list[dict[str, Any]]], seed: int) -> Finding:
+    claim = ATTCAT.claim("answers are found")
+    best = []
+    for data, found in entries.items():
+        k = TOP[-1] if data == "squad" else TOP[0]
+        for other in OTHERS:
+            difference = Measured.of(
+                [entry[f"{OWN} precision {k}"] - entry[f"{other} precision {k}"] for entry in found], seed
+            )
+            if difference.documents:
+                best.append((difference.low, difference, f"{other} on {data}, k = {k}"))
+    if not best:
+        return Finding(claim, "not measured", "No data set with marked answers and a model that reads it was given.")
+    _, closest, rival = min(best, key=lambda entry: entry[0])
+    return Finding(
+        claim, judge(closest), f"The closest rival is {rival}: difference {in_words(closest)}.", measured=closest
+    )
+
+
+def _precision_table(entries: Mapping[str, list[dict[str, Any]]], seed: int) -> Table | None:
+    import pandas as pd
+
+    rows = []
+    for data, found in entries.items():
+        for method in METHODS if found else ():
+            row: dict[str, Any] = {"data": data, "method": method}
+            for k in TOP:
+                row |= Measured.of([entry[f"{method} precision {k}"] for entry in found], seed).columns(
+                    f"precision_{k}"
+                )
+                row[f"count_{k}"] = float(np.mean([entry[f"{method} count {k}"] for entry in found]))
+            rows.append(row | {"chance": float(np.mean([e["chance"] for e in found])), "documents": len(found)})
+    if not rows:
+        return None
+    return Table(
+        "precision",
+        "Answer tokens among the k highest-scored tokens",
+        pd.DataFrame(rows),
+        "precision: share of the k tokens that belong to the answer; count: their number, which the paper prints; "
+        "chance: share of answer tokens in the document. Published values: not given here.",
+    )
+
+
+def run(bench: Workbench) -> Outcome:
+    """Measure faithfulness, confidence and retrieval of the paper's methods."""
+    import pandas as pd
+
+    pairs, left_out = choose_subjects(bench)
+    seed = bench.seed
+    ours, theirs = {}, {}
+    answers: dict[str, list[dict[str, Any]]] = {}
+    for data, subject in pairs:
+        if data.name != "squad":
+            ours[data.name] = measure_methods(bench, subject, data, published=False)
+            theirs[data.name] = measure_methods(bench, subject, data, published=True)
+        answers[data.name] = find_answers(bench, subject, data)
+    both = ("aopc", "log_odds")
+    confidence = [
+        {
+            "data": row["data"],
+            "method": row["method"],
+            **{name.replace("confidence", "tau_b"): value for name, value in row.items() if "confidence" in name},
+            **{name.replace("confidence", "lists"): value for name, value in other.items() if "confidence" in name},
+            "documents": row["documents"],
+        }
+        for row, other in zip(_rows(ours, ("confidence",), seed), _rows(theirs, ("confidence",), seed), strict=True)
+    ]
+    tables = [
+        Table(
+            "faithfulness",
+            "AOPC and log-odds by method",
+            pd.DataFrame(_rows(ours, both, seed)),
+            "AOPC: mean drop of the predicted class's probability when the highest-scored words are deleted, higher is "
+            "better. Log-odds: the same on a logarithmic scale with words replaced by pads, lower is better. chance: "
+            "random orders of the same words. Published values: not given here.",
+        ),
+        Table(
+            "faithfulness_as_published",
+            "AOPC and log-odds as the published program computes them",
+            pd.DataFrame(_rows(theirs, both, seed)),
+            "Tokens instead of words, the label instead of the prediction, absolute instead of signed changes of the "
+            "probability. An absolute change is positive for any method, so only differences between methods count. "
+            "Published values: not given here.",
+        ),
+        Table(
+            "confidence",
+            "Correlation between the explanations of different classes",
+            pd.DataFrame(confidence),
+            "tau b: Kendall's tau-b between the scores of the classes; −1 is opposite, 0 unrelated, 1 the same for "
+            "every class. lists: the published computation, the correlation of the lists of token positions.",
+        ),
+    ]
+    if (precision := _precision_table(answers, seed)) is not None:
+        tables.append(precision)
+    picture = explain_by_layer(bench, pairs[0][1], pairs[0][0])
+    figures = [
+        Figure(
+            "aopc",
+            "AOPC by method",
+            Dots({data: _dots(by_metric, seed) for data, by_metric in ours.items()}),
+            "Mean drop of the probability with its interval; grey: random orders of the words.",
+        ),
+        Figure(
+            "layers",
+            f"AttCAT by layer and token, for the class {picture['target']}",
+            _layer_map(picture),
+            "Blue speaks for the class, orange against it; the row below is the sum. Special tokens are left out.",
+        ),
+    ]
+    findings = [
+        _judge_faithfulness(ours, "aopc", seed),
+        _judge_faithfulness(ours, "log_odds", seed),
+        _judge_attention(ours, seed),
+        _judge_confidence(ours, theirs, seed),
+        _judge_retrieval(answers, seed),
+    ]
+    return Outcome(tables, figures, findings, _differences(bench, pairs), left_out)
+
+
+def _dots(by_metric: dict[str, tuple[Values, Values]], seed: int) -> list[tuple[str, Measured, float]]:
+    values, floors = by_metric["aopc"]
+    return [
+        (
+            method,
+            Measured.of(list(values.get(method, {}).values()), seed),
+            Measured.of(list(floors.get(method, {}).values()), seed).value,
+        )
+        for method in METHODS
+    ]
+
+
+def _layer_map(picture: Mapping[str, Any]) -> LayerMap:
+    keep = ~np.array(picture["special"], dtype=bool)
+    layers = np.array(picture["layers"], dtype=np.float64)[:, keep]
+    labels = [token for token, kept in zip(picture["tokens"], keep, strict=True) if kept]
+    return LayerMap(layers, labels, "additive", signed=True)
+
+
+def _differences(bench: Workbench, pairs: Sequence[tuple[DataSet, Subject]]) -> list[Difference]:
+    data = ", ".join(f"{data.name} ({len(data.test):,} documents, {data.origin})" for data, _ in pairs)
+    models = ", ".join(dict.fromkeys(subject.name for _, subject in pairs))
+    return [
+        Difference(
+            "data",
+            "test sets of SST-2, QQP and MNLI, 2,000 documents of Amazon, Yelp and IMDB, SQuAD v1 and v2",
+            data,
+            "a seeded sample keeps the run within minutes; --size paper reads the data sets of the paper",
+        ),
+        Difference(
+            "models",
+            "BERT, DistilBERT and RoBERTa (base) fine-tuned on each data set",
+            models,
+            "models of the hub are read at --size paper only",
+        ),
+        Difference(
+            "measures",
+            "one value per method, without interval or chance level",
+            "means with bootstrap intervals over documents, random orders as chance, paired differences",
+            "without them a difference between methods cannot be told from noise",
+        ),
+    ]
+
+
+ATTCAT = Study(
+    name="attcat",
+    title="AttCAT: explaining Transformers via attentive class activation tokens",
+    paper="Qiang, Pan, Li, Li, Jang & Zhu 2022, AttCAT: Explaining Transformers via Attentive Class Activation Tokens, "
+    "NeurIPS",
+    question="Are class activations weighted by attention more faithful than attention, gradients and relevance?",
+    claims=(
+        Claim(
+            "highest AOPC",
+            "Deleting the words that AttCAT ranks highest lowers the prediction more than with any other method.",
+            "Confirmed if the paired difference of AOPC to every other method, on every data set, has its 95 % "
+            "interval above 0. The closest comparison is shown.",
+        ),
+        Claim(
+            "lowest log-odds",
+            "Replacing the words that AttCAT ranks highest lowers the log-odds more than with any other method.",
+            "As for AOPC, with log-odds.",
+        ),
+        Claim(
+            "attention helps CAT",
+            "Weighting class activations by attention (AttCAT) is more faithful than leaving the weights out (CAT).",
+            "Confirmed if the paired difference of AOPC has its 95 % interval above 0 on every data set.",
+        ),
+        Claim(
+            "classes are told apart",
+            "AttCAT's explanations of different classes are nearly uncorrelated, so that they are confident.",
+            "Confirmed if the published number's interval reaches within 0.1 of 0 and that of tau-b between the scores "
+            "lies within ±0.2. Artefact if tau-b lies below −0.5: then the rankings are opposite, which the published "
+            "number hides.",
+        ),
+        Claim(
+            "answers are found",
+            "More answer tokens are among the tokens that AttCAT ranks highest than with any other method.",
+            "Confirmed if the paired difference of Precision@K to every other method has its 95 % interval above 0.",
+        ),
+    ),
+    data={
+        "sst2": "sentences with sentiment",
+        "qqp": "question pairs",
+        "mnli": "sentence pairs",
+        "amazon": "reviews of Amazon",
+        "yelp": "reviews of Yelp",
+        "imdb": "reviews of films",
+        "squad": "questions with marked answers",
+    },
+    models={
+        "sentiment": "classifier of sentiment",
+        "qqp": "classifier of question pairs",
+        "mnli": "classifier of sentence pairs",
+        "squad": "model that answers questions",
+    },
+    sizes={
+        "tiny": {"documents": 6, "steps": 40},
+        "small": {"documents": 60, "steps": 300},
+        "paper": {"documents": 2000, "steps": 300},
+    },
+    paper_size=PaperSize(
+        data={
+            "sst2": HubData("hf://stanfordnlp/sst2", text="sentence", test="validation"),
+            "qqp": HubData("hf://nyu-mll/glue:qqp", text="question1", pair="question2", test="validation"),
+            "mnli": HubData("hf://nyu-mll/glue:mnli", text="premise", pair="hypothesis", test="validation_matched"),
+            "amazon": HubData("hf://fancyzhx/amazon_polarity", text="content"),
+            "yelp": HubData("hf://fancyzhx/yelp_polarity"),
+            "imdb": HubData("hf://stanfordnlp/imdb"),
+            "squad": HubData("hf://rajpurkar/squad", text="context", pair="question", test="validation"),
+        },
+        models={
+            "sentiment": "textattack/bert-base-uncased-SST-2",
+            "qqp": "textattack/bert-base-uncased-QQP",
+            "mnli": "textattack/bert-base-uncased-MNLI",
+            "squad": "csarron/bert-base-uncased-squad-v1",
+        },
+        hours=30,
+        gigabytes=8,
+    ),
+    run=run,
+)

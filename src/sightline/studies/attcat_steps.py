@@ -1,0 +1,140 @@
+"""What the AttCAT study measures: faithfulness and confidence in both definitions, retrieval, one document by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from sightline.evaluation import evaluate
+from sightline.evaluation.planted_model import BATCH
+from sightline.evaluation.planted_model import train as train_planted
+from sightline.evaluation.planted_task import PlantedTask
+from sightline.evaluation.subject import encode_example
+from sightline.metrics import precision_at_k, spans_of, tokens_in_characters
+from sightline.metrics.retrieval import count_at_k
+from sightline.model import Model, load
+from sightline.studies.data import DataSet
+from sightline.studies.generated import planted_sentences
+from sightline.studies.workbench import Subject, Workbench
+from sightline.text import Example
+
+METHODS = ("raw_attention", "rollout", "grads", "attgrads", "partial_lrp", "transatt", "cat", "attcat", "random")
+OWN, OTHERS = "attcat", tuple(name for name in METHODS if name not in ("attcat", "random"))
+TOP = (5, 20)
+"""k of Precision@K: the paper's 20, and 5 for sentences that have hardly more tokens."""
+SENTIMENT = ("sst2", "amazon", "yelp", "imdb")
+"""Data sets for which the model "sentiment" is used."""
+Values = dict[str, dict[str, float]]
+"""Method -> document -> value."""
+
+
+def measure_methods(
+    bench: Workbench, subject: Subject, data: DataSet, published: bool
+) -> dict[str, tuple[Values, Values]]:
+    """Return values and floors of every metric: metric -> (values, floors), each method -> document -> number."""
+    metrics = ("aopc", "log_odds", "confidence")
+    options: dict[str, Any] = {"compat": "attcat", "target": "label"} if published else {}
+
+    def measure(part: Sequence[Example]) -> Iterator[list[list[Any]]]:
+        done = evaluate(
+            subject.model, part, METHODS, metrics, ceiling=False, seed=bench.seed, random_orderings=5, **options
+        )
+        for example in part:
+            records = [record for record in done.records if record.document == example.id]
+            yield [[record.method, record.metric, record.value, record.floor] for record in records]
+
+    identity = {"model": subject.identity, "methods": METHODS, "metrics": metrics, "published": published}
+    name = f"{'published' if published else 'faithfulness'}-{data.name}"
+    parts = bench.measure_documents(name, identity, data.test, measure)
+    results: dict[str, tuple[Values, Values]] = {metric: ({}, {}) for metric in metrics}
+    for number, records in enumerate(parts):
+        for method, metric, value, floor in records:
+            for place, entry in enumerate((value, floor)):
+                if entry is not None:
+                    results[metric][place].setdefault(method, {})[str(number)] = entry
+    return results
+
+
+def find_answers(bench: Workbench, subject: Subject, data: DataSet) -> list[dict[str, Any]]:
+    """Return one entry per document with a marked answer: hits and shares by method and k, beside chance."""
+    marked = [example for example in data.test if example.answer]
+
+    def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
+        for example in part:
+            model = subject.model
+            encoding = encode_example(model, example)
+            segment = 1 if model.task == "question_answering" and encoding.pair is not None else 0
+            answer = tokens_in_characters(
+                encoding.offsets, example.answer or (), segments=encoding.segments, segment=segment
+            )
+            spans, keep = spans_of(answer), ~encoding.special
+            entry: dict[str, Any] = {"chance": float(answer[keep].mean())}
+            explanations = model.explain(encoding, methods=METHODS, random={"seed": bench.seed})
+            for name, explanation in explanations.items():
+                scores = explanation.scores
+                for k in TOP:
+                    entry[f"{name} precision {k}"] = precision_at_k(scores, spans, k=k, keep=keep)
+                    entry[f"{name} count {k}"] = count_at_k(scores, spans, k=k, keep=keep)
+            yield entry
+
+    identity = {"model": subject.identity, "methods": METHODS, "top": TOP}
+    return bench.measure_documents(f"precision-{data.name}", identity, marked, measure)
+
+
+def explain_by_layer(bench: Workbench, subject: Subject, data: DataSet) -> dict[str, Any]:
+    """Return tokens and scores by layer of the first short document, for the heat map."""
+    example = min(data.test[:20], key=lambda row: abs(len(str(row.text)) - 90))
+
+    def explain() -> dict[str, Any]:
+        explanation = subject.model.explain(encode_example(subject.model, example), method=OWN)
+        return {
+            "tokens": explanation.tokens,
+            "layers": explanation.layers,
+            "special": explanation.encoding.special,
+            "target": explanation.target.name,
+        }
+
+    result: dict[str, Any] = bench.step(
+        "heat-map", {"model": subject.identity, "example": [str(example.text), example.pair]}, explain
+    )
+    return result
+
+
+def choose_subjects(bench: Workbench) -> tuple[list[tuple[DataSet, Subject]], list[str]]:
+    """Return data sets with the model that reads them, and what is left out for want of a model or data."""
+    documents = bench.number("documents")
+    chosen: list[tuple[DataSet, Subject]] = []
+    left_out = []
+    sentiment = bench.given_model("sentiment")
+    if not bench.sources.paths:
+        data = bench.read("sst2", lambda: planted_sentences(documents, bench.seed + 1), documents=documents)
+        return [(data, sentiment or planted_subject(bench))], [
+            "SST-2, QQP, MNLI, Amazon, Yelp and IMDB: give the files with --data and the models with --model."
+        ]
+    roles = {**dict.fromkeys(SENTIMENT, "sentiment"), "qqp": "qqp", "mnli": "mnli", "squad": "squad"}
+    for name, role in roles.items():
+        subject = bench.given_model(role)
+        if name not in bench.sources.paths or subject is None:
+            missing = "data" if name not in bench.sources.paths else f"a model (--model {role}=FOLDER)"
+            left_out.append(f"{name}: needs {missing}.")
+            continue
+        data = bench.read(name, list, documents=documents)
+        chosen.append((data, subject))
+    if not chosen:
+        data = bench.read(next(iter(bench.sources.paths)), list, documents=documents)
+        chosen.append((data, sentiment or bench.made_model("built-in", {}, load)))
+    return chosen, left_out
+
+
+def planted_subject(bench: Workbench) -> Subject:
+    """Return a tiny BERT trained on generated sentences, in seconds."""
+    steps, seed = bench.number("steps"), bench.seed
+
+    def make() -> Model:
+        documents = PlantedTask().documents(steps * BATCH, np.random.default_rng(seed))
+        labels = [document.label for document in documents]
+        return train_planted(documents, labels, steps=steps, seed=seed, progress=bench.progress)
+
+    return bench.made_model("tiny BERT trained on planted words", {"steps": steps}, make)

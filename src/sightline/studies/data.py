@@ -1,0 +1,151 @@
+"""The data sets of a study: files that were given, or generated rows in their place.
+
+`--data` is a file, NAME=FILE, or a folder that holds the study's data sets under their names: `sst2.jsonl.gz`, or
+`sst2/sst2.csv`. A file whose name is no data set of the study serves the study's first one. What is not given is
+generated, or, at the size of the paper, read from the hub.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from sightline.corpus.hub import HUB
+from sightline.corpus.readers import read_examples
+from sightline.corpus.streaming import Selection, read_selection, stream_examples
+from sightline.errors import InputError, OptionError
+
+if TYPE_CHECKING:
+    from sightline.studies.study import Study
+    from sightline.text import Example
+
+ENDINGS = (".jsonl.gz", ".jsonl", ".json", ".json.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+GENERATED = "generated"
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """Rows to train on and rows to measure."""
+
+    name: str
+    origin: str
+    """File name, hub address, or "generated"."""
+    train: Sequence[Example]
+    test: Sequence[Example]
+
+    @property
+    def generated(self) -> bool:
+        """Whether the rows were made by the study."""
+        return self.origin == GENERATED
+
+
+class DataSources:
+    """Which file serves which data set."""
+
+    def __init__(self, study: Study, given: Sequence[str], *, from_hub: bool = False) -> None:
+        self.hub = dict(study.paper_size.data) if from_hub else {}
+        self.paths: dict[str, str] = {name: hub.address for name, hub in self.hub.items()}
+        names = list(study.data)
+        for source in given:
+            name, _, place = source.partition("=")
+            if name in names:
+                self._serve(name, place)
+                continue
+            path = Path(source).expanduser()
+            if source.startswith(HUB) or not path.is_dir():
+                stem = path.name.partition(".")[0]
+                self._serve(stem if stem in names else names[0], source)
+                continue
+            inside = {name: _find_file(path, name) for name in names}
+            if not any(inside.values()):
+                raise InputError(
+                    f"The folder '{source}' holds no data set of the study '{study.name}'. It looks for "
+                    f"{', '.join(names)}, as files NAME.jsonl, NAME.csv … or in folders of these names."
+                )
+            for name, file in inside.items():
+                if file is not None:
+                    self._serve(name, str(file))
+
+    def _serve(self, name: str, source: str) -> None:
+        if not source.startswith(HUB) and not Path(source).expanduser().exists():
+            raise InputError(f"There is no data '{source}'. Give a file, a folder, or hf://name.")
+        self.paths[name] = source
+        self.hub.pop(name, None)
+
+    def read(
+        self,
+        name: str,
+        generate: Callable[[], list[Example]],
+        *,
+        documents: int,
+        training: int = 0,
+        seed: int = 0,
+    ) -> DataSet:
+        """Return `documents` rows to measure and up to `training` rows to train on.
+
+        A file with a field "split" keeps its splits; otherwise rows are drawn at random, and no row serves twice. Of a
+        file whose field "source" names several data sets, the rows of this one are read.
+        """
+        path = self.paths.get(name)
+        if path is None:
+            rows = generate()
+            return DataSet(name, GENERATED, rows[documents:][:training], rows[:documents])
+        hub = self.hub.get(name)
+        columns: dict[str, Any] = {} if hub is None else {"text": hub.text, "label": hub.label, "pair": hub.pair}
+        origin = path if path.startswith(HUB) else Path(path).name
+        where = _source_condition(path, name) if hub is None and not path.startswith(HUB) else None
+        test = _read_split(path, ("test", "validation") if hub is None else (hub.test,), columns, where)
+        if test is not None:
+            train = (_read_split(path, ("train",), columns, where) or []) if training else []
+            return DataSet(name, origin, draw(train, training, seed), draw(test, documents, seed))
+        rows = draw(read_selection(path, Selection(**columns, where=where)), documents + training, seed)
+        return DataSet(name, origin, rows[documents:], rows[:documents])
+
+
+def draw(rows: Sequence[Example], count: int, seed: int) -> list[Example]:
+    """Return `count` rows in random order, all of them if there are fewer; rows without text are left out."""
+    usable = [row for row in rows if not isinstance(row.text, str) or row.text.strip()]
+    return Random(seed).sample(usable, min(count, len(usable)))
+
+
+def describe_rows(rows: Sequence[Example]) -> str:
+    """Return a hash of the texts and labels of rows."""
+    digest = hashlib.blake2b(digest_size=16)
+    for row in rows:
+        digest.update(repr((row.id, str(row.text), row.pair, row.label, row.answer)).encode())
+    return digest.hexdigest()
+
+
+def _find_file(folder: Path, name: str) -> Path | None:
+    places = [folder, folder / name, *folder.glob(f"{name}_*/")]
+    candidates = [place / f"{stem}{ending}" for place in places for stem in (name, place.name) for ending in ENDINGS]
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _source_condition(path: str, name: str) -> str | None:
+    """Return the condition that selects the rows of a data set by the field "source", or None if the file has none."""
+    condition = f"source LIKE '{name}%'"
+    try:
+        rows = stream_examples(path, Selection(where=condition, limit=1))
+        return condition if next(rows, None) is not None else None
+    except OptionError:  # no field "source"
+        return None
+
+
+def _read_split(
+    path: str, splits: Sequence[str], columns: Mapping[str, Any], where: str | None
+) -> list[Example] | None:
+    """Return the rows of the first of the splits that the file has, or None if it has none of them."""
+    for split in splits:
+        try:
+            if where is None:
+                return read_examples(path, **columns, split=split)
+            return read_selection(path, Selection(**columns, split=split, where=where))
+        except InputError as error:
+            if "split" not in str(error):
+                raise
+    return None

@@ -1,0 +1,89 @@
+"""run_study: run one of the studies in a folder; the same call again continues it or makes its tables again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import get_args
+
+from sightline.arguments import check_count, check_one_of
+from sightline.errors import OptionError, UsageError
+from sightline.hub import why_unreachable
+from sightline.model import Progress
+from sightline.registry import suggestion
+from sightline.studies.attcat import ATTCAT
+from sightline.studies.study import Size, Study, StudyResult
+from sightline.studies.workbench import Workbench
+
+STUDIES: Mapping[str, Study] = {study.name: study for study in (ATTCAT,)}
+
+
+def find_study(name: str) -> Study:
+    """Return the study of that name."""
+    if name not in STUDIES:
+        raise OptionError(
+            f"There is no study '{name}'.{suggestion(name, list(STUDIES))} Studies: {', '.join(STUDIES)}."
+        )
+    return STUDIES[name]
+
+
+def estimate(study: Study) -> str:
+    """Return what a run at the size of the paper reads and costs, in a sentence."""
+    paper = study.paper_size
+    models = f"the models {', '.join(paper.models.values())}" if paper.models else "no model, since it trains its own"
+    return (
+        f"The size of the paper reads {', '.join(hub.address for hub in paper.data.values())} and {models}: about "
+        f"{paper.gigabytes:g} GB of disk and {paper.hours:g} hours with one graphics card."
+    )
+
+
+def run_study(
+    name: str,
+    out: str | Path,
+    *,
+    size: Size = "small",
+    data: str | Path | Sequence[str | Path] = (),
+    models: Mapping[str, str | Path] | None = None,
+    documents: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> StudyResult:
+    """Run a study and store what it measures in the folder `out`; what is stored there already is not computed again.
+
+    size: "tiny" (seconds, to try it), "small" (minutes on two cores) or "paper" (data and models of the hub). data:
+    files or folders with the study's data sets; what is missing is generated. models: folders or hub ids by role.
+    documents: documents per data set, instead of the size's number.
+    """
+    study = find_study(name)
+    check_one_of("size", size, get_args(Size))
+    given = [str(source) for source in ([data] if isinstance(data, str | Path) else data)]
+    roles = {role: str(source) for role, source in (models or {}).items()}
+    if size == "paper":
+        roles = {**study.paper_size.models, **roles}
+        unreachable = why_unreachable()
+        if unreachable is not None:
+            raise UsageError(
+                f"The size of the paper reads data and models from the hub, and {unreachable} Run it where the hub can "
+                "be reached, or give your own files with --data and --model at --size small."
+            )
+    bench = Workbench(
+        study,
+        Path(out),
+        size=size,
+        data=given,
+        models=roles,
+        documents=None if documents is None else check_count("documents", documents, 2),
+        seed=check_count("seed", seed, 0),
+        progress=progress,
+    )
+    provenance = bench.provenance()
+    outcome = study.run(bench)
+    facts = {
+        "size": size,
+        **{name.replace("_", " "): f"{value:,}" for name, value in bench.settings.items()},
+        "data": ", ".join(f"{key} from {Path(path).name}" for key, path in bench.sources.paths.items()) or "generated",
+        "models": ", ".join(f"{role}: {Path(source).name}" for role, source in roles.items()) or "trained here",
+        "seed": str(seed),
+        **provenance,
+    }
+    return StudyResult(study, outcome, facts, size, seed)

@@ -1,0 +1,285 @@
+"""The vocabulary of a study: what a paper claims, what was measured here, and how the two compare.
+
+A `Study` is declared once (`Study`): the paper, its claims with the rule by which each is judged, the data sets and
+models it reads, the sizes it runs at, and one function that measures. The function works at a `Workbench`, which stores
+every result, and returns an `Outcome`: tables, figures, findings and what differs from the paper. Nothing here draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.evaluation.statistics import mean_interval
+from sightline.layer_kind import LayerKind
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sightline.explanation import Explanation
+    from sightline.studies.workbench import Workbench
+
+Verdict = Literal["confirmed", "not confirmed", "artefact", "not measured"]
+Size = Literal["tiny", "small", "paper"]
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number that the paper prints."""
+
+    value: float
+    where: str
+    """Table or section of the paper."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A mean over documents with its bootstrap 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    documents: int
+
+    @classmethod
+    def of(cls, values: npt.ArrayLike, seed: int = 0) -> Measured:
+        """Return mean and interval of one value per document, (D,); NaN values are left out."""
+        array = np.asarray(values, dtype=np.float64).ravel()
+        array = array[np.isfinite(array)]
+        return cls(*mean_interval(array, seed=seed), documents=array.size)
+
+    def columns(self, prefix: str = "") -> dict[str, float]:
+        """Return the columns of a table: mean, low and high, with a prefix before their names."""
+        names = ("mean", "low", "high") if not prefix else (prefix, f"{prefix}_low", f"{prefix}_high")
+        return dict(zip(names, (self.value, self.low, self.high), strict=True))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper that a run can support or contradict."""
+
+    name: str
+    """A few words, for tables."""
+    sentence: str
+    rule: str
+    """How the verdict follows from the numbers."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a run says about a claim."""
+
+    claim: Claim
+    verdict: Verdict
+    evidence: str
+    """One or two sentences with the numbers."""
+    measured: Measured | None = None
+    """The number that decides; None where nothing could be measured."""
+    published: Published | None = None
+    control: Measured | None = None
+    """The same number where the effect cannot be there: random weights, shuffled scores."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table of the study."""
+
+    name: str
+    title: str
+    frame: pd.DataFrame
+    sentence: str = ""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line with its interval, one value per place on the horizontal axis."""
+
+    name: str
+    values: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    dashed: bool = False
+    """For published values and controls."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Lines over layers or settings."""
+
+    places: Sequence[str]
+    curves: Sequence[Curve]
+    horizontal: str
+    vertical: str
+
+
+@dataclass(frozen=True)
+class Dots:
+    """Means with intervals beside a chance level, one panel per measure."""
+
+    panels: Mapping[str, Sequence[tuple[str, Measured, float]]]
+    """Measure -> (group, mean with interval, chance level)."""
+
+
+@dataclass(frozen=True, eq=False)
+class LayerMap:
+    """Scores (L, n) of one document by layer and token."""
+
+    layers: FloatArray
+    labels: Sequence[str]
+    kind: LayerKind
+    signed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixMaps:
+    """Matrices (L, n, n) of one document, one per layer."""
+
+    matrices: FloatArray
+    labels: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class HeadMap:
+    """One number per layer and head, (L, H)."""
+
+    values: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Overlay:
+    """The text of one document on the colours of its scores."""
+
+    explanation: Explanation
+
+
+Drawing = Curves | Dots | LayerMap | MatrixMaps | HeadMap | Overlay
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """A figure of the study, as data; `view.studies` draws it."""
+
+    name: str
+    title: str
+    drawing: Drawing
+    sentence: str = ""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is not as in the paper."""
+
+    subject: str
+    """Data, model, measure …"""
+    paper: str
+    here: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a study measured."""
+
+    tables: Sequence[Table]
+    figures: Sequence[Figure]
+    findings: Sequence[Finding]
+    differences: Sequence[Difference]
+    left_out: Sequence[str] = ()
+    """Parts of the paper that this run could not measure, each with what it would need."""
+
+
+@dataclass(frozen=True)
+class HubData:
+    """A data set of the hub and the names of its fields."""
+
+    address: str
+    """hf://owner/name, or hf://owner/name:configuration."""
+    text: str = "text"
+    pair: str = "text_pair"
+    label: str = "label"
+    test: str = "test"
+    """The split that is measured; the split "train" is trained on."""
+
+
+@dataclass(frozen=True)
+class PaperSize:
+    """What a run at the size of the paper reads from the hub, and what it costs."""
+
+    data: Mapping[str, HubData]
+    """By name of the data set in the study."""
+    models: Mapping[str, str]
+    """Role of the model in the study -> hub id; empty if the study trains its own."""
+    hours: float
+    """On a machine with one graphics card, roughly."""
+    gigabytes: float
+
+
+@dataclass(frozen=True)
+class Study:
+    """One paper and how it is run again."""
+
+    name: str
+    title: str
+    paper: str
+    """Authors, year, title, venue."""
+    question: str
+    claims: tuple[Claim, ...]
+    data: Mapping[str, str]
+    """Data sets the study reads, by name, with what they are; `--data` supplies them, generated data replace them."""
+    models: Mapping[str, str]
+    """Roles of models that may be given, with what they are."""
+    sizes: Mapping[Size, Mapping[str, int]]
+    """Numbers of documents, training steps and so on, by size."""
+    paper_size: PaperSize
+    run: Callable[[Workbench], Outcome]
+
+    def claim(self, name: str) -> Claim:
+        """Return the claim of that name."""
+        return next(claim for claim in self.claims if claim.name == name)
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A study that was run: what `view.studies` draws."""
+
+    study: Study
+    outcome: Outcome
+    facts: Mapping[str, str]
+    """Settings and provenance, in words."""
+    size: Size
+    seed: int = 0
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def judge(effect: Measured, control: Measured | None = None) -> Verdict:
+    """Return the verdict about an effect that the claim says is above 0.
+
+    confirmed: the interval lies above 0. artefact: it does, but so does the control's, and the two overlap: the effect
+    is as large where its cause is absent. not confirmed: the interval reaches 0 or lies below it. not measured: there
+    is no value.
+    """
+    if not effect.documents:
+        return "not measured"
+    if not effect.low > 0:
+        return "not confirmed"
+    if control is not None and control.documents and control.low > 0 and control.high >= effect.low:
+        return "artefact"
+    return "confirmed"
+
+
+def shared_difference(first: Mapping[Any, float], second: Mapping[Any, float], seed: int = 0) -> Measured:
+    """Return the mean of first − second over the documents that have both values, with its interval."""
+    return Measured.of([first[key] - second[key] for key in first if key in second], seed)
+
+
+def in_words(measured: Measured) -> str:
+    """Return "0.41 (0.38 to 0.44, 50 documents)"."""
+    if not measured.documents:
+        return "no value"
+    numbers = [f"{value:.3f}".replace("-", "−") for value in (measured.value, measured.low, measured.high)]
+    return f"{numbers[0]} ({numbers[1]} to {numbers[2]}, {measured.documents:,} documents)"

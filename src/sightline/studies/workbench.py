@@ -1,0 +1,224 @@
+"""Workbench: where a study reads its data and models and stores what it measures, so that no work is done twice.
+
+Every result is a JSON file `results/STEP-IDENTITY.json` in the study's folder, written under a temporary name and
+renamed. The identity is a hash of the study, the step, its settings, its documents and its model: another seed or
+another file of data never meets a stored result. Work over many documents is stored in parts (`measure_documents`), so
+that a killed run loses one part. Results are always used as they are read back from the file: tables made now and
+tables made from stored results are equal bit for bit.
+
+Models that a study trains are stored beside, under `models/NAME-IDENTITY/`; training itself resumes from its
+checkpoints (`lab.train`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightline.errors import OptionError, UsageError
+from sightline.files import write_whole
+from sightline.model import Model, Progress, load
+from sightline.studies.data import DataSet, DataSources, describe_rows
+from sightline.studies.study import Size, Study
+from sightline.text import Example
+
+FORMAT = 1
+"""Rises when stored results could be misread by the present code."""
+DOCUMENTS_PER_PART = 8
+RESULTS, MODELS = "results", "models"
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model under study, loaded when first needed: a run that finds all results stored never loads it."""
+
+    name: str
+    identity: str
+    """What distinguishes its weights: a hash of its files, or of what it was trained on and how."""
+    source: Callable[[], Model] = field(repr=False)
+
+    @cached_property
+    def model(self) -> Model:
+        """The loaded model."""
+        return self.source()
+
+
+class Workbench:
+    """The folder, the settings and the stored results of one run of a study."""
+
+    def __init__(
+        self,
+        study: Study,
+        folder: Path,
+        *,
+        size: Size = "small",
+        data: Sequence[str] = (),
+        models: Mapping[str, str] | None = None,
+        documents: int | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> None:
+        self.study = study
+        self.folder = folder
+        self.size: Size = size
+        self.seed = seed
+        self.sources = DataSources(study, data, from_hub=size == "paper")
+        self.given_models = dict(models or {})
+        unknown = next((role for role in self.given_models if role not in study.models), None)
+        if unknown is not None:
+            raise OptionError(
+                f"The study '{study.name}' has no model '{unknown}'. "
+                + (f"It takes: {', '.join(study.models)}." if study.models else "It trains its own.")
+            )
+        self.settings = dict(study.sizes[size])
+        if documents is not None:
+            self.settings["documents"] = documents
+        self.progress: Progress = progress or (lambda stage, done, total: None)
+        self.computed = 0
+        """Steps and parts that were computed in this run; the others were stored."""
+        try:
+            (folder / RESULTS).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"Cannot create '{folder}': {(error.strerror or str(error)).lower()}.") from None
+
+    def number(self, name: str) -> int:
+        """Return a number of the chosen size, such as "documents"."""
+        return self.settings[name]
+
+    # Stored results ---------------------------------------------------------------------------------------------------
+
+    def step(self, name: str, identity: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        """Return the stored result of a step, computing it first if there is none."""
+        path = self.folder / RESULTS / f"{name}-{self._digest(name, identity)}.json"
+        if not path.is_file():
+            self.progress(name, 0, 0)
+            write_whole(path, json.dumps(to_plain(compute()), ensure_ascii=False, allow_nan=False) + "\n")
+            self.computed += 1
+        return json.loads(path.read_text(encoding="utf-8"))
+
+    def measure_documents(
+        self,
+        name: str,
+        identity: Mapping[str, Any],
+        examples: Sequence[Example],
+        measure: Callable[[Sequence[Example]], Iterable[Any]],
+        *,
+        at_once: int = DOCUMENTS_PER_PART,
+    ) -> list[Any]:
+        """Return one result per example; `measure` gets `at_once` examples at a time, and each part is stored."""
+        results: list[Any] = []
+        for start in range(0, len(examples), at_once):
+            part = examples[start : start + at_once]
+            self.progress(name, start, len(examples))
+
+            def compute(part: Sequence[Example] = part) -> list[Any]:
+                return list(measure(part))
+
+            results += self.step(name, {**identity, "examples": describe_rows(part)}, compute)
+        return results
+
+    def _digest(self, name: str, identity: Mapping[str, Any]) -> str:
+        whole = {"format": FORMAT, "study": self.study.name, "step": name, "seed": self.seed, **identity}
+        return digest_of(whole)
+
+    # Data and models --------------------------------------------------------------------------------------------------
+
+    def read(self, name: str, generate: Callable[[], list[Example]], **options: Any) -> DataSet:
+        """Return a data set that was given, or the generated one in its place."""
+        self.progress(f"reading {name}", 0, 0)
+        return self.sources.read(name, generate, seed=self.seed, **options)
+
+    def given_model(self, role: str) -> Subject | None:
+        """Return the model that was given for a role, or None."""
+        source = self.given_models.get(role)
+        if source is None:
+            return None
+        folder = Path(source).expanduser()
+        identity = _hash_files(folder) if folder.is_dir() else source
+        return Subject(folder.name if folder.is_dir() else source, identity, lambda: load(source))
+
+    def made_model(self, name: str, identity: Mapping[str, Any], make: Callable[[], Model]) -> Subject:
+        """Return a model that a function makes, the same from the same identity."""
+        return Subject(name, self._digest(name, identity), make)
+
+    def trained_model(self, name: str, rows: Sequence[Example], base: str, **options: Any) -> Subject:
+        """Return a model trained with `lab.train` on rows, stored under `models/`; training that was killed resumes."""
+        identity = self._digest(name, {"rows": describe_rows(rows), "base": base, **options})
+        folder = self.folder / MODELS / f"{name}-{identity}"
+
+        def train_or_load() -> Model:
+            if not folder.is_dir():
+                from sightline.lab import train
+
+                folder.parent.mkdir(exist_ok=True)
+                train(
+                    list(rows),
+                    base,
+                    out=folder,
+                    seed=self.seed + int(options.get("seed_shift", 0)),
+                    resume=folder.with_name(f"{folder.name}.training").exists(),
+                    progress=lambda stage, done, total: self.progress(f"{name}: {stage}", done, total),
+                    **{option: value for option, value in options.items() if option != "seed_shift"},
+                )
+                self.computed += 1
+            return load(str(folder))
+
+        return Subject(name, identity, train_or_load)
+
+    def provenance(self) -> dict[str, str]:
+        """Return when and where the run began; stored, so that pages made later say the same."""
+        facts: dict[str, str] = self.step("provenance", {}, _describe_machine)
+        return facts
+
+
+def digest_of(value: Any) -> str:
+    """Return 16 hexadecimal digits that identify a plain value."""
+    text = json.dumps(to_plain(value), sort_keys=True, ensure_ascii=False)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def to_plain(value: Any) -> Any:
+    """Return a value as JSON holds it: arrays become lists, numbers that are not finite become null."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(entry) for entry in value]
+    return value
+
+
+def _hash_files(folder: Path) -> str:
+    """Return a hash of the configuration, weights and tokenizer in a model folder."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".json", ".safetensors", ".txt", ".model", ".bin"):
+            digest.update(path.name.encode())
+            with path.open("rb") as file:
+                while block := file.read(2**20):
+                    digest.update(block)
+    return digest.hexdigest()
+
+
+def _describe_machine() -> dict[str, str]:
+    import os
+
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": f"{os.cpu_count()} × {platform.machine()}, {platform.system()}",
+        **{name: version(name) for name in ("sightline", "torch", "transformers", "numpy")},
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,1 @@
+"""A study as a folder: the page, Markdown, tables and figures."""

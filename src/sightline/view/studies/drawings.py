@@ -1,0 +1,74 @@
+"""The figures of a study: each kind of data drawn by the plot that fits it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sightline.studies.study import Curves, Dots, Drawing, Figure, HeadMap, LayerMap, MatrixMaps
+from sightline.view.plots import (
+    Measured,
+    head_importance_map,
+    layer_heat_map,
+    relevance_matrices,
+    similarity_dots,
+    text_overlay,
+)
+from sightline.view.plots.style import CATEGORIES, GRID, in_house_style, new_figure, to_label
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawn
+
+
+def draw_figure(figure: Figure) -> Drawn:
+    """Return the drawn figure of a study."""
+    return _draw(figure.drawing, figure.title, figure.sentence)
+
+
+def _draw(drawing: Drawing, title: str, caption: str) -> Drawn:
+    if isinstance(drawing, Curves):
+        return setting_curves(drawing, title=title, caption=caption)
+    if isinstance(drawing, Dots):
+        return similarity_dots(
+            {
+                panel: [
+                    Measured(group, mean.value, mean.low, mean.high, chance, chance, chance)
+                    for group, mean, chance in rows
+                ]
+                for panel, rows in drawing.panels.items()
+            },
+            title=title,
+            caption=caption,
+        )
+    if isinstance(drawing, LayerMap):
+        return layer_heat_map(
+            drawing.layers, drawing.labels, kind=drawing.kind, signed=drawing.signed, title=title, caption=caption
+        )
+    if isinstance(drawing, MatrixMaps):
+        return relevance_matrices(drawing.matrices, drawing.labels, title=title, caption=caption)
+    if isinstance(drawing, HeadMap):
+        return head_importance_map(drawing.values, title=title, caption=caption)
+    return text_overlay(drawing.explanation, title=title, caption=caption)
+
+
+@in_house_style
+def setting_curves(drawing: Curves, *, title: str, caption: str = "") -> Drawn:
+    """Lines over layers or settings, with their intervals as bands; dashed where they are published or a control."""
+    figure = new_figure(7.0, 3.9, title, caption)
+    axes = figure.add_subplot()
+    places = np.arange(len(drawing.places))
+    for number, curve in enumerate(drawing.curves):
+        colour = CATEGORIES[number % len(CATEGORIES)]
+        style = "--" if curve.dashed else "-"
+        axes.plot(places, curve.values, style, color=colour, marker="o", markersize=3.5, label=to_label(curve.name))
+        if len(curve.low):
+            axes.fill_between(places, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+    axes.set_xticks(places, [to_label(place) for place in drawing.places])
+    axes.set_xlabel(to_label(drawing.horizontal))
+    axes.set_ylabel(to_label(drawing.vertical))
+    axes.axhline(0, color=GRID, linewidth=0.8, zorder=0)
+    axes.grid(axis="y", color=GRID, linewidth=0.5)
+    axes.set_axisbelow(True)
+    figure.legend(loc="outside right upper")
+    return figure

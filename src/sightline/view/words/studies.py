@@ -1,0 +1,39 @@
+"""What a study's page says in words: the summary of its verdicts, each finding, what differs from the paper."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from sightline.view.words.numbers import count
+
+if TYPE_CHECKING:
+    from sightline.studies.study import Difference, Finding, StudyResult
+
+MEANINGS = {
+    "confirmed": "the measured interval supports the claim, and no control shows the same effect",
+    "not confirmed": "the measured interval does not support the claim, on these data and models",
+    "artefact": "the effect is there, and as large where its cause is absent: it comes from the measure or the data",
+    "not measured": "the data or the model it needs were not given",
+}
+"""Verdict -> what it says."""
+
+
+def opening_sentences(result: StudyResult) -> tuple[str, ...]:
+    """Return the paper, the question and how the verdicts are divided."""
+    verdicts = Counter(finding.verdict for finding in result.outcome.findings)
+    divided = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
+    sentences = [f"{result.study.paper}.", result.study.question, f"{count(verdicts.total(), 'claim')}: {divided}."]
+    if result.size == "tiny":
+        sentences.append("This is a trial on a handful of documents; its verdicts mean nothing.")
+    return tuple(sentences)
+
+
+def finding_sentence(finding: Finding) -> str:
+    """Return verdict, statement of the paper, evidence and rule."""
+    return f"{finding.verdict.capitalize()}. {finding.claim.sentence} {finding.evidence} Rule: {finding.claim.rule}"
+
+
+def difference_sentence(difference: Difference) -> str:
+    """Return what the paper has, what this run has, and why."""
+    return f"Paper: {difference.paper}. Here: {difference.here}. Reason: {difference.why}."

@@ -1,0 +1,131 @@
+"""Every study runs on generated data, is judged, and makes the same tables from what it stored."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from sightline.errors import OptionError, UsageError
+from sightline.studies import STUDIES, estimate, find_study, run_study
+from sightline.studies import workbench as workbench_module
+from sightline.view.studies.folder import write_study
+
+pytestmark = pytest.mark.slow
+NAMES = tuple(STUDIES)
+
+
+def contents(folder):
+    """Hashes of everything that a study writes for readers."""
+    paths = [
+        folder / "index.html",
+        folder / "study.md",
+        *(folder / "tables").iterdir(),
+        *(folder / "figures").iterdir(),
+    ]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def finished(request, tmp_path_factory):
+    """A study that was run at the smallest size, and its folder."""
+    folder = tmp_path_factory.mktemp("studies") / request.param
+    result = run_study(request.param, folder, size="tiny")
+    write_study(result, folder)
+    return result, folder
+
+
+def test_every_claim_of_a_study_is_judged(finished):
+    result, _ = finished
+    assert [finding.claim for finding in result.outcome.findings] == list(result.study.claims)
+    for finding in result.outcome.findings:
+        assert finding.evidence
+        assert (finding.measured is None or not finding.measured.documents) == (finding.verdict == "not measured")
+
+
+def test_the_same_call_recomputes_nothing_and_writes_the_same_bytes(finished, tmp_path, monkeypatch):
+    result, folder = finished
+    before = contents(folder)
+    stored = {path.name: path.stat().st_mtime_ns for path in (folder / "results").iterdir()}
+
+    def refuse(*arguments, **options):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr(workbench_module, "load", refuse)
+    monkeypatch.setattr(workbench_module.Subject, "model", property(refuse))
+    write_study(run_study(result.study.name, folder, size="tiny"), folder)
+    assert contents(folder) == before
+    assert {path.name: path.stat().st_mtime_ns for path in (folder / "results").iterdir()} == stored
+
+
+def test_the_page_shows_every_claim_table_and_figure(finished):
+    result, folder = finished
+    page = (folder / "index.html").read_text()
+    text = (folder / "study.md").read_text()
+    for finding in result.outcome.findings:
+        assert finding.claim.name in page
+        assert finding.claim.name in text
+    for table in result.outcome.tables:
+        assert len(table.frame)
+        for ending in ("csv", "tex", "md"):
+            assert (folder / "tables" / f"{table.name}.{ending}").stat().st_size
+    for figure in result.outcome.figures:
+        assert f'src="figures/{figure.name}.svg"' in page
+        assert (folder / "figures" / f"{figure.name}.png").stat().st_size > 1000
+    assert "script" not in re.sub(r"default-src[^>]*", "", page)
+
+
+def test_no_path_of_this_machine_is_on_the_page(finished):
+    _, folder = finished
+    for name in ("index.html", "study.md"):
+        assert str(folder.parent) not in (folder / name).read_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_study_declares_what_it_reads(name):
+    study = find_study(name)
+    assert set(study.sizes) == {"tiny", "small", "paper"}
+    assert set(study.paper_size.data) <= set(study.data)
+    assert set(study.paper_size.models) <= set(study.models)
+    assert len({claim.name for claim in study.claims}) == len(study.claims)
+    assert "GB of disk" in estimate(study)
+    assert all(hub.address.startswith("hf://") for hub in study.paper_size.data.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_size_of_the_paper_stops_with_a_sentence_where_the_hub_is_out_of_reach(name, tmp_path, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(UsageError, match="reads data and models from the hub, and the hub is switched off"):
+        run_study(name, tmp_path / "out", size="paper")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_study_is_named_with_a_suggestion():
+    with pytest.raises(OptionError, match="There is no study 'atcat'. Did you mean 'attcat'"):
+        find_study("atcat")
+
+
+def test_a_study_that_was_killed_goes_on_and_ends_with_the_same_tables(tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run = "run_study('attcat', sys.argv[1], size='tiny', documents=10)"
+    code = f"import sys; from sightline.studies import run_study; {run}"
+    process = subprocess.Popen([sys.executable, "-c", code, str(killed)], env={**os.environ, "OMP_NUM_THREADS": "1"})
+    while process.poll() is None and not list(killed.glob("results/faithfulness-*.json")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = {path.name: path.read_bytes() for path in (killed / "results").glob("*.json")}
+    assert kept
+    for folder in (whole, killed):
+        write_study(run_study("attcat", folder, size="tiny", documents=10), folder)
+    assert {name: (killed / "results" / name).read_bytes() for name in kept} == kept
+    tables = {path.name: path.read_bytes() for path in (whole / "tables").iterdir()}
+    assert {path.name: path.read_bytes() for path in (killed / "tables").iterdir()} == tables

@@ -1,0 +1,147 @@
+"""Results of a study are stored whole, found again by what produced them, and read back bit for bit."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from sightline.errors import InputError, OptionError
+from sightline.studies import STUDIES
+from sightline.studies.data import DataSources, draw
+from sightline.studies.study import Measured, judge, shared_difference
+from sightline.studies.workbench import Workbench, digest_of, to_plain
+from sightline.text import Example
+
+ATTCAT = STUDIES["attcat"]
+
+
+def bench_in(folder, **options):
+    return Workbench(ATTCAT, folder, size="tiny", **options)
+
+
+def test_a_step_is_computed_once(tmp_path):
+    bench = bench_in(tmp_path)
+    calls = []
+
+    def compute():
+        calls.append(1)
+        return {"value": 0.1 + 0.2, "missing": float("nan"), "array": np.arange(3)}
+
+    first = bench.step("thing", {"a": 1}, compute)
+    second = bench_in(tmp_path).step("thing", {"a": 1}, compute)
+    assert first == second == {"value": 0.1 + 0.2, "missing": None, "array": [0, 1, 2]}
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "change", [{"identity": {"a": 2}}, {"name": "other"}, {"seed": 1}], ids=["settings", "step", "seed"]
+)
+def test_another_setting_never_meets_a_stored_result(change, tmp_path):
+    bench_in(tmp_path).step("thing", {"a": 1}, lambda: "stored")
+    bench = bench_in(tmp_path, seed=change.get("seed", 0))
+    assert bench.step(change.get("name", "thing"), change.get("identity", {"a": 1}), lambda: "new") == "new"
+
+
+def test_documents_are_stored_in_parts_and_a_failure_loses_only_its_own(tmp_path):
+    rows = [Example(f"text {number}", id=str(number)) for number in range(7)]
+
+    def measure(part):
+        if any(row.id == "5" for row in part):
+            raise KeyboardInterrupt
+        return [row.id for row in part]
+
+    with pytest.raises(KeyboardInterrupt):
+        bench_in(tmp_path).measure_documents("ids", {}, rows, measure, at_once=2)
+    assert len(list((tmp_path / "results").glob("ids-*.json"))) == 2
+    bench = bench_in(tmp_path)
+    assert bench.measure_documents("ids", {}, rows, lambda part: [row.id for row in part], at_once=2) == list("0123456")
+    assert bench.computed == 2
+    assert not list((tmp_path / "results").glob(".sightline-*"))
+
+
+def test_identities_do_not_depend_on_the_order_of_settings():
+    assert digest_of({"a": 1, "b": (2.0, None)}) == digest_of({"b": [2.0, None], "a": 1})
+    assert json.dumps(to_plain({"x": np.float32(0.5), 1: [np.nan]})) == '{"x": 0.5, "1": [null]}'
+
+
+def test_a_folder_serves_the_data_sets_that_it_names(tmp_path):
+    (tmp_path / "qqp").mkdir()
+    for path in (tmp_path / "sst2.csv", tmp_path / "qqp" / "qqp.jsonl"):
+        path.write_text("text,label\na,1\n")
+    sources = DataSources(ATTCAT, [str(tmp_path)])
+    assert {name: path.rpartition("/")[2] for name, path in sources.paths.items()} == {
+        "sst2": "sst2.csv",
+        "qqp": "qqp.jsonl",
+    }
+
+
+def test_rows_are_divided_by_split_and_by_source(tmp_path):
+    path = tmp_path / "mixed.jsonl"
+    rows = [
+        {"text": f"{source} {split} {number}", "label": number % 2, "split": split, "source": source}
+        for source in ("amazon", "yelp")
+        for split in ("train", "test")
+        for number in range(3)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sources = DataSources(ATTCAT, [f"yelp={path}"])
+    data = sources.read("yelp", list, documents=10, training=2)
+    assert sorted(str(row.text) for row in data.test) == ["yelp test 0", "yelp test 1", "yelp test 2"]
+    assert all(str(row.text).startswith("yelp train") for row in data.train)
+    assert len(data.train) == 2
+
+
+def test_a_file_without_splits_gives_no_row_twice(tmp_path):
+    path = tmp_path / "sst2.csv"
+    path.write_text("text,label\n" + "".join(f"row {number},{number % 2}\n" for number in range(10)))
+    data = DataSources(ATTCAT, [str(path)]).read("sst2", list, documents=4, training=5)
+    assert len(data.test) == 4
+    assert len({str(row.text) for row in (*data.test, *data.train)}) == 9
+
+
+def test_a_draw_is_seeded_and_leaves_out_empty_rows():
+    rows = [Example(text) for text in ("a", "", "b", " ", "c")]
+    assert sorted(str(row.text) for row in draw(rows, 9, 0)) == ["a", "b", "c"]
+    assert draw(rows, 2, 3) == draw(rows, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [("missing.csv", "There is no data 'missing.csv'"), (".", "holds no data set of the study 'attcat'")],
+)
+def test_data_that_are_not_there_are_named(source, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=sentence):
+        DataSources(ATTCAT, [source])
+
+
+def test_a_role_that_the_study_does_not_have_is_refused(tmp_path):
+    with pytest.raises(OptionError, match="no model 'judge'. It takes: sentiment"):
+        bench_in(tmp_path, models={"judge": "x"})
+
+
+@pytest.mark.parametrize(
+    ("effect", "control", "verdict"),
+    [
+        ((0.3, 0.2, 0.4), None, "confirmed"),
+        ((0.3, -0.1, 0.4), None, "not confirmed"),
+        ((-0.3, -0.4, -0.2), None, "not confirmed"),
+        ((0.3, 0.2, 0.4), (0.25, 0.1, 0.35), "artefact"),
+        ((0.3, 0.2, 0.4), (0.1, 0.05, 0.15), "confirmed"),
+        ((0.3, 0.2, 0.4), (0.1, -0.2, 0.35), "confirmed"),
+    ],
+)
+def test_verdicts_follow_from_intervals(effect, control, verdict):
+    assert judge(Measured(*effect, 9), None if control is None else Measured(*control, 9)) == verdict
+
+
+def test_nothing_measured_is_no_verdict():
+    assert judge(Measured.of([])) == "not measured"
+    assert shared_difference({"a": 1.0}, {"b": 1.0}).documents == 0
+
+
+def test_differences_are_paired_by_document():
+    measured = shared_difference({"a": 1.0, "b": 5.0, "c": 9.0}, {"b": 4.0, "a": 0.0})
+    assert (measured.value, measured.low, measured.high, measured.documents) == (1.0, 1.0, 1.0, 2)
