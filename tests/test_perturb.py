@@ -201,7 +201,7 @@ def test_a_budget_bounds_distinct_documents_and_is_checked_before_anything_runs(
     assert not perturbations.affords(1)
     perturbations.request([3], "delete")
     assert perturbations.remaining == -1
-    with pytest.raises(SizeError, match="3 calls of the model are needed, the budget is 2"):
+    with pytest.raises(SizeError, match="3 model calls are needed, the budget is 2"):
         perturbations.run()
     assert model.network.forward_passes == before
 

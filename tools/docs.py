@@ -1,4 +1,4 @@
-"""Write docs/methods.md and docs/metrics.md from the registries: the same facts as `sightline methods --long`.
+"""Write docs/methods.md, docs/metrics.md and docs/models.md from the registries.
 
 python -m tools.docs            writes the pages
 python -m tools.docs --check    exits with code 1 if a page is out of date
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sightline.methods import Method, group_methods, list_methods
 from sightline.registry import BUILT_IN
-from tools import docs_metrics
+from tools import docs_metrics, docs_models
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 HEAD = """# Methods
@@ -77,9 +77,9 @@ def _yes(value: bool) -> str:
 
 
 if __name__ == "__main__":
-    pages = {PAGE: page(), docs_metrics.PAGE: docs_metrics.page()}
+    pages = {PAGE: page(), docs_metrics.PAGE: docs_metrics.page(), docs_models.PAGE: docs_models.page()}
     if "--check" in sys.argv:
         outdated = [path.name for path, text in pages.items() if not path.exists() or path.read_text() != text]
-        sys.exit(f"{' and '.join(outdated)} out of date: run python -m tools.docs" if outdated else 0)
+        sys.exit(f"Out of date: {', '.join(outdated)}. Run python -m tools.docs." if outdated else 0)
     for path, text in pages.items():
         path.write_text(text)

@@ -101,9 +101,9 @@ def planted_table(found: dict[int, pd.DataFrame]) -> str:
     one, two = PLANTED_WORDS
     some = found[one]
     lines = [
-        f"Measured {date.today().isoformat()}, Sightline {sl.__version__}: {some['seed'].nunique()} tiny models a "
-        f"column, {some['document'].nunique()} new documents each, level word, the predicted class, methods as they "
-        "are by default. Brackets hold bootstrap 95 % intervals over the models. *Italics*: no better than chance.",
+        f"Measured {date.today().isoformat()}, Sightline {sl.__version__}: {some['seed'].nunique()} tiny models per "
+        f"column, {some['document'].nunique()} new documents each, level word, the predicted class, methods with "
+        "default options. Brackets hold bootstrap 95 % intervals over the models. *Italics*: no better than chance.",
         "",
         f"| method | one planted word (chance {chance[one]:.0%}) | two that add up (chance {chance[two]:.0%}) |",
         "|:--|--:|--:|",

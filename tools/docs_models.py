@@ -1,12 +1,7 @@
-"""Write docs/models.md: which method applies to which family of models, and how each task is explained.
-
-python -m tools.docs_models            writes the page
-python -m tools.docs_models --check    says whether the page is up to date (exit code 1 if not)
-"""
+"""docs/models.md: which method applies to which family of models, and how each task is explained."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from sightline.methods import list_methods
@@ -17,12 +12,12 @@ from sightline.models.tasks import TASKS
 PAGE = Path(__file__).parents[1] / "docs" / "models.md"
 HEAD = """# Models and methods
 
-Generated from the registries by `python -m tools.docs_models`. A method that does not apply to a model says so before
+Generated from the registries by `python -m tools.docs`. A method that does not apply to a model raises an error before
 anything is computed.
 
 - **Single attention**: a bidirectional LSTM or a small Transformer under one row of attention weights. There is no
   token that attends, so methods that follow attention from token to token do not apply.
-- **Sparse heads**: any other family whose heads use sparsemax or entmax in place of softmax (`sightline convert
+- **Sparse heads**: any other family whose heads use sparsemax or entmax instead of softmax (`sightline convert
   --attention`). Relevance propagation has no rules for these projections.
 - **Long documents**, longer than the model reads: the method runs on every window and the scores are merged with the
   window's share in the prediction ("merged"), or it calls the model on the whole document ("whole").
@@ -60,9 +55,3 @@ def page() -> str:
     for name, task in TASKS.items():
         tasks.append(f"| `{name}` | {TARGETS[name]} | {'windows' if task.reads_windows else 'truncated'} |")
     return "\n".join([HEAD.strip(), "", families, "", *lines, "", TASKS_HEAD, "", *tasks]) + "\n"
-
-
-if __name__ == "__main__":
-    if "--check" in sys.argv:
-        sys.exit(0 if PAGE.read_text() == page() else "docs/models.md is out of date: run python -m tools.docs_models")
-    PAGE.write_text(page())

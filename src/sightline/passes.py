@@ -40,7 +40,7 @@ Need = Literal[
 ]
 """What a method may ask for. "inputs" are x^0 … x^{L-1}, "hidden_states" also x^L for all tokens; "head_importance"
 sums gradients of weights by head; "blocks" are the parts of the attention blocks besides their weights;
-"attention_relevance" is the relevance of attention weights under other backward rules; "probes" are calls of the model
+"attention_relevance" is the relevance of attention weights under other backward rules; "probes" are model calls
 with changed inputs, which no single pass can share."""
 
 

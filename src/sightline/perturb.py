@@ -169,7 +169,7 @@ class Perturbations(Generic[T]):
         if not self._waiting:
             return
         if not self.affords():
-            raise SizeError(f"{self.calls_made:,} calls of the model are needed, the budget is {self.budget:,}.")
+            raise SizeError(f"{self.calls_made:,} model calls are needed, the budget is {self.budget:,}.")
         # Sorted by content, so that the batches do not depend on the order of the requests.
         waiting = sorted(self._waiting.items(), key=lambda item: item[0])
         hidden = [perturbed.hidden for _, perturbed in waiting]

@@ -28,7 +28,7 @@ BAD_TEXTS = {
 }
 BAD_ARGUMENTS = {
     "unknown method": (["--method", "atcat"], 2, "Did you mean 'attcat'?"),
-    "methods without a name": (["--method", ","], 2, "holds no name"),
+    "methods without a name": (["--method", ","], 2, "contains no name"),
     "unknown option": (
         ["--method", "attcat", "--option", "hiden=input"],
         2,
@@ -188,7 +188,7 @@ def test_a_full_disk_behind_the_standard_output_is_said():
     with Path("/dev/full").open("wb") as full:
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
     assert result.returncode == 1
-    assert result.stderr == "Error: The disk is full. Make room, or write to another place.\n"
+    assert result.stderr == "Error: The disk is full. Free some space, or write elsewhere.\n"
 
 
 @pytest.mark.parametrize("debug", [[], ["--debug"]])

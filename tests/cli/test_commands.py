@@ -154,7 +154,7 @@ def test_a_name_that_is_no_string_is_refused_with_a_sentence(name):
 
 def test_names_come_repeated_or_with_commas_each_once():
     assert split_names(["attcat, rollout", "flow", "attcat,"]) == ["attcat", "rollout", "flow"]
-    with pytest.raises(UsageError, match="holds no name"):
+    with pytest.raises(UsageError, match="contains no name"):
         split_names([" ,"])
 
 

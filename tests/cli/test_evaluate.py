@@ -160,8 +160,8 @@ BAD_REQUESTS = {
     "missing split column": (["--split", "test"], "has no field 'split'"),
     "unknown method": (["--methods", "atcat"], "Did you mean 'attcat'?"),
     "unknown metric": (["--metrics", "aopcc"], "Did you mean 'aopc'?"),
-    "all and more": (["--methods", "all,attcat"], "'all' stands alone"),
-    "no names": (["--metrics", ","], "holds no name"),
+    "all and more": (["--methods", "all,attcat"], "'all' cannot be combined"),
+    "no names": (["--metrics", ","], "contains no name"),
     "metric the data cannot supply": (["--metrics", "token_f1"], "has no field 'rationale'"),
     "option of no method": (
         ["--methods", "random", "--option", "rollout.fusion=max"],
@@ -237,4 +237,4 @@ def test_a_run_that_measures_nothing_fails_and_says_why(evaluate, tmp_path):
     result = evaluate(*QUICK, "--target", "label", data="other.csv")
     assert result.exit_code == 1
     assert "banana" in result.stdout
-    assert result.stderr == "Error: Nothing could be measured; the reasons are above.\n"
+    assert result.stderr == "Error: Nothing could be measured; see the reasons above.\n"

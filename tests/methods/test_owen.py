@@ -281,7 +281,7 @@ def test_classes_explained_together_share_the_calls_and_get_their_own_values(mod
 
 def test_a_budget_that_cannot_be_kept_is_refused(model):
     encoding = model.encode(LONG_TEXT, truncate=True)
-    with pytest.raises(OptionError, match="need at least 14 calls of the model, the budget is 13"):
+    with pytest.raises(OptionError, match="need at least 14 model calls, the budget is 13"):
         model.explain(encoding, "owen", budget=13)
     assert model.explain(encoding, "owen", budget=14).checks["model_calls"] <= 14
     with pytest.raises(OptionError, match="branching must be a whole number of at least 2, not 1"):

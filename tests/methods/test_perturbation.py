@@ -103,7 +103,7 @@ def test_a_budget_too_small_for_every_unit_is_spent_from_coarse_to_fine(model):
 def test_a_budget_that_cannot_be_kept_is_refused_before_anything_runs(model):
     encoding = model.encode(TEXT)
     before = model.network.forward_passes
-    with pytest.raises(OptionError, match="needs at least 3 calls of the model, the budget is 2"):
+    with pytest.raises(OptionError, match="needs at least 3 model calls, the budget is 2"):
         model.explain(encoding, "occlusion", budget=2)
     assert model.network.forward_passes == before
     assert model.explain(encoding, "occlusion", level="sentence", budget=4).checks["model_calls"] == 4

@@ -19,29 +19,30 @@ from sightline.cli.serve import serve
 from sightline.cli.study import study
 from sightline.cli.train import train
 
+SUMMARY = "Explain the predictions of Transformer text models: which words decided, and how far to trust the answer."
 EXAMPLES = """\b
 Examples:
   sightline demo                                  explain a built-in document and write a page
   sightline explain letter.txt -o page.html       explain your own text with the built-in model
   sightline explain letter.txt --model my-model --method rollout --method attcat
   sightline inspect letter.txt -o folder          heads, attention, relations: all pictures and tables
-  sightline evaluate data.csv -o folder           which explanation to believe: methods compared on a data set
-  sightline run tickets.csv --out explained       every document of a data set: resumable, for SQL afterwards
+  sightline evaluate data.csv -o folder           compare methods on a data set: which explanation to believe
+  sightline run tickets.csv --out explained       explain a whole data set; resumable, query it with SQL
   sightline train data.csv --model my-bert -o new-model      fine-tune a classifier on labelled texts
   sightline convert my-bert -o my-longformer      make a short model read long documents
-  sightline study attcat --out folder             run one of five papers again, beside its published numbers
-  sightline serve --open                          the same in a browser, and for other programs by HTTP
+  sightline study attcat --out folder             reproduce one of five papers, beside its published numbers
+  sightline serve --open                          explain texts in a browser, or from other programs over HTTP
   sightline methods --long                        what each method computes and when to use it
 """
 
 app = typer.Typer(
     name="sightline",
-    help="Why a Transformer decided what it decided about a document: which words, and how far to trust it.",
+    help=SUMMARY,
     epilog=EXAMPLES,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # markdown runs the lines of the examples together, rich takes "[default: …]" for markup
+    rich_markup_mode=None,  # markdown joins the lines of the examples; rich reads "[default: …]" as markup
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -57,10 +58,10 @@ def _version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Why a Transformer decided what it decided about a document: which words, and how far to trust it."""
+    """Explain the predictions of Transformer text models."""
 
 
 app.command()(explain)

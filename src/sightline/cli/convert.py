@@ -31,13 +31,15 @@ class SeamChoice(StrEnum):
 
 @reports_errors
 def convert(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Model folder, or owner/name or hf://name.")],
-    out: Annotated[Path, typer.Option("--out", "--output", "-o", metavar="FOLDER", help="New folder of the model.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="Model folder, or a hub model as owner/name or hf://name.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "--output", "-o", metavar="FOLDER", help="New folder for the model.")],
     to: Annotated[
         ArchitectureChoice, typer.Option(help="longformer, or same to change the attention only.")
     ] = ArchitectureChoice.longformer,
-    positions: Annotated[int, typer.Option(metavar="N", help="Longest document in tokens.")] = 4096,
-    window: Annotated[int, typer.Option(metavar="N", help="Tokens a token attends to, both sides together.")] = 512,
+    positions: Annotated[int, typer.Option(metavar="N", help="Length of the longest document, in tokens.")] = 4096,
+    window: Annotated[int, typer.Option(metavar="N", help="Attention window in tokens, both sides together.")] = 512,
     seam: Annotated[
         SeamChoice, typer.Option(help="How position embeddings continue beyond the original length.")
     ] = SeamChoice.smooth,
@@ -48,7 +50,7 @@ def convert(
     allow_pickle: AllowPickle = False,
     debug: Debug = False,
 ) -> None:
-    """Convert a BERT or RoBERTa checkpoint to a Longformer for long documents.
+    """Convert a BERT or RoBERTa model to a Longformer.
 
     The new model is compared with the old one on a short text before it is written.
 
@@ -77,6 +79,6 @@ def convert(
         detail += f", window {result.window}"
     typer.echo(f"Wrote {result.folder}: {result.architecture}, {detail}, {result.attention} attention.")
     if result.difference is not None:
-        typer.echo(f"On a short text its output equals the original's to {result.difference:.0e}.")
+        typer.echo(f"On a short text its output differs from the original's by at most {result.difference:.0e}.")
     else:
         typer.echo("Its outputs differ from the original's; fine-tune it before use (sightline train).")

@@ -1,9 +1,9 @@
-"""What a person sees when something goes wrong: one sentence on standard error and an exit code.
+"""Report errors of a command: one sentence on standard error and an exit code.
 
-0 fine · 2 the request is at fault · 1 something failed · 130 stopped by Ctrl-C. `--debug` shows the traceback.
+0 success · 2 invalid request · 1 failure · 130 stopped by Ctrl-C. `--debug` shows the traceback.
 
-Sentences quote labels, column names and file names that strangers chose. Nothing in them reaches the terminal that
-could move its cursor, change its colours or start a new line.
+Sentences quote labels, column names and file names from untrusted input. Characters that could move the cursor, change
+colours or start a new line are replaced before they reach the terminal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONGEST_SENTENCE = 2_000
 
 
 def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Make a command end with a sentence instead of a traceback; its `debug` option brings the traceback back."""
+    """Decorate a command so that it ends with a sentence instead of a traceback, unless its `debug` option is set."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -42,40 +42,40 @@ def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
         except SightlineError as error:
             raise typer.Exit(_report(str(error), error.exit_code, debug)) from None
         except BrokenPipeError:
-            # The reader has seen enough (`| head`). Nothing may be flushed into the broken pipe at exit.
+            # The reader closed the pipe (`| head`). Nothing may be flushed into it at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except KeyboardInterrupt:
             raise typer.Exit(report_interrupt()) from None
         except OSError as error:
             if error.errno != errno.ENOSPC:
-                raise typer.Exit(_internal(error, debug)) from None
-            # What is still buffered could not be written at exit, either.
+                raise typer.Exit(_report_internal(error, debug)) from None
+            # The rest of the buffer could not be written at exit, either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(_report("The disk is full. Make room, or write to another place.", 1, debug)) from None
+            raise typer.Exit(_report("The disk is full. Free some space, or write elsewhere.", 1, debug)) from None
         except MemoryError:
             sentence = "There is not enough memory for this. Try a shorter text or one method at a time."
             raise typer.Exit(_report(sentence, 1, debug)) from None
         except (typer.Exit, typer.Abort):
             raise
         except Exception as error:
-            raise typer.Exit(_internal(error, debug)) from None
+            raise typer.Exit(_report_internal(error, debug)) from None
 
     return run
 
 
 def one_line(text: str) -> str:
-    """Return text that may quote foreign strings on one line, with characters that are not printed replaced."""
+    """Return text that may quote foreign strings on one line, with unprintable characters replaced."""
     return printable(" ".join(text.split()), _LONGEST_SENTENCE)
 
 
 def report_interrupt() -> int:
-    """Say that the user stopped the command and return the exit code for it."""
+    """Print that the command was stopped and return the exit code."""
     typer.echo("Stopped.", err=True)
     return STOPPED
 
 
-def _internal(error: Exception, debug: bool) -> int:
+def _report_internal(error: Exception, debug: bool) -> int:
     kind, text = type(error).__name__, str(error).strip().split("\n")[0]
     hint = "" if debug else " Run it again with --debug to see where."
     return _report(f"Something failed inside Sightline ({kind}: {text}).{hint}", 1, debug)
@@ -91,7 +91,7 @@ def _report(sentence: str, code: int, debug: bool) -> int:
 
 @contextmanager
 def _quiet_libraries(debug: bool) -> Iterator[None]:
-    """Keep what libraries log (retries, advice to programmers) off a person's screen unless debugging."""
+    """Silence the log messages of libraries (retries, advice to programmers) unless debugging."""
     before = logging.root.manager.disable
     if not debug:
         logging.disable(logging.WARNING)
@@ -103,7 +103,7 @@ def _quiet_libraries(debug: bool) -> Iterator[None]:
 
 @contextmanager
 def _warnings_as_sentences(debug: bool) -> Iterator[None]:
-    """Print what our own code warns about as plain sentences; libraries stay silent unless debugging."""
+    """Print warnings of Sightline as plain sentences; those of libraries only when debugging."""
 
     def show(message: Warning | str, category: type[Warning], filename: str, *place: Any) -> None:
         if debug or (issubclass(category, UserWarning) and "sightline" in filename):

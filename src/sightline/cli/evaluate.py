@@ -18,12 +18,14 @@ from sightline.cli.options import (
     Limit,
     ModelSource,
     Overwrite,
+    PairField,
     Sample,
     Seed,
     Split,
     TextField,
     Where,
 )
+from sightline.cli.output import print_utf8
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
@@ -37,25 +39,25 @@ if TYPE_CHECKING:
     from sightline.text import Example
 
 SANITY_DOCUMENTS = 10
-"""Documents the cascade of random weights runs on: each is explained once more for every layer."""
+"""Documents used for the cascade of random weights, which explains each of them once per layer."""
 
 
 class LevelChoice(StrEnum):
-    """What `--level` may be."""
+    """Values of `--level`."""
 
     word = "word"
     token = "token"
 
 
 class TargetChoice(StrEnum):
-    """What `--target` may be."""
+    """Values of `--target`."""
 
     predicted = "predicted"
     label = "label"
 
 
 class ReplacementChoice(StrEnum):
-    """What `--replacement` may be."""
+    """Values of `--replacement`."""
 
     delete = "delete"
     pad = "pad"
@@ -64,13 +66,13 @@ class ReplacementChoice(StrEnum):
 
 
 class CompatChoice(StrEnum):
-    """What `--compat` may be."""
+    """Values of `--compat`."""
 
     attcat = "attcat"
 
 
 class SummaryFormat(StrEnum):
-    """What `--format` may be."""
+    """Values of `--format`."""
 
     text = "text"
     csv = "csv"
@@ -91,7 +93,7 @@ def evaluate(
             "--methods",
             "--method",
             metavar="NAME,…|all",
-            help="Methods to compare; may be repeated. [default: ten of all families]",
+            help="Methods to compare; may be repeated. [default: ten, from all groups]",
         ),
     ] = None,
     metrics: Annotated[
@@ -100,16 +102,14 @@ def evaluate(
             "--metrics",
             "--metric",
             metavar="NAME,…|all",
-            help="What to measure; may be repeated. [default: all the data allow]",
+            help="What to measure; may be repeated. [default: all that the data set allows]",
         ),
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option(metavar="METHOD.KEY=VALUE", help="Option of a method; may be repeated.")
     ] = None,
     text: TextField = "text",
-    pair: Annotated[
-        str, typer.Option(metavar="FIELD", help="Field of the data set that holds the second text.")
-    ] = "text_pair",
+    pair: PairField = "text_pair",
     label: LabelField = "label",
     split: Split = None,
     where: Where = None,
@@ -128,42 +128,40 @@ def evaluate(
         ),
     ] = None,
     mask_pads: Annotated[
-        bool, typer.Option("--mask-pads", help="Mask pads put in place of words out of attention.")
+        bool, typer.Option("--mask-pads", help="Exclude pad tokens that replace words from attention.")
     ] = False,
     random_orderings: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Random orders of the words that make the floor.")
+        int, typer.Option(min=0, metavar="N", help="Random orders of the words; their mean is the floor.")
     ] = 5,
     ceiling: Annotated[
-        bool, typer.Option("--ceiling/--no-ceiling", help="Also measure the order of the words' own effects.")
+        bool, typer.Option("--ceiling/--no-ceiling", help="Also rank words by the effect of removing each alone.")
     ] = True,
     compat: Annotated[
         CompatChoice | None,
-        typer.Option(help="Measure AOPC, log-odds and confidence as the published AttCAT program does."),
+        typer.Option(help="Measure AOPC, log-odds and confidence as the published AttCAT code does."),
     ] = None,
     reference: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Method that the agreement metrics compare with.")
+        str | None, typer.Option(metavar="NAME", help="Method that agreement metrics compare the others with.")
     ] = None,
-    budget: Annotated[int | None, typer.Option(min=1, metavar="N", help="Model calls allowed for a document.")] = None,
+    budget: Annotated[int | None, typer.Option(min=1, metavar="N", help="Most model calls per document.")] = None,
     sanity: Annotated[
         bool,
-        typer.Option(
-            "--sanity", help="Also make the weights random and plant known words: do explanations see it? (slow)"
-        ),
+        typer.Option("--sanity", help="Also run sanity tests with random weights and with planted words (slow)."),
     ] = False,
     seed: Seed = 0,
-    format: Annotated[SummaryFormat, typer.Option(help="Form of what is printed.")] = SummaryFormat.text,
+    format: Annotated[SummaryFormat, typer.Option(help="Format of the printed table.")] = SummaryFormat.text,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Write records, tables and pictures here, with a page."),
+        typer.Option("--output", "-o", metavar="FOLDER", help="Write a page, tables, figures and all records here."),
     ] = None,
     overwrite: Overwrite = False,
     allow_pickle: AllowPickle = False,
     allow_random: AllowRandom = False,
     debug: Debug = False,
 ) -> None:
-    """Compare methods on a data set: which to believe.
+    """Compare methods on a data set: which explanation to believe.
 
-    Takes away the words that each method ranks highest, and compares with random orders of the words.
+    Removes the words that each method ranks highest, and compares the effect with random orders of the words.
 
     \b
     Examples:
@@ -188,9 +186,9 @@ def evaluate(
             from sightline.view.evaluate.report import check_folder, write_evaluation
             from sightline.view.evaluate.text import evaluation_text
 
-        # Cheap checks first: whatever can be wrong with the request is said before a model is loaded.
-        names = chosen_methods(_listed(methods))
-        measures = _listed(metrics)
+        # Cheap checks first, so that a wrong request fails before a model is loaded.
+        names = chosen_methods(_parse_names(methods))
+        measures = _parse_names(metrics)
         for name in measures if isinstance(measures, list) else []:
             METRICS.get(name)
         asked = [*names, *([reference] if reference is not None and reference not in names else [])]
@@ -204,7 +202,7 @@ def evaluate(
         rows = Selection(text, pair, label, split=split, where=where, limit=limit, sample=sample, seed=seed)
         examples = read_selection(data, rows)
         if target is TargetChoice.label and all(example.label is None for example in examples):
-            raise InputError(f"The labels are to be explained, but no row of '{data}' has one in the field '{label}'.")
+            raise InputError(f"--target label was given, but no row of '{data}' has a label in the field '{label}'.")
 
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
@@ -229,7 +227,11 @@ def evaluate(
         )
         if not evaluation.documents:
             raise KeyboardInterrupt
-        tests = _sanity(loaded, examples, names, seed, progress) if sanity and evaluation.complete else (None, None)
+        tests = (
+            _run_sanity_tests(loaded, examples, names, seed, progress)
+            if sanity and evaluation.complete
+            else (None, None)
+        )
         ranking = Ranking(evaluation)
         printed = evaluation_text(ranking, format.value, sanity=tests[0], planted=tests[1])
         page = None
@@ -245,34 +247,35 @@ def evaluate(
                 overwrite=overwrite,
                 progress=progress,
             )
-    # Bytes, so that a pipe gets UTF-8 whatever the locale.
-    typer.echo(printed.encode(), nl=False)
+    print_utf8(printed)
     if page is not None:
         typer.echo(f"Wrote {one_line(str(page))}", err=True)
     if not evaluation.complete:
-        typer.echo(f"Stopped; the {len(evaluation.documents)} documents that were finished are above.", err=True)
+        typer.echo(
+            f"Stopped; the table above covers the {len(evaluation.documents)} documents that were finished.", err=True
+        )
         raise typer.Exit(STOPPED)
     if not any(record.status == "ok" for record in evaluation.records):
-        typer.echo("Error: Nothing could be measured; the reasons are above.", err=True)
+        typer.echo("Error: Nothing could be measured; see the reasons above.", err=True)
         raise typer.Exit(1)
 
 
-def _listed(given: Sequence[str] | None) -> list[str] | str | None:
+def _parse_names(given: Sequence[str] | None) -> list[str] | str | None:
     """Return the names from "a,b" and repeated options; "all" alone means all."""
     if given is None:
         return None
     names = split_names(given)
     if "all" in names and len(names) > 1:
-        raise UsageError("'all' stands alone: leave out the other names.")
+        raise UsageError("'all' cannot be combined with other names: leave them out.")
     return "all" if names == ["all"] else names
 
 
-def _sanity(
+def _run_sanity_tests(
     model: Model, examples: Sequence[Example], names: Sequence[str], seed: int, progress: Progress
 ) -> tuple[SanityResult, PlantedResult]:
     from sightline.evaluation.planted import planted_shortcuts
     from sightline.evaluation.sanity import weight_randomisation
 
-    use_free_cores()  # the evaluation before runs a document a core, which no other program slows down
+    use_free_cores()  # unlike the evaluation, which runs one document per core
     cascading = weight_randomisation(model, examples[:SANITY_DOCUMENTS], names, seed=seed, progress=progress)
     return cascading, planted_shortcuts(names, seed, progress=progress)

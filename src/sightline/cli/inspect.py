@@ -23,6 +23,7 @@ from sightline.cli.options import (
     Split,
     TextField,
 )
+from sightline.cli.output import print_utf8
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting
@@ -59,7 +60,7 @@ def inspect(
     head: Annotated[int | None, typer.Option(metavar="N", help="Inspect one head. [default: all]")] = None,
     position: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Token to follow through all heads. [default: the most attended one]"),
+        typer.Option(metavar="N", help="Token to follow through all heads. [default: the most attended token]"),
     ] = None,
     head_importance: Annotated[
         bool, typer.Option("--head-importance/--no-head-importance", help="Compute the importance of each head.")
@@ -83,16 +84,14 @@ def inspect(
     text: TextField = "text",
     label: LabelField = "label",
     split: Split = None,
-    limit: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Inspect at most so many documents of the data set.")
-    ] = 20,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Inspect at most N documents of the data set.")] = 20,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
             metavar="FOLDER",
-            help="Write all pictures and tables here, with an index page.",
+            help="Write all figures and tables here, with an index page.",
         ),
     ] = None,
     overwrite: Overwrite = False,
@@ -107,7 +106,7 @@ def inspect(
     \b
     Examples:
       sightline inspect letter.txt                      a short summary
-      sightline inspect letter.txt -o folder            all pictures and tables; open folder/index.html
+      sightline inspect letter.txt -o folder            all figures and tables; open folder/index.html
       sightline inspect letter.txt --similarity --method integrated_gradients
       sightline inspect letter.txt --layer 3 --head 1 --stop-words de -o folder
       sightline inspect letter.txt --method alti -o folder
@@ -167,13 +166,13 @@ def inspect(
         if output is not None:
             page = write_inspection(output, document, dataset, overwrite=overwrite, progress=progress)
     if page is None or similarity:
-        _print(document, dataset, similarity)
+        _print_summary(document, dataset, similarity)
     if page is not None:
         typer.echo(f"Wrote {one_line(str(page))}", err=True)
 
 
-def _print(document: Inspection | None, dataset: DataSetInspection | None, similarity: bool) -> None:
-    """Print the summary, or the tables of similarity alone."""
+def _print_summary(document: Inspection | None, dataset: DataSetInspection | None, similarity: bool) -> None:
+    """Print the summary, or only the tables of similarity."""
     from sightline.view.inspect.summary import dataset_summary, document_summary, similarity_text
 
     blocks = []
@@ -181,5 +180,4 @@ def _print(document: Inspection | None, dataset: DataSetInspection | None, simil
         blocks.append(similarity_text(document) if similarity else document_summary(document))
     if dataset is not None:
         blocks.append(similarity_text(dataset) if similarity else dataset_summary(dataset))
-    # Bytes, so that a pipe gets UTF-8 whatever the locale.
-    typer.echo("\n".join(blocks).encode(), nl=False)
+    print_utf8("\n".join(blocks))

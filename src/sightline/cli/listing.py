@@ -1,4 +1,4 @@
-"""Printing the entries of a registry: one line per entry, everything about each, or JSON."""
+"""Print the entries of a registry: one line per entry, everything about each entry, or JSON."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-import typer
-
+from sightline.cli.output import print_utf8
 from sightline.registry import BUILT_IN
 
 SHORTEST_LINE = 60
-"""Terminals narrower than this cut lines themselves."""
+"""In narrower terminals lines are not wrapped here."""
 
 
 class Entry(Protocol):
@@ -41,12 +40,12 @@ E = TypeVar("E", bound=Entry)
 
 def print_json(entries: Sequence[Entry]) -> None:
     """Print everything about the entries as JSON."""
-    _print(json.dumps([entry.facts() for entry in entries], indent=2, ensure_ascii=False))
+    print_utf8(json.dumps([entry.facts() for entry in entries], indent=2, ensure_ascii=False) + "\n")
 
 
 def print_descriptions(entries: Sequence[E], describe: Callable[[E], str]) -> None:
-    """Print the entries in full, as `describe` writes them."""
-    _print("\n\n".join(describe(entry) for entry in entries))
+    """Print the description of each entry."""
+    print_utf8("\n\n".join(describe(entry) for entry in entries) + "\n")
 
 
 def print_table(groups: Mapping[str, Sequence[E]], column: Callable[[E], str] | None = None) -> None:
@@ -65,7 +64,7 @@ def print_table(groups: Mapping[str, Sequence[E]], column: Callable[[E], str] | 
             texts = [entry.name, *([column(entry)] if column else [])]
             start = "  " * bool(heading) + "".join(f"{t:<{width}}  " for t, width in zip(texts, widths, strict=True))
             lines += _wrap(start, entry.summary + describe_origin(entry))
-    _print("\n".join(lines))
+    print_utf8("\n".join(lines) + "\n")
 
 
 def describe_origin(entry: Entry) -> str:
@@ -78,8 +77,3 @@ def _wrap(start: str, text: str) -> list[str]:
     if room < max(SHORTEST_LINE, len(start) + SHORTEST_LINE // 2):
         return [start + text]
     return textwrap.wrap(text, room, initial_indent=start, subsequent_indent=" " * len(start))
-
-
-def _print(text: str) -> None:
-    # Bytes, so that a pipe receives UTF-8 whatever the locale.
-    typer.echo(f"{text}\n".encode(), nl=False)

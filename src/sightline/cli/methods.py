@@ -1,4 +1,4 @@
-"""`sightline methods`: the explanation methods, in one line each or in full."""
+"""`sightline methods`: list the explanation methods, in one line each or in full."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @reports_errors
 def methods(
     name: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Describe only these, in full.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Describe only these, in full.", show_default=False),
     ] = None,
     long: Annotated[
         bool, typer.Option("--long", help="Include formula, options, citation and when to use each.")
@@ -27,7 +28,7 @@ def methods(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """List the explanation methods, grouped by what they work with, with their cost.
+    """List the explanation methods, with their cost.
 
     \b
     Examples:
@@ -49,7 +50,7 @@ def methods(
 
 
 def _short_cost(method: Method) -> str:
-    """Return the cost without what is said in parentheses."""
+    """Return the cost without the remark in parentheses."""
     return method.cost.partition(" (")[0]
 
 

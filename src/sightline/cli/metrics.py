@@ -1,4 +1,4 @@
-"""`sightline metrics`: the metrics of explanations, in one line each or in full."""
+"""`sightline metrics`: list the metrics of explanations, in one line each or in full."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @reports_errors
 def metrics(
     name: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Describe only these, in full.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Describe only these, in full.", show_default=False),
     ] = None,
     long: Annotated[
         bool, typer.Option("--long", help="Also show kind, range, chance level, needs and citation.")
@@ -27,7 +28,7 @@ def metrics(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """List the metrics of explanations.
+    """List the metrics that `sightline evaluate` computes.
 
     \b
     Examples:

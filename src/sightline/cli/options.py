@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share: named, described and read alike everywhere."""
+"""Arguments and options that several commands share, so that they have the same names, help and rules everywhere."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ class AggregationChoice(StrEnum):
 
 
 BUILT_IN = "[default: the built-in model]"
-MODEL = "Model folder, or owner/name or hf://name for one of the hub"
+MODEL = "Model folder, or a hub model as owner/name or hf://name"
 
 Pair = Annotated[str | None, typer.Option(metavar="FILE|-", help="The second text, for models that read pairs.")]
 ModelSource = Annotated[str | None, typer.Option(metavar="PATH", help=f"{MODEL}. {BUILT_IN}")]
-ModelSources = Annotated[
-    list[str] | None, typer.Option(metavar="PATH", help=f"{MODEL}; repeat it for several. {BUILT_IN}")
-]
+ModelSources = Annotated[list[str] | None, typer.Option(metavar="PATH", help=f"{MODEL}; may be repeated. {BUILT_IN}")]
 
 
 def _method_names(default: tuple[str, ...]) -> Any:
@@ -47,11 +45,12 @@ TaskName = Annotated[
     typer.Option(metavar="NAME", help="What the model's head does. [default: inferred from its architecture]"),
 ]
 Truncate = Annotated[
-    bool, typer.Option("--truncate", help="Cut off what the model cannot read at once, instead of reading in windows.")
+    bool,
+    typer.Option("--truncate", help="Cut off what the model cannot read at once, instead of reading windows."),
 ]
 WindowRule = Annotated[
     AggregationChoice,
-    typer.Option("--windows", help="How the windows of a long text make one prediction (scores of every class)."),
+    typer.Option("--windows", help="How the class scores of the windows of a long text are combined."),
 ]
 MaxWindows = Annotated[
     int | None,
@@ -66,7 +65,7 @@ Sample = Annotated[int | None, typer.Option(min=1, metavar="N", help="Use N rows
 Where = Annotated[
     str | None, typer.Option(metavar="CONDITION", help="Use the rows for which an SQL condition on their fields holds.")
 ]
-Seed = Annotated[int, typer.Option(metavar="N", help="Seed of everything that is drawn at random.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 AllowPickle = Annotated[
     bool, typer.Option("--allow-pickle", help="Read pickle weights, which can run code: only if you trust them.")
 ]
@@ -74,7 +73,7 @@ AllowRandom = Annotated[
     bool, typer.Option("--allow-random", help="Accept missing weights; every result is marked as untrained.")
 ]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Write into the folder even if its index.html is not one of Sightline's.")
+    bool, typer.Option("--overwrite", help="Write into the folder even if Sightline did not write its index.html.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Everything as JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback when something fails.")]

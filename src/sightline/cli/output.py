@@ -1,4 +1,4 @@
-"""Where results go: to a file, written whole or not at all, to a pipe or to a terminal."""
+"""Write or print results: to a file (complete or not at all), to a pipe or to a terminal."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SUFFIXES = {
 def choose_format(requested: Format | None, output: Path | None) -> Format:
     """Return the requested format, else the one the file's suffix stands for, else text.
 
-    An unknown suffix is an error: whoever writes `page.pdf` does not expect text in it.
+    An unknown suffix is an error: nobody expects text in `page.pdf`.
     """
     if requested is not None:
         return requested
@@ -65,7 +65,7 @@ def check_terminal(chosen: Format, output: Path | None) -> None:
 
 
 def emit(report: Report, chosen: Format, output: Path | None, top: int, level: Level = "token") -> None:
-    """Write or print a report; whoever writes a page also gets prediction, verdict and strongest words as text."""
+    """Write or print a report; with a page, also print prediction, verdict and strongest words."""
     if output is not None:
         write_whole(output, render(report, chosen, top, level))
         if chosen is Format.html:
@@ -74,7 +74,7 @@ def emit(report: Report, chosen: Format, output: Path | None, top: int, level: L
     elif chosen is Format.text:
         print_text(report, top)
     else:
-        _echo(render(report, chosen, top, level))
+        print_utf8(render(report, chosen, top, level))
 
 
 def print_text(explanations: Iterable[Explanation], top: int, *, passages: bool = True) -> None:
@@ -90,7 +90,7 @@ def print_text(explanations: Iterable[Explanation], top: int, *, passages: bool 
     if console.is_terminal:
         print_report(console, listed, top, passages=passages)
     else:
-        _echo("\n".join(plain_report(explanation, top) for explanation in listed))
+        print_utf8("\n".join(plain_report(explanation, top) for explanation in listed))
 
 
 def render(report: Report, chosen: Format, top: int, level: Level = "token") -> str:
@@ -124,6 +124,6 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token") -> 
     return "\n".join(plain_report(explanation, top) for explanation in report)
 
 
-def _echo(text: str) -> None:
-    # Bytes, so that a pipe gets UTF-8 whatever the locale.
+def print_utf8(text: str) -> None:
+    """Print text as UTF-8 bytes, so that a pipe receives UTF-8 whatever the locale."""
     typer.echo(text.encode(), nl=False)

@@ -1,4 +1,4 @@
-"""A progress bar that appears on standard error only if a person watches and the work takes more than a second."""
+"""A progress bar on standard error, shown only on a terminal and only if the work takes more than a second."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE = 1.0
 
 
 class LateProgress:
-    """Call it with (stage, done, total) while inside its `with` block; total 0 means not known."""
+    """Progress callback: call it with (stage, done, total) inside its `with` block; total 0 means unknown."""
 
     def __init__(self, console: Console | None = None, patience: float = PATIENCE) -> None:
         from rich.console import Console as TerminalConsole
@@ -39,7 +39,7 @@ class LateProgress:
         self.stop()
 
     def stop(self) -> None:
-        """Take the bar away for good; what comes next is not waited for."""
+        """Remove the bar; it does not appear again."""
         self._timer.cancel()
         with self._lock:
             if self._bar is not None:
@@ -47,7 +47,7 @@ class LateProgress:
             self._timer.finished.set()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Say how far the work is."""
+        """Record the progress of the work and redraw the bar."""
         with self._lock:
             self._now = (stage, done, total)
             self._update()

@@ -1,4 +1,4 @@
-"""`sightline query`: questions about the results of `sightline run`, in SQL or ready-made."""
+"""`sightline query`: query the results of `sightline run`, in SQL or with ready-made aggregates."""
 
 from __future__ import annotations
 
@@ -51,15 +51,17 @@ def query(
             show_default=False,
         ),
     ] = None,
-    by: Annotated[ByChoice | None, typer.Option(help="In place of SQL: scores over the data set by …")] = None,
+    by: Annotated[
+        ByChoice | None, typer.Option(help="Instead of SQL: scores over the data set by word, word type or position.")
+    ] = None,
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help="With --by: the method. [default: the first]")
     ] = None,
     class_: Annotated[
-        str | None, typer.Option("--class", metavar="LABEL|INDEX", help="With --by: the class the scores are for.")
+        str | None, typer.Option("--class", metavar="LABEL|INDEX", help="With --by: the class that the scores explain.")
     ] = None,
     rule: Annotated[
-        RuleChoice, typer.Option(help="With --by: mean over the documents that hold a word, over all, or sum.")
+        RuleChoice, typer.Option(help="With --by: mean over the documents that contain a word, mean over all, or sum.")
     ] = RuleChoice.mean_present,
     where: Annotated[
         str | None, typer.Option(metavar="CONDITION", help="With --by: an SQL condition on documents.")
@@ -80,7 +82,7 @@ def query(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Ask questions about the results of a run.
+    """Query the results of a run.
 
     \b
     Examples:
@@ -93,7 +95,7 @@ def query(
     if against is not None and where is None:
         raise UsageError("--against compares with the documents of --where: give both.")
     if format is TableFormatChoice.parquet and output is None:
-        raise UsageError("Parquet is not text: name a file with -o.")
+        raise UsageError("Parquet output cannot be printed: name a file with -o.")
     with LateProgress() as progress:
         with starting(progress):
             from sightline.corpus.export import export_table
@@ -101,7 +103,7 @@ def query(
             from sightline.corpus.store import open as open_store
             from sightline.files import write_whole
 
-        progress("asking the store", 0, 0)
+        progress("querying the store", 0, 0)
         store = open_store(folder)
         if sql is not None:
             frame = store.sql(sql)

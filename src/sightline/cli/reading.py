@@ -1,4 +1,4 @@
-"""Reading the text to explain: a file or standard input, UTF-8, with a sentence for everything that is neither."""
+"""Read the text to explain from a file or from standard input, as UTF-8."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typer
 from sightline.errors import InputError, UsageError
 
 MOST_BYTES = 40_000_000
-"""More is not even read: no text of this size is explained, and it might be an endless stream."""
+"""Nothing beyond this is read: no text is that long, and the input may be an endless stream."""
 
 
 def read_texts(file: str, pair: str | None) -> tuple[str, str | None]:
-    """Return the text and its pair, if there is one, checked as far as that needs no model."""
+    """Return the text and its pair, if there is one, after the checks that need no model."""
     if file == pair == "-":
         raise UsageError("Only one of the two texts can come from standard input.")
     text, second = read_text(file), None if pair is None else read_text(pair)
@@ -28,9 +28,9 @@ def read_texts(file: str, pair: str | None) -> tuple[str, str | None]:
 
 
 def read_text(source: str) -> str:
-    """Return the text of the file `source`, or of standard input for "-"; a byte-order mark is taken off."""
+    """Return the text of the file `source`, or of standard input for "-"; without its byte-order mark."""
     name = "Standard input" if source == "-" else f"The file '{source}'"
-    content = _standard_input() if source == "-" else _file(Path(source))
+    content = _read_standard_input() if source == "-" else _read_file(Path(source))
     if len(content) > MOST_BYTES:
         raise InputError(f"{name} is larger than {MOST_BYTES // 1_000_000} MB: give the text in parts.")
     try:
@@ -43,13 +43,13 @@ def read_text(source: str) -> str:
         ) from None
 
 
-def _standard_input() -> bytes:
+def _read_standard_input() -> bytes:
     if sys.stdin.isatty():
         typer.echo("Type or paste the text, then press Ctrl-D on an empty line.", err=True)
     return sys.stdin.buffer.read(MOST_BYTES + 1)
 
 
-def _file(path: Path) -> bytes:
+def _read_file(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise InputError(f"'{path}' is a folder: give a text file, or - for standard input.")

@@ -1,4 +1,4 @@
-"""`sightline run`: explain every document of a data set; started again, it continues."""
+"""`sightline run`: explain every document of a data set; resumable."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(
         ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the run; the same again continues it.")
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the run; an interrupted run in it is resumed.")
     ],
     model: ModelSource = None,
     method: MethodNames = None,
@@ -63,7 +63,7 @@ def run(
         str,
         typer.Option(
             metavar="LABEL|INDEX|A:B",
-            help="Class or contrast to explain in all documents; 'predicted' or 'all' classes.",
+            help="Class or contrast to explain in all documents, 'predicted', or 'all' for every class.",
         ),
     ] = "predicted",
     measure: Annotated[
@@ -74,7 +74,8 @@ def run(
         ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare every explanation with random orders of the words, for verdicts.")
+        bool,
+        typer.Option("--check", help="Compare every explanation with random orders of the words, for verdicts."),
     ] = False,
     text: TextField = "text",
     pair: PairField = "text_pair",
@@ -85,7 +86,7 @@ def run(
     sample: Sample = None,
     seed: Seed = 0,
     engine: Annotated[
-        EngineChoice, typer.Option(help="Processes of this machine, or a Ray cluster.")
+        EngineChoice, typer.Option(help="Processes on this machine, or a Ray cluster.")
     ] = EngineChoice.local,
     workers: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Worker processes. [default: one per core]")
@@ -98,15 +99,16 @@ def run(
         Path | None, typer.Option(metavar="FOLDER", help="Write the corpus page here when the run is complete.")
     ] = None,
     page_documents: Annotated[
-        int, typer.Option(min=0, metavar="N", help="With --page: reading pages of at most N documents.")
+        int, typer.Option(min=0, metavar="N", help="With --page: write reading pages for at most N documents.")
     ] = 200,
     allow_pickle: AllowPickle = False,
     allow_random: AllowRandom = False,
     debug: Debug = False,
 ) -> None:
-    """Explain every document of a data set, to be asked with `sightline query`.
+    """Explain every document of a data set.
 
-    A run that is stopped or killed continues where it was when the same command is given again.
+    Results are stored for `sightline query`. A run that was stopped or killed resumes when the same command is given
+    again.
 
     \b
     Examples:
@@ -129,12 +131,12 @@ def run(
         measures = MEASURES if measure is None else tuple(name for name in split_names(measure) if name != "none")
         if page is not None:
             check_page_folder(page)
-        minutely = EveryMinute(lambda line: typer.echo(line, err=True))
+        print_minutely = EveryMinute(lambda line: typer.echo(line, err=True))
 
         def report(state: RunProgress) -> None:
             progress(f"explaining: {state.line()}", state.before + state.done, state.total)
             if not sys.stderr.isatty():
-                minutely(state)
+                print_minutely(state)
 
         progress("reading the data set", 0, 0)
         store = run_corpus(

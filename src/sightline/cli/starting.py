@@ -1,7 +1,7 @@
-"""The seconds in which the libraries load: shown as work, and ended at once by Ctrl-C.
+"""Import heavy libraries with progress shown, and exit at once on Ctrl-C.
 
 An interrupt that reaches a library while it initialises may be swallowed (by importlib's locks, and the command then
-runs to its end) or abort the process from C++. Nothing has been written by then: the process may end on the spot.
+runs to its end) or abort the process from C++. Nothing has been written by then, so the process may exit at once.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from types import FrameType
 from sightline.cli.errors import STOPPED
 
 _SHOW_CURSOR = "\x1b[?25h"
-"""The progress bar hides the cursor of a terminal, and has no time to bring it back."""
+"""The progress bar hides the cursor, and is not given time to show it again."""
 
 
 @contextmanager
 def starting(progress: Callable[[str, int, int], None]) -> Iterator[None]:
     """Import the heavy libraries inside this block, and do nothing else there."""
     progress("starting", 0, 0)
-    if threading.current_thread() is not threading.main_thread():  # no other thread may handle signals
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
         yield
         return
     before = signal.signal(signal.SIGINT, _end)

@@ -1,4 +1,4 @@
-"""How many threads to compute with: as many as there are idle physical cores."""
+"""Choose the number of threads: one per idle physical core."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ CPUS = Path("/sys/devices/system/cpu")
 
 
 def use_free_cores() -> None:
-    """Let torch use the physical cores that nobody else is using, at least one.
+    """Let torch use the physical cores that are idle, at least one.
 
-    Two threads on a core that is taken are slower than one, because each waits for the other at every matrix product.
+    With a thread on a busy core, two threads are slower than one: each waits for the other at every matrix product.
     The same holds for two threads on the two logical processors of one core. A user who sets OMP_NUM_THREADS has
-    decided already.
+    already decided.
     """
     if "OMP_NUM_THREADS" in os.environ or not hasattr(os, "getloadavg"):
         return
@@ -40,9 +40,9 @@ def count_physical_cores(folder: Path = CPUS) -> int:
 
 
 def _busy_cores() -> float:
-    """Return how many cores others use: the mean of the last minute, or the number of running threads if that is less.
+    """Return how many cores other processes use: the mean of the last minute, or the running threads if fewer.
 
-    The mean still includes the command that somebody ran just before this one.
+    The mean still includes commands that have just ended.
     """
     average = os.getloadavg()[0]
     try:

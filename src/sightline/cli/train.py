@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sightline.cli.errors import reports_errors
-from sightline.cli.options import Debug, LabelField, Seed, TextField
+from sightline.cli.options import Debug, LabelField, PairField, Seed, TextField
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 
@@ -18,15 +18,13 @@ def train(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="CSV, TSV, JSON lines (also .gz), Parquet, a folder, or hf://name.")
     ],
-    out: Annotated[Path, typer.Option("--out", "--output", "-o", metavar="FOLDER", help="New folder of the model.")],
+    out: Annotated[Path, typer.Option("--out", "--output", "-o", metavar="FOLDER", help="New folder for the model.")],
     model: Annotated[
         str,
         typer.Option(metavar="PATH|new-…", help="Model to fine-tune, or new-bilstm, new-transformer or new-encoder."),
     ] = "new-bilstm",
     text: TextField = "text",
-    pair: Annotated[
-        str, typer.Option(metavar="FIELD", help="Field of the data set that holds the second text.")
-    ] = "text_pair",
+    pair: PairField = "text_pair",
     label: LabelField = "label",
     validation: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of rows held out if the data set has no validation split.")
@@ -38,21 +36,22 @@ def train(
     ] = None,
     epochs: Annotated[float, typer.Option(metavar="N", help="Passes over the training rows.")] = 3.0,
     batch: Annotated[int, typer.Option(min=1, metavar="N", help="Rows per step.")] = 16,
-    accumulate: Annotated[int, typer.Option(min=1, metavar="N", help="Steps whose gradients are added up.")] = 1,
-    learning_rate: Annotated[float, typer.Option(metavar="X", help="Largest learning rate.")] = 5e-5,
+    accumulate: Annotated[int, typer.Option(min=1, metavar="N", help="Steps whose gradients are accumulated.")] = 1,
+    learning_rate: Annotated[float, typer.Option(metavar="X", help="Peak learning rate.")] = 5e-5,
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Cut texts at N tokens. [default: what the model reads]")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Truncate texts to N tokens. [default: what the model reads]"),
     ] = None,
     patience: Annotated[
         int, typer.Option(min=0, metavar="N", help="Stop after N validations without improvement; 0 never stops.")
     ] = 3,
     class_weights: Annotated[
-        bool, typer.Option("--class-weights", help="Weigh classes by the inverse of their frequency.")
+        bool, typer.Option("--class-weights", help="Weight classes by the inverse of their frequency.")
     ] = False,
     gradient_checkpointing: Annotated[
-        bool, typer.Option("--gradient-checkpointing", help="Compute activations again to save memory.")
+        bool, typer.Option("--gradient-checkpointing", help="Recompute activations to save memory.")
     ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint of this run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint.")] = False,
     seed: Seed = 0,
     debug: Debug = False,
 ) -> None:
@@ -98,4 +97,4 @@ def train(
         interval = f"{values['accuracy_low']:.3f} to {values['accuracy_high']:.3f}"
         typer.echo(f"{split}: accuracy {values['accuracy']:.3f} ({interval}), macro F1 {values['macro_f1']:.3f}")
     if result.cut:
-        typer.echo(f"Note: {result.cut:,} training texts are longer than the model reads and were cut.", err=True)
+        typer.echo(f"Note: {result.cut:,} training texts are longer than the model reads and were truncated.", err=True)

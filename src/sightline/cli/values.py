@@ -1,4 +1,4 @@
-"""From words on the command line to typed values: method options, targets, token positions, shares."""
+"""Parse values from the command line: method options, targets, token positions, shares."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def split_names(given: Sequence[str]) -> list[str]:
     """Return the names from repeated options and from lists such as "attcat,rollout", each once, in order."""
     names = list(dict.fromkeys(name.strip() for part in given for name in part.split(",") if name.strip()))
     if not names:
-        raise UsageError(f"'{' '.join(given)}' holds no name: give one, or several with commas.")
+        raise UsageError(f"'{' '.join(given)}' contains no name: give one name, or several separated by commas.")
     return names
 
 
@@ -34,7 +34,7 @@ def method_options(given: Sequence[str], methods: Sequence[str], seed: int | Non
         if not equals or not option:
             raise UsageError(f"--option {setting} is not of the form key=value.")
         if dot and owner not in entries:
-            raise OptionError(f"--option {setting}: the method '{owner}' is not asked for; add --method {owner}.")
+            raise OptionError(f"--option {setting}: the method '{owner}' was not requested; add --method {owner}.")
         takers = [owner] if dot else [name for name, entry in entries.items() if option in entry.options]
         for name in takers or methods[:1]:
             kind = entries[name].option_types.get(option, str)
@@ -47,7 +47,7 @@ def method_options(given: Sequence[str], methods: Sequence[str], seed: int | Non
 
 
 def parse_value(text: str, kind: Any) -> Any:
-    """Return `text` as a value of type `kind`, or as it is when it does not fit (the method then says what would)."""
+    """Return `text` as a value of type `kind`, or unchanged if it does not fit (the method then raises)."""
     for alternative in _alternatives(kind):
         if alternative is type(None) and text.lower() in ("none", "null"):
             return None
@@ -69,7 +69,7 @@ def parse_value(text: str, kind: Any) -> Any:
 
 
 def _alternatives(kind: Any) -> list[Any]:
-    """Return the members of a union, whole numbers before others so that "3" stays 3."""
+    """Return the members of a union, int before float, so that "3" becomes an int."""
     parts = list(get_args(kind)) if get_origin(kind) in (Union, types.UnionType) else [kind]
     return sorted(parts, key=lambda part: part is float)
 

@@ -56,7 +56,7 @@ def owen(
     branching: int = BRANCHING,
     seed: int = 0,
 ) -> Attribution:
-    """Measure coarse units first and look into those that matter, with at most `budget` calls of the model.
+    """Measure coarse units first and look into those that matter, with at most `budget` model calls.
 
     `level` is the finest level. The value of a unit that was not refined is shared equally among its tokens. Extras
     hold the hierarchy that was measured (`text.hierarchy.HierarchyScores`) and standard_errors (n,), on the scale of
@@ -80,7 +80,7 @@ def owen(
         needed = least_sampled_calls(tree)
         if needed > budget:
             raise OptionError(
-                f"Owen values of this document need at least {needed} calls of the model, the budget is {budget}; "
+                f"Owen values of this document need at least {needed} model calls, the budget is {budget}; "
                 "raise the budget or lower branching."
             )
         result = sample_owen_values(tree, game, lambda: budget - game.calls, pairs=LEAST_PAIRS, seed=check_seed(seed))

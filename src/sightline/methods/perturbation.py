@@ -51,7 +51,7 @@ def occlusion(
     """y(x) − y(x without the unit), shared equally among the tokens of the unit; specials score 0.
 
     `replacement` is the mask token by default (unknown or pad where the vocabulary has none). `budget` is the largest
-    number of calls of the model, None for no limit. Where it does not allow every unit of `level` to be removed in
+    number of model calls, None for no limit. Where it does not allow every unit of `level` to be removed in
     turn, paragraphs are removed first, then the sentences of the paragraph with the largest effect, and so on down to
     `level`, always looking next into the unit with the largest effect. Extras then hold what was measured
     (`text.hierarchy.HierarchyScores`), and check measured_share is the share of the tokens whose unit of `level` was.
@@ -75,8 +75,7 @@ def _occlude_best_first(
     least = 2 + len(tree.children[ROOT])
     if budget < least:
         raise OptionError(
-            f"Occlusion of this document needs at least {least} calls of the model, the budget is {budget}; "
-            "raise the budget."
+            f"Occlusion of this document needs at least {least} model calls, the budget is {budget}; raise the budget."
         )
     game = DocumentGame(trace, replacement, quantity, budget)
 

@@ -253,7 +253,7 @@ class _Measurement:
     def _check_budget(self) -> None:
         if not self.perturbations.affords():
             raise SizeError(
-                f"Faithfulness of this document needs {self.perturbations.calls_made:,} calls of the model, the budget "
+                f"Faithfulness of this document needs {self.perturbations.calls_made:,} model calls, the budget "
                 f"is {self.settings.budget:,}. "
                 "Take fewer ratios, metrics, methods or random orderings, or raise the budget."
             )

@@ -60,7 +60,7 @@ NEEDS: Mapping[MetricNeed, str] = MappingProxyType(
         "special": "which tokens are special",
         "hidden_states": "the hidden states of the last layer",
         "encoding": "the encoded document",
-        "model": "calls of the model",
+        "model": "model calls",
     }
 )
 """Every need in words, in the order in which needs are bound to parameters."""

@@ -1,6 +1,6 @@
 """The hierarchy of a document: paragraphs, their sentences, their words, their tokens, as one tree.
 
-Methods that can afford only a few calls of the model measure coarse units first and look inside the ones that matter.
+Methods that can afford only a few model calls measure coarse units first and look inside the ones that matter.
 `build_hierarchy` makes the tree they walk through. A unit with many children (a sentence of forty words, a text of two
 hundred sentences without a blank line) would be expensive to look into, so children beyond `branching` are put into
 *groups* of neighbours.

@@ -241,7 +241,7 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "settled_by_flow": _tokens("An explicit flow settled {}."),
     "settled_by_cut": _tokens("A minimum cut settled {}."),
     **dict.fromkeys((*CHECK_ENTRIES, "special_share"), _silent),
-    "check_calls": lambda value: f"Checking it took {value:,} calls of the model.",
+    "check_calls": lambda value: f"Checking it took {value:,} model calls.",
     "check_replacement": lambda value: f"For the check, words were replaced with the {value} token.",
     "replacements_agree": lambda value: (
         f"Deleting words and masking them lead to {'the same level' if value else 'different levels'} of trust."
