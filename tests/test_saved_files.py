@@ -116,7 +116,7 @@ def test_numbers_that_json_knows_but_an_explanation_does_not(tmp_path):
     full().save(path)
     text = path.read_text()
     probability = json.dumps(json.loads(text)["prediction"]["probability"])
-    for number, sentence in [("1e999", "finite number"), ("NaN", "no JSON number"), ("9" * 5_000, "4,300 digits")]:
+    for number, sentence in [("1e999", "finite number"), ("NaN", "not a JSON number"), ("9" * 5_000, "4,300 digits")]:
         path.write_text(text.replace(f'"probability": {probability}', f'"probability": {number}'))
         refused(path, sentence)
     path.write_text("[" * 100_000)

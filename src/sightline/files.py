@@ -1,11 +1,11 @@
-"""Files that are either complete or absent.
+"""Write files so that they are either complete or absent.
 
-A file is written under a temporary name in its own folder and takes its real name in one step, so that a reader never
-meets half of it and a crash leaves the old one untouched.
+A file is written under a temporary name in the same folder and renamed in one step, so that a reader never sees half of
+it and a crash leaves the old file untouched.
 
-The temporary file is removed when writing fails and when the process is asked to end (SIGTERM, SIGHUP). What a process
-leaves behind that was killed outright is removed when the next file is written to the same folder: a writer holds a
-lock on its temporary file, so one without a lock has no writer any more.
+The temporary file is removed when writing fails and when the process is terminated (SIGTERM, SIGHUP). Files left behind
+by a killed process are removed when the next file is written to the same folder: a writer holds a lock on its temporary
+file, so a file without a lock has no writer any more.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from types import FrameType
 from sightline.errors import UsageError
 
 LONGEST_NAME = 255
-"""Bytes a file name may have on every common file system."""
+"""Maximum length of a file name in bytes, on every common file system."""
 _PREFIX, _SUFFIX = ".sightline-", ".part"
 _SECONDS_UNTIL_LOCKED = 60.0
 """A temporary file younger than this may belong to a writer that has not locked it yet."""
-_ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+_TERMINATING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 _writers: dict[Path, int] = {}
-"""Temporary files that are being written, and the process that writes them: a forked one inherits this table."""
-_swept: set[Path] = set()
-"""The folders in which this process has looked for files left behind."""
+"""Temporary files that are being written, and the processes that write them: a forked process inherits this."""
+_cleaned_folders: set[Path] = set()
+"""The folders in which this process has already removed abandoned files."""
 
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; it becomes `path` when the block ends well and is removed when it does not.
+    """Yield a temporary path next to `path`; it is renamed to `path` when the block succeeds and removed when it fails.
 
-    A link is followed to the file it names; what is no ordinary file (`/dev/null`, a pipe) is yielded as it is.
+    Links are followed; a `path` that is not a regular file (`/dev/null`, a pipe) is yielded itself.
     """
     path = Path(path)
     with _temporary_file(path) as part:
         if part is None:
             try:
                 yield path
-            except BrokenPipeError:  # the reader has seen enough
+            except BrokenPipeError:  # the reader closed the pipe
                 raise
             except OSError as error:
                 raise _cannot_write(path, error) from error
@@ -62,7 +62,7 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 
 def write_whole(path: Path | str, content: str | bytes) -> None:
-    """Write `content` (text as UTF-8) to `path`, wholly or not at all."""
+    """Write `content` (text as UTF-8) to `path`, completely or not at all."""
     with replacing(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -75,18 +75,18 @@ def check_writable(path: Path | str) -> None:
 
 @contextmanager
 def _temporary_file(path: Path) -> Iterator[Path | None]:
-    """Create an empty file beside `path` and remove it at the end of the block, if it still has that name.
+    """Create an empty file next to `path` and remove it at the end of the block, if it still has that name.
 
-    Yields None when `path` is a device or pipe, which is written directly. Creating the file is the only sure test of a
-    place: permissions alone say yes on a read-only disk. It takes the permissions of the file it will replace, or those
-    that new files have here.
+    Yields None when `path` is a device or pipe, which is written directly. Creating the file is the only reliable test:
+    on a read-only disk, permissions alone are misleading. The file has the permissions of the file it will replace, or
+    the default ones.
     """
     final = _final_path(path)
     if final is None:
         yield None
         return
     part = final.with_name(f"{_PREFIX}{secrets.token_hex(6)}{_SUFFIX}")
-    with _removed_when_ended(part):
+    with _remove_on_signal(part):
         try:
             lock = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
             if final.exists():
@@ -118,38 +118,38 @@ def _final_path(path: Path) -> Path | None:
         if final.exists() and not final.is_file():
             return None
         if final.exists() and not os.access(final, os.W_OK):
-            raise UsageError(f"Cannot write '{path}': the file is read-only. Choose another place.")
+            raise UsageError(f"Cannot write '{path}': the file is read-only. Choose another path.")
     except OSError as error:
         raise _cannot_write(path, error) from None
     except RuntimeError:  # what pathlib raises for a loop of links
-        raise UsageError(f"Cannot write '{path}': the link leads back to itself. Choose another place.") from None
+        raise UsageError(f"Cannot write '{path}': the link leads back to itself. Choose another path.") from None
     except ValueError:
-        raise UsageError("Cannot write a file whose name holds a NUL character.") from None
+        raise UsageError("Cannot write a file whose name contains a NUL character.") from None
     return final
 
 
 @contextmanager
-def _removed_when_ended(part: Path) -> Iterator[None]:
-    """Remove `part` if a signal ends the process inside the block; the process still ends as it would have.
+def _remove_on_signal(part: Path) -> Iterator[None]:
+    """Remove `part` if a signal terminates the process inside the block; the process still terminates.
 
-    A program that handles the signal itself keeps its handler, and is asked to leave the block as usual. Only the main
+    A program that handles the signal itself keeps its handler, and should leave the block as usual. Only the main
     thread can handle signals.
     """
     _writers[part] = os.getpid()
-    ours = []
+    handled = []
     if threading.current_thread() is threading.main_thread():
-        ours = [number for number in _ENDING_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
-    for number in ours:
-        signal.signal(number, _remove_and_end)
+        handled = [number for number in _TERMINATING_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled:
+        signal.signal(number, _remove_and_exit)
     try:
         yield
     finally:
-        for number in ours:
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)
         _writers.pop(part, None)
 
 
-def _remove_and_end(number: int, frame: FrameType | None) -> None:
+def _remove_and_exit(number: int, frame: FrameType | None) -> None:
     for part, process in list(_writers.items()):
         if process == os.getpid():
             with suppress(OSError):
@@ -164,16 +164,16 @@ def _take_lock(descriptor: int) -> bool:
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):  # on Windows; somebody holds it, or the file system knows no locks
+    except (ImportError, OSError):  # on Windows; already locked, or the file system has no locks
         return False
     return True
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove temporary files that nobody writes any more, once per folder and process."""
-    if folder in _swept:
+    """Remove temporary files that no process is writing any more, once per folder and process."""
+    if folder in _cleaned_folders:
         return
-    _swept.add(folder)
+    _cleaned_folders.add(folder)
     oldest = time.time() - _SECONDS_UNTIL_LOCKED
     with suppress(OSError):
         for part in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
@@ -190,4 +190,4 @@ def _remove_abandoned(folder: Path) -> None:
 
 def _cannot_write(path: Path, error: OSError) -> UsageError:
     reason = (error.strerror or str(error)).lower()
-    return UsageError(f"Cannot write '{path}': {reason}. Choose another place.")
+    return UsageError(f"Cannot write '{path}': {reason}. Choose another path.")

@@ -1,8 +1,8 @@
-"""Reading files that somebody else wrote: only regular files inside their folder, and JSON only within stated limits.
+"""Read untrusted files: only regular files inside their folder, and JSON only within stated limits.
 
 Nothing here trusts the file. A file is opened only if its resolved path stays inside the folder it belongs to and it is
 a regular file, so that a link to a device or to another part of the disk is refused; JSON is refused when it is larger
-or more deeply nested than any honest file of its kind.
+or more deeply nested than any legitimate file of its kind.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from sightline.errors import SightlineError
 
 JSON_DEPTH = 64
-"""Levels of nesting that are read; the files we know have fewer than ten."""
+"""Maximum nesting; known files have fewer than ten levels."""
 _SHOWN = 60
 
 
@@ -44,7 +44,7 @@ def check_regular(path: Path, error: type[SightlineError]) -> None:
     """Raise `error` if `path` leads to something other than a regular file: a device or a pipe may never end."""
     try:
         regular = path.is_file() or not path.exists()
-    except (OSError, ValueError) as problem:  # a name that no file system knows
+    except (OSError, ValueError) as problem:  # a name that is not possible on any file system
         raise error(f"Cannot read '{shown(str(path))}': {getattr(problem, 'strerror', None) or problem}.") from None
     if not regular:
         kind = "a folder" if path.is_dir() else "a device or a pipe"
@@ -54,8 +54,8 @@ def check_regular(path: Path, error: type[SightlineError]) -> None:
 def read_json(path: Path, *, limit: int, error: type[SightlineError], name: str | None = None) -> Any:
     """Return the content of a JSON file of at most `limit` bytes, or raise `error` with the reason.
 
-    Refused besides what is no JSON: nesting beyond `JSON_DEPTH`, integers of more than 4,300 digits, NaN and infinity.
-    `name` is what the message calls the file.
+    Besides invalid JSON, nesting beyond `JSON_DEPTH`, integers of more than 4,300 digits, NaN and infinity are refused.
+    `name`: how the message refers to the file.
     """
     label = name or f"'{path}'"
     try:
@@ -69,13 +69,13 @@ def read_json(path: Path, *, limit: int, error: type[SightlineError], name: str 
 
 
 def parse_json(raw: bytes, *, error: type[SightlineError], name: str) -> Any:
-    """Return what `raw` says, under the limits of `read_json`."""
+    """Return the value of the JSON text `raw`, under the limits of `read_json`."""
 
     def refuse(reason: str) -> NoReturn:
         raise error(f"{name} could not be read: {reason}.") from None
 
     def refuse_constant(constant: str) -> NoReturn:
-        refuse(f"it holds {constant}, which is no JSON number")
+        refuse(f"it contains {constant}, which is not a JSON number")
 
     try:
         content = json.loads(raw.decode("utf-8-sig"), parse_constant=refuse_constant)
@@ -84,7 +84,7 @@ def parse_json(raw: bytes, *, error: type[SightlineError], name: str) -> Any:
     except json.JSONDecodeError as problem:
         refuse(f"it is not valid JSON (line {problem.lineno}, column {problem.colno})")
     except ValueError:
-        refuse("it holds a number of more than 4,300 digits")
+        refuse("it contains a number of more than 4,300 digits")
     except RecursionError:
         refuse(f"it is nested more than {JSON_DEPTH} levels deep")
     if depth_exceeds(content, JSON_DEPTH):
@@ -93,18 +93,18 @@ def parse_json(raw: bytes, *, error: type[SightlineError], name: str) -> Any:
 
 
 def shown(value: object) -> str:
-    """Return a foreign value for use in a message: on one line, printable, and cut off after a few words."""
+    """Return an untrusted value for use in a message: on one line, printable, and cut off after a few words."""
     return printable(value if isinstance(value, str) else _plain(value), _SHOWN)
 
 
 def printable(text: str, longest: int = 300) -> str:
-    """Return foreign text for use in a message: no line breaks, no terminal escapes, at most `longest` characters."""
+    """Return untrusted text for use in a message: no line breaks, no terminal escapes, at most `longest` characters."""
     text = "".join(character if character.isprintable() else "�" for character in text[: longest + 1])
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of a foreign exception as the end of a sentence."""
+    """Return the first line of a library's exception as the end of a sentence."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = printable(lines[0] if lines else type(error).__name__)
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."

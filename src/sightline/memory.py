@@ -1,5 +1,5 @@
 """Memory of long-running workers: the allocator keeps what a document needed, so that a process grows although nothing
-is referenced. `release_memory` returns it to the system."""
+is referenced. `release_memory` returns such memory to the system."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def release_memory() -> None:
 
 
 def resident_bytes() -> int:
-    """Return the memory this process occupies now; where that is not known, the most it ever did."""
+    """Return the memory that this process occupies now, or its peak where the current size is not known."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * resource.getpagesize()

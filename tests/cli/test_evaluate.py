@@ -165,7 +165,7 @@ BAD_REQUESTS = {
     "metric the data cannot supply": (["--metrics", "token_f1"], "has no field 'rationale'"),
     "option of no method": (
         ["--methods", "random", "--option", "rollout.fusion=max"],
-        "the method 'rollout' is not asked",
+        "the method 'rollout' was not requested",
     ),
     "unknown reference": (["--reference", "oclusion", "--metrics", "spearman"], "Did you mean 'occlusion'?"),
     "ratios that are no numbers": (["--ratios", "0,a few"], "--ratios 0,a few is not a list of shares"),
@@ -198,7 +198,7 @@ def test_a_bad_request_gets_one_sentence(evaluate, tmp_path, name):
         (b"text,label\n", "is empty: it has no rows"),
         (b"text\ncaf\xe9 au lait\n", "Line 2 of 'bad.csv' is not UTF-8"),
         (b"text,label\na, b, c\n", "line 2 has 3 cells"),
-        (b"PK\x03\x04\x00\x00 a workbook", "'bad.csv' is not text: line 1 holds a NUL byte"),
+        (b"PK\x03\x04\x00\x00 a workbook", "'bad.csv' is not text: line 1 contains a NUL byte"),
     ],
 )
 def test_a_bad_data_set_gets_one_sentence(evaluate, tmp_path, content, says):
@@ -213,7 +213,7 @@ def test_labels_to_explain_must_be_there(evaluate, tmp_path):
     (tmp_path / "bare.csv").write_text("text\nThe compiler checks the types.\n")
     result = evaluate("--target", "label", data="bare.csv")
     assert result.exit_code == 2
-    assert "no row of 'bare.csv' has one in the field 'label'" in result.stderr
+    assert "no row of 'bare.csv' has a label in the field 'label'" in result.stderr
 
 
 def test_metrics_long_and_json_say_everything(sightline):

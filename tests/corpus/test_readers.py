@@ -253,30 +253,30 @@ BAD_FILES = {
     "lost_field.jsonl": (b'{"text": "a"}\n{"txt": "b"}\n', "line 2 has no field 'text'"),
     "broken.json": (b'[{"text": "a"},\n{]', "is not JSON: .* on line 2"),
     "latin1.csv": ("text\nplain\ncafé\n".encode("latin-1"), "Line 3 of .* is not UTF-8 text: byte 0xe9 at position 3"),
-    "workbook.csv": (b"PK\x03\x04\x14\x00 no line end", "workbook.csv' is not text: line 1 holds a NUL byte"),
+    "workbook.csv": (b"PK\x03\x04\x14\x00 no line end", "workbook.csv' is not text: line 1 contains a NUL byte"),
     "picture.tsv": (b"\x89PNG\r\n\x1a\n\x00\x00\xff", "Line 1 of .* is not UTF-8 text: byte 0x89"),
-    "late.jsonl": (b'{"text": "a"}\n{"te\x00xt": "b"}\n', "is not text: line 2 holds a NUL byte"),
-    "unmarked.csv": ("text\nplain\n".encode("utf-16-le"), "is not text: line 1 holds a NUL byte"),
-    "utf32.csv": ("text\nplain\n".encode("utf-32"), "is not text: line 1 holds a NUL byte"),
-    "odd.csv": ("text\nplain\n".encode("utf-16")[:-1], "begins as UTF-16 text does, but does not go on as such"),
-    "damaged.csv.gz": (b"text\nplain\n", "not a whole gzip file"),
-    "cut.jsonl.gz": (gzip.compress(b'{"text": "a"}\n' * 9999)[:60], "not a whole gzip file"),
+    "late.jsonl": (b'{"text": "a"}\n{"te\x00xt": "b"}\n', "is not text: line 2 contains a NUL byte"),
+    "unmarked.csv": ("text\nplain\n".encode("utf-16-le"), "is not text: line 1 contains a NUL byte"),
+    "utf32.csv": ("text\nplain\n".encode("utf-32"), "is not text: line 1 contains a NUL byte"),
+    "odd.csv": ("text\nplain\n".encode("utf-16")[:-1], "begins like UTF-16 text but is not"),
+    "damaged.csv.gz": (b"text\nplain\n", "not a complete gzip file"),
+    "cut.jsonl.gz": (gzip.compress(b'{"text": "a"}\n' * 9999)[:60], "not a complete gzip file"),
     "damaged.parquet": (b"PAR1 no", "is not a Parquet file that can be read"),
     "deep.jsonl": (
         b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
         "Line 1 of .* is nested more than 64 levels",
     ),
     "deeper_than_read.json": (b'[{"text": "a", "x": ' + b"[" * 80 + b"]" * 80 + b"}]", "is nested more than 64 levels"),
-    "digits.jsonl": (b'{"text": "a", "label": ' + b"9" * 5000 + b"}\n", "holds a number of more than 4,300 digits"),
-    "digits.json": (b'[{"text": "a", "label": ' + b"9" * 5000 + b"}]", "holds a number of more than 4,300 digits"),
-    "bare_return.csv": (b"text,label\na\rb,1\n", "line 2: a cell that is not quoted holds a carriage return"),
+    "digits.jsonl": (b'{"text": "a", "label": ' + b"9" * 5000 + b"}\n", "contains a number of more than 4,300 digits"),
+    "digits.json": (b'[{"text": "a", "label": ' + b"9" * 5000 + b"}]", "contains a number of more than 4,300 digits"),
+    "bare_return.csv": (b"text,label\na\rb,1\n", "line 2: an unquoted cell contains a carriage return"),
     "unclosed_header.csv": (b'text,"label\na,1\n', "The header of .* cannot be read: a quoted cell is never closed"),
     "wide.csv": (b"text" + b"," * 200_000 + b"\nx\n", "has more than 100,000 columns"),
     "escapes.csv": (b"\x1b[31mred\x07,label\nx,1\n", "Its fields: �\\[31mred�, label"),
     "long_line.csv": (b"text\n" + b"x" * 40_000_000, "Line 2 of .* is longer than 32 MB"),
     "long_cr_line.csv": (b"text\r" + b"x" * 40_000_000, "Line 2 of .* is longer than 32 MB"),
     "bomb.csv.gz": (gzip.compress(b"text\n" + b"x" * 40_000_000), "Line 2 of .* is longer than 32 MB"),
-    "notes.docx": (b"text", "The form of .* is not known by its name"),
+    "notes.docx": (b"text", "The format of .* is not known"),
 }
 
 
@@ -356,7 +356,7 @@ def test_a_parquet_value_that_python_cannot_hold_is_said(tmp_path):
 
     times = pa.array([0, 2**62], pa.int64()).cast(pa.timestamp("ms"))
     parquet.write_table(pa.table({"text": ["a", "b"], "time": times}), tmp_path / "data.parquet")
-    with pytest.raises(InputError, match="holds a value in row 0 or after it that cannot be read"):
+    with pytest.raises(InputError, match="has a value in row 0 or later that cannot be read"):
         read_examples(tmp_path / "data.parquet")
 
 
@@ -364,7 +364,7 @@ def test_a_parquet_file_that_stands_for_billions_of_values_is_refused(tmp_path, 
     pandas = pytest.importorskip("pandas")
     monkeypatch.setattr("sightline.corpus.data_files.MOST_PARQUET_VALUES", 1_000)
     pandas.DataFrame({"text": ["a"] * 2_000}).to_parquet(tmp_path / "data.parquet")
-    with pytest.raises(InputError, match="holds 2,000 values in one piece"):
+    with pytest.raises(InputError, match="has 2,000 values in one row group"):
         read_examples(tmp_path / "data.parquet")
 
 
@@ -374,7 +374,7 @@ def test_a_parquet_file_that_stands_for_billions_of_values_is_refused(tmp_path, 
         ("state.json", {"_data_files": [{"filename": "../outside.arrow"}]}, "leads out of the folder"),
         ("state.json", {"_data_files": [{"filename": "/dev/zero"}]}, "leads out of the folder"),
         ("state.json", {"_data_files": 5}, "has no list '_data_files'"),
-        ("state.json", {"_data_files": [5]}, "names no file that is there"),
+        ("state.json", {"_data_files": [5]}, "names a file that is missing"),
         ("dataset_dict.json", {"splits": ["../other"]}, "must name folders beside it"),
         ("dataset_dict.json", [], "has no list 'splits'"),
     ],
@@ -393,7 +393,7 @@ def test_a_missing_file_folder_or_field_is_said(tmp_path):
     path = written(tmp_path, "jsonl")
     with pytest.raises(InputError, match="There is no data set"):
         read_examples(tmp_path / "absent.csv")
-    with pytest.raises(InputError, match="no data set saved by the datasets library"):
+    with pytest.raises(InputError, match="but not a data set saved by the datasets library"):
         read_examples(tmp_path)
     with pytest.raises(InputError, match="no field 'lable', requested as label. Did you mean 'label'?"):
         read_examples(path, label="lable")

@@ -10,35 +10,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from sightline.cli.output import print_utf8
-from sightline.registry import BUILT_IN
+from sightline.registry import BUILT_IN, Entry
 
 SHORTEST_LINE = 60
 """In narrower terminals lines are not wrapped here."""
 
 
-class Entry(Protocol):
+class DescribedEntry(Entry, Protocol):
     """What methods and metrics have in common."""
-
-    @property
-    def name(self) -> str:
-        """The name used on the command line."""
-
-    @property
-    def summary(self) -> str:
-        """One sentence."""
-
-    @property
-    def origin(self) -> str:
-        """The package that provides it."""
 
     def facts(self) -> dict[str, Any]:
         """Everything documented about it as plain values."""
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=DescribedEntry)
 
 
-def print_json(entries: Sequence[Entry]) -> None:
+def print_json(entries: Sequence[DescribedEntry]) -> None:
     """Print everything about the entries as JSON."""
     print_utf8(json.dumps([entry.facts() for entry in entries], indent=2, ensure_ascii=False) + "\n")
 

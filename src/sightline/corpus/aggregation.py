@@ -1,7 +1,7 @@
 """Scores of words over a data set.
 
 D documents (rows of the data set that were explained; a text that occurs in m rows counts m times), w a word, s_d(w)
-the sum of the scores of its instances in document d, c_d(w) how many there are, D_w the documents that hold it:
+the sum of the scores of its instances in document d, c_d(w) how many there are, D_w the documents that contain it:
 
     sum            S(w) = Σ_d s_d(w)
     mean-all       S(w) / D                              the data-set table of the first paper, for a fixed class
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_count
-from sightline.corpus.tables import quoted
+from sightline.arguments import check_count, check_one_of
+from sightline.corpus.tables import quote
 from sightline.errors import InputError, OptionError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 AggregateBy = Literal["word", "type", "position"]
 Rule = Literal["mean-present", "mean-all", "sum"]
 SHARED_AMONG = 5
-"""Documents from which on words must occur in two of them by default, or words of a single document lead the table."""
+"""From this many documents on, words must occur in two of them by default; else words of single documents lead."""
 RESAMPLES = 1000
 CHOSEN_KEYS = "chosen_keys"
 """Table of the words whose intervals are computed."""
@@ -54,9 +54,9 @@ def aggregate(
     interval: bool,
     seed: int,
 ) -> pd.DataFrame:
-    """Return one row per word: the word, score, documents, instances, and low and high if asked for."""
-    check_choice("by", by, get_args(AggregateBy))
-    check_choice("rule", rule, get_args(Rule))
+    """Return one row per word: the word, score, documents, instances, and low and high with `interval`."""
+    check_one_of("by", by, get_args(AggregateBy))
+    check_one_of("rule", rule, get_args(Rule))
     column, explained_for = store.score_column(method, class_)
     if rule == "mean-all" and explained_for is not None:
         raise OptionError(
@@ -85,7 +85,7 @@ def aggregate(
 
 
 def weigh_documents(store: Store, where: str | None, explained_for: str | None) -> tuple[str, int]:
-    """Return a query for (document, w), w the number of rows that hold it, and the number of rows D."""
+    """Return a query for (document, w), w the number of rows with that document, and the number of rows D."""
     conditions = ["status = 'done'"]
     if where is not None:
         conditions.append(f"({where})")
@@ -95,12 +95,14 @@ def weigh_documents(store: Store, where: str | None, explained_for: str | None) 
     weights = f"SELECT document, count(*) AS w FROM documents WHERE {' AND '.join(conditions)} GROUP BY document"
     total = int(store.sql(f"SELECT coalesce(sum(w), 0) AS total FROM ({weights})")["total"].iloc[0])
     if not total:
-        raise InputError(f"No document{'' if where is None else f' with {where}'} was explained: nothing to average.")
+        raise InputError(
+            f"No document{'' if where is None else f' with {where}'} was explained: there is nothing to average."
+        )
     return weights, total
 
 
 def _per_token(column: str, weights: str) -> str:
-    score = f"CAST({quoted(column)} AS DOUBLE)"
+    score = f"CAST({quote(column)} AS DOUBLE)"
     return f"""
         SELECT type AS key, w, {score} AS score, {score} / instances AS mean,
                CAST(first_of_type AS INTEGER) AS present, CAST(first_of_word AS INTEGER) AS instances
@@ -114,7 +116,7 @@ def sum_per_document(column: str, by: AggregateBy, weights: str, *, chosen: bool
     restriction = f" AND {key} IN (SELECT key FROM {CHOSEN_KEYS})" if chosen else ""
     return f"""
         SELECT document, key, w, score, score / instances AS mean, 1 AS present, instances FROM (
-            SELECT document, {key} AS key, sum(CAST({quoted(column)} AS DOUBLE)) AS score, {instances} AS instances
+            SELECT document, {key} AS key, sum(CAST({quote(column)} AS DOUBLE)) AS score, {instances} AS instances
             FROM tokens WHERE word >= 0{restriction} GROUP BY ALL) JOIN ({weights}) USING (document)"""
 
 
@@ -141,7 +143,7 @@ def _add_intervals(
     """Add the columns low and high: 95 % of the scores when documents are drawn with replacement."""
     values = DocumentValues.of(store, column, by, weights, total, frame[by].tolist(), rule)
     draws = np.concatenate([values.resample(counts) for counts in resample_counts(total, RESAMPLES, seed)])
-    # A draw without the word says nothing about its mean.
+    # A resample without the word has no mean for it.
     frame["low"], frame["high"] = np.nanquantile(draws, [0.025, 0.975], axis=0) if len(frame) else (0.0, 0.0)
 
 
@@ -169,16 +171,16 @@ class DocumentValues:
         from scipy.sparse import csr_matrix
 
         store.connection.register(CHOSEN_KEYS, pa.table({"key": list(words)}))
-        found = store.sql(sum_per_document(column, by, weights, chosen=True))
+        sums = store.sql(sum_per_document(column, by, weights, chosen=True))
         documents = store.sql(f"SELECT document, w FROM ({weights}) ORDER BY document")
         repeats = documents["w"].to_numpy()
         first_row = dict(zip(documents["document"].tolist(), np.cumsum(repeats) - repeats, strict=True))
         place = {word: number for number, word in enumerate(words)}
-        times = found["w"].to_numpy()
-        rows = np.repeat(found["document"].map(first_row).to_numpy(), times)
+        times = sums["w"].to_numpy()
+        rows = np.repeat(sums["document"].map(first_row).to_numpy(), times)
         rows = rows + np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
-        columns = np.repeat(found["key"].map(place).to_numpy(), times)
-        values = np.repeat(found["mean" if rule == "mean-present" else "score"].to_numpy(dtype=float), times)
+        columns = np.repeat(sums["key"].map(place).to_numpy(), times)
+        values = np.repeat(sums["mean" if rule == "mean-present" else "score"].to_numpy(dtype=float), times)
         shape = (total, len(words))
         return cls(
             csr_matrix((values, (rows, columns)), shape), csr_matrix((values * 0 + 1, (rows, columns)), shape), rule
@@ -202,9 +204,3 @@ def resample_counts(documents: int, resamples: int, seed: int) -> Iterator[npt.N
     for start in range(0, resamples, block):
         size = min(block, resamples - start)
         yield generator.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(np.float64)
-
-
-def check_choice(option: str, value: str, known: tuple[str, ...]) -> None:
-    """Raise OptionError if `value` is not one of the known ones."""
-    if value not in known:
-        raise OptionError(f"{option}='{value}' is not known. Known: {', '.join(known)}.")

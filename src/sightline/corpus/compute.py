@@ -1,6 +1,6 @@
-"""What is computed for one document: explanations and measures of attention from one shared pass, as table rows.
+"""Compute everything about one document, as table rows: explanations and measures of attention from one shared pass.
 
-Documents run one by one, not in padded batches: rounding would depend on what else is in a batch, and the results of a
+Documents run one at a time, not in padded batches: rounding would depend on the rest of a batch, and the results of a
 run that was interrupted, or that left out a document, would differ in the last digits.
 """
 
@@ -66,21 +66,21 @@ def score_columns(settings: RunSettings, labels: tuple[str, ...]) -> dict[tuple[
 
 
 def explain_document(model: Model, document: PlannedDocument, settings: RunSettings, results: UnitTables) -> None:
-    """Explain one document and add its rows to `results`; what fails raises and adds nothing."""
+    """Explain one document and add its rows to `results`; on an error nothing is added."""
     measures = set(settings.measures)
-    # Attention and heads are measured on what the model reads at once; explanations alone are made in windows.
+    # Attention and heads are measured on what the model reads at once; only explanations can use windows.
     encoding = model.encode(document.text, document.pair, truncate=bool(measures))
     trace = model.trace(encoding, settings.explained)
     if measures & {"received", "counts", "similarity"}:
         trace.require("attentions")
     importance = _require_importance(trace) if measures & {"heads", "similarity"} else None
     checking: dict[str, Any] = {"check": settings.check, "check_budget": settings.check_budget}
-    options: dict[str, Any] = {name: dict(own) for name, own in settings.options.items()}
+    options: dict[str, Any] = {name: dict(chosen) for name, chosen in settings.options.items()}
     by_method: dict[str, Any] = model.explain(trace, methods=list(settings.methods), **checking, **options)
     explanations = {
         (method, label): explanation
-        for method, own in by_method.items()
-        for label, explanation in (own.items() if isinstance(own, dict) else [(None, own)])
+        for method, result in by_method.items()
+        for label, explanation in (result.items() if isinstance(result, dict) else [(None, result)])
     }
     heads = None if importance is None else importance()
     seen = trace.with_target(None) if settings.target == ALL else trace
@@ -99,14 +99,14 @@ def explain_document(model: Model, document: PlannedDocument, settings: RunSetti
 
 
 def _require_importance(trace: Trace) -> Any:
-    """Let the pass of the methods record the gradients of head weights; return how to get the raw importance."""
+    """Make the pass of the methods record the gradients of head weights; return a function for the raw importance."""
     try:
         trace.require("head_importance")
     except UnsupportedError:
         return None
     if trace.shared.requests[trace.document].target != ALL:
         return lambda: head_importance_of(trace, "raw")
-    # Of the predicted class, on a graph that is kept for the classes to come.
+    # For the predicted class, on a graph that is kept for the other classes.
     importance = head_importance_of(trace.with_target(None), "raw")
     trace.shared.keep_graph = False
     return lambda: importance
@@ -242,7 +242,7 @@ def _array(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _type_columns(encoding: Encoding) -> dict[str, Any]:
-    """Return what sums by word type need: the type of each token, and how many instances the document has."""
+    """Return the columns for sums by word type: the type of each token, and its number of instances in the document."""
     words = units_of(encoding, "word")
     owner = words.of_token
     first_of_word = np.zeros(len(encoding), dtype=bool)

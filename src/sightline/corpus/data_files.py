@@ -1,11 +1,11 @@
-"""Rows of data files: CSV, TSV, JSON lines, a JSON list, Parquet; all but Parquet also packed with gzip.
+"""Rows of data files: CSV, TSV, JSON lines, a JSON list, Parquet; all but Parquet also compressed with gzip.
 
-Every reader yields (place, row) one after the other, so that the first rows of a large file cost no more than they
-are; the place ("line 7") is what an error message names. Text is UTF-8, with or without a byte-order mark, or UTF-16
+Every reader yields (place, row) one at a time, so that reading the first rows of a large file is cheap; error messages
+name the place ("line 7"). Text is UTF-8, with or without a byte-order mark, or UTF-16
 with one, as spreadsheets save "Unicode text". Lines end with LF, CR LF, or, in files of old spreadsheets, CR alone.
 
-Nothing here trusts the file: only regular files are read, a line and a JSON list have a largest size, and a packed file
-is read only as long as it expands by a factor that texts reach.
+Nothing here trusts the file: only regular files are read, lines and JSON lists have a maximum size, and a compressed
+file is read only as long as it expands by a factor that is normal for text.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from sightline.text import MAX_CHARACTERS
 Rows: TypeAlias = Iterator[tuple[str, Mapping[str, Any]]]
 
 LONGEST_LINE = 6 * MAX_CHARACTERS + 2_000_000
-"""Bytes of a line: the longest text with every character written as \\uXXXX, and other fields beside it."""
+"""Bytes per line: the longest text with every character written as \\uXXXX, plus other fields."""
 LARGEST_LIST = 256_000_000
 """Bytes of a JSON list, which is read as a whole."""
 LARGEST_EXPANSION = 200
-"""How many times its size a gzip file may grow to; texts reach about ten, the limit of the format is about 1,000."""
+"""Largest ratio of a gzip file's content to its size; texts reach about 10, the limit of the format is about 1,000."""
 FREE_EXPANSION = 100_000_000
-"""Bytes that a gzip file may grow to whatever its size."""
+"""Bytes to which any gzip file may expand, whatever its size."""
 MOST_COLUMNS = 100_000
 MOST_PARQUET_VALUES = 100_000_000
 """Values of one column in one row group, which Arrow reads as a whole."""
@@ -48,33 +48,33 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 def file_rows(path: Path, text: str) -> Rows:
-    """Yield the rows of a data file, of a form known by its name; `text` is the field of rows that are bare texts."""
+    """Yield the rows of a data file in the format of its suffix; `text` names the field of rows that are bare texts."""
     name = path.name.lower().removesuffix(".gz")
     reader = next((reader for ending, reader in _READERS.items() if name.endswith(ending)), None)
     if reader is None or (reader is _parquet_rows and path.suffix == ".gz"):
         raise InputError(
-            f"The form of '{path}' is not known by its name. Known: {', '.join(_READERS)} (text forms also with .gz), "
-            "or a folder saved by the datasets library."
+            f"The format of '{path}' is not known. Use {', '.join(_READERS)} (also with .gz, except for Parquet), or a "
+            "folder saved by the datasets library."
         )
     check_regular(path, InputError)
-    with _said_in_words(path):
+    with _explain_read_errors(path):
         yield from reader(path, text)
 
 
 @contextmanager
-def _said_in_words(path: Path) -> Iterator[None]:
+def _explain_read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (gzip.BadGzipFile, zlib.error, EOFError):
-        raise InputError(f"'{path}' is not a whole gzip file: it is damaged or cut off.") from None
+        raise InputError(f"'{path}' is not a complete gzip file: it is damaged or truncated.") from None
     except OSError as error:
         raise InputError(
             f"Cannot read '{path}': {first_line(error) if error.strerror is None else f'{error.strerror}.'}"
         ) from None
 
 
-class _Unpacked(io.RawIOBase):
-    """The content of a gzip file, refused when it expands beyond what texts reach."""
+class _BoundedGzip(io.RawIOBase):
+    """The content of a gzip file; raises InputError if it expands more than text normally does."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -90,8 +90,8 @@ class _Unpacked(io.RawIOBase):
         self._bytes += len(piece)
         if self._bytes > self._most:
             raise InputError(
-                f"'{self._path}' expands to more than {self._most // 1_000_000:,} MB: no text packed this small is "
-                "that long. Unpack the file first if it is what you expect."
+                f"'{self._path}' expands to more than {self._most // 1_000_000:,} MB, which is unusual "
+                "for text. Unpack the file first if that is what you expect."
             )
         buffer[: len(piece)] = piece
         return len(piece)
@@ -101,14 +101,14 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-def _opened(path: Path) -> io.BufferedReader:
-    raw = _Unpacked(path) if path.suffix.lower() == ".gz" else io.FileIO(path)
+def _open_file(path: Path) -> io.BufferedReader:
+    raw = _BoundedGzip(path) if path.suffix.lower() == ".gz" else io.FileIO(path)
     return io.BufferedReader(raw, _BUFFER)
 
 
 def _lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[str]:
-    """Yield the lines with their ends; a file that is no text is refused, as is a line of more than `longest` bytes."""
-    with _opened(path) as file:
+    """Yield the lines with their ends; raise InputError if a line is not text or longer than `longest` bytes."""
+    with _open_file(path) as file:
         start = file.peek(_BUFFER)
         if start[:2] in _UTF16_MARKS:
             yield from _utf16_lines(path, file, longest, bare_cr=_has_bare_cr(start.decode("utf-16", "ignore")))
@@ -122,13 +122,13 @@ def _has_bare_cr(start: str) -> bool:
 
 
 def _utf8_lines(path: Path, file: io.BufferedReader, longest: int, *, bare_cr: bool) -> Iterator[str]:
-    """Yield the lines, decoded one by one so that a wrong byte is found on its line."""
+    """Yield the lines, decoded one at a time so that an error can name the line."""
     lines = _cr_lines(file, longest) if bare_cr else iter(lambda: file.readline(longest + 1), b"")
     for number, line in enumerate(lines, start=1):
         if len(line) > longest:
-            raise _too_long(path, number, longest)
+            raise _line_too_long(path, number, longest)
         if b"\0" in line:
-            raise _no_text(path, number)
+            raise _not_text(path, number)
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
@@ -139,12 +139,12 @@ def _utf8_lines(path: Path, file: io.BufferedReader, longest: int, *, bare_cr: b
 
 
 def _cr_lines(file: BinaryIO, longest: int) -> Iterator[bytes]:
-    """Yield lines that end with CR, LF or both; one that is longer than `longest` is yielded as far as it was read."""
+    """Yield lines that end with CR, LF or both; a line longer than `longest` is yielded incomplete."""
     rest = b""
-    while piece := file.read(max(_BUFFER, len(rest))):  # twice as much every time: a long line is searched few times
+    while piece := file.read(max(_BUFFER, len(rest))):  # doubling, so that a long line is searched only a few times
         rest += piece
         start = 0
-        # The last byte waits: if it is CR, an LF may follow.
+        # The last byte is held back: if it is CR, an LF may follow.
         for match in _LINE_END.finditer(rest, 0, len(rest) - 1):
             if match.end() == len(rest) - 1 and rest[-2:] == b"\r\n":
                 break
@@ -163,27 +163,26 @@ def _utf16_lines(path: Path, file: io.BufferedReader, longest: int, *, bare_cr: 
     try:
         for number, line in enumerate(iter(lambda: text.readline(longest + 1), ""), start=1):
             if len(line) > longest:
-                raise _too_long(path, number, longest)
+                raise _line_too_long(path, number, longest)
             if "\0" in line:
-                raise _no_text(path, number)
+                raise _not_text(path, number)
             yield line
     except UnicodeError:
         raise InputError(
-            f"'{path}' begins as UTF-16 text does, but does not go on as such: it is damaged, or no text. "
-            "Save the data as text in UTF-8."
+            f"'{path}' begins like UTF-16 text but is not: it is damaged, or not text. Save the data as text in UTF-8."
         ) from None
 
 
-def _too_long(path: Path, number: int, longest: int) -> InputError:
+def _line_too_long(path: Path, number: int, longest: int) -> InputError:
     return InputError(
-        f"Line {number} of '{path}' is longer than {longest // 1_000_000} MB. A row with so long a text cannot be "
-        "explained; divide the text."
+        f"Line {number} of '{path}' is longer than {longest // 1_000_000} MB. No text of that length can be "
+        "explained; divide it."
     )
 
 
-def _no_text(path: Path, number: int) -> InputError:
+def _not_text(path: Path, number: int) -> InputError:
     return InputError(
-        f"'{path}' is not text: line {number} holds a NUL byte, as workbooks, pictures and archives do. Save the data "
+        f"'{path}' is not text: line {number} contains a NUL byte, as in workbooks, images and archives. Save the data "
         "as text in UTF-8."
     )
 
@@ -197,7 +196,7 @@ def _tsv_rows(path: Path, _text: str) -> Rows:
 
 
 def _table_rows(path: Path, delimiter: str | None) -> Rows:
-    """Yield the rows below a header line; without a delimiter, the one of , ; and tab the header has most of."""
+    """Yield the rows below a header line; by default the delimiter is the most frequent of , ; and tab."""
     lines = _lines(path)
     first = next(lines, "")
     while first and not first.strip():
@@ -206,16 +205,16 @@ def _table_rows(path: Path, delimiter: str | None) -> Rows:
         return
     delimiter = delimiter or max(",;\t", key=first.count)
     if first.count(delimiter) >= MOST_COLUMNS:
-        raise InputError(f"The header of '{path}' has more than {MOST_COLUMNS:,} columns: it is no table of texts.")
+        raise InputError(f"The header of '{path}' has more than {MOST_COLUMNS:,} columns: it is not a table of texts.")
     with _long_cells():
-        # Strict: a quote that is never closed would else swallow all rows behind it.
+        # Strict: otherwise an unclosed quote would swallow all rows after it.
         reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
         try:
             header = [restore_text(cell) for cell in next(reader)]
         except csv.Error as error:
             raise InputError(f"The header of '{path}' cannot be read: {_table_problem(error)}.") from None
         while True:
-            # Counted from the header on; a quoted cell may go over many lines.
+            # Counted from the header; a quoted cell may span several lines.
             place = f"line {reader.line_num + 1}"
             try:
                 cells = next(reader, None)
@@ -233,20 +232,20 @@ def _table_rows(path: Path, delimiter: str | None) -> Rows:
 
 
 def _table_problem(error: csv.Error) -> str:
-    """Return what is wrong with a row, in the middle of a sentence."""
+    """Return what is wrong with a row, as part of a sentence."""
     message = str(error)
     if "unexpected end" in message:
         return "a quoted cell is never closed"
     if "new-line character" in message:
-        return "a cell that is not quoted holds a carriage return"
+        return "an unquoted cell contains a carriage return"
     if "expected after" in message:
-        return "a quoted cell goes on after its closing quote"
+        return "a quoted cell continues after its closing quote"
     return printable(message.rstrip("."))
 
 
 @contextmanager
 def _long_cells() -> Iterator[None]:
-    """Let a cell hold a whole document: the library's limit of 131,072 characters is a setting of the process."""
+    """Allow cells to hold whole documents: the csv module limits them to 131,072 characters, for the whole process."""
     before = csv.field_size_limit(max(csv.field_size_limit(), 4 * MAX_CHARACTERS))
     try:
         yield
@@ -258,12 +257,12 @@ def _json_line_rows(path: Path, text: str) -> Rows:
     for number, line in enumerate(_lines(path), start=1):
         if not line.strip():
             continue
-        value = _parse(line, f"Line {number} of '{path}'", "JSON lines hold one object on every line")
+        value = _parse(line, f"Line {number} of '{path}'", "In JSON lines, every line is one object")
         yield f"line {number}", _object(value, text, f"Line {number} of '{path}'")
 
 
 def _json_rows(path: Path, text: str) -> Rows:
-    """Yield the objects of a JSON list; a file that begins with an object is read as JSON lines."""
+    """Yield the objects of a JSON list; a file that does not start with a list is read as JSON lines."""
     first = next((line.strip() for line in _lines(path, LARGEST_LIST) if line.strip()), "")
     if not first.startswith("["):
         yield from _json_line_rows(path, text)
@@ -274,7 +273,7 @@ def _json_rows(path: Path, text: str) -> Rows:
         if size > LARGEST_LIST:
             raise InputError(
                 f"The list in '{path}' is longer than {LARGEST_LIST // 1_000_000} MB. Save it as JSON lines, which are "
-                "read one by one."
+                "read one at a time."
             )
         pieces.append(line)
     for number, value in enumerate(_parse("".join(pieces), f"'{path}'", "Save the data as a JSON list")):
@@ -289,7 +288,7 @@ def _parse(text: str, where: str, advice: str) -> Any:
         place = f"on line {error.lineno}" if error.lineno > 1 else f"at character {error.pos}"
         raise InputError(f"{where} is not JSON: {error.msg} {place}. {advice}.") from None
     except ValueError:
-        raise InputError(f"{where} holds a number of more than 4,300 digits.") from None
+        raise InputError(f"{where} contains a number of more than 4,300 digits.") from None
     except RecursionError:
         value = None
         deep = True
@@ -322,21 +321,21 @@ def _parquet_rows(path: Path, _text: str) -> Rows:
                     number += 1
     except arrow.ArrowException as error:
         raise InputError(f"'{path}' is not a Parquet file that can be read: {first_line(error)}") from None
-    except (ValueError, OverflowError) as error:  # a date or time that Python has no value for
+    except (ValueError, OverflowError) as error:  # a date or time that Python cannot represent
         raise InputError(
-            f"'{path}' holds a value in row {number} or after it that cannot be read: {first_line(error)}"
+            f"'{path}' has a value in row {number} or later that cannot be read: {first_line(error)}"
         ) from None
 
 
 def _check_parquet(path: Path, metadata: Any) -> None:
-    """Refuse a file with more values in one piece than fit in memory; a few bytes can stand for billions of them."""
+    """Raise InputError for a row group that would not fit in memory; a few bytes can encode billions of values."""
     for group in range(metadata.num_row_groups):
         for column in range(metadata.num_columns):
             values = metadata.row_group(group).column(column).num_values
             if values > MOST_PARQUET_VALUES:
                 raise InputError(
-                    f"'{path}' holds {values:,} values in one piece, more than the {MOST_PARQUET_VALUES:,} that are "
-                    "read. Write it in smaller row groups."
+                    f"'{path}' has {values:,} values in one row group, more than the limit of {MOST_PARQUET_VALUES:,}. "
+                    "Write it in smaller row groups."
                 )
 
 

@@ -1,15 +1,16 @@
-"""Tables as bytes for files and pipes: CSV, JSON, Parquet, or aligned text."""
+"""Export tables as bytes for files and pipes: CSV, JSON, Parquet or aligned text."""
 
 from __future__ import annotations
 
 import io
 from typing import TYPE_CHECKING, Literal
 
+from sightline.spreadsheet_cells import protect_text
+
 if TYPE_CHECKING:
     import pandas as pd
 
 TableFormat = Literal["table", "csv", "json", "parquet"]
-_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def export_table(frame: pd.DataFrame, form: TableFormat) -> bytes:
@@ -19,22 +20,22 @@ def export_table(frame: pd.DataFrame, form: TableFormat) -> bytes:
         frame.to_parquet(buffer, index=False)
         return buffer.getvalue()
     if form == "csv":
-        return bytes(as_shown_text(frame).to_csv(index=False).encode())
+        return bytes(_protect_texts(frame).to_csv(index=False).encode())
     if form == "json":
         return bytes((frame.to_json(orient="records", force_ascii=False, default_handler=str) + "\n").encode())
-    return (_aligned(frame) + "\n").encode()
+    return (_align_columns(frame) + "\n").encode()
 
 
-def as_shown_text(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with an apostrophe before texts that a spreadsheet would run as a formula (=, +, -, @)."""
+def _protect_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with names and texts that a spreadsheet would run as formulas protected."""
 
-    def guard(value: object) -> object:
-        return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_SIGNS) else value
+    def protect(value: object) -> object:
+        return protect_text(value) if isinstance(value, str) else value
 
-    return frame.rename(columns=guard).map(guard)
+    return frame.rename(columns=protect).map(protect)
 
 
-def _aligned(frame: pd.DataFrame) -> str:
+def _align_columns(frame: pd.DataFrame) -> str:
     import pandas as pd
 
     if frame.empty:

@@ -1,4 +1,4 @@
-"""Where everything of a run lies in its folder, and the lock that keeps a second run out.
+"""The layout of the folder of a run, and the lock that keeps a second run out.
 
     DIR/manifest.json          what the run is: model, data, settings, plan
     DIR/plan/units.parquet     one row per work unit
@@ -87,14 +87,14 @@ class RunFolder:
             note.unlink(missing_ok=True)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder for this process; the system releases it when the process ends, however it ends."""
+    def lock(self) -> Iterator[None]:
+        """Lock the folder for this process; the system releases the lock when the process ends, however it ends."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise UsageError(f"Cannot use '{self.path}' as output folder: {reason}. Choose another place.") from None
+            raise UsageError(f"Cannot use '{self.path}' as output folder: {reason}. Choose another folder.") from None
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -108,11 +108,11 @@ class RunFolder:
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table to a Parquet file, wholly or not at all."""
+    """Write a table to a Parquet file, completely or not at all."""
     from pyarrow import parquet
 
-    # Positions rise by small steps, so differences are short; of floating-point numbers, bytes of equal rank compress
-    # better beside each other. A dictionary, which is best for all others, would hold every position and number once.
+    # Positions rise in small steps, so their differences are short; floating-point numbers compress better with bytes
+    # of equal significance together. A dictionary, best for all other columns, would hold every such value once.
     encodings = {field.name: _ENCODINGS[str(field.type)] for field in table.schema if str(field.type) in _ENCODINGS}
     with replacing(path) as part:
         parquet.write_table(

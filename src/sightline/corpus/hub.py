@@ -1,8 +1,8 @@
 """Rows of data sets of the Hugging Face `datasets` library: a saved folder, or a hub id written as hf://name.
 
-The library is an optional extra and is asked for nothing but rows. Only hf:// reaches for the network, and no code
-that comes with a data set is run (the library no longer does). A saved folder is read only if the files it names are
-inside it, and its rows are taken as they are stored: pictures and sounds, which rows name by path, are not opened.
+The library is an optional extra and only provides rows. Only hf:// uses the network, and no code that comes with a data
+set is run (the library no longer does so). A saved folder is read only if the files it names are inside it, and its
+rows are read as stored: images and sounds, which rows name by path, are not opened.
 """
 
 from __future__ import annotations
@@ -23,31 +23,33 @@ _LARGEST_RECORD = 10_000_000
 
 
 def folder_rows(path: Path, split: str | None) -> Rows:
-    """Yield the rows of a folder written by `save_to_disk`; of a folder with several splits, one must be chosen."""
+    """Yield the rows of a folder written by `save_to_disk`; if it has several splits, one must be chosen."""
     if not any((path / name).is_file() for name in (_SPLITS, _FILES)):
         raise InputError(
-            f"'{path}' is a folder, and no data set saved by the datasets library (save_to_disk). "
+            f"'{path}' is a folder, but not a data set saved by the datasets library (save_to_disk). "
             "Give such a folder or a single file."
         )
-    library = _library(f"to read the folder '{path}'")
+    library = _import_library(f"to read the folder '{path}'")
     _check_saved(path)
     name = f"The data set in '{path}'"
-    loaded = _asked(lambda: library.load_from_disk(str(path)), name)
-    chosen = _chosen_split(loaded, split, str(path))
-    for place, table in _rows(_asked(lambda: chosen.with_format("arrow"), name), name):
-        yield place, _asked(partial(_only_row, table), name)
+    loaded = _call_library(lambda: library.load_from_disk(str(path)), name)
+    chosen = _choose_split(loaded, split, str(path))
+    for place, table in _iterate_rows(_call_library(lambda: chosen.with_format("arrow"), name), name):
+        yield place, _call_library(partial(_single_row, table), name)
 
 
 def hub_rows(source: str, split: str | None, limit: int | None) -> Rows:
-    """Yield the rows of hf://name, hf://owner/name or hf://name:configuration; with a limit, only these are fetched."""
+    """Yield the rows of hf://name, hf://owner/name or hf://name:configuration; with a limit, no more are fetched."""
     name, _, configuration = source.removeprefix(HUB).partition(":")
     if not name:
         raise InputError("hf:// needs the name of a data set on the hub, for example hf://owner/name.")
-    library = _library(f"to read '{source}'")
+    library = _import_library(f"to read '{source}'")
     title = f"The data set '{name}' of the hub"
-    loaded = _asked(lambda: library.load_dataset(name, configuration or None, streaming=limit is not None), title)
-    rows = _chosen_split(loaded, split, source)
-    yield from _rows(rows if limit is None else islice(rows, limit), title)
+    loaded = _call_library(
+        lambda: library.load_dataset(name, configuration or None, streaming=limit is not None), title
+    )
+    rows = _choose_split(loaded, split, source)
+    yield from _iterate_rows(rows if limit is None else islice(rows, limit), title)
 
 
 def _check_saved(path: Path) -> None:
@@ -62,7 +64,7 @@ def _check_saved(path: Path) -> None:
         for entry in _read_list(folder, _FILES, "_data_files"):
             name = entry.get("filename") if isinstance(entry, Mapping) else None
             if not isinstance(name, str) or regular_file(folder, name, InputError) is None:
-                raise InputError(f"'{_FILES}' in '{folder}' names no file that is there: {shown(name)}.")
+                raise InputError(f"'{_FILES}' in '{folder}' names a file that is missing: {shown(name)}.")
 
 
 def _read_list(folder: Path, name: str, field: str) -> list[Any]:
@@ -76,7 +78,7 @@ def _read_list(folder: Path, name: str, field: str) -> list[Any]:
     return entries
 
 
-def _library(purpose: str) -> Any:
+def _import_library(purpose: str) -> Any:
     try:
         import datasets
     except ImportError:
@@ -87,14 +89,14 @@ def _library(purpose: str) -> Any:
     return datasets
 
 
-def _asked(question: Callable[[], Any], what: str) -> Any:
+def _call_library(question: Callable[[], Any], what: str) -> Any:
     try:
         return question()
-    except Exception as error:  # the library raises nearly every kind for what is missing or damaged
+    except Exception as error:  # the library raises many kinds of exceptions for missing or damaged data
         raise InputError(f"{what} could not be read: {first_line(error)}") from error
 
 
-def _chosen_split(loaded: Any, split: str | None, source: str) -> Any:
+def _choose_split(loaded: Any, split: str | None, source: str) -> Any:
     if not isinstance(loaded, Mapping):
         return loaded
     known = ", ".join(map(shown, loaded))
@@ -107,15 +109,15 @@ def _chosen_split(loaded: Any, split: str | None, source: str) -> Any:
     return loaded[split]
 
 
-def _only_row(table: Any) -> Mapping[str, Any]:
+def _single_row(table: Any) -> Mapping[str, Any]:
     row: Mapping[str, Any] = table.to_pylist()[0]
     return row
 
 
-def _rows(rows: Any, what: str) -> Iterator[tuple[str, Any]]:
+def _iterate_rows(rows: Any, what: str) -> Iterator[tuple[str, Any]]:
     iterator = iter(rows)
     for number in count():
-        row = _asked(lambda: next(iterator, None), what)
+        row = _call_library(lambda: next(iterator, None), what)
         if row is None:
             return
         yield f"row {number}", row

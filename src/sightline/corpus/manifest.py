@@ -1,7 +1,7 @@
-"""manifest.json: what a run is, so that it is continued only with the same model, data and settings.
+"""manifest.json: the identity of a run, so that it is resumed only with the same model, data and settings.
 
-Compared are the hash of the weights, the content of the data file, the selection of rows and the settings. Versions of
-libraries are recorded, and where a run was continued with others, all of them.
+The hash of the weights, the content of the data file, the selection of rows and the settings are compared. Versions of
+libraries are recorded; if a run is resumed with other versions, all of them are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORMAT = "sightline-corpus"
 _VERSIONS = ("sightline", "torch", "transformers", "python")
 _COMPARED = ("model", "data", "selection", "settings")
 _NAMES_ONLY = frozenset({"model.name", "data.source", "data.modified"})
-"""What may change between a run and its continuation: a folder may be moved, a file copied."""
+"""Fields that may change when a run is resumed: a folder may be moved, a file copied."""
 
 
 def describe_run(
@@ -55,9 +55,9 @@ def describe_run(
 
 
 def describe_data(source: Any, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return what identifies a data set: the hash of its content, or the name of one that lies on the hub.
+    """Return what identifies a data set: the hash of its content, or the name of a data set on the hub.
 
-    known: the description from an earlier start; a file of the same size and time is not read again.
+    known: the description from an earlier run; a file of the same size and time is not read again.
     """
     if not isinstance(source, str | Path):
         return {"source": None, "sha256": _hash_examples(source)}
@@ -98,7 +98,7 @@ def read_manifest(folder: RunFolder) -> dict[str, Any] | None:
     except (OSError, ValueError):
         raise InputError(f"'{path}' is damaged: it is not JSON.") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"'{folder.path}' holds a manifest.json that is not Sightline's. Choose another folder.")
+        raise InputError(f"'{folder.path}' contains a manifest.json of another program. Choose another folder.")
     if manifest["version"] > VERSION:
         raise InputError(
             f"'{folder.path}' was written by a newer Sightline (format {manifest['version']}, this one reads up to "
@@ -112,23 +112,23 @@ def write_manifest(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
     write_whole(folder.path / MANIFEST, json.dumps(manifest, indent=1) + "\n")
 
 
-def check_same_run(folder: RunFolder, recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    """Raise UsageError naming every difference if a run cannot be continued."""
+def check_same_run(folder: RunFolder, recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> None:
+    """Raise UsageError that names every difference if the run in the folder is a different one."""
     differences = [
-        f"{name}: {_shown(before)} before, {_shown(now)} now"
+        f"{name}: {_abbreviate(before)} before, {_abbreviate(now)} now"
         for part in _COMPARED
-        for name, before, now in _differences(part, recorded[part], json.loads(json.dumps(asked[part])))
+        for name, before, now in _differences(part, recorded[part], json.loads(json.dumps(requested[part])))
         if name not in _NAMES_ONLY
     ]
     if differences:
         raise UsageError(
-            f"'{folder.path}' holds another run ({'; '.join(differences)}). Choose another folder, or use what the run "
-            "was started with."
+            f"'{folder.path}' contains a different run ({'; '.join(differences)}). Choose another folder, or repeat "
+            "the original settings."
         )
 
 
 def add_versions(manifest: dict[str, Any], now: Mapping[str, Any]) -> bool:
-    """Add the versions of this start if they are new; return whether they are."""
+    """Add the versions of this run if they are new; return whether they are."""
     new = now["versions"][0] not in manifest["versions"]
     if new:
         manifest["versions"] = [*manifest["versions"], now["versions"][0]]
@@ -142,6 +142,6 @@ def _differences(name: str, before: Any, now: Any) -> list[tuple[str, Any, Any]]
     return [] if before == now else [(name, before, now)]
 
 
-def _shown(value: Any) -> str:
+def _abbreviate(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:59]}…"

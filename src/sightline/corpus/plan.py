@@ -1,10 +1,10 @@
-"""The plan of a run: the data set cut into work units, which depends on the data and the settings only.
+"""The plan of a run: the data set divided into work units, which depends only on the data and the settings.
 
-The rows are read once, in stretches that fit in memory. Within a stretch, documents are sorted by length and cut into
-units, so that the documents of a unit cost about the same; rows with a text that was seen before become no new
-document. Each unit's texts are written to a file of their own: workers need nothing but the name of a unit.
+The rows are read once, in blocks that fit in memory. Within a block, documents are sorted by length and divided into
+units, so that the documents of a unit cost about the same; a row whose text occurred before adds no new document. The
+texts of each unit are written to a separate file, so that workers only need the name of a unit.
 
-A unit is named by its number and the hash of its documents, the plan by the hash of its units. Memory: one stretch, and
+A unit is named by its number and the hash of its documents, the plan by the hash of its units. Memory: one block, and
 16 bytes per document for its digest.
 """
 
@@ -25,15 +25,15 @@ from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Row
 from sightline.errors import InputError
 
-STRETCH_DOCUMENTS = 4096
-STRETCH_CHARACTERS = 32_000_000
+BLOCK_DOCUMENTS = 4096
+BLOCK_CHARACTERS = 32_000_000
 
 
 class PlannedDocument(NamedTuple):
     """One distinct text of the data set."""
 
     document: int
-    """The number of the first row that holds it."""
+    """The number of the first row with this text."""
     digest: str
     text: str
     pair: str | None
@@ -46,7 +46,7 @@ class PlannedDocument(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """The work units of a run, with what the data set holds."""
+    """The work units of a run, and the size of the data set."""
 
     units: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -79,10 +79,10 @@ def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings) ->
     characters: list[int] = []
     first_rows: dict[bytes, int] = {}
     count = unreadable = 0
-    for number, stretch in enumerate(_stretches(rows)):
+    for number, block in enumerate(_blocks(rows)):
         documents: list[PlannedDocument] = []
         records = []
-        for row in stretch:
+        for row in block:
             record = _record(row, first_rows, documents)
             records.append(record)
             unreadable += record["document"] is None
@@ -105,7 +105,7 @@ def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings) ->
 
 
 def read_plan(folder: RunFolder, recorded: dict[str, int | str]) -> Plan:
-    """Return the plan written before; raise InputError if it is not the one that the manifest records."""
+    """Return the plan in the folder; raise InputError if it is not the one recorded in the manifest."""
     try:
         units = parquet.read_table(folder.path / UNITS)
     except (OSError, pa.ArrowException):
@@ -137,7 +137,7 @@ def _record(row: Row, first_rows: dict[bytes, int], documents: list[PlannedDocum
     """Return the row of the table of rows, and add its document if it is new."""
     example = row.example
     if example is None or not isinstance(example.text, str):
-        error = row.error or "The row holds an encoding; a run needs the text."
+        error = row.error or "The row contains an encoding; a run needs the text."
         return {"row": row.number, "document": None, "id": str(row.number), "label": None, "error": error}
     text, pair = _storable(example.text), None if example.pair is None else _storable(example.pair)
     digest = digest_of(text, pair)
@@ -150,7 +150,7 @@ def _record(row: Row, first_rows: dict[bytes, int], documents: list[PlannedDocum
 
 
 def _storable(text: str) -> str:
-    """Return the text with half surrogate pairs, which no file can hold, replaced by U+FFFD."""
+    """Return the text with unpaired surrogates, which no file can store, replaced by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -158,19 +158,19 @@ def _storable(text: str) -> str:
     return text
 
 
-def _stretches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Yield rows in lists of bounded length and size."""
-    stretch: list[Row] = []
+    block: list[Row] = []
     characters = 0
     for row in rows:
-        stretch.append(row)
+        block.append(row)
         if row.example is not None and isinstance(row.example.text, str):
             characters += len(row.example.text) + len(row.example.pair or "")
-        if len(stretch) >= STRETCH_DOCUMENTS or characters >= STRETCH_CHARACTERS:
-            yield stretch
-            stretch, characters = [], 0
-    if stretch:
-        yield stretch
+        if len(block) >= BLOCK_DOCUMENTS or characters >= BLOCK_CHARACTERS:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
 
 
 def _cut(documents: list[PlannedDocument], settings: RunSettings) -> Iterator[list[PlannedDocument]]:

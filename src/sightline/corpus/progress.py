@@ -1,4 +1,4 @@
-"""RunProgress: documents, rate, time left and failures of a run; for people a bar, for logs one line per minute."""
+"""RunProgress: documents, rate, time left and failures of a run; shown as a bar, or in logs as one line per minute."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Report = Callable[["RunProgress"], None]
 
 @dataclass
 class RunProgress:
-    """How far a run is. Passed to the `progress` function of `run` after every unit."""
+    """The progress of a run. Passed to the `progress` function of `run` after every unit."""
 
     total: int
     """Documents of the data set, each counted once however often it occurs."""
     before: int
-    """Documents that were computed before this start."""
+    """Documents that were computed before this run was started or resumed."""
     done: int = 0
-    """Documents computed since, failed ones included."""
+    """Documents computed since then, failed ones included."""
     failed: int = 0
-    """Documents that failed since."""
+    """Documents that failed since then."""
     started: float = field(default_factory=time.monotonic)
 
     @property

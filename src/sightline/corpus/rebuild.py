@@ -1,6 +1,6 @@
-"""From the tables of a store back to a Report: encoding, explanations, verdicts and removal curves of one document.
+"""Rebuild a Report from the tables of a store: encoding, explanations, verdicts and removal curves of one document.
 
-Scores are those of the table, in single precision; scores by layer and what was seen inside the model are not stored.
+Scores are those of the table, in single precision; scores by layer and the inside of the model are not stored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def rebuild_report(store: Store, row: int) -> Report:
     """Return the report of the document in a row of the data set."""
     (state,) = store.sql(f"SELECT document, status, error FROM documents WHERE row = {row}").to_dict("records")
     if state["status"] != "done":
-        reason = state["error"] if isinstance(state["error"], str) else "it is not computed yet; continue the run."
+        reason = state["error"] if isinstance(state["error"], str) else "it has not been computed yet; resume the run."
         raise InputError(f"Document {row} has no explanation ({state['status']}): {reason}")
     document = int(state["document"])
     (content,) = store.sql(f"SELECT text, pair FROM texts WHERE document = {document}").to_dict("records")
@@ -57,7 +57,9 @@ def rebuild_report(store: Store, row: int) -> Report:
             record, tokens, encoding, prediction, provenance
         )
     ordered = {method: explanations[method] for method in store.methods}
-    return Report({method: own if len(own) > 1 else next(iter(own.values())) for method, own in ordered.items()})
+    return Report(
+        {name: by_class if len(by_class) > 1 else next(iter(by_class.values())) for name, by_class in ordered.items()}
+    )
 
 
 def _encoding(text: str, pair: str | None, tokens: pd.DataFrame, dropped: int) -> Encoding:

@@ -87,7 +87,7 @@ def run(
     if not isinstance(data, str | Path):
         data = as_examples(data, text=selection.text, pair=selection.pair, label=selection.label)
     folder = RunFolder(out)
-    with folder.locked():
+    with folder.lock():
         loaded = model if isinstance(model, Model) else source.load()
         _check_request(loaded, chosen)
         plan = _prepare(folder, loaded, data, selection, chosen)
@@ -147,9 +147,9 @@ def _prepare(folder: RunFolder, model: Model, data: Any, selection: Selection, s
         manifests.write_manifest(folder, manifests.describe_run(model, described, selection, settings, plan))
         return plan
     described = manifests.describe_data(data, recorded["data"])
-    asked = manifests.describe_run(model, described, selection, settings)
-    manifests.check_same_run(folder, recorded, asked)
-    if manifests.add_versions(recorded, asked):
+    requested = manifests.describe_run(model, described, selection, settings)
+    manifests.check_same_run(folder, recorded, requested)
+    if manifests.add_versions(recorded, requested):
         manifests.write_manifest(folder, recorded)
     folder.make()
     folder.remove_leftovers()

@@ -1,4 +1,4 @@
-"""What a run computes, and with which model: plain values that travel to workers and are recorded in the manifest."""
+"""What a run computes and with which model: plain values that are sent to workers and recorded in the manifest."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class ModelSource:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What is computed for every document. Changing any of these makes another run."""
+    """What is computed for every document. Changing any of these makes it a different run."""
 
     methods: tuple[str, ...] = DEFAULT_METHODS
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options by method."""
     target: str | int | tuple[int | str, int | str] = PREDICTED
-    """A class or a contrast that all documents are explained for, "predicted", or "all" for every class."""
+    """A class or contrast to explain in all documents, "predicted", or "all" for every class."""
     measures: tuple[Measure, ...] = MEASURES
     """What is measured of attention: received attention, counts of the top-k partners, importance of heads, and
     similarity of attention and attribution."""
@@ -67,7 +67,7 @@ class RunSettings:
     """Shuffles for the chance level of a similarity."""
     seed: int = 0
     unit_characters: int = 60_000
-    """Characters after which a work unit is full: some seconds of work."""
+    """Characters after which a work unit is full: some seconds of computation."""
     unit_documents: int = 64
 
     def __post_init__(self) -> None:
@@ -89,4 +89,4 @@ class RunSettings:
         """Return plain JSON values."""
         record = asdict(self)
         lists = {name: list(value) for name, value in record.items() if isinstance(value, tuple)}
-        return {**record, **lists, "options": {name: dict(own) for name, own in self.options.items()}}
+        return {**record, **lists, "options": {name: dict(chosen) for name, chosen in self.options.items()}}

@@ -1,14 +1,14 @@
-"""Two slices of a corpus compared: which words have another weight in one than in the other?
+"""Compare two slices of a corpus: which words weigh more in one than in the other?
 
 v_d(w) is the score of word w in document d (rule "mean-all", 0 where it does not occur) or its mean over instances
-(rule "mean-present", only documents that hold it). Over the documents of slices A and B
+(rule "mean-present", only documents that contain it). Over the documents of slices A and B
 
     Δ(w) = mean_A v(w) − mean_B v(w),
 
 with a 95 % bootstrap interval (documents of each slice drawn with replacement, Efron 1979), the p-value of Welch's
 t-test (1947) and its correction for many words (Benjamini & Hochberg 1995, false discovery rate). Means and variances
-of all words come from one query; intervals are made for the words that are returned. Words in few documents are left
-out: nothing could be said about them.
+of all words come from one query; intervals are computed for the words that are returned. Words in few documents are
+left out, because a test would have no power.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from sightline.arguments import check_one_of
 from sightline.corpus.aggregation import (
     RESAMPLES,
     AggregateBy,
     DocumentValues,
-    check_choice,
     resample_counts,
     sum_per_document,
     weigh_documents,
@@ -44,11 +44,11 @@ class SliceComparison:
     """Words whose weight differs, largest difference first."""
 
     first: str
-    """What the documents of the first slice have in common, as an SQL condition."""
+    """The SQL condition that selects the documents of the first slice."""
     second: str
     documents: tuple[int, int]
     tested: int
-    """Words that were compared, among them those that are not listed."""
+    """Number of words that were compared, including those that are not listed."""
     by: AggregateBy
     rows: pd.DataFrame
     scores: str
@@ -76,17 +76,17 @@ def compare_slices(
     """Compare the documents for which two SQL conditions hold, for example "correct" and "NOT correct".
 
     other: the store of the second slice, for example of another model; the same store by default. class_: the class
-    that the scores are for. min_documents: leave out words in fewer documents of both slices together. top: return so
-    many words with the smallest p-values; None for all.
+    that the scores are for. min_documents: leave out words in fewer documents of the two slices together. top: number
+    of words to return, those with the smallest p-values; None for all.
     """
     import pandas as pd
 
-    check_choice("rule", rule, get_args(SliceRule))
+    check_one_of("rule", rule, get_args(SliceRule))
     sides = [_Side(store, first, method, class_, by, rule), _Side(other or store, second, method, class_, by, rule)]
     moments = [side.moments() for side in sides]
     joined = moments[0].add_suffix("_first").join(moments[1].add_suffix("_second"), how="outer").fillna(0.0)
     held = joined["documents_first"] + joined["documents_second"]
-    # A mean over the documents that hold a word exists only where some do.
+    # A mean over the documents that contain a word exists only if there are some.
     in_both = (joined["documents_first"] > 0) & (joined["documents_second"] > 0) | (rule == "mean-all")
     joined = joined[(held >= min_documents) & in_both].sort_index()
     sizes = [
@@ -132,7 +132,7 @@ class _Side:
         self.weights, self.total = weigh_documents(store, where, explained_for)
 
     def moments(self) -> pd.DataFrame:
-        """Return for every word the sum and the sum of squares of v_d, and how many documents hold it."""
+        """Return for every word the sum and the sum of squares of v_d, and how many documents contain it."""
         value = "mean" if self.rule == "mean-present" else "score"
         frame: pd.DataFrame = self.store.sql(
             f"""SELECT key, sum(w * {value}) AS total, sum(w * {value} * {value}) AS squares, sum(w) AS documents

@@ -117,7 +117,7 @@ class Store:
         )
         connection.execute(_EXPANDED)
         sums = "".join(
-            f", sum({tables.quoted(name)}) AS {tables.quoted(name)}" for name in self._score_columns(connection)
+            f", sum({tables.quote(name)}) AS {tables.quote(name)}" for name in self._score_columns(connection)
         )
         connection.execute(_WORDS.format(scores=sums))
         connection.execute(f"SET allowed_directories = ['{str(self.path).replace(chr(39), chr(39) * 2)}']")

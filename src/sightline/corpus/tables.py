@@ -125,6 +125,6 @@ def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     )
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """Return the name of a column as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,8 +1,8 @@
 """UnitWorker: computes work units in a process that loads the model once. All engines run this.
 
 A document that fails is recorded with its error. A document that kills its process (out of memory, a crash in native
-code) cannot record anything: so the worker notes the document it begins in a file, and when a unit is begun again in
-the same run, a document that was begun twice and never ended is left out and recorded.
+code) cannot record anything, so the worker logs each document in a file before it starts; when a unit is started again
+in the same run, a document that was started twice and never finished is skipped and recorded.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from sightline.memory import release_memory, resident_bytes
 from sightline.model import Model
 
 MOST_DEATHS = 2
-"""How often a document may be the last thing that a process did."""
+"""How often a process may die while explaining a document before the document is skipped."""
 MOST_WRITING_DEATHS = 5
 _WRITING = -1
-"""Stands for a document in notes while the tables of a unit are written."""
+"""Logged instead of a document while the tables of a unit are written."""
 KILLED = "killed"
-"""Kind of error of such a document."""
+"""The kind of error recorded for a document that was skipped."""
 _GROWTH = 1.25
 _ALLOWANCE = 256 * 2**20
 
@@ -39,12 +39,12 @@ class Job:
     model: ModelSource
     settings: RunSettings
     run: str
-    """Tells the notes of this start from those of others."""
+    """Distinguishes the logs of this run from those of earlier ones."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a unit."""
+    """The result of computing a unit."""
 
     unit: str
     documents: int
@@ -65,8 +65,8 @@ class UnitWorker:
         self._first_size: int | None = None
 
     def compute(self, unit: str) -> Outcome:
-        """Compute a unit, write its tables, and return what became of it."""
-        note = _Note(self.folder.path / ATTEMPTS / f"{self.job.run}-{unit}")
+        """Compute a unit, write its tables, and return the outcome."""
+        note = _AttemptLog(self.folder.path / ATTEMPTS / f"{self.job.run}-{unit}")
         deaths = note.deaths()
         results = UnitTables(tuple(score_columns(self.job.settings, self.model.labels).values()))
         documents = read_documents(self.folder, unit)
@@ -87,28 +87,28 @@ class UnitWorker:
         failed = len(results.rows["errors"])
         del results
         release_memory()
-        return Outcome(unit, len(documents) - failed, failed, self._is_worn())
+        return Outcome(unit, len(documents) - failed, failed, self._has_grown())
 
     def _explain(self, document: PlannedDocument, results: UnitTables) -> None:
         try:
             explain_document(self.model, document, self.job.settings, results)
         except Exception as error:
-            results.add_error(document, type(error).__name__, _sentence(error))
+            results.add_error(document, type(error).__name__, _describe_error(error))
 
-    def _is_worn(self) -> bool:
+    def _has_grown(self) -> bool:
         size = resident_bytes()
         self._first_size = self._first_size or size
         return size > _GROWTH * self._first_size + _ALLOWANCE
 
 
-class _Note:
-    """A file with the documents that were begun and ended; removed with the unit."""
+class _AttemptLog:
+    """A log of the documents that were started and finished; removed when the unit is complete."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def deaths(self) -> Counter[int]:
-        """Return how often each document was begun and never ended."""
+        """Return how often each document was started and never finished."""
         counts: Counter[int] = Counter()
         if self.path.exists():
             for line in self.path.read_text().splitlines():
@@ -117,11 +117,11 @@ class _Note:
         return counts
 
     def begin(self, document: int) -> None:
-        """Note that a document is begun."""
+        """Log that a document is started."""
         self._add(f"begin {document}")
 
     def end(self, document: int) -> None:
-        """Note that a document is done."""
+        """Log that a document is finished."""
         self._add(f"end {document}")
 
     def _add(self, line: str) -> None:
@@ -129,10 +129,10 @@ class _Note:
             file.write(line + "\n")
 
     def remove(self) -> None:
-        """Forget the attempts."""
+        """Delete the log."""
         self.path.unlink(missing_ok=True)
 
 
-def _sentence(error: Any) -> str:
+def _describe_error(error: Any) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if isinstance(error, SightlineError) else f"{type(error).__name__}: {text[:500]}"

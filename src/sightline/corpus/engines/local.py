@@ -1,8 +1,8 @@
 """LocalEngine: a pool of processes on this machine, each with its own model and one thread.
 
 Processes are started with `spawn`, which inherits no locks and no threads of the parent. A process that dies is
-replaced and its unit is begun again (`UnitWorker` finds the document that is to blame). A process that has grown is
-replaced as well. When the parent dies, however it dies, its workers end.
+replaced and its unit is started again (`UnitWorker` finds the document that caused it). A process that has grown too
+large is replaced as well. When the parent dies, however it dies, its workers end.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 from sightline.corpus.unit_worker import Job, Outcome, UnitWorker
 from sightline.errors import ModelError, SightlineError
 
-MOST_BARREN_STARTS = 3
-"""Processes that may die one after the other before they have loaded the model."""
+MOST_FAILED_STARTS = 3
+"""Number of processes in a row that may die before they have loaded the model."""
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -54,25 +54,27 @@ class LocalEngine:
     def compute(self, job: Job, units: Sequence[str]) -> Iterator[Outcome]:
         """Yield the outcome of every unit as it is finished."""
         waiting = deque(units)
-        barren = 0
+        failed_starts = 0
         processes: list[_Process] = []
         try:
             while waiting or any(process.unit is not None for process in processes):
-                while waiting and len(processes) < self.workers and len(processes) < len(waiting) + _busy(processes):
+                while (
+                    waiting and len(processes) < self.workers and len(processes) < len(waiting) + _count_busy(processes)
+                ):
                     processes.append(_start(job))
                 for process in processes:
                     if process.unit is None and waiting:
                         process.unit = waiting.popleft()
                         _send(process, process.unit)
-                for process in _ready(processes):
+                for process in _wait_for_messages(processes):
                     message = _receive(process)
                     if message is None:
                         processes.remove(process)
                         process.process.join()
-                        barren = barren if process.ready else barren + 1
-                        if barren >= MOST_BARREN_STARTS:
+                        failed_starts = failed_starts if process.ready else failed_starts + 1
+                        if failed_starts >= MOST_FAILED_STARTS:
                             raise ModelError(
-                                f"{barren} worker processes ended before they had loaded the model (exit code "
+                                f"{failed_starts} worker processes ended before they had loaded the model (exit code "
                                 f"{process.process.exitcode}). Is there enough memory? Try fewer workers."
                             )
                         if process.unit is not None:
@@ -80,7 +82,7 @@ class LocalEngine:
                     elif isinstance(message, _Failure):
                         raise message.error
                     elif isinstance(message, _Ready):
-                        process.ready, barren = True, 0
+                        process.ready, failed_starts = True, 0
                     else:
                         process.unit = None
                         if message.worn:
@@ -94,14 +96,14 @@ class LocalEngine:
                 process.process.join()
 
 
-def _busy(processes: Sequence[_Process]) -> int:
+def _count_busy(processes: Sequence[_Process]) -> int:
     return sum(process.unit is not None for process in processes)
 
 
 def _start(job: Job) -> _Process:
     context = mp.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, job), name="sightline-worker", daemon=True)
+    process = context.Process(target=_run_worker, args=(theirs, job), name="sightline-worker", daemon=True)
     with _one_thread():
         process.start()
     theirs.close()
@@ -110,7 +112,7 @@ def _start(job: Job) -> _Process:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Start processes with one computing thread each: two that share a core are slower than one."""
+    """Start processes with one computing thread each: two threads on one core are slower than one."""
     wanted = {**dict.fromkeys(_THREAD_VARIABLES, "1"), "TOKENIZERS_PARALLELISM": "false"}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
@@ -124,13 +126,13 @@ def _one_thread() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _ready(processes: Sequence[_Process]) -> list[_Process]:
+def _wait_for_messages(processes: Sequence[_Process]) -> list[_Process]:
     by_connection: dict[Any, _Process] = {process.connection: process for process in processes}
     return [by_connection[connection] for connection in wait(list(by_connection))]
 
 
 def _send(process: _Process, message: str | None) -> None:
-    with suppress(OSError):  # if it died, the next receive says so
+    with suppress(OSError):  # if it died, the next receive reports it
         process.connection.send(message)
 
 
@@ -149,8 +151,8 @@ def _stop(process: _Process) -> None:
     process.connection.close()
 
 
-def _work(connection: Connection, job: Job) -> None:
-    """Compute the units that arrive until None does; runs in a process of its own."""
+def _run_worker(connection: Connection, job: Job) -> None:
+    """Compute the received units until None is received; runs in a process of its own."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         import torch

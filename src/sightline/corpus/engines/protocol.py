@@ -1,4 +1,4 @@
-"""Engine: submit units, receive outcomes. What a unit is and where its results go is the business of `UnitWorker`."""
+"""Engine: submit units, receive outcomes. `UnitWorker` knows what a unit is and where its results go."""
 
 from __future__ import annotations
 

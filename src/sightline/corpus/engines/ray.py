@@ -1,8 +1,8 @@
-"""RayEngine: units on a Ray cluster, by Ray Data. Scheduling, retries, back-pressure and autoscaling are Ray's.
+"""RayEngine: compute units on a Ray cluster with Ray Data, which does scheduling, retries and autoscaling.
 
 Every unit is a row of a Ray data set; `map_batches` runs an actor class on it, whose actors load the model once. Actors
 read and write the folder of the run, which all machines of the cluster must see under the same path. An actor that dies
-is replaced by Ray and its unit is begun again; `UnitWorker` then leaves out a document that is to blame.
+is replaced by Ray and its unit is started again; `UnitWorker` then skips the document that caused it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RayEngine:
 
     def compute(self, job: Job, units: Sequence[str]) -> Iterator[Outcome]:
         """Yield the outcome of every unit as it is finished."""
-        ray = _library()
+        ray = _import_ray()
         started = not ray.is_initialized()
         if started:
             _connect(ray, self.address, self.workers)
@@ -57,7 +57,7 @@ class RayEngine:
             for row in outcomes.iter_rows():
                 yield Outcome(str(row["unit"]), int(row["documents"]), int(row["failed"]))
         except ray.exceptions.RayError as error:
-            raise _as_our_own(error) from error
+            raise _find_own_error(error) from error
 
 
 class _UnitActor:
@@ -75,7 +75,7 @@ class _UnitActor:
         return pd.DataFrame([asdict(self._worker.compute(unit)) for unit in batch["unit"]])
 
 
-def _library() -> Any:
+def _import_ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
@@ -103,10 +103,10 @@ def _connect(ray: Any, address: str | None, workers: int | None) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Raise UsageError if nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    """Raise UsageError if nothing listens at HOST:PORT; Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
-        return  # "auto", or a form that Ray judges
+        return  # "auto", or another form that Ray checks
     try:
         socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
     except (OSError, OverflowError) as error:
@@ -114,8 +114,8 @@ def _check_reachable(address: str) -> None:
         raise UsageError(f"No Ray cluster can be reached at '{address}': {reason}.") from None
 
 
-def _as_our_own(error: Exception) -> Exception:
-    """Return the error that a worker raised, if it is one of ours, in place of Ray's."""
+def _find_own_error(error: Exception) -> Exception:
+    """Return the SightlineError that a worker raised, or else the error of Ray."""
     cause: BaseException | None = error
     while cause is not None:
         inner = getattr(cause, "cause", None)
