@@ -354,7 +354,7 @@ ATTCAT = Study(
     },
     sizes={
         "tiny": {"documents": 6, "steps": 40},
-        "small": {"documents": 60, "steps": 300},
+        "small": {"documents": 40, "steps": 300},
         "paper": {"documents": 2000, "steps": 300},
     },
     paper_size=PaperSize(

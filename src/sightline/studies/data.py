@@ -107,9 +107,12 @@ class DataSources:
 
 
 def draw(rows: Sequence[Example], count: int, seed: int) -> list[Example]:
-    """Return `count` rows in random order, all of them if there are fewer; rows without text are left out."""
+    """Return `count` rows in random order, all of them if there are fewer; rows without text are left out.
+
+    A larger count adds rows to those of a smaller one, so that results stored for these serve again.
+    """
     usable = [row for row in rows if not isinstance(row.text, str) or row.text.strip()]
-    return Random(seed).sample(usable, min(count, len(usable)))
+    return Random(seed).sample(usable, len(usable))[:count]
 
 
 def describe_rows(rows: Sequence[Example]) -> str:

@@ -12,10 +12,12 @@ from sightline.hub import why_unreachable
 from sightline.model import Progress
 from sightline.registry import suggestion
 from sightline.studies.attcat import ATTCAT
+from sightline.studies.flow import FLOW
+from sightline.studies.longformer import LONGFORMER
 from sightline.studies.study import Size, Study, StudyResult
 from sightline.studies.workbench import Workbench
 
-STUDIES: Mapping[str, Study] = {study.name: study for study in (ATTCAT,)}
+STUDIES: Mapping[str, Study] = {study.name: study for study in (LONGFORMER, ATTCAT, FLOW)}
 
 
 def find_study(name: str) -> Study:

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline import builtin
 from sightline.errors import OptionError, UsageError
 from sightline.files import write_whole
 from sightline.model import Model, Progress, load
@@ -164,7 +165,7 @@ class Workbench:
                 folder.parent.mkdir(exist_ok=True)
                 train(
                     list(rows),
-                    base,
+                    builtin.model_folder() if base == "built-in" else base,
                     out=folder,
                     seed=self.seed + int(options.get("seed_shift", 0)),
                     resume=folder.with_name(f"{folder.name}.training").exists(),

@@ -1,0 +1,101 @@
+"""What the studies measure of single documents, against plain formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sightline.evaluation.rule_model import rule_model
+from sightline.studies.flow import SENTIMENT_TABLE, TABLES
+from sightline.studies.flow_steps import measure_sentence
+from sightline.studies.generated import PLURAL, SINGULAR, agreement_prefixes, planted_sentences, rule_documents
+from sightline.studies.longformer_steps import _received_by_place, _word_sums, shorten
+from sightline.text import Example
+from tests.tiny_models import tiny_ids, tiny_model
+
+
+def test_correlations_by_layer_are_those_of_scipy():
+    model = tiny_model("bert")
+    encoding = model.encode(ids=tiny_ids("bert", 9))
+    entry = measure_sentence(model, encoding, Example(encoding, label=1))
+    trace = model.trace(encoding)
+    readout = trace.readout
+    words = slice(1, 8)
+    gradient = np.linalg.norm(trace.embedding_gradient, axis=1)[words]
+    rolled = np.eye(9)
+    for layer in range(3):
+        raw = trace.attentions[layer].dense().mean(axis=0)
+        rolled = (raw + np.eye(9)) / 2 @ rolled
+        for view, matrix in (("raw", raw), ("rollout", rolled)):
+            expected = stats.spearmanr((readout @ matrix)[words], gradient).statistic
+            assert entry[f"gradient {view}"][layer] == pytest.approx(expected, abs=1e-12)
+        share = readout @ raw
+        assert entry["entropy"][layer] == pytest.approx(stats.entropy(share) / np.log(9), abs=1e-12)
+    assert entry["gradient flow"][0] == pytest.approx(entry["gradient rollout"][0], abs=1e-12)
+    assert len(entry["blank_out flow"]) == 3
+
+
+def test_a_sentence_of_two_words_has_no_ranking():
+    model = tiny_model("bert")
+    encoding = model.encode(ids=tiny_ids("bert", 4))
+    assert set(measure_sentence(model, encoding, Example(encoding))) == {"predicted", "label", "tokens"}
+
+
+def test_published_correlations_cover_six_layers():
+    for _, table in TABLES.values():
+        assert {len(values) for values in table.values()} == {6}
+        assert table["rollout"][0] == table["flow"][0]  # in the first layer both are the raw row with the residual
+    assert {tuple(row) for row in SENTIMENT_TABLE.values()} == {(1, 3, 5, 6)}
+
+
+def test_the_first_noun_decides_the_number():
+    rows = agreement_prefixes(50, seed=3)
+    for row in rows:
+        first = next(word for word in str(row.text).split() if word in SINGULAR + PLURAL)
+        assert row.label == int(first in PLURAL)
+    assert {row.label for row in rows} == {0, 1}
+    assert rows == agreement_prefixes(50, seed=3)
+
+
+def test_answers_mark_the_planted_words():
+    marked = [row for row in planted_sentences(30) if row.answer]
+    assert marked
+    for row in marked:
+        for start, end in row.answer:
+            word = str(row.text)[start:end]
+            assert " " not in word
+            assert word in str(row.text).split()
+
+
+def test_rule_documents_have_both_classes_and_the_length_asked_for():
+    rows = rule_documents(8, 40)
+    assert [row.label for row in rows] == [0, 1] * 4
+    assert {len(str(row.text).split()) for row in rows} == {40}
+
+
+def test_a_document_is_shortened_to_so_many_tokens_of_its_own_text():
+    model = rule_model("any")
+    example = rule_documents(1, 200)[0]
+    encoding = shorten(model, example, 64)
+    assert 60 <= len(encoding) <= 64
+    assert str(example.text).startswith(encoding.text)
+    whole = shorten(model, example, 4000)
+    assert whole.text == example.text
+
+
+def test_word_sums_add_up_the_instances_of_a_word_for_class_one():
+    model = rule_model("any")
+    encoding = model.encode("copper garden copper")
+    trace = model.trace(encoding)
+    scores = np.arange(len(encoding), dtype=float)
+    sums = dict(_word_sums(encoding, scores, trace))
+    sign = 1 if trace.prediction.index == 1 else -1
+    assert sums["copper"] == sign * (scores[1] + scores[3])
+
+
+def test_received_attention_is_one_per_token_on_average():
+    model = rule_model("any")
+    trace = model.trace(model.encode(rule_documents(1, 38)[0].text))
+    assert trace.token_count == 40
+    assert np.mean(_received_by_place(trace)) == pytest.approx(1.0)
