@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from sightline.errors import InputError, OptionError
-from sightline.evaluation import compare
+from sightline.evaluation import compare, comparison, consistency
 from sightline.metrics import METRICS, kendall, spearman
 from sightline.model import load
+from sightline.models.target import Prediction
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
 
@@ -75,6 +77,68 @@ def test_layers_of_a_method_are_compared_and_methods_without_layers_say_so(model
     expected = METRICS.get("cosine")(rows[0], rows[2])
     assert found.matrix("cosine", "attcat").loc["layer 0", "layer 2"] == pytest.approx(expected, abs=1e-12)
     assert [one.method for one in found.failures] == ["gradient"]
+
+
+def test_layers_are_compared_with_a_reference_in_one_table(model):
+    methods = ["raw_attention", "rollout", "flow"]
+    agreement = compare(
+        model, TEXTS, methods, ["spearman", "kendall"], layers=True, reference="occlusion", magnitude=True
+    )
+    table = agreement.by_layer("spearman")
+    assert table.columns.tolist() == methods
+    assert table.index.tolist() == [0, 1, 2]
+    for method in methods:
+        for layer in range(3):
+            expected = []
+            for text in TEXTS:
+                tokens = [word.tokens for word in model.explain(text, method).words()]
+                row = np.abs(model.explain(text, method).layers[layer])
+                blank = np.abs(model.explain(text, "occlusion").scores)
+                expected.append(
+                    spearmanr(*([sum(scores[i] for i in word) for word in tokens] for scores in (row, blank))).statistic
+                )
+            assert table.loc[layer, method] == pytest.approx(np.mean(expected), abs=1e-12)
+    assert agreement.by_layer("kendall", "chance").shape == (3, 3)
+    assert {pair.second for pair in agreement.pairs} == {"occlusion"}
+    assert "Agreement between layers and occlusion on 2 documents" in repr(agreement)
+    with pytest.raises(OptionError, match="'rbo' was not compared"):
+        agreement.by_layer("rbo")
+    with pytest.raises(OptionError, match="needs compare"):
+        compare(model, TEXTS, ["attcat", "gradient"], ["kendall"]).by_layer("kendall")
+
+
+def test_methods_are_compared_with_a_reference_only(model):
+    agreement = compare(model, TEXTS[:1], ["attcat", "rollout"], ["kendall"], reference="gradient")
+    assert [(pair.first, pair.second) for pair in agreement.pairs] == [("attcat", "gradient"), ("rollout", "gradient")]
+    every = compare(model, TEXTS[:1], ["attcat", "rollout", "gradient"], ["kendall"])
+    values = {(pair.first, pair.second): pair.value for pair in every.pairs}
+    assert all(pair.value == values[pair.first, pair.second] for pair in agreement.pairs)
+
+
+def test_documents_about_which_models_differ_are_left_out():
+    first, second = (load(tiny_module(seed=seed), tokenizer=wordpiece()) for seed in (0, 1))
+    texts = [*TEXTS, "the old river", "world", "hello", "the mill the mill the mill"]
+    labels = [[model.explain(text, "gradient").prediction.label for model in (first, second)] for text in texts]
+    differ = [a != b for a, b in labels]
+    agreement = consistency({"a": first, "b": second}, texts, ["gradient"], ["kendall"])
+    reasons = [pair.error == "The models predict different classes." for pair in agreement.pairs]
+    assert reasons == differ
+    assert any(differ)
+    everything = compare({"a": first, "b": second}, texts, ["gradient"], ["kendall"])
+    assert not any(pair.error.startswith("The models") for pair in everything.pairs)
+    kept = {pair.document: pair.value for pair in agreement.pairs if pair.value is not None}
+    assert kept == {pair.document: pair.value for pair in everything.pairs if pair.document in kept}
+    with pytest.raises(OptionError, match="give two or more"):
+        consistency([first], texts)
+
+
+def test_classes_of_other_names_are_matched_by_number():
+    def prediction(labels, index):
+        return Prediction(index, labels[index], 1.0, labels, np.zeros(2), np.zeros(2))
+
+    assert not comparison._predict_differently(prediction(("no", "yes"), 1), prediction(("LABEL_0", "LABEL_1"), 1))
+    assert comparison._predict_differently(prediction(("no", "yes"), 1), prediction(("LABEL_0", "LABEL_1"), 0))
+    assert not comparison._predict_differently(prediction(("no", "yes"), 1), prediction(("yes", "no"), 0))
 
 
 def test_the_same_seed_gives_the_same_numbers_whatever_is_compared_beside(model):

@@ -2,7 +2,7 @@
 
 from sightline.evaluation.agreement import Agreement, Pair
 from sightline.evaluation.choice import DEFAULT_METHODS
-from sightline.evaluation.comparison import compare
+from sightline.evaluation.comparison import compare, consistency
 from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_shortcuts
 from sightline.evaluation.planted_long import LongResult, planted_at_length
 from sightline.evaluation.ranking import Ranking
@@ -23,6 +23,7 @@ __all__ = [
     "Record",
     "SanityResult",
     "compare",
+    "consistency",
     "evaluate",
     "label_permutation",
     "plant",

@@ -19,6 +19,13 @@ SUMMARY_COLUMNS = (
     *("documents", "missing"),
 )
 
+LAYER = "layer "
+
+
+def layer_name(number: int) -> str:
+    """Return what a layer is called in a pair: "layer 3"."""
+    return f"{LAYER}{number}"
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -110,12 +117,38 @@ class Agreement:
             table.loc[row.first, row.second] = table.loc[row.second, row.first] = row.mean
         return table
 
+    def by_layer(self, metric: str, column: Literal["mean", "low", "high", "chance"] = "mean") -> pd.DataFrame:
+        """Return how far the layers of each method agree with the reference: one row per layer, one column per method.
+
+        Layers are numbered from 0, the lowest; a method with fewer layers than another has no value there.
+        """
+        reference = self.settings.get("reference")
+        if self.between != "layers" or reference is None:
+            raise OptionError("A table by layer needs compare(..., layers=True, reference='occlusion').")
+        summary = self.summary()
+        chosen = summary[(summary["metric"] == metric) & (summary["second"] == reference)]
+        if chosen.empty:
+            raise OptionError(f"'{metric}' was not compared; there is: {', '.join(self.metrics) or 'nothing'}.")
+        names = list(dict.fromkeys(chosen["first"]))
+        order = sorted(names, key=lambda name: int(name.removeprefix(LAYER)))
+        table = chosen.pivot(index="first", columns="method", values=column)
+        table = table.reindex(index=order, columns=list(dict.fromkeys(chosen["method"])))
+        return table.set_axis([int(name.removeprefix(LAYER)) for name in order]).rename_axis(
+            index="layer", columns=None
+        )
+
     def __repr__(self) -> str:
+        reference = self.settings.get("reference")
         lines = [
-            f"Agreement between {self.between} on {len(self.documents)} documents"
+            f"Agreement between {self.between}{f' and {reference}' if reference else ''} on "
+            f"{len(self.documents)} documents"
             + ("" if self.complete else " (interrupted)")
             + (f", {len(self.failures)} explanations failed" if self.failures else "")
         ]
+        if self.between == "layers" and reference and self.pairs:
+            for metric in self.metrics:
+                lines += ["", metric, self.by_layer(metric).round(3).to_string()]
+            return "\n".join(lines)
         for metric, method in dict.fromkeys((pair.metric, pair.method) for pair in self.pairs):
             lines += ["", metric + (f", {method}" if method else ""), self.matrix(metric, method).round(3).to_string()]
         return "\n".join(lines)

@@ -1,12 +1,14 @@
 """compare: do methods agree with each other, layers of one method, or models about the same words?
 
-Two explanations of the same units are compared by an agreement statistic, document by document; each value stands
-beside what the same scores of tokens would give in shuffled order (`chance_level`). Three questions:
+Two explanations of the same units are compared by an agreement statistic, document by document; each value is reported
+with what the same scores of tokens would give in shuffled order (`chance_level`). Three questions:
 
-- *methods* (one model): every pair of methods, with occlusion or a gradient among them where a measured one is wanted;
-- *layers* (`layers=True`): every pair of layers of each method that scores layers;
-- *models* (several models, or one trained with several seeds): every pair of models, for each method. Vocabularies
-  differ, so words are compared, those that both models read; they are found without the tokenizer.
+- *methods* (one model): every pair of methods, or every method with a `reference`;
+- *layers* (`layers=True`): every pair of layers of each method that scores layers, or every layer with a `reference`
+  such as occlusion, as in the tables by layer of Abnar & Zuidema 2020 (`Agreement.by_layer`);
+- *models* (several models, or one trained with several seeds): every pair of models, for each method; `consistency`
+  keeps to the documents for which both predict the same class, as Ferrando et al. 2022 do. Vocabularies differ, so
+  words are compared, those that both models read; they are found without the tokenizer.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy as np
 from sightline.arguments import check_count, check_one_of
 from sightline.corpus import read_dataset
 from sightline.errors import OptionError, SightlineError
-from sightline.evaluation.agreement import Agreement, Failure, Pair
+from sightline.evaluation.agreement import Agreement, Failure, Pair, layer_name
 from sightline.evaluation.arguments import check_method_options, check_model, list_names
 from sightline.evaluation.choice import chosen_methods
 from sightline.evaluation.seeds import add_seed, seed_for
@@ -33,6 +35,7 @@ from sightline.metrics import METRICS, SightlineWarning, chance_level
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import without_conventions
 from sightline.model import Progress
+from sightline.models.target import Prediction
 from sightline.passes import Array
 from sightline.perturb import removable_units
 from sightline.text import Example
@@ -73,6 +76,9 @@ def compare(
     *,
     level: Level = "word",
     layers: bool = False,
+    reference: str | None = None,
+    magnitude: bool = False,
+    same_prediction: bool = False,
     target: TargetChoice = "predicted",
     permutations: int = PERMUTATIONS,
     seed: int = 0,
@@ -83,14 +89,18 @@ def compare(
     """Compare explanations of the same documents; see the module for the three questions.
 
     models: one model, or several (a list, or a mapping from the names to show). methods: as in `evaluate`. metrics:
-    agreement metrics. permutations: shuffles that make the chance level of a value. The rest as in `evaluate`.
+    agreement metrics. reference: a method that all others, or all their layers, are compared with instead of with each
+    other. magnitude: compare the magnitudes of token scores, for signed scores beside unsigned ones. same_prediction:
+    leave out documents for which two models predict different classes; classes are matched by name, or by number if the
+    models share no name. permutations: shuffles that make the chance level of a value. The rest as in `evaluate`.
     """
     named = _name_models(models)
     names = chosen_methods(methods)
     statistics = _statistics(metrics)
     check_one_of("level", level, LEVELS)
     check_one_of("target", target, get_args(TargetChoice))
-    between = _question(named, names, layers, level)
+    reference = None if reference is None else METHODS.get(reference).name
+    between = _question(named, names, layers, level, reference)
     comparison = _Comparison(
         named,
         names,
@@ -98,9 +108,12 @@ def compare(
         between,
         level,
         target,
+        reference,
+        magnitude,
+        same_prediction,
         check_count("permutations", permutations),
         check_count("seed", seed, None),
-        check_method_options(options, names),
+        check_method_options(options, [*names, *([reference] if reference is not None else [])]),
     )
     examples = read_dataset(dataset, limit)
     done: list[str] = []
@@ -122,6 +135,9 @@ def compare(
         settings={
             "level": level,
             "target": target,
+            "reference": reference,
+            "magnitude": magnitude,
+            "same_prediction": same_prediction,
             "permutations": permutations,
             "seed": seed,
             "options": comparison.options,
@@ -129,6 +145,23 @@ def compare(
         provenance={name: model.provenance() for name, model in named.items()},
         complete=complete,
     )
+
+
+def consistency(
+    models: Sequence[Model] | Mapping[str, Model],
+    dataset: str | Path | Iterable[Any],
+    methods: str | Sequence[str] | None = None,
+    metrics: str | Sequence[str] = ("spearman",),
+    **options: Any,
+) -> Agreement:
+    """Compare explanations by models that predict the same class: does a method say the same about models that agree?
+
+    Ferrando et al. 2022 ("ALTI") ask this of models trained with different seeds and of models of different families. A
+    pair of models has no value for a document about which the two differ. options: as in `compare`.
+    """
+    if len(_name_models(models)) < 2:
+        raise OptionError("Consistency is between models: give two or more.")
+    return compare(models, dataset, methods, metrics, **{"same_prediction": True, **options})
 
 
 def _name_models(models: Any) -> dict[str, Model]:
@@ -165,9 +198,11 @@ def _statistics(metrics: str | Sequence[str]) -> list[str]:
 
 
 def _question(
-    models: Mapping[str, Model], methods: Sequence[str], layers: bool, level: Level
+    models: Mapping[str, Model], methods: Sequence[str], layers: bool, level: Level, reference: str | None
 ) -> Literal["methods", "layers", "models"]:
     if len(models) > 1:
+        if reference is not None:
+            raise OptionError("Several models are compared with each other; leave out reference=, or give one model.")
         if layers:
             raise OptionError("layers=True compares the layers of one model; several were given.")
         if level != "word":
@@ -175,7 +210,7 @@ def _question(
         return "models"
     if layers:
         return "layers"
-    if len(methods) < 2:
+    if not set(methods) - {reference} or (reference is None and len(methods) < 2):
         raise OptionError("One method has no other to agree with: name two methods, several models, or layers=True.")
     return "methods"
 
@@ -188,6 +223,9 @@ class _Comparison:
     between: Literal["methods", "layers", "models"]
     level: Level
     target: TargetChoice
+    reference: str | None
+    magnitude: bool
+    same_prediction: bool
     permutations: int
     seed: int
     options: Mapping[str, Mapping[str, Any]]
@@ -200,16 +238,30 @@ class _Comparison:
         """Explain one document and compare; nothing is kept of a document that is not finished."""
         groups: dict[str, Group] = {}
         failures: list[Failure] = []
+        predictions: dict[str, Prediction] = {}
         for name, model in self.models.items():
-            self._explain(name, model, example, groups, failures, progress)
-        new_pairs = [
-            self._pair(example.id, heading, (first, group[first]), (second, group[second]), statistic)
-            for heading, group in groups.items()
-            for first, second in combinations(group, 2)
-            for statistic in self.statistics
-        ]
+            self._explain(name, model, example, groups, failures, predictions, progress)
+        new_pairs = []
+        for heading, group in groups.items():
+            for first, second in self._couples(group):
+                differ = self.same_prediction and _predict_differently(predictions.get(first), predictions.get(second))
+                for statistic in self.statistics:
+                    if differ:
+                        where = (example.id, heading, first, second, statistic)
+                        new_pairs.append(Pair(*where, None, None, "The models predict different classes."))
+                    else:
+                        new_pairs.append(
+                            self._pair(example.id, heading, (first, group[first]), (second, group[second]), statistic)
+                        )
         self.pairs += new_pairs
         self.failures += failures
+
+    def _couples(self, group: Group) -> Iterable[tuple[str, str]]:
+        """Return what is compared with what: all with each other, or all with the reference if it was explained."""
+        if self.reference is None:
+            return combinations(group, 2)
+        others = [name for name in group if name != self.reference] if self.reference in group else []
+        return [(name, self.reference) for name in others]
 
     def _explain(
         self,
@@ -218,20 +270,24 @@ class _Comparison:
         example: Example,
         groups: dict[str, Group],
         failures: list[Failure],
+        predictions: dict[str, Prediction],
         progress: Progress | None,
     ) -> None:
         """Put the scores of one model where they are compared: under no heading, or under their method's."""
+        names = list(dict.fromkeys([*self.methods, *([self.reference] if self.reference is not None else [])]))
         try:
             encoding = encode_example(model, example)
-            target = model.trace(encoding, choose_target(example, self.target)).target
+            trace = model.trace(encoding, choose_target(example, self.target))
+            target, predictions[model_name] = trace.target, trace.prediction
             units = removable_units(encoding, target, self.level)
         except (Missing, SightlineError) as error:
-            failures += [Failure(example.id, model_name, name, str(error)) for name in self.methods]
+            failures += [Failure(example.id, model_name, name, str(error)) for name in names]
             return
         places = tuple((unit.segment, unit.start, unit.end) for unit in units)
-        for step, name in enumerate(self.methods):
+        reference: Scored | None = None
+        for step, name in enumerate(names):
             if progress is not None:
-                progress(name, step, len(self.methods))
+                progress(name, step, len(names))
             entry = METHODS.get(name)
             try:
                 options = add_seed(entry, self.options.get(name, {}), seed_for(self.seed, example.id, name))
@@ -239,16 +295,26 @@ class _Comparison:
             except Exception as error:  # whatever goes wrong in a method, the others go on
                 failures.append(Failure(example.id, model_name, name, describe_error(error)))
                 continue
-            whole = Scored.of(places, attribution.scores, units)
+            whole = Scored.of(places, self._measure(attribution.scores), units)
+            if name == self.reference:
+                reference = whole
             if self.between == "methods":
                 groups.setdefault("", {})[name] = whole
             elif self.between == "models":
                 groups.setdefault(name, {})[model_name] = whole
+            elif name not in self.methods:
+                continue
             elif attribution.layers is None:
                 failures.append(Failure(example.id, model_name, name, "The method does not score layers."))
             else:
-                rows = enumerate(attribution.layers)
-                groups[name] = {f"layer {number}": Scored.of(places, row, units) for number, row in rows}
+                rows = enumerate(self._measure(attribution.layers))
+                groups[name] = {layer_name(number): Scored.of(places, row, units) for number, row in rows}
+        if self.reference is not None and reference is not None and self.between == "layers":
+            for group in groups.values():
+                group[self.reference] = reference
+
+    def _measure(self, scores: Array) -> Array:
+        return np.abs(scores) if self.magnitude else scores
 
     def _pair(
         self, document: str, heading: str, first: tuple[str, Scored], second: tuple[str, Scored], statistic: str
@@ -265,6 +331,15 @@ class _Comparison:
             return Pair(*where, value, chance.mean)
         except (Missing, SightlineWarning) as reason:
             return Pair(*where, None, None, str(reason))
+
+
+def _predict_differently(first: Prediction | None, second: Prediction | None) -> bool:
+    """Say whether two models predict different classes; classes are matched by number if no name is shared."""
+    if first is None or second is None:
+        return False
+    if set(first.labels) & set(second.labels):
+        return first.label != second.label
+    return first.index != second.index
 
 
 def _align(first: Scored, second: Scored) -> tuple[TokenScores, TokenScores]:
