@@ -74,16 +74,55 @@ def test_counts_say_how_often_a_position_is_a_partner(filter, dense):
                 np.testing.assert_array_equal(getattr(found, side)[layer, head], [expected[j] for j in range(n)])
 
 
+@pytest.mark.parametrize("filter", [None, FILTER], ids=["unmasked", "masked"])
+@pytest.mark.parametrize("side", ["attended", "attending", "mutual"])
+def test_every_querying_token_counts_once_over_layers_heads_and_ranks(filter, side):
+    source = banded_source()
+    n, k = len(source.encoding), 3
+    keep = np.ones(n, bool) if filter is None else filter.keep_tokens(source.encoding)
+    partners = {}
+    for layer in range(3):
+        allowed = np.stack([source.attentions[layer].allowed(i) for i in range(n)])
+        for head in range(2):
+            matrix = source.matrices[layer, head]
+            attended = slow_partners(matrix, allowed, keep, k)
+            attending = slow_partners(matrix.T, allowed.T, keep, k)
+            both = [set(a) & set(b) for a, b in zip(attended, attending, strict=True)]
+            partners[layer, head] = {"attended": attended, "attending": attending, "mutual": both}[side]
+
+    def expected(cells):
+        union = [set().union(*(partners[cell][i] for cell in cells)) for i in range(n)]
+        return [sum(j in union[i] for i in range(n)) for j in range(n)]
+
+    counts = relation_counts(source, k, filter)
+    everywhere = [(layer, head) for layer in range(3) for head in range(2)]
+    np.testing.assert_array_equal(counts.counts(side), expected(everywhere))
+    np.testing.assert_array_equal(counts.counts(side, layer=1), expected([(1, 0), (1, 1)]))
+    np.testing.assert_array_equal(counts.counts(side, head=1), expected([(0, 1), (1, 1), (2, 1)]))
+    np.testing.assert_array_equal(counts.counts(side, 2, 0), expected([(2, 0)]))
+    may_see = np.stack([source.attentions[0].allowed(i) for i in range(n)])
+    assert (counts.counts(side) <= (may_see | may_see.T).sum(axis=0)).all()
+    assert (counts.counts(side) <= counts.counts(side, count="pairs")).all()
+    pairs_only = relation_counts(source, k, filter, distinct=False)
+    np.testing.assert_array_equal(pairs_only.counts(side, count="pairs"), counts.counts(side, count="pairs"))
+    with pytest.raises(OptionError, match="Only pairs were counted"):
+        pairs_only.counts(side)
+
+
 def test_counts_add_up_within_a_head_a_layer_and_over_all():
     found = relation_counts(banded_source(), 2)
     np.testing.assert_array_equal(found.counts("attended", 1, 0), found.attended[1, 0])
-    np.testing.assert_array_equal(found.counts("attending", -1), found.attending[2].sum(axis=0))
-    np.testing.assert_array_equal(found.counts("mutual", head=1), found.mutual[:, 1].sum(axis=0))
-    np.testing.assert_array_equal(found.counts(), found.attended.sum(axis=(0, 1)))
+    np.testing.assert_array_equal(found.counts("attending", -1, count="pairs"), found.attending[2].sum(axis=0))
+    np.testing.assert_array_equal(found.counts("mutual", head=1, count="pairs"), found.mutual[:, 1].sum(axis=0))
+    np.testing.assert_array_equal(found.counts(count="pairs"), found.attended.sum(axis=(0, 1)))
     weights = np.array([[1.0, 2.0], [0.0, 1.0], [4.0, 1.0]])
     expected = np.einsum("lh,lhn->n", weights / weights.mean(), found.attended)
     np.testing.assert_allclose(found.counts(head_weights=weights), expected)
-    np.testing.assert_allclose(found.counts(head_weights=np.ones((3, 2))), found.counts())
+    np.testing.assert_allclose(found.counts(head_weights=np.ones((3, 2))), found.counts(count="pairs"))
+    with pytest.raises(OptionError, match="use count='pairs'"):
+        found.counts(head_weights=weights, count="tokens")
+    with pytest.raises(OptionError, match="count='lists' is not known"):
+        found.counts(count="lists")
     with pytest.raises(OptionError, match="direction='both' is not known"):
         found.counts("both")
     with pytest.raises(OptionError, match="Layer 3 asked for"):
@@ -126,6 +165,20 @@ def test_the_intersection_holds_types_that_are_high_in_both_lists():
         assert attended[row.attended_rank - 1] == attending[row.attending_rank - 1] == row.type
 
 
+def test_the_intersection_by_position_holds_single_words():
+    found = relation_counts(banded_source(), 3)
+    attended, attending = (found.by_position(side, top=6) for side in ("attended", "attending"))
+    frame = found.intersection(by="position", top=6)
+    assert set(frame.position) == set(attended.position) & set(attending.position)
+    counts = attending.set_index("position")
+    for row in frame.itertuples():
+        assert (counts.loc[row.position, "count"], counts.loc[row.position, "rank"]) == (
+            row.attending,
+            row.attending_rank,
+        )
+        assert attended.set_index("position").loc[row.position, "text"] == row.text
+
+
 def test_instances_say_where_each_one_of_a_word_stands():
     source = banded_source()
     found = relation_counts(source, 3)
@@ -136,6 +189,8 @@ def test_instances_say_where_each_one_of_a_word_stands():
     for row in frame.itertuples():
         assert order.set_index("position").loc[row.position, "rank"] == row.attending_rank
         assert row.attending == found.counts("attending", 0)[row.position]
+    pairs = found.instances("THE", count="pairs")
+    assert pairs.attended.tolist() == [found.counts(count="pairs")[position] for position in pairs.position]
     assert len(found.instances("giraffe")) == 0
     assert len(relation_counts(source, 3, FILTER).instances("the")) == 0  # a stop word
 
@@ -159,9 +214,10 @@ def test_short_documents_have_fewer_partners_than_asked_for():
     found = relation_counts(source, 10)
     np.testing.assert_array_equal(found.counts("attended", 0, 0), [3, 3, 3])
     one = Source(encoding("old").drop([0, 2]), [DenseAttention(np.ones((2, 1, 1)))])
-    np.testing.assert_array_equal(relation_counts(one, 10).counts(), [2])
+    np.testing.assert_array_equal(relation_counts(one, 10).counts(), [1])
+    np.testing.assert_array_equal(relation_counts(one, 10).counts(count="pairs"), [2])
     assert relation_counts(one, 10).by_type().to_dict("list") == {
-        "rank": [1], "type": ["old"], "count": [2.0], "instances": [1], "mean": [2.0],
+        "rank": [1], "type": ["old"], "count": [1.0], "instances": [1], "mean": [1.0],
     }  # fmt: skip
     with pytest.raises(OptionError, match="k must be a whole number of at least 1, not 0"):
         relation_counts(one, 0)

@@ -36,6 +36,19 @@ def test_the_same_request_prints_the_same(sightline, good_model):
     assert runs[0] == runs[1]
 
 
+def test_the_summary_says_how_relations_are_counted_and_lists_one_word(sightline, good_model):
+    once = sightline(
+        "inspect", "doc.txt", "--model", good_model, "--word", "the", "--stop-words", "none", *QUICK
+    ).stdout
+    assert "Most attended words (top-5 lists, each querying token counted once)" in once
+    assert "Instances of “the” (each querying token counted once)" in once
+    pairs = sightline("inspect", "doc.txt", "--model", good_model, "--count", "pairs", *QUICK).stdout
+    assert "Most attended words (top-5 lists, each list of a layer and head counted)" in pairs
+    refused = sightline("inspect", "doc.txt", "--model", good_model, "--count", "tokens", "--scaled")
+    assert refused.exit_code == 2
+    assert "leave out --count tokens" in refused.stderr
+
+
 def test_similarity_prints_a_row_a_setting_with_a_chance_column(sightline, good_model):
     result = sightline("inspect", "doc.txt", "--model", good_model, "--similarity", "--method", "rollout")
     lines = result.stdout.splitlines()

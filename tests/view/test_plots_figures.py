@@ -113,6 +113,14 @@ def test_a_line_with_one_sink_is_logarithmic_so_that_the_rest_is_seen():
     assert plots.lines_over_positions({"a": values}, ["w"] * 100, title="t").axes[0].get_yscale() == "linear"
 
 
+def test_instances_stand_at_their_positions_as_high_as_their_counts():
+    figure = plots.instance_counts([3, 40, 77], {"attended": [5, 2, 9], "attending": [0, 1, 1]}, 80, title="t")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["attended", "attending"]
+    dots = figure.axes[0].lines[0]
+    assert (dots.get_xdata().tolist(), dots.get_ydata().tolist()) == ([3, 40, 77], [5, 2, 9])
+    assert {"5", "2", "9", "0"} <= set(texts(figure))
+
+
 def test_layers_over_positions_shows_all_of_a_short_document():
     values = GENERATOR.random((3, 50))
     axes = plots.layers_over_positions(values, sinks=[7], title="t").axes[0]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sightline.analysis.maps import AttentionMaps, MapAverage, average_maps, thumbnails, window_maps
     from sightline.analysis.pickers import Pick, Predictions, predict
     from sightline.analysis.received import PositionTotals, Sink, Totals, sinks, totals
-    from sightline.analysis.relation_table import RelationCounts
+    from sightline.analysis.relation_table import RelationCounts, TokenCounts
     from sightline.analysis.relations import LayerRelations, layer_relations, relation_counts
     from sightline.analysis.similarity import (
         Disagreement,
@@ -73,6 +73,7 @@ _HOMES = {
     "SimilarityTable": "similarity_tables",
     "Sink": "received",
     "TargetWords": "dataset_inspection",
+    "TokenCounts": "relation_table",
     "TokenFilter": "filters",
     "Totals": "received",
     "attention_scores": "similarity",
@@ -126,6 +127,7 @@ __all__ = [
     "SimilarityTable",
     "Sink",
     "TargetWords",
+    "TokenCounts",
     "TokenFilter",
     "Totals",
     "attention_scores",

@@ -21,12 +21,12 @@ from sightline.analysis.filters import TokenFilter
 from sightline.analysis.importance import head_importance_of
 from sightline.analysis.maps import AttentionMaps, thumbnails, window_maps
 from sightline.analysis.received import PositionTotals, Totals, totals
-from sightline.analysis.relation_table import RelationCounts
+from sightline.analysis.relation_table import Count, RelationCounts
 from sightline.analysis.relations import relation_counts
 from sightline.analysis.similarity import Disagreement, Similarity, disagreements, document_similarity
 from sightline.analysis.source import Floats, Progress, head_number, layer_number
 from sightline.analysis.tiles import tile
-from sightline.arguments import check_count, check_position
+from sightline.arguments import check_count, check_one_of, check_position
 from sightline.defaults import INSPECT_METHODS
 from sightline.errors import OptionError
 from sightline.explanation import Explanation
@@ -68,8 +68,13 @@ class InspectionSettings:
     """The same for one head of that layer."""
     position: int | None = None
     """The token followed through all layers and heads; by default the one that receives the most attention."""
+    count: Count | None = None
+    """How relations are counted: "tokens" (every querying token once) or "pairs" (every list of a layer and head);
+    "tokens" by default, "pairs" if `scaled`."""
+    word: str | None = None
+    """The word whose instances are listed with their counts; by default the most attended one."""
     scaled: bool = False
-    """Weight heads by their importance in totals and counts."""
+    """Weight heads by their importance in totals and counts, which counts pairs."""
     head_importance: bool = True
     """Compute the importance of every head."""
     check: bool = False
@@ -82,12 +87,21 @@ class InspectionSettings:
         check_count("top_k", self.top_k)
         if self.scaled and not self.head_importance:
             raise OptionError("scaled=True weights heads by their importance; leave out head_importance=False.")
+        if self.scaled and self.count == "tokens":
+            raise OptionError("scaled=True weights every list of partners; leave out count='tokens'.")
+        if self.count is not None:
+            check_one_of("count", self.count, get_args(Count))
         self.filter  # noqa: B018  # raises for an unknown language, before a model runs
 
     @property
     def filter(self) -> TokenFilter | None:
         """The filter of all lists but the unfiltered ones."""
         return None if self.stop_words is None else TokenFilter(stop_words=self.stop_words)
+
+    @property
+    def counting(self) -> Count:
+        """How relations are counted."""
+        return self.count or ("pairs" if self.scaled else "tokens")
 
 
 @dataclass(frozen=True, eq=False)

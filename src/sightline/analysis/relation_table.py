@@ -1,13 +1,19 @@
 """Counts of relations by position and by word, within a head, a layer, or over all.
 
-A count says how often a token is somebody's partner; a word's count is the sum of its tokens', a type's the sum of its
-instances', whatever their case. Tables hold the words that the filter kept, most counted first, equal counts in
-document order.
+Token j is a *partner* of token i if j is among the k strongest in the list of i. Two ways to count partners:
+
+    tokens   every querying token i counts once for j, however many layers and heads list j for it; so no count exceeds
+             the number of tokens that may see j. Algorithm 2 of the Longformer paper counts like this; it is the
+             default of every table.
+    pairs    every list counts: the number of (layer, head, i) with j in the list. Heads can be weighted.
+
+A word's count is the sum of its tokens' counts, a type's the sum of its instances', whatever their case. Tables hold
+the words that the filter kept, most counted first, equal counts in document order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -17,6 +23,7 @@ import numpy.typing as npt
 from sightline.analysis.filters import TokenFilter, kept_tokens
 from sightline.analysis.source import check_head_weights
 from sightline.arguments import check_count, check_head, check_layer, check_one_of
+from sightline.errors import OptionError
 from sightline.metrics.token_sets import descending_ranks
 from sightline.text import Encoding
 from sightline.text.units import Level, Units, units_of
@@ -26,8 +33,30 @@ if TYPE_CHECKING:
 
 Direction = Literal["attended", "attending", "mutual"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+Count = Literal["tokens", "pairs"]
 Counts = npt.NDArray[np.uint32]
 Values = npt.NDArray[np.float64]
+
+
+def resolve_count(count: Count | None, head_weights: npt.ArrayLike | None = None) -> Count:
+    """Return how to count: "tokens" unless said otherwise, "pairs" where heads are weighted."""
+    if count is None:
+        return "tokens" if head_weights is None else "pairs"
+    if check_one_of("count", count, get_args(Count)) == "tokens" and head_weights is not None:
+        raise OptionError("Heads cannot be weighted where every querying token counts once; use count='pairs'.")
+    return count
+
+
+@dataclass(frozen=True, eq=False)
+class TokenCounts:
+    """How many tokens have each position as a partner, every token counted once."""
+
+    total: Counts
+    """(n,) in any layer and head."""
+    by_layer: Counts
+    """(L, n) in any head of the layer."""
+    by_head: Counts
+    """(H, n) in the head of that number in any layer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +74,8 @@ class RelationCounts:
     """(L, H, n)."""
     attending: Counts
     mutual: Counts
+    distinct: Mapping[Direction, TokenCounts]
+    """The same with every querying token counted once; empty if only pairs were counted."""
 
     def counts(
         self,
@@ -52,20 +83,25 @@ class RelationCounts:
         layer: int | None = None,
         head: int | None = None,
         head_weights: npt.ArrayLike | None = None,
+        *,
+        count: Count | None = None,
     ) -> Values:
         """Return counts by position (n,): of one head, of one layer, over one head number of all layers, or over all.
 
-        With `head_weights` (L, H) each head counts by its weight divided by the mean weight of those counted.
+        count: "tokens" (default) or "pairs", see the module. With `head_weights` (L, H) pairs are counted, each head by
+        its weight divided by the mean weight of those counted.
         """
         check_one_of("direction", direction, DIRECTIONS)
         counted: Counts = getattr(self, direction)
         layers, heads = counted.shape[:2]
+        layer = None if layer is None else check_layer(layer, layers)
+        head = None if head is None else check_head(head, heads)
+        if resolve_count(count, head_weights) == "tokens":
+            return self._distinct(direction, layer, head).astype(np.float64)
         weights = check_head_weights(head_weights, layers, heads)
         if layer is not None:
-            layer = check_layer(layer, layers)
             counted, weights = counted[layer : layer + 1], weights[layer : layer + 1]
         if head is not None:
-            head = check_head(head, heads)
             counted, weights = counted[:, head : head + 1], weights[:, head : head + 1]
         mean = weights.mean()
         return np.tensordot(weights / mean if mean > 0 else weights, counted.astype(np.float64), axes=2)
@@ -78,20 +114,21 @@ class RelationCounts:
         *,
         level: Level = "word",
         head_weights: npt.ArrayLike | None = None,
+        count: Count | None = None,
         top: int | None = None,
     ) -> pd.DataFrame:
         """Return one row per word (or token), most counted first: rank, text, position, count."""
         import pandas as pd
 
         units, listed = self._units(level)
-        count = units.fold(self.counts(direction, layer, head, head_weights))
-        order = listed[np.argsort(-count[listed], kind="stable")][: _depth(top)]
+        counted = units.fold(self.counts(direction, layer, head, head_weights, count=count))
+        order = listed[np.argsort(-counted[listed], kind="stable")][: _depth(top)]
         return pd.DataFrame(
             {
                 "rank": np.arange(1, len(order) + 1),
                 "text": _texts(units.texts[i] for i in order),
                 "position": units.first_tokens[order],
-                "count": count[order],
+                "count": counted[order],
             }
         )
 
@@ -103,20 +140,22 @@ class RelationCounts:
         *,
         level: Level = "word",
         head_weights: npt.ArrayLike | None = None,
+        count: Count | None = None,
         top: int | None = None,
     ) -> pd.DataFrame:
         """Return one row per word type (case folded), most counted first: rank, type, count, instances, mean."""
         import pandas as pd
 
-        types, instances, (count,) = self._types(level, [self.counts(direction, layer, head, head_weights)])
-        order = np.argsort(-count, kind="stable")[: _depth(top)]
+        counts = self.counts(direction, layer, head, head_weights, count=count)
+        types, instances, (counted,) = self._types(level, [counts])
+        order = np.argsort(-counted, kind="stable")[: _depth(top)]
         return pd.DataFrame(
             {
                 "rank": np.arange(1, len(order) + 1),
                 "type": _texts(types[i] for i in order),
-                "count": count[order],
+                "count": counted[order],
                 "instances": instances[order],
-                "mean": count[order] / instances[order],
+                "mean": counted[order] / instances[order],
             }
         )
 
@@ -125,30 +164,37 @@ class RelationCounts:
         layer: int | None = None,
         head: int | None = None,
         *,
+        by: Literal["type", "position"] = "type",
         level: Level = "word",
         head_weights: npt.ArrayLike | None = None,
+        count: Count | None = None,
         top: int = 20,
     ) -> pd.DataFrame:
-        """Return the types among the `top` both attended and attending: type, both counts, both ranks.
+        """Return what is among the `top` both attended and attending: both counts, both ranks; best sum of ranks first.
 
-        Best sum of ranks first.
+        by="type" has one row per word type (type, …), by="position" one row per word (text, position, …).
         """
         import pandas as pd
 
-        both = [self.counts(side, layer, head, head_weights) for side in ("attended", "attending")]
-        types, _, counts = self._types(level, both)
-        ranks = [descending_ranks(count) for count in counts]
+        both = [self.counts(side, layer, head, head_weights, count=count) for side in ("attended", "attending")]
+        if check_one_of("by", by, ("type", "position")) == "type":
+            types, _, counts = self._types(level, both)
+            names: dict[str, object] = {"type": _texts(types)}
+        else:
+            units, listed = self._units(level)
+            counts = [units.fold(side)[listed] for side in both]
+            names = {"text": _texts(units.texts[i] for i in listed), "position": units.first_tokens[listed]}
+        ranks = [descending_ranks(side) for side in counts]
         common = np.flatnonzero(np.maximum(*ranks) <= check_count("top", top))
         order = common[np.argsort((ranks[0] + ranks[1])[common], kind="stable")]
-        return pd.DataFrame(
-            {
-                "type": _texts(types[i] for i in order),
-                "attended": counts[0][order],
-                "attending": counts[1][order],
-                "attended_rank": ranks[0][order],
-                "attending_rank": ranks[1][order],
-            }
-        )
+        columns = {
+            **names,
+            "attended": counts[0],
+            "attending": counts[1],
+            "attended_rank": ranks[0],
+            "attending_rank": ranks[1],
+        }
+        return pd.DataFrame({name: np.asarray(values)[order] for name, values in columns.items()})
 
     def instances(
         self,
@@ -157,8 +203,9 @@ class RelationCounts:
         head: int | None = None,
         *,
         head_weights: npt.ArrayLike | None = None,
+        count: Count | None = None,
     ) -> pd.DataFrame:
-        """Return where each instance of one word stands, in document order.
+        """Return each instance of one word, in document order, with its counts.
 
         Columns: position, segment, start, end (characters), and for attended, attending and mutual the count and its
         rank among all words that were kept. A word that the filter dropped, or that is not there, has no rows.
@@ -177,11 +224,11 @@ class RelationCounts:
             "end": np.array([span.end for span in spans], dtype=np.int64),
         }
         for side in DIRECTIONS:
-            count = units.fold(self.counts(side, layer, head, head_weights))[listed]
-            columns |= {side: count[chosen], f"{side}_rank": descending_ranks(count)[chosen]}
+            counted = units.fold(self.counts(side, layer, head, head_weights, count=count))[listed]
+            columns |= {side: counted[chosen], f"{side}_rank": descending_ranks(counted)[chosen]}
         return pd.DataFrame(columns)
 
-    def to_frame(self, level: Level = "token") -> pd.DataFrame:
+    def to_frame(self, level: Level = "token", *, count: Count | None = None) -> pd.DataFrame:
         """Return one row per word (or token) that was kept, in document order, with the counts over all heads."""
         import pandas as pd
 
@@ -190,7 +237,20 @@ class RelationCounts:
             "text": _texts(units.texts[i] for i in listed),
             "position": units.first_tokens[listed],
         }
-        return pd.DataFrame(columns | {side: units.fold(self.counts(side))[listed] for side in DIRECTIONS})
+        counts = {side: units.fold(self.counts(side, count=count))[listed] for side in DIRECTIONS}
+        return pd.DataFrame(columns | counts)
+
+    def _distinct(self, direction: Direction, layer: int | None, head: int | None) -> Counts:
+        """Counts (n,) with every querying token counted once; within one head, lists and tokens are the same."""
+        if layer is not None and head is not None:
+            within_head: Counts = getattr(self, direction)[layer, head]
+            return within_head
+        if direction not in self.distinct:
+            raise OptionError("Only pairs were counted; use count='pairs', or relation_counts() with distinct=True.")
+        counts = self.distinct[direction]
+        if head is not None:
+            return np.asarray(counts.by_head[head])
+        return counts.total if layer is None else np.asarray(counts.by_layer[layer])
 
     def _units(self, level: Level) -> tuple[Units, npt.NDArray[np.int64]]:
         """The words (or tokens) and the numbers of those that were kept."""

@@ -5,19 +5,21 @@ column, among the positions that may attend (a window, the global tokens). A fil
 before ranking: relations are then those of the sub-matrix of the tokens that stay (weights unchanged). Without a filter
 specials are partners like all others, though tables list words only.
 
-Counts are what tables show (`relation_counts`): how often a position is among the k attended (attending) of others. One
-layer's lists are held at a time: O(H·n·k) memory, counts O(L·H·n).
+Counts are what tables show (`relation_counts`): how often a position is among the k attended (attending) of others, by
+lists or with every querying token counted once (`relation_table`). One layer's lists are held at a time, and the pairs
+(token, partner) that occurred in any layer or head, at most n·k per layer and head: O(L·H·n·k log) time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter
-from sightline.analysis.relation_table import Counts, RelationCounts
+from sightline.analysis.relation_table import DIRECTIONS, Counts, RelationCounts, TokenCounts
 from sightline.analysis.restriction import top_partners
 from sightline.analysis.source import AttentionSource, Booleans, Progress, layer_number, track
 from sightline.arguments import check_count, check_head, check_one_of, check_position
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Side = Literal["attended", "attending"]
+Indices = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,33 +91,99 @@ def layer_relations(
 
 
 def relation_counts(
-    source: AttentionSource, k: int = 10, filter: TokenFilter | None = None, *, progress: Progress | None = None
+    source: AttentionSource,
+    k: int = 10,
+    filter: TokenFilter | None = None,
+    *,
+    distinct: bool = True,
+    progress: Progress | None = None,
 ) -> RelationCounts:
-    """Count partners over all layers and heads, one layer in memory at a time."""
+    """Count partners over all layers and heads, one layer in memory at a time.
+
+    distinct=False counts pairs only and leaves out the counts of tokens, which take about as long again.
+    """
     wanted, keep = resolve_partners(source, k, filter)
-    layers = [
-        layer_counts(source.attentions[layer], wanted, keep)
-        for layer in track(range(source.layer_count), "relations", progress)
-    ]
-    return RelationCounts(source.encoding, k, filter, *(np.stack(side) for side in zip(*layers, strict=True)))
+    n = len(source.encoding)
+    sides = {side: _Counting(n, source.head_count if distinct else 0) for side in DIRECTIONS}
+    for layer in track(range(source.layer_count), "relations", progress):
+        for side, indices in zip(DIRECTIONS, _layer_partners(source.attentions[layer], wanted, keep), strict=True):
+            sides[side].add(indices)
+    attended, attending, mutual = (np.stack(sides[side].pairs) for side in DIRECTIONS)
+    tokens = {side: counting.distinct() for side, counting in sides.items()} if distinct else {}
+    return RelationCounts(source.encoding, k, filter, attended, attending, mutual, tokens)
 
 
-def layer_counts(attention: Attention, k: int, keep: Booleans | None) -> tuple[Counts, Counts, Counts]:
-    """Return how often each position is attended, attending and both in one layer, each (H, n)."""
+def _layer_partners(attention: Attention, k: int, keep: Booleans | None) -> tuple[Indices, Indices, Indices]:
+    """Return the partners of every token in one layer, attended, attending and in both lists, each (H, n, k), or -1."""
     attended, attending = (partners.indices for partners in top_partners(attention, k, keep))
-    n = attention.tokens
     both = [
         np.where((attended_row[:, :, None] == attending_row[:, None, :]).any(axis=-1), attended_row, -1)
         for attended_row, attending_row in zip(attended, attending, strict=True)
     ]
-    return tuple(np.stack([_count(indices, n) for indices in side]) for side in (attended, attending, both))  # type: ignore[return-value]
+    return attended, attending, np.stack(both)
+
+
+class _Counting:
+    """Counts of one direction while layers come in; without heads, of pairs only."""
+
+    def __init__(self, tokens: int, heads: int) -> None:
+        self.tokens = tokens
+        self.pairs: list[Counts] = []
+        """One (H, n) per layer."""
+        self.layers: list[Counts] = []
+        self.any = _PairSet(tokens)
+        self.heads = [_PairSet(tokens) for _ in range(heads)]
+
+    def add(self, indices: Indices) -> None:
+        """Add the partners (H, n, k) of one layer."""
+        self.pairs.append(np.stack([_count(row, self.tokens) for row in indices]))
+        if self.heads:
+            layer = _PairSet(self.tokens)
+            layer.merge(np.concatenate([pair_set.add(row) for pair_set, row in zip(self.heads, indices, strict=True)]))
+            self.any.merge(layer.codes)
+            self.layers.append(layer.counts())
+
+    def distinct(self) -> TokenCounts:
+        return TokenCounts(
+            total=self.any.counts(),
+            by_layer=np.stack(self.layers),
+            by_head=np.stack([pair_set.counts() for pair_set in self.heads]),
+        )
+
+
+class _PairSet:
+    """A set of pairs (token i, partner j), coded as i·n + j, ascending."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+        kind = np.int32 if tokens**2 < 2**31 else np.int64
+        self.codes: Codes = np.empty(0, dtype=kind)
+
+    def add(self, indices: Indices) -> Codes:
+        """Add the partners (n, k) of every token; returns their codes."""
+        codes = np.arange(self.tokens)[:, None] * self.tokens + indices
+        listed = codes[indices >= 0].astype(self.codes.dtype)
+        self.merge(listed)
+        return listed
+
+    def merge(self, codes: Codes) -> None:
+        """Add pairs by their codes."""
+        merged = np.concatenate((self.codes, codes))
+        merged.sort()  # np.union1d hashes, which takes ten times as long
+        is_first = np.ones(len(merged), dtype=np.bool_)
+        np.not_equal(merged[1:], merged[:-1], out=is_first[1:])
+        self.codes = merged[is_first]
+
+    def counts(self) -> Counts:
+        """Return how many tokens have each position as a partner, (n,)."""
+        return np.bincount(self.codes % self.tokens, minlength=self.tokens).astype(np.uint32)
 
 
 def resolve_partners(source: AttentionSource, k: int, filter: TokenFilter | None) -> tuple[int, Booleans | None]:
-    """k, at most one partner a token (a document may be shorter than k), and the tokens that stay."""
+    """Return k, at most the number of tokens, and the tokens that stay."""
     wanted = min(check_count("k", k), len(source.encoding))
     return wanted, None if filter is None else filter.keep_tokens(source.encoding)
 
 
-def _count(indices: np.ndarray[tuple[int, ...], np.dtype[np.int64]], n: int) -> Counts:
+def _count(indices: Indices, n: int) -> Counts:
     return np.bincount(indices[indices >= 0], minlength=n).astype(np.uint32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,6 +39,13 @@ if TYPE_CHECKING:
 KEEP_STOP_WORDS = "none"
 
 
+class CountChoice(StrEnum):
+    """What `--count` may be."""
+
+    tokens = "tokens"
+    pairs = "pairs"
+
+
 @reports_errors
 def inspect(
     file: Annotated[
@@ -58,6 +66,17 @@ def inspect(
     top_k: Annotated[int, typer.Option(min=1, metavar="N", help="Partners counted per token, and rows per list.")] = 10,
     layer: Annotated[int | None, typer.Option(metavar="N", help="Inspect one layer. [default: all]")] = None,
     head: Annotated[int | None, typer.Option(metavar="N", help="Inspect one head. [default: all]")] = None,
+    count: Annotated[
+        CountChoice | None,
+        typer.Option(
+            help="Count each querying token once over layers and heads, or each (layer, head, token). "
+            "[default: tokens; pairs with --scaled]"
+        ),
+    ] = None,
+    word: Annotated[
+        str | None,
+        typer.Option(metavar="WORD", help="Word whose instances are listed. [default: the most attended one]"),
+    ] = None,
     position: Annotated[
         int | None,
         typer.Option(metavar="N", help="Token to follow through all heads. [default: the most attended token]"),
@@ -109,6 +128,7 @@ def inspect(
       sightline inspect letter.txt -o folder            all figures and tables; open folder/index.html
       sightline inspect letter.txt --similarity --method integrated_gradients
       sightline inspect letter.txt --layer 3 --head 1 --stop-words de -o folder
+      sightline inspect letter.txt --word compiler --count pairs
       sightline inspect letter.txt --method alti -o folder
       sightline inspect --data letters.csv --limit 50 --target positive --similarity
     """
@@ -121,6 +141,8 @@ def inspect(
         raise UsageError("--check needs a text file; to check methods on a data set, use sightline evaluate.")
     if overwrite and output is None:
         raise UsageError("--overwrite needs a folder to write to; add -o FOLDER.")
+    if scaled and count is CountChoice.tokens:
+        raise UsageError("--scaled weights every list of partners; leave out --count tokens.")
     if scaled and not head_importance:
         raise UsageError("--scaled needs the importance of the heads; leave out --no-head-importance.")
     texts = None if file is None else read_texts(file, pair)
@@ -142,6 +164,8 @@ def inspect(
             layer=layer,
             head=head,
             position=position,
+            count=None if count is None else count.value,
+            word=word,
             scaled=scaled,
             head_importance=head_importance,
             check=check,

@@ -221,7 +221,7 @@ def _token_table(
     if "received" in settings.measures:
         columns["received"] = trace.received.mean(axis=(0, 1))
     if "counts" in settings.measures:
-        counts = relation_counts(trace, settings.top_k)
+        counts = relation_counts(trace, settings.top_k, distinct=False)
         columns["attended"] = counts.attended.sum(axis=(0, 1))
         columns["attending"] = counts.attending.sum(axis=(0, 1))
     names = score_columns(settings, labels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def relations_section(inspection: Inspection) -> Section:
     k, where = inspection.relations.k, _where(inspection)
     sentences = (
         f"For every token, the {k} tokens it attends to most and the {k} tokens that attend to it most are listed, "
-        f"{where}. The count of a word is the number of these lists that contain it.",
+        f"{where}. {_counting_sentence(inspection)}",
         "Each list counts by the importance of its head." if settings.scaled else "",
         filter_sentence(inspection),
     )
@@ -40,7 +40,8 @@ def relations_section(inspection: Inspection) -> Section:
         Picture(
             "relations",
             "Most attended and most attending words",
-            f"How often each word is among the {k} strongest partners of other tokens, summed over its instances.",
+            f"How often each word is among the {k} strongest partners of other tokens, summed over its instances; "
+            f"{count_name(inspection)}.",
             partial(
                 plots.ranked_bars,
                 _relation_rankings(inspection, inspection.relations, top),
@@ -62,7 +63,9 @@ def relations_section(inspection: Inspection) -> Section:
             )
         )
     counts = {
-        side: inspection.relations.counts(side, settings.layer, settings.head, inspection.head_weights)
+        side: inspection.relations.counts(
+            side, settings.layer, settings.head, inspection.head_weights, count=settings.counting
+        )
         for side in ("attended", "attending")
     }
     parts.append(
@@ -95,30 +98,76 @@ def relations_section(inspection: Inspection) -> Section:
                 ),
             )
         )
+    parts += _word_parts(inspection, settings.word or (words[0] if words else None), where)
     parts += [
-        Table(f"{side}-by-type", f"Words by how often they are {side}, summed over instances", frame)
+        Table(
+            f"{side}-by-type",
+            f"Words by how often they are {side}, summed over instances ({count_name(inspection)})",
+            frame,
+        )
         for side, frame in by_type.items()
     ]
     parts += [
         Table(
             f"{side}-by-position",
-            f"Words at their positions, by how often they are {side}",
+            f"Words at their positions, by how often they are {side} ({count_name(inspection)})",
             _relation_frame(inspection, inspection.relations, side, "position"),
         )
         for side in ("attended", "attending")
     ]
-    parts.append(
+    parts += [
         Table(
-            "relations-intersection",
-            f"Words among both the {2 * top} most attended and the {2 * top} most attending",
+            f"relations-intersection{suffix}",
+            f"Words{names} among both the {2 * top} most attended and the {2 * top} most attending",
             whole_numbers(
                 inspection.relations.intersection(
-                    settings.layer, settings.head, head_weights=inspection.head_weights, top=2 * top
+                    settings.layer,
+                    settings.head,
+                    by=by,
+                    head_weights=inspection.head_weights,
+                    count=settings.counting,
+                    top=2 * top,
                 )
             ),
         )
-    )
+        for by, suffix, names in _INTERSECTIONS
+    ]
     return Section("relations", "Which tokens attend to which", tuple(filter(None, sentences)), tuple(parts))
+
+
+_INTERSECTIONS: tuple[tuple[Literal["type", "position"], str, str], ...] = (
+    ("type", "", ""),
+    ("position", "-by-position", " at their positions"),
+)
+
+
+def _word_parts(inspection: Inspection, word: str | None, where: str) -> list[Picture | Table]:
+    """Return the counts of every instance of one word; nothing if the word does not occur among those that are kept."""
+    if word is None:
+        return []
+    settings = inspection.settings
+    frame = inspection.relations.instances(
+        word, settings.layer, settings.head, head_weights=inspection.head_weights, count=settings.counting
+    )
+    if not len(frame):
+        return []
+    title = f"Instances of “{word}”, {where}"
+    return [
+        Picture(
+            "word-instances",
+            f"Every instance of “{word}”",
+            "How often each instance is attended and attending, by its position in the document; "
+            f"{count_name(inspection)}.",
+            partial(
+                plots.instance_counts,
+                frame["position"].tolist(),
+                {side: frame[side].tolist() for side in ("attended", "attending")},
+                len(inspection.encoding),
+                title=title,
+            ),
+        ),
+        Table("word-instances", f"{title} ({count_name(inspection)})", whole_numbers(frame)),
+    ]
 
 
 def totals_section(inspection: Inspection) -> Section:
@@ -215,6 +264,22 @@ def filter_sentence(inspection: Inspection) -> str:
     )
 
 
+def count_name(inspection: Inspection) -> str:
+    """Return what a count of relations counts, for captions."""
+    if inspection.settings.counting == "tokens":
+        return "each querying token counted once"
+    return "each list of a layer and head counted"
+
+
+def _counting_sentence(inspection: Inspection) -> str:
+    if inspection.settings.counting == "tokens":
+        return (
+            "The count of a word is the number of tokens with the word in at least one of their lists: every querying "
+            "token counts once, over all layers, heads and ranks."
+        )
+    return "The count of a word is the number of these lists that contain it, one list per token, layer and head."
+
+
 def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with columns of whole floats as integers: 12 rather than 12.0."""
     whole = [name for name in frame if frame[name].dtype.kind == "f" and (frame[name] == np.floor(frame[name])).all()]
@@ -225,7 +290,16 @@ def _relation_frame(inspection: Inspection, relations: RelationCounts, side: Dir
     table = relations.by_type if by == "type" else relations.by_position
     settings = inspection.settings
     rows = 5 * settings.top_k
-    return whole_numbers(table(side, settings.layer, settings.head, head_weights=inspection.head_weights, top=rows))
+    return whole_numbers(
+        table(
+            side,
+            settings.layer,
+            settings.head,
+            head_weights=inspection.head_weights,
+            count=settings.counting,
+            top=rows,
+        )
+    )
 
 
 def _relation_rankings(inspection: Inspection, relations: RelationCounts, top: int) -> list[plots.Ranking]:

@@ -5,6 +5,7 @@ from sightline.view.plots.comparisons import Gap, Measured, rank_gaps, similarit
 from sightline.view.plots.layers import attention_graph, layer_heat_map, relevance_matrices
 from sightline.view.plots.maps import attention_grid, attention_map, head_importance_map
 from sightline.view.plots.positions import (
+    instance_counts,
     instances_of_words,
     layers_over_positions,
     lines_over_positions,
@@ -21,6 +22,7 @@ __all__ = [
     "attention_grid",
     "attention_map",
     "head_importance_map",
+    "instance_counts",
     "instances_of_words",
     "layer_heat_map",
     "layers_over_positions",

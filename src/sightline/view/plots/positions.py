@@ -33,6 +33,10 @@ FloatArray = NDArray[np.floating[Any]]
 WIDEST = 1024
 """Columns of a heat map along a document."""
 NAMED_SINKS = 8
+NAMED_INSTANCES = 24
+"""Instances of a word up to which their counts are written."""
+LABELS_ACROSS = 40
+"""Labels that fit side by side."""
 SINK = CATEGORIES[1]
 WIDTH = 9.5
 
@@ -141,6 +145,43 @@ def instances_of_words(instances: Mapping[str, Sequence[int]], tokens: int, *, t
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("position")
     axes.locator_params(axis="x", integer=True)
+    return figure
+
+
+@in_house_style
+def instance_counts(
+    positions: Sequence[int], counts: Mapping[str, Sequence[float]], tokens: int, *, title: str, caption: str = ""
+) -> Figure:
+    """Draw one panel per kind of count: a line at the position of every instance, as high as its count.
+
+    positions (m,) in a document of `tokens` tokens; each of `counts` (m,).
+    """
+    figure = new_figure(WIDTH, 1.2 + 1.5 * len(counts), title, caption)
+    panels = figure.subplots(len(counts), 1, sharex=True, squeeze=False)[:, 0]
+    few = len(positions) <= NAMED_INSTANCES
+    for axes, (name, values) in zip(panels, counts.items(), strict=True):
+        axes.vlines(positions, 0, values, color=CATEGORIES[0], linewidth=2.0 if few else 1.0)
+        axes.plot(positions, values, "o", color=CATEGORIES[0], markersize=4 if few else 2)
+        written = -np.inf
+        for position, value in zip(positions, values, strict=True) if few else ():
+            if position - written < tokens / LABELS_ACROSS:  # it would cover the one before it
+                continue
+            written = position
+            axes.annotate(
+                f"{value:,.4g}",
+                (position, value),
+                xytext=(0, 4),
+                textcoords="offset points",
+                ha="center",
+                fontsize=7,
+                color=QUIET,
+            )
+        axes.set_title(to_label(name))
+        axes.set_ylabel("count")
+        axes.set_ylim(0, 1.25 * max(1.0, *values))
+    panels[-1].set_xlim(-0.01 * tokens, tokens * 1.01)
+    panels[-1].set_xlabel("position")
+    panels[-1].locator_params(axis="x", integer=True)
     return figure
 
 
