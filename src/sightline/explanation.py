@@ -200,13 +200,13 @@ class Explanation:
         word cut by truncation counts with its remaining tokens; words without tokens are not listed.
         """
         check_one_of("aggregate", aggregate, ("sum", "mean", "max_abs"))
-        return self._scored("word", aggregate)
+        return self._score_units("word", aggregate)
 
     def units(self, level: Level = "word") -> list[WordScore]:
         """Return the words, tokens, sentences or paragraphs in document order, without specials; scores are sums."""
-        return self._scored(level, "sum")
+        return self._score_units(level, "sum")
 
-    def _scored(self, level: Level, aggregate: Aggregate) -> list[WordScore]:
+    def _score_units(self, level: Level, aggregate: Aggregate) -> list[WordScore]:
         units = units_of(self.encoding, level)
         if aggregate == "max_abs":
             strongest = [positions[np.argmax(np.abs(self.scores[positions]))] for positions in units.tokens]

@@ -145,7 +145,7 @@ class Report:
         """The name of each method for people; two runs of one method keep their number."""
         return {
             name: title + name.removeprefix(explanation.method)
-            if (title := _documented(explanation, "title"))
+            if (title := _method_fact(explanation, "title"))
             else name
             for name, _, explanation in self.entries()
         }
@@ -153,12 +153,12 @@ class Report:
     @property
     def summaries(self) -> dict[str, str]:
         """What each method computes, in one sentence; empty for a method that is not registered here."""
-        return {name: _documented(explanation, "summary") for name, _, explanation in self.entries()}
+        return {name: _method_fact(explanation, "summary") for name, _, explanation in self.entries()}
 
     @property
     def formulas(self) -> dict[str, str]:
         """The formula of each method; empty for a method that is not registered here."""
-        return {name: _documented(explanation, "formula") for name, _, explanation in self.entries()}
+        return {name: _method_fact(explanation, "formula") for name, _, explanation in self.entries()}
 
     def _map(self, function: Callable[[Explanation], T]) -> dict[str, T | dict[str, T]]:
         return {
@@ -227,7 +227,7 @@ class Report:
         )
 
 
-def _documented(explanation: Explanation, fact: str) -> str:
+def _method_fact(explanation: Explanation, fact: str) -> str:
     """Return what the registry says about the method of an explanation, or an empty string."""
     return str(getattr(METHODS.get(explanation.method), fact)) if explanation.method in METHODS else ""
 

@@ -88,7 +88,7 @@ def plain(value: Any, where: str) -> Any:
             raise OptionError(f"{where} is {value}, but only finite numbers can be kept with an explanation.")
         return value
     if isinstance(value, list | tuple):
-        return [plain(one, where) for one in value]
+        return [plain(element, where) for element in value]
     if isinstance(value, Mapping):
         return {str(key): plain(one, f"{where}['{key}']") for key, one in value.items()}
     if isinstance(value, Path):
@@ -314,7 +314,7 @@ def to_json(explanation: Explanation) -> str:
 def write(explanation: Explanation, path: Path) -> None:
     """Write an explanation to a `.json` or `.parquet` file, wholly or not at all."""
     if _suffix(path) == ".json":
-        write_whole(path, _bounded(to_json(explanation) + "\n"))
+        write_whole(path, _check_size(to_json(explanation) + "\n"))
     else:
         _write_parquet(explanation, path)
 
@@ -355,12 +355,12 @@ def _array_record(array: NDArray[Any]) -> dict[str, Any]:
     return {"dtype": array.dtype.str, "shape": list(array.shape), "values": array.ravel().tolist()}
 
 
-def _bounded(text: str) -> str:
-    """Return the text of a file if it is small enough to be read again."""
+def _check_size(text: str) -> str:
+    """Return the text unchanged; raise SizeError if the file would be too large to load again."""
     if len(text) > LARGEST_FILE:
         raise SizeError(
             f"The explanation takes {len(text) / 1e6:,.0f} MB as text, more than the {LARGEST_FILE // 1_000_000} MB "
-            "that are read again. Leave out extras or scores by layer."
+            "that can be loaded again. Leave out extras or scores by layer."
         )
     return text
 
@@ -393,7 +393,7 @@ def _write_parquet(explanation: Explanation, path: Path) -> None:
     if explanation.layers is not None:
         record["layers"] = len(explanation.layers)
         columns |= {f"layer_{layer}": row for layer, row in enumerate(explanation.layers)}
-    metadata = _bounded(json.dumps(record, allow_nan=False))
+    metadata = _check_size(json.dumps(record, allow_nan=False))
     table = pa.table(columns).replace_schema_metadata({_METADATA_KEY: metadata.encode()})
     with replacing(path) as part:
         # No dictionaries: they would fold −0.0 into 0.0. Checksums find a damaged page when reading.

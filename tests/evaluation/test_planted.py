@@ -12,7 +12,7 @@ from torch import nn
 
 from sightline.errors import OptionError
 from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_shortcuts, remove_planted
-from sightline.evaluation.planted_model import BATCH, planted_tokenizer, predicted, train
+from sightline.evaluation.planted_model import BATCH, planted_tokenizer, predict_classes, train
 from sightline.evaluation.planted_task import DISTRACTORS, FIRST, LABELS, NEUTRAL, SECOND, PlantedDocument, PlantedTask
 from sightline.evaluation.sanity import label_permutation
 from sightline.view.words.sanity import planted_sentences
@@ -115,11 +115,13 @@ def test_the_model_answers_nearly_as_well_as_anybody_can_and_is_no_surer_than_it
 def test_the_planted_words_are_what_the_model_needs_and_the_distractors_are_not(setting):
     texts = [document.text for document in setting.documents]
     lists = [turn % 2 for turn in range(len(texts))]
-    assert predicted(setting.model, texts) == lists
-    assert predicted(setting.model, [remove_planted(document) for document in setting.documents]) == [NEITHER] * 30
+    assert predict_classes(setting.model, texts) == lists
+    assert (
+        predict_classes(setting.model, [remove_planted(document) for document in setting.documents]) == [NEITHER] * 30
+    )
     assert setting.decisive == 1.0
     plain = [" ".join(word for word in text.split() if word not in DISTRACTORS) for text in texts]
-    assert predicted(setting.model, plain) == lists
+    assert predict_classes(setting.model, plain) == lists
 
 
 def test_methods_that_follow_the_model_find_the_planted_words(result):
@@ -247,7 +249,7 @@ def test_a_model_trained_on_labels_in_random_order_knows_nothing_and_explains_ot
     labels = generator.permutation([document.label for document in training]).tolist()
     permuted = train(training, labels, steps=40, seed=setting.seed)
     texts = [document.text for document in setting.documents]
-    right = np.equal(predicted(permuted, texts), predicted(setting.model, texts))
+    right = np.equal(predict_classes(permuted, texts), predict_classes(setting.model, texts))
     assert right.mean() < 0.8
     result = label_permutation(setting.model, texts[:10], ["integrated_gradients", "random"], compare_with=permuted)
     assert result.verdicts() == {"integrated_gradients": "changed", "random": "unchanged"}

@@ -201,9 +201,9 @@ def test_the_headline_names_prediction_phrases_and_trust():
     assert "".join(part["text"] for part in shown["headline"]) == headline(exp)
     assert [tokens[part["token"]] for part in shown["headline"] if "token" in part] == ["old", "river"]
     against = explanation(encoded, -scores)
-    assert "; no word speaks for it; " in headline(against)
+    assert "; no word supports it; " in headline(against)
     other = explanation(encoded, scores, target=Target(0, "AI"))
-    assert "“PL” (73 %); for “AI” speak mainly “old hello”" in headline(other)
+    assert "“PL” (73 %); the main evidence for “AI” is “old hello”" in headline(other)
 
 
 def test_methods_have_a_title_a_sentence_and_a_formula():

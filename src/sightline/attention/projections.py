@@ -110,14 +110,14 @@ SOFTMAX = Projection()
 
 
 @cache
-def _named(name: str) -> Projection:
+def _parse_projection(name: str) -> Projection:
     return Projection.named(name)
 
 
 def projection_of(config: Any) -> Projection:
     """Return the projection that the heads of a model use: `config.attention_projection`, else softmax."""
     name = getattr(config, "attention_projection", None)
-    return SOFTMAX if name is None else _named(str(name))
+    return SOFTMAX if name is None else _parse_projection(str(name))
 
 
 def entmax(scores: Tensor, alpha: float) -> Tensor:

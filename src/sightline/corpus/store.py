@@ -243,8 +243,8 @@ class Store:
         """Return the number of the row that is meant by a number, an `id` or a digest."""
         named = isinstance(identity, str)
         condition, value = ("id = $1 OR digest = $1", identity) if named else ("row = $1", int(identity))
-        found = self.connection.execute(f"SELECT row FROM documents WHERE {condition} ORDER BY row LIMIT 1", [value])
-        rows = found.fetchall()
+        query = f"SELECT row FROM documents WHERE {condition} ORDER BY row LIMIT 1"
+        rows = self.connection.execute(query, [value]).fetchall()
         if not rows and named and str(identity).isdigit():
             return self.find_row(int(identity))
         if not rows:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sightline.errors import OptionError
-from sightline.evaluation.planted_model import BATCH, predicted, train
+from sightline.evaluation.planted_model import BATCH, predict_classes, train
 from sightline.evaluation.planted_task import PlantedDocument, PlantedTask
 from sightline.evaluation.seeds import add_seed, seed_for
 from sightline.evaluation.statistics import mean_interval
@@ -127,10 +127,10 @@ def plant(
     generator = np.random.default_rng([seed, 1])
     held_out = [document.text for document in task.documents(HELD_OUT, generator)]
     truth = np.stack([task.probabilities(text) for text in held_out])
-    accuracy = truth[np.arange(HELD_OUT), predicted(model, held_out)].mean()
+    accuracy = truth[np.arange(HELD_OUT), predict_classes(model, held_out)].mean()
     measured = task.clear_documents(documents, generator)
-    with_them = predicted(model, [document.text for document in measured])
-    without = predicted(model, [remove_planted(document) for document in measured])
+    with_them = predict_classes(model, [document.text for document in measured])
+    without = predict_classes(model, [remove_planted(document) for document in measured])
     decisive = np.not_equal(with_them, without).mean()
     best = truth.max(axis=1).mean()
     return Planted(model, tuple(measured), task, seed, steps, float(accuracy), float(decisive), float(best))

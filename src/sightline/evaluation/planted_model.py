@@ -64,7 +64,7 @@ def train(
         id2label=dict(enumerate(LABELS)),
         pad_token_id=tokenizer.pad_token_id,
     )
-    encoded = tokenizer([one.text for one in documents], padding=True, return_tensors="pt")
+    encoded = tokenizer([document.text for document in documents], padding=True, return_tensors="pt")
     wanted = torch.tensor(list(labels))
     with torch.random.fork_rng(devices=[]):  # first weights and dropout
         torch.manual_seed(seed)
@@ -87,7 +87,7 @@ def train(
     return load(module.eval(), tokenizer=tokenizer)
 
 
-def predicted(model: Model, texts: Sequence[str]) -> list[int]:
+def predict_classes(model: Model, texts: Sequence[str]) -> list[int]:
     """Return the class the model predicts for each text."""
     logits = model.network.run_many([model.encode(text) for text in texts])
-    return [int(one.argmax()) for one in logits]
+    return [int(scores.argmax()) for scores in logits]

@@ -149,7 +149,7 @@ def adversary(
             if test == "unfrozen":
                 assert strength is not None
                 other_model = _train_adversary(
-                    model, batches, strength, epochs, learning_rate, seed, _named(progress, test)
+                    model, batches, strength, epochs, learning_rate, seed, _name_progress(progress, test)
                 )
             for number, batch in enumerate(batches):
                 if progress is not None:
@@ -361,7 +361,7 @@ def _class_numbers(model: Model, labels: Sequence[int | str], count: int) -> tup
     return tuple(numbers)
 
 
-def _named(progress: Progress | None, test: str) -> Callable[[int, int], None] | None:
+def _name_progress(progress: Progress | None, test: str) -> Callable[[int, int], None] | None:
     if progress is None:
         return None
     return lambda done, total: progress(f"training for {test} attention", done, total)

@@ -135,7 +135,7 @@ def to_longformer(module: Any, positions: int, window: int, seam: Seam = "tile")
     is_bert = source.model_type == "bert"
     weights: dict[str, Tensor] = {}
     for name, value in module.state_dict().items():
-        renamed = _renamed(name, module.base_model_prefix, is_bert, head)
+        renamed = _longformer_name(name, module.base_model_prefix, is_bert, head)
         if renamed is None:
             continue
         if renamed.endswith("embeddings.position_embeddings.weight"):
@@ -155,7 +155,7 @@ def to_longformer(module: Any, positions: int, window: int, seam: Seam = "tile")
     return long.to(module.dtype).eval()
 
 
-def _renamed(name: str, prefix: str, is_bert: bool, head: str) -> str | None:
+def _longformer_name(name: str, prefix: str, is_bert: bool, head: str) -> str | None:
     """Return a weight's name in the Longformer, or None for what has no place there."""
     if name.endswith(("position_ids", "token_type_ids")):
         return None

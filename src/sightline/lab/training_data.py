@@ -73,17 +73,17 @@ def read_training_data(
         if train is None:
             train = read_examples(data, **columns, limit=limit)
         else:
-            found = (_read_split(data, split, columns, None) for split in VALIDATION_SPLITS)
-            splits["validation"] = next((rows for rows in found if rows), [])
+            candidates = (_read_split(data, split, columns, None) for split in VALIDATION_SPLITS)
+            splits["validation"] = next((rows for rows in candidates if rows), [])
             splits["test"] = _read_split(data, "test", columns, None) or []
     else:
         name = "rows given in Python"
         train = as_examples(data, text=text, pair=pair, label=label)[:limit]
-    train = _labelled(train, name, label)
-    held_out = _labelled(splits["validation"], name, label)
+    train = _keep_labelled(train, name, label)
+    held_out = _keep_labelled(splits["validation"], name, label)
     if not held_out:
         train, held_out = _hold_out(train, validation, seed)
-    test = _labelled(splits["test"], name, label)
+    test = _keep_labelled(splits["test"], name, label)
     labels = _label_names(train, held_out, test, name)
     return TrainingData(name, tuple(train), tuple(held_out), tuple(test), labels)
 
@@ -97,7 +97,7 @@ def _read_split(data: str | Path, split: str, columns: dict[str, str], limit: in
         return None
 
 
-def _labelled(rows: Sequence[Example], name: str, field: str) -> list[Example]:
+def _keep_labelled(rows: Sequence[Example], name: str, field: str) -> list[Example]:
     labelled = [row for row in rows if row.label is not None and isinstance(row.text, str) and row.text.strip()]
     if rows and not labelled:
         raise InputError(f"No row of '{name}' has a label in the field '{field}'. Say which field holds it (label).")

@@ -74,7 +74,7 @@ class Surrogate:
             to_interp_rep_transform=None,
         )
         # All samples at once: they are sorted by length and cut into batches where the model is run.
-        with _seeded(0):  # captum's data loader draws a number that nothing depends on
+        with _seed_global_generators(0):  # captum's data loader draws a number that nothing depends on
             engine.attribute(torch.ones(1, len(self.units)), n_samples=len(masks), perturbations_per_eval=len(masks))
         return self._coefficients
 
@@ -326,7 +326,7 @@ def gradient_shap(
     end, start = path.end[None, ordinary], path.start[None, ordinary]
     total = torch.zeros_like(end[0])
     batch = max(1, BATCH_TOKENS // trace.token_count)
-    with _seeded(check_seed(seed)):
+    with _seed_global_generators(check_seed(seed)):
         for done in range(0, samples, batch):
             count = min(batch, samples - done)
             deviation = noise * float(end.std(correction=0))
@@ -340,7 +340,7 @@ def gradient_shap(
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def _seed_global_generators(seed: int) -> Iterator[None]:
     """Seed the global generators, from which captum draws, and put their states back; one thread at a time."""
     with _GLOBAL_GENERATORS, torch.random.fork_rng():
         state = np.random.get_state()  # noqa: NPY002

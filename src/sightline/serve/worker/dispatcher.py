@@ -181,14 +181,14 @@ class Dispatcher:
                 message = await asyncio.wait_for(self._inbox.get(), max(0.0, deadline - time.monotonic()))
             except TimeoutError:
                 await self._discard_worker()
-                return _failed(
+                return _failure(
                     504,
                     f"The explanation took longer than {self.settings.timeout:g} seconds and was stopped. "
                     "Try a shorter text or a cheaper method.",
                 )
             if message is None:
                 await self._discard_worker()
-                return _failed(
+                return _failure(
                     500,
                     "The worker process ended unexpectedly and is being restarted, most often because memory ran out. "
                     "Try a shorter text or fewer methods.",
@@ -211,10 +211,10 @@ class Dispatcher:
             try:
                 worker = await asyncio.to_thread(WorkerProcess(self.settings).start)
             except SightlineError as error:
-                return _failed(503, str(error))
+                return _failure(503, str(error))
             except (OSError, EOFError) as error:
                 reason = (getattr(error, "strerror", None) or type(error).__name__).lower()
-                return _failed(503, f"The worker process cannot be started ({reason}). Try again later.")
+                return _failure(503, f"The worker process cannot be started ({reason}). Try again later.")
             self._listen(worker)
             self._worker = worker
         return None
@@ -249,5 +249,5 @@ class Dispatcher:
         worker.listen(receive)
 
 
-def _failed(status: int, sentence: str) -> Message:
+def _failure(status: int, sentence: str) -> Message:
     return Message("failed", {"status": status, "error": sentence})

@@ -93,17 +93,19 @@ def _answer(session: WorkerSession, message: Message, connection: Connection) ->
             facts, parts = session.explain(job, request, progress)
         return Message("result", {"id": job, **facts}, parts)
     except Cancelled:
-        return _failed(job, 409, "This job was cancelled.")
+        return _failure(job, 409, "This job was cancelled.")
     except (EOFError, BrokenPipeError, KeyboardInterrupt, SystemExit):
         raise
     except SightlineError as error:
-        return _failed(job, status_of(error), str(error))
+        return _failure(job, status_of(error), str(error))
     except MemoryError:
-        return _failed(job, 413, "Not enough memory. Try a shorter text or fewer methods at a time.")
+        return _failure(job, 413, "Not enough memory. Try a shorter text or fewer methods at a time.")
     except BaseException as error:  # a panic in Rust code is no Exception
         _log.exception("Job %s failed.", job)
         kind = type(error).__name__
-        return _failed(job, 500, f"Sightline failed with an internal error ({kind}). The server's log has the details.")
+        return _failure(
+            job, 500, f"Sightline failed with an internal error ({kind}). The server's log has the details."
+        )
 
 
 def status_of(error: SightlineError) -> int:
@@ -111,7 +113,7 @@ def status_of(error: SightlineError) -> int:
     return 413 if isinstance(error, SizeError) else 422
 
 
-def _failed(job: str, status: int, sentence: str) -> Message:
+def _failure(job: str, status: int, sentence: str) -> Message:
     return Message("failed", {"id": job, "status": status, "error": sentence})
 
 

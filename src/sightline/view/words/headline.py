@@ -61,10 +61,12 @@ def headline_parts(explanation: Explanation) -> list[Part]:
     parts = [Part(f"The model says “{prediction.label}” ({percent(prediction.probability)})")]
     phrases = decisive_phrases(explanation)
     if target.label != prediction.label:
-        parts.append(Part(f"; for “{target.label}” "))
-        parts += [Part("speak mainly "), *_join(phrases)] if phrases else [Part("speaks no word")]
+        if phrases:
+            parts += [Part(f"; the main evidence for “{target.label}” is "), *_join(phrases)]
+        else:
+            parts.append(Part(f"; no word supports “{target.label}”"))
     elif not phrases:
-        parts.append(Part("; no word speaks for it" if explanation.signed else "; no word stands out"))
+        parts.append(Part("; no word supports it" if explanation.signed else "; no word stands out"))
     else:
         parts += [Part(", mainly because of "), *_join(phrases)]
     return [*parts, Part(f"; {trust}.")]
