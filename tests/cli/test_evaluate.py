@@ -169,6 +169,8 @@ BAD_REQUESTS = {
     ),
     "unknown reference": (["--reference", "oclusion", "--metrics", "spearman"], "Did you mean 'occlusion'?"),
     "ratios that are no numbers": (["--ratios", "0,a few"], "--ratios 0,a few is not a list of shares"),
+    "depths that are no numbers": (["--k", "5,many"], "--k 5,many is not a list of whole numbers of at least 1"),
+    "a depth of zero": (["--k", "0"], "--k 0 is not a list of whole numbers of at least 1"),
     "ratios out of range": (["--ratios", "0,10,20"], "shares lie in [0, 1], and 10 % is 0.1"),
     "ratios of the published program": (["--compat", "attcat", "--ratios", "0,0.5"], "leave ratios= out"),
     "output is a file": (["-o", "data.csv"], "it is a file. Name a folder"),

@@ -8,13 +8,25 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from transformers import AutoModelForQuestionAnswering
 
 from sightline.errors import InputError, OptionError
 from sightline.evaluation import DEFAULT_METHODS, evaluate
 from sightline.evaluation.result import MODEL
+from sightline.evaluation.subject import Missing, choose_target
 from sightline.methods import METHODS
-from sightline.metrics import METRICS, auprc, confidence, kendall, measure_faithfulness, special_share, token_f1
+from sightline.metrics import (
+    METRICS,
+    auprc,
+    confidence,
+    confidence_published,
+    kendall,
+    measure_faithfulness,
+    special_share,
+    token_f1,
+)
 from sightline.model import load
+from sightline.text import Example
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
@@ -51,7 +63,7 @@ def words(explanation):
 
 def test_every_combination_has_a_row_and_what_cannot_be_measured_says_why(evaluation):
     assert evaluation.documents == ("first", "second")
-    assert set(evaluation.skipped) == {"precision_at_k", "recall_at_k"}
+    assert set(evaluation.skipped) == {"count_at_k", "precision_at_k", "recall_at_k"}
     assert "no field 'answer'" in evaluation.skipped["recall_at_k"]
     assert set(evaluation.metrics) == set(METRICS.names()) - set(evaluation.skipped)
     by_method = [name for name in evaluation.metrics if name != "anisotropy"]
@@ -73,8 +85,69 @@ def test_values_are_those_of_single_explanations(model, evaluation):
     scores = words(explanation)
     assert value(evaluation, "first", "attcat", "auprc") == pytest.approx(auprc(scores, rationale), abs=1e-12)
     assert value(evaluation, "first", "attcat", "token_f1") == pytest.approx(token_f1(scores, rationale), abs=1e-12)
+    (plausible,) = records(evaluation, document="first", method="attcat", metric="token_f1")
+    assert plausible.floor == pytest.approx(2 / len(scores), abs=1e-12)
+    published = [model.explain(FIRST, "attcat", target=c).scores for c in range(3)]
+    assert value(evaluation, "first", "attcat", "confidence_published") == pytest.approx(
+        confidence_published(published, explanation.target.index), abs=1e-12
+    )
     other = words(model.explain(FIRST, "gradient"))
     assert value(evaluation, "first", "attcat", "kendall") == pytest.approx(kendall(scores, other), abs=1e-12)
+
+
+QUESTION = {"text": SECOND, "text_pair": "old river", "answer": [(11, 20)], "id": "known"}
+
+
+@pytest.fixture(scope="module")
+def reader():
+    return load(tiny_module(auto=AutoModelForQuestionAnswering, num_labels=2), tokenizer=wordpiece())
+
+
+def test_precision_at_several_k_of_the_true_answer_beside_chance(reader):
+    metrics = ["precision_at_k", "count_at_k", "recall_at_2"]
+    evaluation = evaluate(reader, [QUESTION], ["attcat"], metrics, target="label", k=[1, 3])
+    assert evaluation.metrics == ("precision_at_1", "precision_at_3", "count_at_1", "count_at_3", "recall_at_2")
+    encoding = reader.encode(QUESTION["text_pair"], QUESTION["text"])
+    text = [encoding.pair[start:end] for start, end in encoding.offsets]
+    inside = [i for i, segment in enumerate(encoding.segments) if segment == 1 and text[i] in ("old", "world")]
+    explanation = reader.explain(encoding, "attcat", target=(inside[0], inside[-1]))
+    scores = {word.tokens: word.score for word in explanation.words()}
+    ranked = sorted(scores, key=lambda tokens: -scores[tokens])
+    for k in (1, 3):
+        hits = sum(bool(set(tokens) & set(inside)) for tokens in ranked[:k])
+        assert value(evaluation, "known", "attcat", f"count_at_{k}") == hits
+        assert value(evaluation, "known", "attcat", f"precision_at_{k}") == pytest.approx(hits / k)
+    (counted,) = records(evaluation, metric="count_at_3")
+    assert counted.floor == pytest.approx(3 * 2 / len(scores), abs=1e-12)
+    assert evaluation.summary()["floor"].notna().all()
+
+
+def test_a_question_without_answer_or_with_one_out_of_reach(reader):
+    rows = [
+        QUESTION,
+        {**QUESTION, "answer": [], "id": "none"},
+        {"text": SECOND, "text_pair": "old river", "id": "unknown"},
+    ]
+    evaluation = evaluate(reader, rows, ["gradient"], ["entropy"], target="label")
+    assert [one.status for one in evaluation.records] == ["ok", "ok", "missing"]
+    encoding = reader.encode("old river", SECOND)
+    expected = METRICS.get("entropy")(
+        [w.score for w in reader.explain(encoding, "gradient", target="no answer").words()]
+    )
+    assert value(evaluation, "none", "gradient", "entropy") == pytest.approx(expected, abs=1e-9)
+    assert evaluation.records[2].error == "The document has no answer, and the true answer was to be explained."
+    outside = Example(SECOND, pair="old river", answer=((900, 910),))
+    with pytest.raises(Missing, match="outside of what the model reads"):
+        choose_target(reader, outside, encoding, "label")
+
+
+def test_rationales_are_compared_with_the_given_label_on_request(model):
+    row = ROWS[0]
+    evaluation = evaluate(model, [row], ["attcat"], ["auprc"], target="label")
+    scores = words(model.explain(FIRST, "attcat", target=1))
+    (record,) = evaluation.records
+    assert record.value == pytest.approx(auprc(scores, [[1, 3]]), abs=1e-12)
+    assert record.floor == pytest.approx(METRICS.get("auprc").chance.level(scores, [[1, 3]]), abs=1e-12)
 
 
 def test_agreement_stands_beside_what_shuffled_scores_give(model):

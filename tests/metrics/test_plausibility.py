@@ -1,5 +1,7 @@
 """Plausibility against human rationales: set arithmetic, scikit-learn, and ERASER's counting written out."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import auc, average_precision_score, f1_score, precision_recall_curve
 
 from sightline.errors import OptionError
-from sightline.metrics import SightlineWarning, auprc, iou_f1, spans_of, token_f1, top_tokens
+from sightline.metrics import METRICS, SightlineWarning, auprc, iou_f1, spans_of, token_f1, top_tokens
 
 # Scores with ties, and a rationale with at least one token.
 documents = st.integers(2, 40).flatmap(
@@ -110,3 +112,18 @@ def test_options_that_contradict_or_do_not_exist_are_refused():
         auprc([1.0, 2.0], [[0, 1]], interpolation="cubic")
     with pytest.raises(OptionError, match="threshold"):
         iou_f1([1.0, 2.0], [[0, 1]], threshold=0.0)
+
+
+@pytest.mark.parametrize("options", [{}, {"k": 2}, {"share": 0.5}, {"threshold": 0.3}])
+def test_the_chance_level_of_iou_f1_is_the_mean_over_all_choices(options):
+    n, rationale = 7, [[1, 3], [4, 5]]
+    k = options.get("k", 3)  # three rationale tokens; half of seven tokens are three
+    rest = {"threshold": options.get("threshold", 0.5)}
+    values = []
+    for chosen in combinations(range(n), k):
+        scores = np.zeros(n)
+        scores[list(chosen)] = 1.0
+        values.append(iou_f1(scores, rationale, k=k, **rest))
+    entry = METRICS.get("iou_f1")
+    level = entry.chance.level(np.zeros(n), rationale, **{**entry.options, **options})
+    assert level == pytest.approx(np.mean(values), abs=4 * np.std(values) / np.sqrt(500))

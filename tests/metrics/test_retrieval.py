@@ -1,12 +1,14 @@
 """Precision, recall and count at k, by set arithmetic."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.errors import OptionError
-from sightline.metrics import SightlineWarning, count_at_k, precision_at_k, recall_at_k, spans_of
+from sightline.metrics import METRICS, SightlineWarning, count_at_k, precision_at_k, recall_at_k, spans_of
 
 documents = st.integers(1, 30).flatmap(
     lambda n: st.tuples(
@@ -46,3 +48,25 @@ def test_an_answer_without_tokens_has_recall_zero_and_a_warning():
 def test_k_must_be_at_least_one():
     with pytest.raises(OptionError, match="at least 1"):
         precision_at_k([1.0, 2.0], [[0, 1]], k=0)
+
+
+@pytest.mark.parametrize("name", ["precision_at", "recall_at", "count_at"])
+@pytest.mark.parametrize("k", [1, 3, 9])
+def test_chance_is_the_mean_over_all_orders_of_the_tokens(name, k):
+    entry = METRICS.get(f"{name}_{k}")
+    answer = [[1, 3], [4, 5]]
+    values = [entry(np.array(order, dtype=float), answer) for order in permutations(range(6))]
+    assert entry.chance.level(np.zeros(6), answer, **entry.options) == pytest.approx(np.mean(values), abs=1e-12)
+
+
+def test_the_name_of_a_metric_can_hold_its_k():
+    entry = METRICS.get("precision_at_3")
+    assert (entry.name, dict(entry.options)) == ("precision_at_3", {"k": 3})
+    assert entry.summary == "Share of the 3 highest-scored tokens that lie in the answer."
+    assert entry([3.0, 2.0, 1.0, 0.0], [[0, 1]]) == 1 / 3
+    assert "count_at_20" in METRICS
+    assert "precision_at_0" not in METRICS
+    assert "aopc_at_3" not in METRICS
+    with pytest.raises(OptionError, match="no metric called 'precision_at_0'"):
+        METRICS.get("precision_at_0")
+    assert METRICS.get("precision_at_k").options == {"k": 20}

@@ -29,7 +29,7 @@ from sightline.cli.output import print_utf8
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
-from sightline.cli.values import method_options, parse_shares, split_names
+from sightline.cli.values import method_options, parse_counts, parse_shares, split_names
 from sightline.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -116,7 +116,9 @@ def evaluate(
     limit: Limit = None,
     sample: Sample = None,
     level: Annotated[LevelChoice, typer.Option(help="What is ranked and removed.")] = LevelChoice.word,
-    target: Annotated[TargetChoice, typer.Option(help="Which class is explained.")] = TargetChoice.predicted,
+    target: Annotated[
+        TargetChoice, typer.Option(help="Explain the prediction, or the true label or answer.")
+    ] = TargetChoice.predicted,
     replacement: Annotated[
         ReplacementChoice | None,
         typer.Option(help="What takes the place of removed words. [default: as each metric is defined]"),
@@ -142,6 +144,12 @@ def evaluate(
     ] = None,
     reference: Annotated[
         str | None, typer.Option(metavar="NAME", help="Method that agreement metrics compare the others with.")
+    ] = None,
+    k: Annotated[
+        str | None,
+        typer.Option(
+            "--k", metavar="5,20,…", help="First words that precision, recall and count at k look at. [default: 20]"
+        ),
     ] = None,
     budget: Annotated[int | None, typer.Option(min=1, metavar="N", help="Most model calls per document.")] = None,
     sanity: Annotated[
@@ -172,6 +180,7 @@ def evaluate(
       sightline evaluate reviews.csv --metrics spearman --reference occlusion
       sightline evaluate reviews.csv --ratios 0,5%,10%,20% --random-orderings 20
       sightline evaluate reviews.csv --compat attcat --target label
+      sightline evaluate questions.jsonl --model my-qa-model --target label --metrics count_at_k --k 5,10,20
       sightline evaluate reviews.csv --sanity -o out/
     """
     with LateProgress() as progress:
@@ -194,6 +203,7 @@ def evaluate(
         asked = [*names, *([reference] if reference is not None and reference not in names else [])]
         options = method_options(option or [], asked, None)
         shares = parse_shares(ratios)
+        depths = parse_counts("--k", k)
         published: Literal["attcat"] | None = None if compat is None else "attcat"
         plan_of("aopc", ratios=shares, compat=published)
         if output is not None:
@@ -201,7 +211,9 @@ def evaluate(
         progress("reading the data set", 0, 0)
         rows = Selection(text, pair, label, split=split, where=where, limit=limit, sample=sample, seed=seed)
         examples = read_selection(data, rows)
-        if target is TargetChoice.label and all(example.label is None for example in examples):
+        if target is TargetChoice.label and all(
+            example.label is None and example.answer is None for example in examples
+        ):
             raise InputError(f"--target label was given, but no row of '{data}' has a label in the field '{label}'.")
 
         progress("loading the model", 0, 0)
@@ -220,6 +232,7 @@ def evaluate(
             ceiling=ceiling,
             compat=published,
             reference=reference,
+            k=depths,
             budget=budget,
             seed=seed,
             progress=progress,

@@ -104,6 +104,19 @@ def parse_positions(text: str | None) -> list[int] | None:
         raise UsageError(f"--global-tokens {text} is not a list of token positions such as 0,17,42.") from None
 
 
+def parse_counts(option: str, text: str | None) -> list[int] | None:
+    """Return whole numbers of at least 1 from "5,10,20"."""
+    if text is None:
+        return None
+    try:
+        counts = [int(part) for part in text.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or min(counts) < 1:
+        raise UsageError(f"{option} {text} is not a list of whole numbers of at least 1 such as 5,10,20.")
+    return list(dict.fromkeys(counts))
+
+
 def parse_shares(text: str | None) -> list[float] | None:
     """Return shares from "0,0.1,0.5" or "0,10%,50%"."""
     if text is None:

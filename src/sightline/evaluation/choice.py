@@ -44,10 +44,11 @@ def chosen_metrics(
     examples: Sequence[Example],
     settings: FaithfulnessSettings,
     reference: str | None,
+    depths: Sequence[int] | None = None,
 ) -> tuple[list[str], dict[str, str]]:
     """Return the metrics to measure and, for "all" (or None), those left out with the reason.
 
-    A metric asked for by name that these data can never supply is an error.
+    A metric asked for by name that these data can never supply is an error. depths: the k of every metric "…_at_k".
     """
     everything = metrics is None or (isinstance(metrics, str) and metrics == "all")
     entries = [METRICS.get(name) for name in (METRICS.names() if everything else list_names(metrics, "metrics"))]
@@ -59,12 +60,19 @@ def chosen_metrics(
         if reason is None and everything and "class_scores" in entry.needs and len(model.labels) > MOST_CLASSES:
             reason = f"the model has {len(model.labels)} classes to explain; ask for it by name"
         if reason is None:
-            applicable.append(entry.name)
+            applicable += _at_depths(entry.name, depths)
         elif everything:
             skipped[entry.name] = reason[:1].upper() + reason[1:] + "."
         else:
             raise OptionError(f"The metric '{entry.name}' cannot be measured: {reason}.")
-    return applicable, skipped
+    return list(dict.fromkeys(applicable)), skipped
+
+
+def _at_depths(name: str, depths: Sequence[int] | None) -> list[str]:
+    """Return "precision_at_5", "precision_at_20" for "precision_at_k" at depths 5 and 20."""
+    if depths is None or not name.endswith("_at_k"):
+        return [name]
+    return [f"{name.removesuffix('k')}{k}" for k in depths]
 
 
 def _obstacle(

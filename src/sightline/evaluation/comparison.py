@@ -277,7 +277,7 @@ class _Comparison:
         names = list(dict.fromkeys([*self.methods, *([self.reference] if self.reference is not None else [])]))
         try:
             encoding = encode_example(model, example)
-            trace = model.trace(encoding, choose_target(example, self.target))
+            trace = model.trace(encoding, choose_target(model, example, encoding, self.target))
             target, predictions[model_name] = trace.target, trace.prediction
             units = removable_units(encoding, target, self.level)
         except (Missing, SightlineError) as error:

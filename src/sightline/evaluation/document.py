@@ -20,7 +20,14 @@ from sightline.errors import SightlineError
 from sightline.evaluation.comparison import PERMUTATIONS
 from sightline.evaluation.result import MODEL, MetricCurve, Record
 from sightline.evaluation.seeds import add_seed, seed_for
-from sightline.evaluation.subject import Missing, TargetChoice, choose_target, describe_error, encode_example
+from sightline.evaluation.subject import (
+    Missing,
+    TargetChoice,
+    choose_target,
+    context_segment,
+    describe_error,
+    encode_example,
+)
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry, SightlineWarning, chance_level, spans_of, tokens_in_characters
 from sightline.metrics.chance import TokenScores
@@ -32,7 +39,7 @@ from sightline.model import Progress
 from sightline.models import Target
 from sightline.perturb import removable_units
 from sightline.text import Encoding, Example
-from sightline.text.units import Units
+from sightline.text.units import Units, units_of
 
 if TYPE_CHECKING:
     from sightline.model import Model
@@ -81,7 +88,7 @@ def evaluate_document(
     """Measure one document."""
     try:
         encoding = encode_example(model, example)
-        target = model.trace(encoding, choose_target(example, assignment.target)).target
+        target = model.trace(encoding, choose_target(model, example, encoding, assignment.target)).target
     except Missing as reason:
         return _without(example, assignment, str(reason), "missing")
     except SightlineError as error:
@@ -227,8 +234,15 @@ class _Document:
             return Record(self.example.id, method, entry.name, None, seconds=seconds, status="missing", error=reason)
 
     def _with_chance(self, record: Record, entry: MetricEntry) -> Record:
-        """Add the floor of an agreement metric: its value after the method's token scores were shuffled."""
-        if record.value is None or entry.chance is not SHUFFLED_SCORES:
+        """Add the floor: of an agreement metric, its value after the method's token scores were shuffled; of retrieval
+        and plausibility, what random scores have on average.
+        """
+        if record.value is None or entry.chance is None:
+            return record
+        if entry.kind in ("retrieval", "plausibility") and entry.chance.level is not None:
+            supplied = {name: self._supply(record.method, entry, need) for name, need in entry.arguments.items()}
+            return replace(record, floor=float(entry.chance.level(**supplied, **entry.options)))
+        if entry.chance is not SHUFFLED_SCORES:
             return record
         tokens = TokenScores(self.explained[record.method].scores, self._units) if entry.level == "units" else None
         seed = seed_for(self.assignment.seed, self.example.id, record.method, entry.name)
@@ -277,11 +291,15 @@ class _Document:
 
     def _fold(self, scores: FloatArray, entry: MetricEntry) -> FloatArray:
         """Return token scores (..., n) at the level of the metric."""
-        return self._units.fold(scores) if entry.level == "units" else scores
+        return self._units_for(entry).fold(scores) if entry.level == "units" else scores
 
     @cached_property
     def _units(self) -> Units:
         return removable_units(self.encoding, self.target, self.assignment.settings.level)
+
+    def _units_for(self, entry: MetricEntry) -> Units:
+        """Return the units that a metric ranks: all of them where answers are looked for, also those of the answer."""
+        return units_of(self.encoding, self.assignment.settings.level) if "answer" in entry.needs else self._units
 
     def _reference_scores(self, method: str, entry: MetricEntry) -> FloatArray:
         reference = self.assignment.reference
@@ -297,8 +315,7 @@ class _Document:
         marked = self.example.rationale if which == "rationale" else self.example.answer
         if marked is None:
             raise Missing(f"The document has no {which}.")
-        read_second = self.model.task == "question_answering" and self.encoding.pair is not None
-        spans = list(self._marked_spans(marked, 1 if read_second else 0, entry))
+        spans = list(self._marked_spans(marked, context_segment(self.model, self.encoding), entry))
         if not spans:
             raise Missing(f"No {self.assignment.settings.level} that the model read lies in the {which}.")
         return np.concatenate(spans)
@@ -310,6 +327,6 @@ class _Document:
             )
             touched = tokens
             if entry.level == "units":
-                touched = np.array([bool(tokens[unit].any()) for unit in self._units.tokens])
+                touched = np.array([bool(tokens[unit].any()) for unit in self._units_for(entry).tokens])
             if touched.any():
                 yield spans_of(touched)

@@ -20,7 +20,7 @@ from sightline.evaluation.arguments import check_method_options, check_model
 from sightline.evaluation.choice import chosen_methods, chosen_metrics
 from sightline.evaluation.document import Assignment, DocumentResult, evaluate_document
 from sightline.evaluation.result import Evaluation
-from sightline.evaluation.subject import TargetChoice
+from sightline.evaluation.subject import TargetChoice, has_gold
 from sightline.evaluation.workers import each_document
 from sightline.methods import METHODS
 from sightline.metrics.measurement import RANDOM_ORDERINGS, FaithfulnessSettings
@@ -50,6 +50,7 @@ def evaluate(
     budget: int | None = None,
     compat: Compat | None = None,
     reference: str | None = None,
+    k: int | Sequence[int] | None = None,
     seed: int = 0,
     limit: int | None = None,
     progress: Progress | None = None,
@@ -63,13 +64,15 @@ def evaluate(
     the data allow, the others are listed in `skipped` with the reason.
 
     level: what is ranked and removed, words or tokens; a word's score is the sum of its tokens'. target: explain the
-    predicted class or the given label. replacement, ratios: of all faithfulness metrics, by default each metric's own
-    (see `sightline.metrics.faithfulness`). mask_pads: mask pads put in place of words out of attention.
-    random_orderings: how many make the floor. ceiling: measure the one-at-a-time order as well, one call per word.
-    budget: model calls allowed for a document; where the ceiling does not fit it is left out, where the rest does not
-    fit the document has no faithfulness. compat="attcat": AOPC, log-odds and confidence as the published program
-    computes them (it explains the label: set target, too). reference: the method that agreement metrics compare with.
-    Options of a method are given as a dictionary under its name, as in `explain`: rollout={"fusion": "max"}.
+    prediction ("predicted") or what is true ("label": the given class, or the answer of a question). replacement,
+    ratios: of all faithfulness metrics, by default each metric's own (see `sightline.metrics.faithfulness`). mask_pads:
+    mask pads put in place of words out of attention. random_orderings: how many make the floor. ceiling: measure the
+    one-at-a-time order as well, one call per word. budget: model calls allowed for a document; where the ceiling does
+    not fit it is left out, where the rest does not fit the document has no faithfulness. compat="attcat": AOPC,
+    log-odds and confidence as the published program computes them (it explains the label: set target, too). reference:
+    the method that agreement metrics compare with. k: how many of the first words precision, recall and count at k look
+    at, one number or several (20 by default); a metric can also be named with its k, as in "precision_at_5". Options of
+    a method are given as a dictionary under its name, as in `explain`: rollout={"fusion": "max"}.
     """
     begin = time.perf_counter()
     model = check_model(model)
@@ -88,12 +91,13 @@ def evaluate(
     if reference is not None:
         reference = METHODS.get(reference).name
     target = check_one_of("target", target, get_args(TargetChoice))
-    if target == "label" and all(example.label is None for example in examples):
+    if target == "label" and not any(has_gold(model, example) for example in examples):
         raise InputError(
             "The labels are to be explained, but no document of the data set has one. Give labels, or explain the "
             "predicted class."
         )
-    applicable, skipped = chosen_metrics(metrics, model, examples, settings, reference)
+    depths = None if k is None else [check_count("k", depth) for depth in ([k] if isinstance(k, int) else k)]
+    applicable, skipped = chosen_metrics(metrics, model, examples, settings, reference, depths)
     assignment = Assignment(
         methods=names,
         metrics=applicable,

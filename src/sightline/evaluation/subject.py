@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from sightline.errors import SightlineError
+from sightline.metrics import tokens_in_characters
+from sightline.models.answers import NO_ANSWER
+from sightline.models.target import TargetLike
 from sightline.text import Encoding, Example
 
 if TYPE_CHECKING:
@@ -29,11 +34,43 @@ def encode_example(model: Model, example: Example) -> Encoding:
     return model.encode(example.text, example.pair)
 
 
-def choose_target(example: Example, choice: TargetChoice) -> int | str | None:
-    """Return the class to explain, None for the predicted one."""
-    if choice == "label" and example.label is None:
+def has_gold(model: Model, example: Example) -> bool:
+    """Say whether the true class of an example is known, or the true answer for a model that answers questions."""
+    return (example.answer if model.task == "question_answering" else example.label) is not None
+
+
+def choose_target(model: Model, example: Example, encoding: Encoding, choice: TargetChoice) -> TargetLike:
+    """Return what to explain: None for the prediction; for "label" the true class, or the true answer of a question.
+
+    Of several true answers, the first one that the model reads whole is explained; none at all is "no answer".
+    """
+    if choice == "predicted":
+        return None
+    if model.task == "question_answering":
+        return _true_answer(example, encoding)
+    if example.label is None:
         raise Missing("The document has no label, and the label was to be explained.")
-    return example.label if choice == "label" else None
+    return example.label
+
+
+def context_segment(model: Model, encoding: Encoding) -> int:
+    """Return the segment that marked characters count in: the context of a question, else the text."""
+    return int(model.task == "question_answering" and encoding.pair is not None)
+
+
+def _true_answer(example: Example, encoding: Encoding) -> TargetLike:
+    if example.answer is None:
+        raise Missing("The document has no answer, and the true answer was to be explained.")
+    segment = int(encoding.pair is not None)
+    for start, end in example.answer:
+        inside = np.flatnonzero(
+            tokens_in_characters(encoding.offsets, [(start, end)], segments=encoding.segments, segment=segment)
+        )
+        if len(inside) and encoding.offsets[inside[-1], 1] >= end:
+            return int(inside[0]), int(inside[-1])
+    if example.answer:
+        raise Missing("The true answer lies outside of what the model reads.")
+    return NO_ANSWER
 
 
 def describe_error(error: Exception) -> str:

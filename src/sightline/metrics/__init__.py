@@ -20,7 +20,7 @@ from sightline.metrics.agreement import (
     spearman,
 )
 from sightline.metrics.chance import Interval, bootstrap_interval, chance_level
-from sightline.metrics.confidence import confidence
+from sightline.metrics.confidence import confidence, confidence_published
 from sightline.metrics.dispersion import anisotropy, normalised_entropy, normalised_rank, special_rank, special_share
 from sightline.metrics.faithfulness import (
     aopc,
@@ -63,6 +63,7 @@ __all__ = [
     "chance_level",
     "comprehensiveness",
     "confidence",
+    "confidence_published",
     "cosine",
     "count_at_k",
     "deletion",

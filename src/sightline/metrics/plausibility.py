@@ -8,12 +8,16 @@ token_f1 and iou_f1 need a hard choice: the k highest-scored tokens, or a `share
 share of rationales in the data set). By default k is the number of rationale tokens, so that a perfect ranking
 has a token F1 of 1.
 
+A rationale justifies the label that a person gave. Where the model predicts another class, an explanation of the
+prediction has no reason to match it: evaluate with target="label" to explain the given label.
+
 DeYoung et al. 2020, "ERASER: A Benchmark to Evaluate Rationalized NLP Models". Cost: O(n log n); iou_f1 also compares
 each chosen span with each rationale span.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -21,7 +25,7 @@ import numpy.typing as npt
 
 from sightline.arguments import check_count, check_one_of
 from sightline.errors import OptionError
-from sightline.metrics.inputs import BoolArray, FloatArray, score_vector, warn_convention
+from sightline.metrics.inputs import BoolArray, FloatArray, IntArray, score_vector, warn_convention
 from sightline.metrics.registry import Chance, metric
 from sightline.metrics.token_sets import (
     descending_order,
@@ -32,6 +36,9 @@ from sightline.metrics.token_sets import (
     top_count,
     top_tokens,
 )
+
+RANDOM_CHOICES = 500
+"""Random choices of tokens behind a chance level that has no closed form."""
 
 
 def _rationale_share(scores: npt.ArrayLike, rationale: npt.ArrayLike) -> float:
@@ -50,6 +57,34 @@ def _expected_average_precision(scores: npt.ArrayLike, rationale: npt.ArrayLike)
     harmonic = float((1.0 / np.arange(1.0, n + 1)).sum())
     inside = int(mask_of(rationale, n).sum())
     return (harmonic + (inside - 1) * (n - harmonic) / (n - 1)) / n
+
+
+def _random_iou_f1(
+    scores: npt.ArrayLike,
+    rationale: npt.ArrayLike,
+    *,
+    k: int | None = None,
+    share: float | None = None,
+    threshold: float = 0.5,
+) -> float:
+    """Return the mean IOU-F1 of random choices of k of the n tokens; it has no closed form."""
+    n = np.size(scores)
+    spans = token_spans(rationale, n)
+    k = top_count(share, n) if share is not None else k
+    k = max(1, int(mask_of(spans, n).sum())) if k is None else min(k, n)
+    return _mean_random_iou(n, tuple(map(tuple, spans.tolist())), k, float(threshold))
+
+
+@lru_cache(maxsize=256)  # the same for all methods of a document
+def _mean_random_iou(n: int, spans: tuple[tuple[int, int], ...], k: int, threshold: float) -> float:
+    wanted = np.array(spans, dtype=np.int64).reshape(-1, 2)
+    generator = np.random.default_rng(0)
+    values = []
+    for _ in range(RANDOM_CHOICES if len(wanted) else 0):
+        chosen = np.zeros(n, dtype=np.bool_)
+        chosen[generator.choice(n, size=k, replace=False)] = True
+        values.append(_span_f1(spans_of(chosen), wanted, threshold))
+    return float(np.mean(values)) if values else 0.0
 
 
 def _harmonic_mean(precision: float, recall: float) -> float:
@@ -150,6 +185,7 @@ def auprc(
     kind="plausibility",
     needs={"scores", "rationale"},
     range=(0, 1),
+    chance=Chance("random scores", f"mean of {RANDOM_CHOICES} random choices of as many tokens", _random_iou_f1),
     higher_is_better=True,
     summary="F1 of spans: runs of chosen tokens that cover a rationale span with an intersection over union of 0.5.",
     citation="DeYoung et al. 2020",
@@ -180,7 +216,10 @@ def iou_f1(
         warn_convention("The rationale has no span to find; IOU-F1 is reported as 0.")
         return 0.0
     default = max(1, int((mask_of(wanted, vector.size) & is_kept).sum()))
-    chosen_spans = spans_of(_choose_tokens(vector, is_kept, k, share, default))
+    return _span_f1(spans_of(_choose_tokens(vector, is_kept, k, share, default)), wanted, threshold)
+
+
+def _span_f1(chosen_spans: IntArray, wanted: IntArray, threshold: float) -> float:
     starts = np.maximum(chosen_spans[:, None, 0], wanted[None, :, 0])
     ends = np.minimum(chosen_spans[:, None, 1], wanted[None, :, 1])
     common = np.maximum(ends - starts, 0)

@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args
 
@@ -156,7 +157,30 @@ class MetricEntry:
         }
 
 
-METRICS: Registry[MetricEntry] = Registry("metric", plugins=METRIC_PLUGINS)
+class MetricRegistry(Registry[MetricEntry]):
+    """Metrics by name; "precision_at_5" is precision_at_k with k = 5, and so for every name that ends in "_at_k"."""
+
+    def get(self, name: str) -> MetricEntry:
+        """Return the metric called `name`; raise OptionError with the known names if there is none."""
+        return self._with_depth(name) or super().get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or self._with_depth(name) is not None
+
+    def _with_depth(self, name: object) -> MetricEntry | None:
+        match = re.fullmatch(r"(\w+_at_)([1-9]\d{0,8})", name) if isinstance(name, str) else None
+        if match is None or super().__contains__(name) or not super().__contains__(f"{match[1]}k"):
+            return None
+        entry, k = super().get(f"{match[1]}k"), int(match[2])
+        return replace(
+            entry,
+            name=match[0],
+            options=MappingProxyType({**entry.options, "k": k}),
+            summary=re.sub(r"\bk\b", str(k), entry.summary),
+        )
+
+
+METRICS = MetricRegistry("metric", plugins=METRIC_PLUGINS)
 
 
 def metric(

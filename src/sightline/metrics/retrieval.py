@@ -1,11 +1,17 @@
 """Are the tokens that matter among the first k?
 
-For questions: of the k highest-scored tokens, how many belong to the answer (Qiang et al. 2022, "AttCAT"). The same
-functions measure whether planted tokens are found. `scores` (n,) are read highest first, ties in token order; `answer`
-is given as half-open token spans (s, 2); tokens outside `keep` are neither chosen nor asked for. O(n log n).
+For questions: of the k highest-scored tokens, how many belong to the answer (Qiang et al. 2022, "AttCAT", whose tables
+show the count, `count_at_k`). The same functions measure whether planted tokens are found. `scores` (n,) are read
+highest first, ties in token order; `answer` is given as half-open token spans (s, 2); tokens outside `keep` are neither
+chosen nor asked for. O(n log n).
+
+k is 20 unless the name says otherwise: "precision_at_5" is precision_at_k with k = 5. With m of n tokens in the answer,
+a random order has m/n precision, min(k, n)·m/n tokens and min(k, n)/n recall on average (hypergeometric distribution).
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +30,22 @@ def _choose_and_want(
     return top_tokens(vector, check_count("k", k), is_kept), mask_of(answer, vector.size) & is_kept
 
 
+def _expected_count(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int) -> float:
+    n = np.size(scores)
+    return float(min(k, n) * mask_of(answer, n).mean())
+
+
+@metric(
+    name="count_at_k",
+    kind="retrieval",
+    needs={"scores", "answer"},
+    range=(0, math.inf),
+    chance=Chance("random scores", "min(k, n) times the share of answer tokens", _expected_count),
+    higher_is_better=True,
+    summary="Number of the k highest-scored tokens that lie in the answer (what the AttCAT paper calls Precision@K).",
+    citation="Qiang et al. 2022",
+    options={"k": 20},
+)
 def count_at_k(scores: npt.ArrayLike, answer: npt.ArrayLike, *, k: int, keep: npt.ArrayLike | None = None) -> int:
     """Return how many of the k highest-scored tokens lie in the answer: what AttCAT's tables call precision@20."""
     chosen, wanted = _choose_and_want(scores, answer, k, keep)
