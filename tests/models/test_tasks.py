@@ -157,6 +157,12 @@ def test_the_task_comes_from_the_architecture_or_is_asked_for():
         task_class("translation", None)
 
 
+def test_a_message_shows_no_control_characters_of_an_architecture():
+    with pytest.raises(UnsupportedError) as error:
+        task_class(None, ["Bert\u2028\x1b[31mModel"])
+    assert str(error.value).isprintable()
+
+
 def test_predictions_are_equal_when_all_their_numbers_are():
     model = tiny_model("bert")
     first, again, other = (model.trace(model.encode(ids=tiny_ids("bert", n))).prediction for n in (9, 9, 8))

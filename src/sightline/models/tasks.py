@@ -22,6 +22,7 @@ from torch import Tensor
 
 from sightline.arguments import check_position
 from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
+from sightline.foreign import shown
 from sightline.models.answers import QuestionAnswering
 from sightline.models.target import ALL, Prediction, Target, check_quantity
 from sightline.models.task import Task, TaskFacts
@@ -235,7 +236,7 @@ def task_class(task: str | None, architectures: list[str] | None) -> type[Task]:
         for candidate in TASKS.values():
             if architecture.endswith(candidate.suffix):
                 return candidate
-    listed = ", ".join(architectures or []) or "none"
+    listed = ", ".join(shown(name) for name in architectures or []) or "none"
     raise UnsupportedError(
         f"The model's config names no architecture with a head Sightline can explain (found: {listed}). "
         f"Give task= one of: {', '.join(TASKS)}."
