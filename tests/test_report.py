@@ -18,7 +18,7 @@ from sightline.view.page.payload import build
 from tests.sample_explanations import encoding, explanation
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
-from tests.view.sample_inside import sample_inside
+from tests.view.sample_inside import banded_inside, sample_inside
 
 TEXT = "hello old miller! the river mills; the world"
 
@@ -113,6 +113,19 @@ def test_saving_and_loading_gives_the_same_report_bit_for_bit(model, tmp_path, t
         assert getattr(report.inside, name).tobytes() == getattr(loaded.inside, name).tobytes()
     assert loaded.seconds == report.seconds
     assert loaded.to_dict() == report.to_dict()
+
+
+def test_straightened_windows_are_saved_too(tmp_path):
+    encoded = encoding(" ".join(["old mill"] * 40))
+    report = Report({"attcat": explanation(encoded)}, inside=banded_inside(encoded))
+    report.save(tmp_path / "report.zip")
+    loaded = Report.load(tmp_path / "report.zip")
+    for made, read in zip(report.inside.windows, loaded.inside.windows, strict=True):
+        assert made.tobytes() == read.tobytes()
+    damaged = dataclasses.replace(report.inside, windows=report.inside.windows._replace(reach=np.array([3, 10_000])))
+    Report({"attcat": explanation(encoded)}, inside=damaged).save(tmp_path / "damaged.zip")
+    with pytest.raises(InputError, match="stay within the document"):
+        Report.load(tmp_path / "damaged.zip")
 
 
 def test_a_report_without_inside_is_saved_too(tmp_path):

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline import storage
-from sightline.analysis.internals import Inside, Relations
+from sightline.analysis.internals import Inside, Relations, Windows
 from sightline.attention.protocol import TopK
 from sightline.errors import InputError, ModelError, SizeError, UsageError
 from sightline.explanation import Explanation
@@ -183,6 +183,8 @@ def _read_explanations(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _inside_arrays(inside: Inside) -> dict[str, NDArray[Any]]:
     arrays = {name: getattr(inside, name) for name in _ARRAYS if getattr(inside, name) is not None}
+    if inside.windows is not None:
+        arrays |= {f"windows.{name}": array for name, array in inside.windows._asdict().items()}
     for name, pair in inside.relations.items():
         for direction, lists in zip(_DIRECTIONS, pair, strict=True):
             arrays[f"{name}.{direction}.partners"] = lists.indices
@@ -224,6 +226,13 @@ def _read_inside(archive: zipfile.ZipFile, values: Any) -> Inside:
             raise ValueError(f"the maps in '{name}' must be square")
         return maps
 
+    def windows() -> Windows:
+        maps, thumbnails = (array(f"windows.{name}", "f", (layers, heads, None, None)) for name in Windows._fields[:2])
+        reach = array("windows.reach", "i", (layers,))
+        if not maps.size or not thumbnails.size or reach.min() < 0 or reach.max() >= n:
+            raise ValueError("the windows must have pixels and stay within the document")
+        return Windows(maps, thumbnails, reach)
+
     return Inside(
         tokens=n,
         layers=layers,
@@ -234,6 +243,7 @@ def _read_inside(archive: zipfile.ZipFile, values: Any) -> Inside:
         thumbnails=pictures("thumbnails"),
         images=pictures("images"),
         importance=array("importance", "f", (layers, heads)) if "inside/importance.npy" in stored else None,
+        windows=windows() if "inside/windows.maps.npy" in stored else None,
     )
 
 

@@ -111,3 +111,27 @@ def test_progress_is_told_by_layers():
     told = []
     inside(traced("bert", 6), progress=lambda stage, done, total: told.append((stage, done, total)))
     assert told == [("looking inside", layer, 3) for layer in range(3)]
+
+
+def test_long_documents_read_through_a_window_have_it_straightened():
+    trace = traced("longformer", 90)
+    windows = inside(trace).windows
+    assert windows.reach.tolist() == [attention.window for attention in trace.attentions]
+    w = trace.attentions[0].window
+    layers, heads, rows, columns = windows.maps.shape
+    assert (layers, heads, columns) == (3, 4, 2 * w + 1)
+    weights = dense(trace)
+    starts = [row * 90 // rows for row in range(rows)] + [90]
+    for layer, head, row, column in np.ndindex(windows.maps.shape):
+        distance = column - w
+        # The first token is global: its row and its column are no part of the window.
+        cells = [
+            weights[layer, head, i, i + distance] if 0 < i + distance < 90 and i > 0 else 0.0
+            for i in range(starts[row], starts[row + 1])
+        ]
+        assert windows.maps[layer, head, row, column] == pytest.approx(np.mean(cells), rel=1e-5, abs=1e-7)
+
+
+def test_other_documents_have_no_windows():
+    assert inside(traced("longformer", 20)).windows is None
+    assert inside(traced("bert")).windows is None

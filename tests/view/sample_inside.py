@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.analysis.internals import Inside, Relations, inside
-from sightline.attention import DenseAttention
+from sightline.attention import BandedAttention, DenseAttention
 from sightline.attention.protocol import TopK
 from sightline.text import Encoding
 
@@ -50,6 +50,37 @@ def sample_inside(encoded: Encoding, **options) -> Inside:
         attention.layer_count, attention.head_count
     )
     return inside(attention, **{"k": 3, "thumbnail": 8, "image": 16, "importance": importance, **options})
+
+
+@dataclass
+class KnownBands:
+    """Banded attention, one band per layer, in the form that the analysis reads."""
+
+    encoding: Encoding
+    attentions: list[BandedAttention]
+
+    @property
+    def layer_count(self) -> int:
+        return len(self.attentions)
+
+    @property
+    def head_count(self) -> int:
+        return self.attentions[0].heads
+
+
+def banded_inside(encoded: Encoding, window: int = 4, layers: int = 2, heads: int = 3, **options) -> Inside:
+    """Return the inside of a long document whose heads each attend to one distance: head h to 2h - 2 tokens away."""
+    n = len(encoded)
+    local = np.full((heads, n, 2 * window + 1), 0.01)
+    for head in range(heads):
+        local[head, :, window + 2 * head - 2] = 0.9
+    outside = np.arange(n)[:, None] + np.arange(-window, window + 1)
+    local[:, (outside < 0) | (outside >= n)] = 0.0
+    bands = [BandedAttention(local, np.zeros((heads, 0, n)), np.zeros(0, dtype=np.int64)) for _ in range(layers)]
+    importance = np.arange(1.0, 1 + layers * heads).reshape(layers, heads)
+    return inside(
+        KnownBands(encoded, bands), **{"k": 3, "thumbnail": 8, "image": 16, "importance": importance} | options
+    )
 
 
 def long_inside(n: int, layers: int = 6, heads: int = 12, image: int = 256, seed: int = 0) -> Inside:

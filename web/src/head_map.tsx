@@ -6,13 +6,13 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Numbers } from "./arrays";
 import { mapImage, Palette } from "./colours";
-import { plainNumber, shortened } from "./format";
+import { Ends, useEndLines } from "./ends";
+import { count, plainNumber, shortened } from "./format";
+import { HeadHeader, MapScale, StrongestLinks, type HeadProperties } from "./head_parts";
 import { useArray, type Page } from "./hooks";
 import { clampedWindow, movedWindow, tokensAt, zoomedWindow, type MapWindow } from "./map_window";
-import { loadMap } from "./relations";
 
 const TILE = 256;
-const STRONGEST = 12;
 
 /** A picture of a part of the map: q = 255·√(weight / peak). */
 interface Part {
@@ -23,13 +23,15 @@ interface Part {
   peak: number;
 }
 
-export function HeadMap({ page, layer, head }: { page: Page; layer: number; head: number }) {
-  const { model, set } = page;
+export function HeadMap(properties: HeadProperties) {
+  const { page, layer, head } = properties;
+  const { model } = page;
   const n = model.data.tokens;
   const whole = useMemo<MapWindow>(() => ({ row: 0, column: 0, size: n }), [n]);
   const [view, setView] = useState(whole);
   const [hover, setHover] = useState<{ row: number; column: number } | null>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
+  const body = useRef<HTMLDivElement>(null);
   const overview = useOverview(page, layer, head);
   const tile = useTile(page, layer, head, view);
   const part = tile ?? overview;
@@ -37,6 +39,9 @@ export function HeadMap({ page, layer, head }: { page: Page; layer: number; head
   useEffect(() => {
     if (canvas.current && part) draw(canvas.current, part, view);
   }, [part, view]);
+
+  const cell = hover && part ? cellTokens(model.data.tokens, part, hover.row, hover.column) : null;
+  useEndLines(body, canvas, hover && { x: (hover.column - view.column) / view.size, y: (hover.row - view.row) / view.size });
 
   const place = (event: MouseEvent) => {
     const box = event.currentTarget instanceof Element ? event.currentTarget.getBoundingClientRect() : new DOMRect();
@@ -53,21 +58,14 @@ export function HeadMap({ page, layer, head }: { page: Page; layer: number; head
   };
   return (
     <section class="head" aria-label={`Layer ${layer}, head ${head}`} data-section="head">
-      <header>
-        <h2>
-          Layer {layer}, head {head}
-        </h2>
-        <div class="tools">
-          <button type="button" aria-label="Zoom in" onClick={() => zoom(0.5)}>+</button>
-          <button type="button" aria-label="Zoom out" onClick={() => zoom(2)}>−</button>
-          <button type="button" onClick={() => setView(whole)}>show all</button>
-          <button type="button" onClick={() => set({ view: "read", layers: [layer], heads: [head] })}>
-            show in the text
-          </button>
-          <button type="button" class="close" aria-label="Close" onClick={() => set({ head: null })}>×</button>
-        </div>
-      </header>
-      <div class="two-columns">
+      <HeadHeader {...properties}>
+        <button type="button" aria-label="Zoom in" onClick={() => zoom(0.5)}>+</button>
+        <button type="button" aria-label="Zoom out" onClick={() => zoom(2)}>−</button>
+        <button type="button" onClick={() => setView(whole)}>show all</button>
+      </HeadHeader>
+      <div class="opened" ref={body}>
+        <div class="plot square">
+          <span class="down">attending tokens {count(Math.round(view.row))}–{count(Math.round(view.row + view.size) - 1)} ↓</span>
         <canvas
           ref={canvas}
           tabIndex={0}
@@ -88,12 +86,17 @@ export function HeadMap({ page, layer, head }: { page: Page; layer: number; head
           }}
           onPointerLeave={() => setHover(null)}
         />
-        <div>
+          <span class="across">
+            attended tokens {count(Math.round(view.column))}–{count(Math.round(view.column + view.size) - 1)} →
+          </span>
+        </div>
+        <div class="beside">
+          {part && <MapScale peak={part.peak} />}
           <p class="named" role="status" aria-live="polite" data-section="named">
             {hover && part ? named(page, part, hover.row, hover.column) : <span class="quiet">Rows attend, columns are attended to.</span>}
           </p>
           {part && <p class="quiet" data-section="resolution">{resolution(part, page.source.tile !== undefined)}</p>}
-          <StrongestLinks page={page} layer={layer} head={head} />
+          {cell ? <Ends page={page} from={cell.rows} to={cell.columns} /> : <StrongestLinks page={page} layer={layer} head={head} />}
         </div>
       </div>
     </section>
@@ -197,10 +200,17 @@ function resolution({ rows, columns, window: { size } }: Part, live: boolean): s
   return `${columns} × ${rows} pixels, each the mean over about ${down} × ${across} token pairs.${rest}`;
 }
 
+/** The attending and the attended tokens at a position of the map. */
+function cellTokens(n: number, part: Part, row: number, column: number) {
+  return {
+    rows: tokensAt(row, part.window.row, part.window.size, part.rows, n),
+    columns: tokensAt(column, part.window.column, part.window.size, part.columns, n),
+  };
+}
+
 /** The tokens at a position of the map and the attention between them. */
 function named({ model }: Page, part: Part, row: number, column: number) {
-  const rows = tokensAt(row, part.window.row, part.window.size, part.rows, model.data.tokens);
-  const columns = tokensAt(column, part.window.column, part.window.size, part.columns, model.data.tokens);
+  const { rows, columns } = cellTokens(model.data.tokens, part, row, column);
   const text = ([first, last]: [number, number]) => {
     const words = model.tokenText(first) + (last > first ? ` … ${model.tokenText(last)}` : "");
     return { words: shortened(words, 40), places: last > first ? `tokens ${first}–${last}` : `token ${first}` };
@@ -212,38 +222,6 @@ function named({ model }: Page, part: Part, row: number, column: number) {
   return (
     <>
       <b><bdi>{from.words}</bdi></b> <small>({from.places})</small> attends to <b><bdi>{to.words}</bdi></b> <small>({to.places})</small> with {plainNumber(weight)}
-    </>
-  );
-}
-
-/** The strongest token pairs of this head, where its relations are stored. */
-function StrongestLinks({ page, layer, head }: { page: Page; layer: number; head: number }) {
-  const { source, model, set } = page;
-  const name = `head-${layer}-${head}`;
-  const [links, keep] = useState<[from: number, to: number, weight: number][]>([]);
-  useEffect(() => {
-    if (!source.has(`relations.${name}.attended.partners`)) return keep([]);
-    let wanted = true;
-    loadMap(source, name, "attended").then(({ partners, weights, k }) => {
-      const order = Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a]).slice(0, STRONGEST);
-      if (wanted) keep(order.map((at) => [Math.floor(at / k), partners[at], weights[at]]));
-    }, () => undefined);
-    return () => void (wanted = false);
-  }, [source, name]);
-  if (!links.length) return null;
-  return (
-    <>
-      <h3>Strongest links</h3>
-      <ol class="partners">
-        {links.map(([from, to, weight]) => (
-          <li key={`${from}.${to}`}>
-            <button type="button" onClick={() => set({ view: "read", unit: from, layers: [layer], heads: [head] })}>
-              <bdi>{shortened(model.tokenText(from), 20)}</bdi> → <bdi>{shortened(model.tokenText(to), 20)}</bdi> <small>{from} → {to}</small>
-            </button>
-            <span>{plainNumber(weight)}</span>
-          </li>
-        ))}
-      </ol>
     </>
   );
 }

@@ -33,3 +33,30 @@ export function tokensAt(place: number, start: number, size: number, pixels: num
   const last = start + Math.ceil(((pixel + 1) * size) / pixels) - 1;
   return [Math.min(n - 1, first), Math.min(n - 1, Math.max(first, last))];
 }
+
+/** A straightened window: `rows` pixels over the tokens of the document, `columns` pixels over distances −reach … reach. */
+export interface WindowShape {
+  rows: number;
+  columns: number;
+  tokens: number;
+  reach: number;
+}
+
+/** First and last of the attending tokens, of the distances and of the attended tokens of a pixel. */
+export interface WindowPixel {
+  from: [first: number, last: number];
+  distance: [near: number, far: number];
+  to: [first: number, last: number];
+}
+
+/** What a pixel of a straightened window stands for: pixel p holds the tokens from ⌊p·n/rows⌋ on. */
+export function windowPixel({ rows, columns, tokens, reach }: WindowShape, row: number, column: number): WindowPixel {
+  const part = (pixel: number, pixels: number, length: number): [number, number] => {
+    const first = Math.floor((pixel * length) / pixels);
+    return [first, Math.max(first, Math.floor(((pixel + 1) * length) / pixels) - 1)];
+  };
+  const from = part(row, rows, tokens);
+  const distance = part(column, columns, 2 * reach + 1).map((place) => place - reach) as [number, number];
+  const inside = (token: number) => Math.min(tokens - 1, Math.max(0, token));
+  return { from, distance, to: [inside(from[0] + distance[0]), inside(from[1] + distance[1])] };
+}

@@ -10,6 +10,8 @@ export interface Payload {
   document: DocumentData;
   explanations: ExplanationData[];
   inside: InsideData | null;
+  /** For several methods of one target: how many words each of them names, and how many words the document has. */
+  consensus?: { k: number; words: number } | null;
   curves: Curve[];
   colours: { levels: number; gamma: number; clipped: number };
   /** Model, version and date, for print. */
@@ -62,6 +64,8 @@ export interface InsideData {
   k: number;
   thumbnail: number;
   image: number;
+  /** Farthest distance in the window of each layer, where windows are stored straightened. */
+  reach?: number[];
 }
 
 export interface Curve {

@@ -1,6 +1,7 @@
 // The views of the page, one row per view. To add a view, write its component and add a row here.
 
 import type { ComponentType } from "preact";
+import { ConsensusView } from "./consensus_view";
 import { CurvesView } from "./curves_view";
 import { HeadsView } from "./heads_view";
 import type { Page, Relations } from "./hooks";
@@ -54,6 +55,7 @@ export const VIEWS: readonly ViewEntry[] = [
   { name: "outline", title: "Outline", offered: (payload) => payload.arrays["units.sentence.start"].shape[0] > 1, component: OutlineView, uses: ["method"] },
   { name: "heads", title: "Heads", offered: (payload) => payload.inside !== null, component: HeadsView, uses: [] },
   { name: "words", title: "Words", offered: () => true, component: WordsView, uses: ["method", "units", "exclude"] },
+  { name: "consensus", title: "Consensus", offered: (payload) => Boolean(payload.consensus), component: ConsensusView, uses: [] },
   { name: "layers", title: "Layers", offered: (payload) => layerCount(payload) > 0, component: LayersView, uses: ["method", "units", "colours", "exclude"] },
   { name: "curves", title: "Curves", offered: (payload) => payload.curves.length > 0, component: CurvesView, uses: [] },
   { name: "trials", title: "What if", offered: ({ live, explanations }) => Boolean(live?.predict) || explanations.some((one) => one.removal), component: TrialsView, uses: [] },

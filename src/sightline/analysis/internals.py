@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from sightline.analysis.maps import straighten
 from sightline.analysis.source import AttentionSource, Floats, Progress, check_head_weights
 from sightline.arguments import check_count
 from sightline.attention import Attention, BandedAttention, DenseAttention
@@ -31,6 +32,8 @@ EVERY_CELL = 512
 """Tokens up to which maps show every pair of tokens by default; 12 × 12 heads then take 151 MB."""
 IMAGE = 256
 """Pixels along the maps of longer documents, by default."""
+WINDOW_ROWS, WINDOW_COLUMNS = 128, 257
+"""Pixels down and across the straightened windows: 257 distances are one pixel each where windows reach 128 tokens."""
 BYTES_PER_PARTNER = 8
 """Two directions, an uint16 position and a float16 weight in each."""
 
@@ -42,6 +45,17 @@ class Relations(NamedTuple):
     """What each token attends to."""
     attending: TopK
     """What attends to each token."""
+
+
+class Windows(NamedTuple):
+    """Windows with the distance across and the document down, see `analysis.maps.straighten`."""
+
+    maps: npt.NDArray[np.float32]
+    """(L, H, r, c) mean weight by position and distance."""
+    thumbnails: npt.NDArray[np.float32]
+    """(L, H, s, t) the same, smaller."""
+    reach: npt.NDArray[np.int64]
+    """(L,) the farthest distance in the window of each layer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +76,8 @@ class Inside:
     """(L, H, S, S) the same, larger."""
     importance: npt.NDArray[np.float64] | None = None
     """(L, H) head importance, where it was given."""
+    windows: Windows | None = None
+    """The windows of all heads straightened, for long documents whose tokens attend to their neighbours only."""
 
 
 def inside(
@@ -90,6 +106,7 @@ def inside(
     relations: dict[str, Relations] = {}
     means: list[Attention] = []
     received, thumbnails = [], []
+    straight: list[tuple[Floats, Floats, int] | None] = []
     edge = min(image, n)
     # Filled layer by layer: a list that is stacked at the end would hold the largest array twice.
     images = np.empty((trace.layer_count, trace.head_count, edge, edge), dtype=np.float32)
@@ -105,6 +122,7 @@ def inside(
         received.append(attention.received().astype(np.float32))
         thumbnails.append(attention.image(thumbnail).astype(np.float32))
         images[layer] = attention.image(image)
+        straight.append(_straighten_layer(attention, thumbnail))
     return Inside(
         tokens=n,
         layers=trace.layer_count,
@@ -115,6 +133,26 @@ def inside(
         thumbnails=np.stack(thumbnails),
         images=images,
         importance=weights,
+        windows=_stack_windows(straight),
+    )
+
+
+def _straighten_layer(attention: Attention, thumbnail: int) -> tuple[Floats, Floats, int] | None:
+    """Return the straightened windows of a layer, large and small, and how far they reach; None without a window."""
+    large, small = straighten(attention, WINDOW_ROWS, WINDOW_COLUMNS), straighten(attention, thumbnail, thumbnail)
+    if large is None or small is None or not isinstance(attention, BandedAttention):
+        return None
+    return large, small, attention.window
+
+
+def _stack_windows(layers: Sequence[tuple[Floats, Floats, int] | None]) -> Windows | None:
+    """Return the windows of all layers; None where a layer has none, or too few distances for the common size."""
+    known = [layer for layer in layers if layer is not None]
+    if len(known) < len(layers) or len({(large.shape, small.shape) for large, small, _ in known}) > 1:
+        return None
+    maps, thumbnails, reach = zip(*known, strict=True)
+    return Windows(
+        np.stack(maps).astype(np.float32), np.stack(thumbnails).astype(np.float32), np.array(reach, dtype=np.int64)
     )
 
 

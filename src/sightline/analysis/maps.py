@@ -146,15 +146,31 @@ def window_maps(source: AttentionSource, size: int = THUMBNAIL) -> Floats | None
     """
     layers = []
     for attention in source.attentions:
-        if not isinstance(attention, BandedAttention) or 4 * (2 * attention.window + 1) > attention.tokens:
+        layer = straighten(attention, size, size)
+        if layer is None:
             return None
-        slots = attention.local[:, :, len(attention.global_tokens) :].numpy()
-        side = min(size, slots.shape[2])
-        rows, columns = (np.arange(side) * length // side for length in slots.shape[1:])
-        sums = np.add.reduceat(np.add.reduceat(slots, rows, axis=1), columns, axis=2)
-        cells = np.outer(np.diff(rows, append=slots.shape[1]), np.diff(columns, append=slots.shape[2]))
-        layers.append(sums / cells)
+        layers.append(layer)
     return np.stack(layers) if len({layer.shape for layer in layers}) == 1 else None
+
+
+def straighten(attention: Attention, rows: int, columns: int) -> Floats | None:
+    """Return the window of one layer with the distance across and the document down, (H, r, c), or None.
+
+    Pixel (p, q) is the mean weight of the tokens from ⌊p·n/r⌋ on at the distances from ⌊q·(2w+1)/c⌋ - w on; r and c
+    are at most `rows` and `columns`, and never more than the 2w+1 distances. None for attention without a window, and
+    where the window covers more than a quarter of the document: there a map of all pairs is as clear.
+    """
+    if not isinstance(attention, BandedAttention) or 4 * (2 * attention.window + 1) > attention.tokens:
+        return None
+    slots = attention.local[:, :, len(attention.global_tokens) :].numpy()
+    lengths = slots.shape[1:]
+    starts = [
+        np.arange(edge) * length // edge
+        for edge, length in zip((min(rows, lengths[1]), min(columns, lengths[1])), lengths, strict=True)
+    ]
+    sums = np.add.reduceat(np.add.reduceat(slots, starts[0], axis=1), starts[1], axis=2)
+    tokens, distances = (np.diff(first, append=length) for first, length in zip(starts, lengths, strict=True))
+    return np.asarray(sums / np.outer(tokens, distances))
 
 
 def padded(attention: Attention, tokens: int) -> Attention:

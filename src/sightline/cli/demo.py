@@ -48,12 +48,13 @@ def demo(
     with LateProgress() as progress:
         with starting(progress):
             from sightline.model import load
+            from sightline.report import Report
 
         use_free_cores()
         progress("loading the model", 0, 0)
         report = load().report(text, DEMO_METHODS, progress=progress)
         report.to_html(output)
-    print_text([report.first], top=10)
+    print_text(Report.of([report.first]), top=10)
     typer.echo(
         f"\nTo see the whole document, explained by {len(report)} methods, open {output.resolve()} in a browser."
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from sightline.errors import UsageError
 from sightline.files import write_whole
 
 if TYPE_CHECKING:
-    from sightline.explanation import Explanation
     from sightline.report import Report
     from sightline.text.units import Level
 
@@ -77,20 +75,21 @@ def emit(report: Report, chosen: Format, output: Path | None, top: int, level: L
         print_utf8(render(report, chosen, top, level))
 
 
-def print_text(explanations: Iterable[Explanation], top: int, *, passages: bool = True) -> None:
-    """Print explanations for a person at a terminal, or as tab-separated lines to a pipe.
+def print_text(report: Report, top: int, *, passages: bool = True) -> None:
+    """Print a report for a person at a terminal, or as tab-separated lines to a pipe.
 
     `passages` shows the coloured text as well, on a terminal.
     """
     from rich.console import Console
 
-    from sightline.view.words.terminal import plain_report, print_report
+    from sightline.view.words.consensus import consensus_sentence
+    from sightline.view.words.terminal import print_report
 
-    console, listed = Console(), list(explanations)
+    console = Console()
     if console.is_terminal:
-        print_report(console, listed, top, passages=passages)
+        print_report(console, list(report), top, passages=passages, consensus=consensus_sentence(report))
     else:
-        print_utf8("\n".join(plain_report(explanation, top) for explanation in listed))
+        print_utf8(_plain_text(report, top))
 
 
 def render(report: Report, chosen: Format, top: int, level: Level = "token") -> str:
@@ -105,7 +104,14 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token") -> 
         from sightline.view.words.headline import headline
 
         records = [{"headline": headline(explanation), **explanation.to_dict(level)} for explanation in report]
-        document = records[0] if len(records) == 1 else {"format": "sightline-explanations", "explanations": records}
+        if len(records) == 1:
+            return json.dumps(records[0], allow_nan=False) + "\n"
+        consensus = report.consensus
+        document = {
+            "format": "sightline-explanations",
+            "consensus": None if consensus is None else consensus.to_dict(),
+            "explanations": records,
+        }
         return json.dumps(document, allow_nan=False) + "\n"
     if chosen is Format.csv:
         import pandas as pd
@@ -119,9 +125,17 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token") -> 
             frame.insert(1, "target", explanation.target.name)
             frames.append(frame)
         return to_csv(pd.concat(frames))
-    from sightline.view.words.terminal import plain_report
+    return _plain_text(report, top)
 
-    return "\n".join(plain_report(explanation, top) for explanation in report)
+
+def _plain_text(report: Report, top: int) -> str:
+    """Return every explanation as tab-separated lines, then the words that all methods agree on."""
+    from sightline.view.words.consensus import consensus_sentence
+    from sightline.view.words.terminal import plain_report, printable
+
+    consensus = consensus_sentence(report)
+    blocks = [plain_report(explanation, top) for explanation in report]
+    return "\n".join(blocks if consensus is None else [*blocks, f"consensus\t{printable(consensus)}\n"])
 
 
 def print_utf8(text: str) -> None:

@@ -27,7 +27,7 @@ from sightline.view.words.headline import headline_parts
 from sightline.view.words.sentences import check_sentences, describe_verdict, notices
 
 if TYPE_CHECKING:
-    from sightline.analysis.internals import Inside
+    from sightline.analysis.internals import Inside, Windows
     from sightline.explanation import Explanation, RemovalCurve
     from sightline.report import Report
     from sightline.text import Encoding
@@ -101,6 +101,7 @@ def build(report: Report, *, title: str | None = None) -> Payload:
             ],
             "made": _origin(report),
             "inside": None if inside is None else _inside_facts(inside),
+            "consensus": _consensus(report),
             "curves": [curve.to_json() for curve in removal_curves(entries, targets, titles)],
             "colours": {"levels": colours.LEVELS, "gamma": colours.GAMMA, "clipped": colours.CLIPPED_SHARE},
             "arrays": {},
@@ -291,17 +292,24 @@ def _facts(explanation: Explanation) -> list[tuple[str, str]]:
     return list(facts.items())
 
 
+def _consensus(report: Report) -> dict[str, Any] | None:
+    """How many words each method names, out of how many; which of them agree follows from the scores."""
+    consensus = report.consensus
+    return None if consensus is None else {"k": consensus.k, "words": consensus.document_words}
+
+
 # The inside of the model ----------------------------------------------------------------------------------------------
 
 
-def _inside_facts(inside: Inside) -> dict[str, int]:
-    return {
+def _inside_facts(inside: Inside) -> dict[str, Any]:
+    facts: dict[str, Any] = {
         "layers": inside.layers,
         "heads": inside.heads,
         "k": inside.k,
         "thumbnail": inside.thumbnails.shape[-1],
         "image": pool_maps(inside.images[0, 0], inside.tokens, EDGE).shape[-1],
     }
+    return facts if inside.windows is None else {**facts, "reach": inside.windows.reach.tolist()}
 
 
 def _add_overview(payload: Payload, inside: Inside) -> None:
@@ -310,21 +318,40 @@ def _add_overview(payload: Payload, inside: Inside) -> None:
         payload.add_optional({"importance": (inside.importance, "float32")})
     _add_relations(payload, inside, "all")
     payload.add_optional({"received": (inside.received.mean(axis=1), "float16")}, scaled=True)
+    if inside.windows is not None:
+        coded, peak = encode_maps(inside.windows.thumbnails)
+        payload.add_optional({"windows": (coded, "uint8"), "windows.peak": (peak, "float32")})
     coded, peak = encode_maps(inside.thumbnails)
     payload.add_optional({"thumbnails": (coded, "uint8"), "thumbnails.peak": (peak, "float32")})
 
 
 def _add_details(payload: Payload, inside: Inside) -> None:
-    """Relations of layers, larger maps, relations of heads: as many as there is room for."""
+    """Relations of layers, larger maps, relations of heads: as many as there is room for.
+
+    Where the windows can be straightened, maps of all pairs come last: they are a thin diagonal.
+    """
     names = list(inside.relations)
     for name in names:
         if name.startswith("layer-"):
             _add_relations(payload, inside, name)
-    _add_maps(payload, inside)
+    if inside.windows is None:
+        _add_maps(payload, inside)
+    else:
+        _add_windows(payload, inside, inside.windows)
     for name in names:
         if name.startswith("head-"):
             _add_relations(payload, inside, name)
     payload.add_optional({"received.heads": (inside.received, "float16")}, scaled=True)
+    if inside.windows is not None:
+        _add_maps(payload, inside)
+
+
+def _add_windows(payload: Payload, inside: Inside, windows: Windows) -> None:
+    """The straightened windows of the heads, the most important first."""
+    coded, peak = encode_maps(windows.maps)
+    payload.add_optional({"window.peaks": (peak, "float32")})
+    for layer, head in heads_by_importance(inside):
+        payload.add_optional({f"window.{layer}.{head}": (coded[layer, head], "uint8")})
 
 
 def _add_maps(payload: Payload, inside: Inside) -> None:

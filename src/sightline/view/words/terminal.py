@@ -78,14 +78,24 @@ def sides(explanation: Explanation, top: int) -> list[tuple[Sign, list[WordScore
 
 
 def print_report(
-    console: Console, explanations: Sequence[Explanation], top: int = 10, *, passages: bool = True
+    console: Console,
+    explanations: Sequence[Explanation],
+    top: int = 10,
+    *,
+    passages: bool = True,
+    consensus: str | None = None,
 ) -> None:
-    """Print the prediction, then per explanation the passages (if asked for), the strongest words and the checks."""
+    """Print the prediction, then per explanation the passages (if asked for), the strongest words and the checks.
+
+    `consensus` is the sentence on the words that all methods agree on, printed below the prediction.
+    """
     from rich.padding import Padding
     from rich.text import Text
 
     console.print(Text(printable(headline(explanations[0])), style="bold"))
     console.print(_prediction(explanations[0]))
+    if consensus is not None:
+        console.print(Text(printable(consensus)))
     for notice in notices(explanations[0]):
         console.print(Text(notice, style="bold #c26e10"))
     for explanation in explanations:

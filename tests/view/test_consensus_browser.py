@@ -1,0 +1,92 @@
+"""The consensus in page, terminal and JSON: the words that methods agree on, and the agreement expected by chance."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from sightline.cli.output import Format, render
+from sightline.models.target import Target
+from sightline.report import Report
+from sightline.view.words.consensus import consensus_sentence
+from sightline.view.words.terminal import print_report
+from tests.sample_explanations import encoding, explanation
+from tests.view.conftest import settle
+
+WORDS = " ".join(f"river the old mill {i}." for i in range(40))
+METHODS = ("attcat", "rollout", "gradient")
+
+
+def report(seed: int = 3) -> Report:
+    """Return three methods whose scores share a part, one of them also for another class."""
+    encoded, generator = encoding(WORDS), np.random.default_rng(seed)
+    shared = generator.standard_normal(len(encoded))
+    made = [
+        explanation(encoded, shared + 0.5 * generator.standard_normal(len(encoded)), method=name) for name in METHODS
+    ]
+    return Report.of([*made, explanation(encoded, -shared, target=Target(0, "AI"))])
+
+
+def test_the_sentence_counts_all_words_and_names_those_with_content():
+    made = report()
+    agreed = len(made.consensus.words)
+    sentence = consensus_sentence(made)
+    assert sentence.startswith(
+        f"AttCAT, Attention rollout and Gradient norm agree on {agreed} of their 20 highest-ranked words; by chance "
+    )
+    assert "“the”" not in sentence
+    assert "“.”" not in sentence
+    assert consensus_sentence(Report.of([next(iter(made))])) is None
+
+
+def test_terminal_pipe_and_json_hold_the_consensus():
+    made = report()
+    console = Console(file=io.StringIO(), force_terminal=True, width=200)
+    print_report(console, list(made), consensus=consensus_sentence(made))
+    assert "highest-ranked words; by chance" in console.file.getvalue()
+    text = render(made, Format.text, top=2)
+    assert text.startswith("summary\t")
+    assert text.splitlines()[-1] == f"consensus\t{consensus_sentence(made)}"
+    assert json.loads(render(made, Format.json, top=2))["consensus"] == made.consensus.to_dict()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1024, "light"), (1400, "dark"), (1920, "light")])
+def test_the_page_lists_the_words_that_all_methods_name(open_page, width, scheme):
+    made = report()
+    page = open_page(made.to_html(), "#view=consensus", viewport={"width": width, "height": 800}, color_scheme=scheme)
+    consensus = made.consensus
+    finding = page.locator("[data-section=finding]").inner_text()
+    assert f"agree on {len(consensus.words)} word" in finding
+    assert f"By chance, {consensus.expected:.1f} would be expected" in finding
+    listed = page.locator("[data-section=agreed-words]").first.locator("bdi").all_inner_texts()
+    assert {text.lower() for text in listed} == {word.text.lower() for word in consensus.words}
+    assert page.locator("main").evaluate("main => main.scrollWidth - main.clientWidth") <= 0
+
+    # Fewer methods agree on more words; one method has no consensus.
+    page.get_by_label("Gradient norm").uncheck()
+    settle(page)
+    same_target = [each for each in made if each.target == made.first.target]
+    two = Report.of(same_target[:2]).consensus
+    assert f"agree on {len(two.words)} word" in page.locator("[data-section=finding]").inner_text()
+    assert len(two.words) > len(consensus.words)
+    page.get_by_label("Attention rollout").uncheck()
+    settle(page)
+    assert "at least two methods" in page.locator(".consensus").inner_text()
+
+
+@pytest.mark.browser
+def test_a_word_leads_into_the_text_and_a_single_method_has_no_tab(open_page):
+    made = report()
+    page = open_page(made.to_html(), "#view=consensus")
+    word = page.locator("[data-section=agreed-words] button").first
+    text = word.locator("bdi").inner_text()
+    word.click()
+    settle(page)
+    assert page.locator(".card h2").inner_text() == text
+    single = open_page(Report.of([made.first]).to_html())
+    assert single.get_by_role("button", name="Consensus", exact=True).count() == 0
