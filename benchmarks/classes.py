@@ -1,7 +1,7 @@
-"""All classes of CAT and AttCAT from one forward, beside a pass a class.
+"""All classes of CAT and AttCAT from one forward, beside one pass per class.
 
 Random classifiers of base shape with 2 and with 8 classes: BERT at 128 and 512 tokens, Longformer at 2,048. Two
-references, each with a whole pass a class:
+references, each with a whole pass per class:
 
 plain       as it is usually written: the library's model, the layers' inputs kept, `backward()` on the logit, which
             fills the gradients of all parameters on the way (for Longformer CAT only: the reference has less to do)

@@ -1,4 +1,4 @@
-"""Settings for all tests: one thread a process (tests run side by side), and nobody reaches for a hub."""
+"""Settings for all tests: one thread per process (tests run in parallel), and no access to the hub."""
 
 import os
 

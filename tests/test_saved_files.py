@@ -38,8 +38,8 @@ def put(path, value):
 
 
 DAMAGE = {
-    "offset beyond the text": (put("encoding.offsets.1", [0, 10_000]), "token 1 does not stand at characters"),
-    "offset of another token": (put("encoding.offsets.1", [1, 4]), "token 1 does not stand at characters"),
+    "offset beyond the text": (put("encoding.offsets.1", [0, 10_000]), "token 1 is not at characters"),
+    "offset of another token": (put("encoding.offsets.1", [1, 4]), "token 1 is not at characters"),
     "special with a place": (put("encoding.offsets.0", [0, 3]), "token 0 is special"),
     "word beyond the text": (put("encoding.words.0", [0, 10_000, 0]), r"words\[0\] \(end\) must be a whole number"),
     "word of a missing pair": (put("encoding.words.0", [0, 3, 1]), r"words\[0\] \(segment\)"),
@@ -50,7 +50,7 @@ DAMAGE = {
     "negative id": (put("encoding.ids.1", -1), "must not be negative"),
     "id as text": (put("encoding.ids.1", "5"), "ids must be a list of whole numbers"),
     "global token": (put("encoding.global_tokens", [999]), "global_tokens must be a whole number from 0"),
-    "lone surrogate": (put("encoding.text", "\ud800"), "text holds half of a surrogate pair"),
+    "lone surrogate": (put("encoding.text", "\ud800"), "text contains half of a surrogate pair"),
     "too few labels": (put("prediction.labels", ["AI"]), "prediction.probabilities has the shape 2, expected 1"),
     "no labels": (put("prediction.labels", []), "at least one class"),
     "probability": (put("prediction.probability", 7), "prediction.probability must be a finite number from 0 to 1"),

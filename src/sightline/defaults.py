@@ -6,7 +6,7 @@ Nothing is imported here, so that `sightline --help` can name them without loadi
 from __future__ import annotations
 
 DEFAULT_METHODS = ("attnlrp", "alti")
-"""Methods that explain a document unless others are asked for; the first one where a single method is wanted.
+"""Methods that explain a document by default; the first one is the default where a single method is used.
 
 Chosen by measurement (docs/trust.md): `attnlrp` is signed, specific to a class, and finds the deciding words of models
 whose rule is known; `alti` follows how tokens are mixed, without gradients, and is the second opinion."""

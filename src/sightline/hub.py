@@ -48,7 +48,7 @@ def fetch_snapshot(name: str, *, local_only: bool, files: tuple[str, ...] = MODE
 
 
 def why_unreachable() -> str | None:
-    """Return why the hub cannot be asked, or None if somebody answers at its address."""
+    """Return why the hub cannot be reached, or None if its address answers."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:

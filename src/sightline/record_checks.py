@@ -2,7 +2,7 @@
 
 Every function returns the value with its type if it is what it must be, and otherwise raises ValueError with a phrase
 that says where it is and what is wrong: "prediction.probability must be a number from 0 to 1, not 7". Nothing is
-converted on the way: "1" is no number, 1.0 no whole number, true neither.
+converted on the way: "1" is not a number, 1.0 is not a whole number, and true is neither.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def check_text(value: Any, where: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{where} holds half of a surrogate pair, which is no character") from None
+        raise ValueError(f"{where} contains half of a surrogate pair, which is not a character") from None
     return value
 
 
@@ -114,7 +114,7 @@ def check_plain(value: Any, where: str) -> Any:
 
 
 def is_newer(version: Any, newest: int) -> bool:
-    """Whether a file has a later format than `newest`; raise if its version is no version at all."""
+    """Whether a file has a later format than `newest`; raise ValueError if the version is not a version number."""
     return check_whole(version, "version", 1) > newest
 
 

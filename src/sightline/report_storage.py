@@ -3,8 +3,8 @@
 `report.json` holds the records of the explanations (`storage.to_record`), each encoding once; `inside/NAME.npy` holds
 the arrays seen inside the model. Every number is written in full, so that `read(write(x))` gives x bit for bit.
 
-A report may come from a stranger: the sizes in the archive are limits for what is unpacked, and the header of an array
-is compared with the report before the array is read.
+A report may come from an untrusted source: the sizes in the archive are limits for what is unpacked, and the header of
+an array is compared with the report before the array is read.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def inside_record(inside: Inside) -> dict[str, Any]:
 
 
 def write(report: Report, path: Path) -> None:
-    """Write a report to a `.zip` file, wholly or not at all."""
+    """Write a report to a `.zip` file, completely or not at all."""
     _check_suffix(path)
     encodings: dict[int, int] = {}
     encoding_records: list[dict[str, Any]] = []

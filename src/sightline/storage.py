@@ -1,11 +1,12 @@
 """One explanation, one file: JSON for people and other languages, Parquet for data tools; both exact, neither executes.
 
 Every float is written in full (JSON: the shortest decimal that reads back to the same bits; Parquet: the bits) with its
-number type beside it, so that `read(write(x))` gives x bit for bit. The version number rises when a reader of today
-could misread the file; a newer file is refused with a sentence.
+number type beside it, so that `read(write(x))` gives x bit for bit. The version number increases when today's code
+could misread the file; a newer file is refused.
 
-A saved file may come from a stranger. Everything in it is checked before an `Explanation` is built: types, shapes,
-ranges, number types, sizes and nesting (`from_record`), so that whatever loads can also be shown and saved again.
+A saved file may come from an untrusted source. Everything in it is checked before an `Explanation` is built: types,
+shapes, ranges, number types, sizes and nesting (`from_record`), so that whatever loads can also be shown and saved
+again.
 """
 
 from __future__ import annotations
@@ -201,7 +202,7 @@ def _check_word(word: Any, where: str, texts: list[str]) -> None:
 
 
 def _check_places(encoding: Encoding, texts: list[str]) -> None:
-    """Raise ValueError unless every token stands where the record says, and specials stand nowhere."""
+    """Raise ValueError unless every token is where the record says, and specials have no place in the text."""
     if encoding.ids.min() < 0 or encoding.type_ids.min() < 0:
         raise ValueError("ids and token types must not be negative")
     if not np.array_equal(encoding.special, encoding.segments == -1) or encoding.segments.max() >= len(texts):
@@ -219,7 +220,7 @@ def _check_places(encoding: Encoding, texts: list[str]) -> None:
             if (start, end) != (0, 0):
                 raise ValueError(f"token {position} is special and must have no place in the text")
         elif not 0 <= start <= end <= len(texts[segment]) or texts[segment][start:end] != token:
-            raise ValueError(f"token {position} does not stand at characters {start}-{end} of the text")
+            raise ValueError(f"token {position} is not at characters {start}-{end} of the text")
         elif word >= 0 and encoding.words[word].segment != segment:
             raise ValueError(f"token {position} belongs to a word of the other text")
 
@@ -312,7 +313,7 @@ def to_json(explanation: Explanation) -> str:
 
 
 def write(explanation: Explanation, path: Path) -> None:
-    """Write an explanation to a `.json` or `.parquet` file, wholly or not at all."""
+    """Write an explanation to a `.json` or `.parquet` file, completely or not at all."""
     if _suffix(path) == ".json":
         write_whole(path, _check_size(to_json(explanation) + "\n"))
     else:

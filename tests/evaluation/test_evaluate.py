@@ -271,7 +271,7 @@ def test_the_label_is_explained_on_request_and_missing_where_there_is_none(model
 
 def test_labels_to_be_explained_must_exist_somewhere(model):
     before = model.network.forward_passes
-    with pytest.raises(InputError, match="no document of the data set has one"):
+    with pytest.raises(InputError, match="no document of the data set has a label"):
         evaluate(model, [FIRST, {"text": SECOND, "label": -1}], ["attcat"], ["aopc"], target="label")
     assert model.network.forward_passes == before
 

@@ -1,4 +1,4 @@
-"""run: explain a whole data set, unit by unit, so that a run that is stopped or killed goes on where it was.
+"""run: explain a whole data set, unit by unit, so that a run that is stopped or killed can be resumed.
 
     sl.run("tickets.csv", "my-model", methods=["attcat", "rollout"], out="explained")
     store = sl.open("explained")

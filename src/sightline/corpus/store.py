@@ -65,7 +65,7 @@ class Store:
         self.folder = RunFolder(path)
         manifest = read_manifest(self.folder)
         if manifest is None:
-            raise InputError(f"'{path}' holds no results of `sightline run`: there is no manifest.json.")
+            raise InputError(f"'{path}' contains no results of `sightline run`: there is no manifest.json.")
         self.manifest = manifest
 
     def __repr__(self) -> str:
@@ -193,7 +193,7 @@ class Store:
         class_: the class that the scores are for. rule: "mean-all" divides the sum of a word's scores by the number of
         all documents (the data-set table of the first paper), "mean-present" averages over the documents that hold
         the word, "sum" adds up. where: an SQL condition on `documents`. min_documents: leave out words in fewer
-        documents. top: only so many with the largest and so many with the smallest scores. interval: add `low` and
+        documents. top: only this many with the largest and with the smallest scores. interval: add `low` and
         `high`, a 95 % bootstrap interval over documents.
         """
         return aggregate(

@@ -4,7 +4,7 @@
         row.number, row.example or row.error
 
 Three filters, applied in this order: `where` keeps the rows for which an SQL condition on their fields holds, `limit`
-the first so many of those, `sample` a seeded random subset of the rest. A row that cannot be used (a number instead of
+the first N of those, `sample` a seeded random subset of the rest. A row that cannot be used (a number instead of
 a text) is yielded with its error, so that one bad row does not cost the others.
 """
 

@@ -1,4 +1,4 @@
-"""Agreement: the result of `compare`, one row for each document, pair and statistic, and its reading."""
+"""Agreement: the result of `compare`, one row per document, pair and statistic, and its summaries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Pair:
 
     document: str
     method: str
-    """The method both were made with, where layers or models are compared; else empty."""
+    """The method of both, if layers or models are compared; otherwise empty."""
     first: str
     second: str
     metric: str
@@ -68,7 +68,7 @@ class Agreement:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """What produced it, by model."""
     complete: bool = True
-    """False when it was interrupted: the documents that were finished are here."""
+    """False if it was interrupted; the finished documents are included."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per pair."""

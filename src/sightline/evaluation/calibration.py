@@ -1,9 +1,9 @@
 """How often is the verdict wrong? Explanations known to be right and known to be wrong, and the level each gets.
 
-Right explanations rank the words first that decide by construction (`rule_model`) or by training on planted words
-(`planted`). Wrong ones have no claim to hold up on that document:
+Right explanations rank first the words that decide by construction (`rule_model`) or by training on planted words
+(`planted`). Wrong ones should not hold up on that document:
 
-    shuffled           the scores of a method, put on other words at random
+    shuffled           the scores of a method, assigned to other words at random
     other class        the scores of a method for another class
     other document     the scores of a method for another document, at the same positions
     randomised model   the scores of a method on the same document for the model with random weights
@@ -61,7 +61,7 @@ class Case:
     special_share: float
 
     def holds(self, smallest_effect: float) -> bool:
-        """Say whether it would hold up with this threshold in place of `verdict.SMALLEST_EFFECT`."""
+        """Whether it would hold up with this threshold instead of `verdict.SMALLEST_EFFECT`."""
         return self.effect >= smallest_effect and self.chance <= LARGEST_CHANCE
 
 
@@ -85,7 +85,7 @@ def measure(
 ) -> Iterator[Case]:
     """Yield the cases of all subjects: the truth where it is known, `methods`, and the wrong explanations.
 
-    method: whose scores are broken.
+    method: the one whose scores are damaged for the wrong explanations.
     """
     *_, (_, randomised) = cascade(model, seed)
     for number, subject in enumerate(subjects):

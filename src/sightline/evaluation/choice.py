@@ -25,11 +25,11 @@ DEFAULT_METHODS = (
 and the one that is used by default: every family once or more, none that calls the model once per word."""
 
 MOST_CLASSES = 20
-"""Confidence explains every class: for models with more of them it has to be asked for by name."""
+"""Confidence explains every class: for models with more classes it must be requested by name."""
 
 
 def chosen_methods(methods: str | Sequence[str] | None) -> list[str]:
-    """Return the names of the methods asked for, each once; None is the default ten, "all" every one there is."""
+    """Return the names of the requested methods, each once; None means the default ten, "all" every method."""
     if methods is None:
         return list(DEFAULT_METHODS)
     names = METHODS.names() if isinstance(methods, str) and methods == "all" else list_names(methods, "methods")
@@ -48,7 +48,7 @@ def chosen_metrics(
 ) -> tuple[list[str], dict[str, str]]:
     """Return the metrics to measure and, for "all" (or None), those left out with the reason.
 
-    A metric asked for by name that these data can never supply is an error. depths: the k of every metric "…_at_k".
+    A metric requested by name that the data cannot support is an error. depths: the k of every metric "…_at_k".
     """
     everything = metrics is None or (isinstance(metrics, str) and metrics == "all")
     entries = [METRICS.get(name) for name in (METRICS.names() if everything else list_names(metrics, "metrics"))]
@@ -78,7 +78,7 @@ def _at_depths(name: str, depths: Sequence[int] | None) -> list[str]:
 def _obstacle(
     entry: MetricEntry, model: Model, examples: Sequence[Example], settings: FaithfulnessSettings, reference: str | None
 ) -> str | None:
-    """Say why no document at all can be measured, or None."""
+    """Return why no document can be measured, or None."""
     if "other_scores" in entry.needs and reference is None:
         return "agreement is between two explanations; give a reference (for example occlusion), or use compare()"
     if "rationale" in entry.needs and all(example.rationale is None for example in examples):

@@ -1,6 +1,12 @@
 """compare: do methods agree with each other, layers of one method, or models about the same words?
 
-Two explanations of the same units are compared by an agreement statistic, document by document; each value is reported
+Two explanations of the same units are compared by an agreement statistic, document by document; each value is given
+with its chance level, the value for the same token scores in shuffled order (`chance_level`). Three questions:
+
+- *methods* (one model): every pair of methods, with occlusion among them as a measured reference;
+- *layers* (`layers=True`): every pair of layers of each method that scores layers;
+- *models* (several models, or one trained with several seeds): every pair of models, for each method. Vocabularies
+  differ, so the words that both models read are compared; they do not depend on the tokenizer.
 with what the same scores of tokens would give in shuffled order (`chance_level`). Three questions:
 
 - *methods* (one model): every pair of methods, or every method with a `reference`;
@@ -48,7 +54,7 @@ STATISTICS = ("spearman", "kendall", "cosine", "rbo", "jaccard")
 PERMUTATIONS = 100
 
 Place = tuple[int, int, int]
-"""Segment and characters of a word: what makes it the same word to another model."""
+"""Segment and characters of a word, which identify it across models."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Scored:
 
 
 Group = dict[str, Scored]
-"""Explanations of one document that are compared with each other, by what they are called."""
+"""Explanations of one document that are compared with each other, by name."""
 
 
 def compare(
@@ -165,7 +171,7 @@ def consistency(
 
 
 def _name_models(models: Any) -> dict[str, Model]:
-    """Give every model a name of its own."""
+    """Return the models by unique names."""
     if isinstance(models, Mapping):
         named = {str(name): check_model(model) for name, model in models.items()}
     elif isinstance(models, Sequence) and not isinstance(models, str):
@@ -235,7 +241,7 @@ class _Comparison:
         self.failures: list[Failure] = []
 
     def add(self, example: Example, progress: Progress | None) -> None:
-        """Explain one document and compare; nothing is kept of a document that is not finished."""
+        """Explain one document and compare; an unfinished document leaves no results."""
         groups: dict[str, Group] = {}
         failures: list[Failure] = []
         predictions: dict[str, Prediction] = {}
@@ -273,7 +279,7 @@ class _Comparison:
         predictions: dict[str, Prediction],
         progress: Progress | None,
     ) -> None:
-        """Put the scores of one model where they are compared: under no heading, or under their method's."""
+        """Add the scores of one model to the group in which they are compared: a common one, or one per method."""
         names = list(dict.fromkeys([*self.methods, *([self.reference] if self.reference is not None else [])]))
         try:
             encoding = encode_example(model, example)
@@ -292,7 +298,7 @@ class _Comparison:
             try:
                 options = add_seed(entry, self.options.get(name, {}), seed_for(self.seed, example.id, name))
                 attribution = entry(model.trace(encoding, target), **options)
-            except Exception as error:  # whatever goes wrong in a method, the others go on
+            except Exception as error:  # an error in one method must not stop the others
                 failures.append(Failure(example.id, model_name, name, describe_error(error)))
                 continue
             whole = Scored.of(places, self._measure(attribution.scores), units)
@@ -344,7 +350,7 @@ def _predict_differently(first: Prediction | None, second: Prediction | None) ->
 
 def _align(first: Scored, second: Scored) -> tuple[TokenScores, TokenScores]:
     """Return the scores of the units both have, in document order."""
-    if first.places == second.places:  # tokens of one character share its place
+    if first.places == second.places:  # tokens of one character share its position
         matches = [(index, index) for index in range(len(first.places))]
     else:
         where = {place: index for index, place in enumerate(second.places)}

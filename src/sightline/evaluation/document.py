@@ -1,8 +1,8 @@
 """All measurements of one document: explain it by every method, then measure every explanation by every metric.
 
-A method is timed by itself, on a pass of its own: that is what it costs whoever uses it alone. A method that fails
-leaves rows that say so and the others go on; a metric that is not defined for the document, or only by convention
-(constant scores have no order), is absent with the reason.
+Each method is timed alone, on its own pass: that is its cost when it is used alone. A method that fails leaves rows
+with the error, and the others continue; a metric that is not defined for the document, or only by convention (constant
+scores have no order), is missing with the reason.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Assignment:
-    """What is to be measured on every document."""
+    """What to measure on every document."""
 
     methods: Sequence[str]
     metrics: Sequence[str]
@@ -75,7 +75,7 @@ class DocumentResult:
 
 @dataclass(frozen=True)
 class Explained:
-    """The scores of one method (n,), of every class (C, n) where confidence wants them, and the time they took."""
+    """The scores of one method (n,), of every class (C, n) if confidence needs them, and the time they took."""
 
     scores: FloatArray
     class_scores: FloatArray | None
@@ -161,7 +161,7 @@ class _Document:
                 progress(name, step, len(names))
             try:
                 self.explained[name] = self._explain(name)
-            except Exception as error:  # whatever goes wrong in a method, the others go on
+            except Exception as error:  # an error in one method must not stop the others
                 self.failures[name] = describe_error(error)
 
     def _explain(self, name: str) -> Explained:
@@ -229,7 +229,7 @@ class _Document:
             if not math.isfinite(value):
                 raise Missing(f"The metric '{entry.name}' returned {value}.")
             return Record(self.example.id, method, entry.name, value, seconds=seconds)
-        except Exception as error:  # whatever goes wrong in a metric, the others go on
+        except Exception as error:  # an error in one metric must not stop the others
             reason = str(error) if isinstance(error, Missing | SightlineWarning) else describe_error(error)
             return Record(self.example.id, method, entry.name, None, seconds=seconds, status="missing", error=reason)
 
@@ -267,7 +267,7 @@ class _Document:
                 rows = self.explained[method].class_scores
                 assert rows is not None
                 if self._compat is not None and "compat" in entry.arguments:
-                    return rows  # the published program compares all tokens
+                    return rows  # the published code compares all tokens
                 return self._fold(rows, entry)
             case "target":
                 return self.target.index

@@ -1,12 +1,12 @@
 """Does a method find words that are known to decide?
 
 `planted_shortcuts` makes a task whose answer is known (`planted_task.py`), trains a tiny model on it
-(`planted_model.py`), makes sure on new documents that the model answers as well as anybody can and that taking the
-planted words away changes its mind, and measures for every method precision@k: of the k words it scores highest for
+(`planted_model.py`), checks on new documents that the model's answers are nearly optimal and that removing the planted
+words changes its prediction, and measures for every method precision@k: of the k words it scores highest for
 the predicted class, k the number of planted words, how many were planted. Chance is k/n exactly, n the number of words.
 
-This is the one test with a known truth. It is a test on short texts and a tiny model: a method that fails it is not to
-be believed, one that passes it has still to show itself on the model at hand.
+This test has a known truth, but short texts and a tiny model: a method that fails it should not be trusted, and one
+that passes it must still be tested on the model at hand.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_REGRET = 0.05
-"""Up to so much below the best answers a model is said to have learnt the task."""
+"""A model whose accuracy is at most this much below the best possible has learnt the task."""
 STEPS = 300
 HELD_OUT = 300
 COLUMNS = ("document", "method", "precision", "chance", "error")
@@ -51,13 +51,13 @@ class Planted:
     accuracy: float
     """Share of right answers to expect on held-out documents: mean of P(the model's answer | document)."""
     decisive: float
-    """Share of `documents` whose prediction changes when their planted words are taken away."""
+    """Share of `documents` whose prediction changes when their planted words are removed."""
     attainable: float = 1.0
     """The same share for the best answers: mean of max P(label | document). Below 1, since labels are drawn."""
 
     @property
     def learnt(self) -> bool:
-        """Whether the model's answers are nearly as good as the best there are."""
+        """Whether the model's answers are nearly as good as the best possible ones."""
         return self.accuracy > self.attainable - MOST_REGRET
 
 
@@ -123,7 +123,7 @@ def plant(
     task = PlantedTask(shortest, longest, planted)
     training = task.documents(steps * BATCH, np.random.default_rng(seed))
     model = train(training, [document.label for document in training], steps=steps, seed=seed, progress=progress)
-    # Another stream of numbers: no document is both learnt from and measured on, except by accident.
+    # Another random stream: no document is used both for training and for measuring, except by coincidence.
     generator = np.random.default_rng([seed, 1])
     held_out = [document.text for document in task.documents(HELD_OUT, generator)]
     truth = np.stack([task.probabilities(text) for text in held_out])
@@ -175,7 +175,7 @@ def planted_shortcuts(
 def _measure(model: Model, number: int, document: PlantedDocument, method: str, seed: int) -> Found:
     words = document.text.split()
     chance = len(document.planted) / len(words)
-    # With one seed for all documents, `random` would choose the same places in each.
+    # With one seed for all documents, `random` would choose the same positions in each.
     options = add_seed(METHODS.get(method), {}, seed_for(seed, str(number), method))
     try:
         explanation = model.explain(document.text, method=method, **options)

@@ -1,9 +1,9 @@
 """A tiny BERT that learns the planted task in seconds on one core: 2 layers, 4 heads, 32 wide.
 
 It is trained as BERT is: AdamW with weight decay, warm-up and linear decay, dropout, first weights of the same size.
-The documents are read once, each batch a new one: nothing can be learnt by heart, so the loss on new documents falls
-as the loss in training does and there is no moment at which to stop too late. (Labels are drawn, so that the loss has
-its least value at finite logits: see `planted_task.py`.)
+The documents are read once, each batch a new one: nothing can be memorised, so the loss on new documents falls
+with the training loss and no early stopping is needed. (Labels are drawn, so that the loss is smallest at finite
+logits: see `planted_task.py`.)
 
 Everything is seeded, nothing is downloaded, and the random state of the process is left as it was. The tokenizer
 knows whole words only, so that a word is a token.
@@ -44,7 +44,7 @@ def train(
     seed: int,
     progress: Progress | None = None,
 ) -> Model:
-    """Return a model trained on the documents with these labels: `steps` batches, each of the documents next in row.
+    """Return a model trained on the documents with these labels: `steps` batches, each of the next documents in order.
 
     With fewer documents than steps · BATCH they are read again from the first.
     """

@@ -1,24 +1,24 @@
 """A task with a known answer: words planted into neutral text decide the label.
 
-The truth is a model of its own, a logistic one over words: of the classes "first", "second" and "neither", with
+The truth is a logistic model over words: of the classes "first", "second" and "neither", with
 w(t) the weight of word t,
 
     z(text) = (Σ w(t) over words t of the first list, Σ w(t) over those of the second list, NEITHER),
     P(label | text) = softmax(z).
 
-All other words weigh 0. So what each word does is known exactly, and so is the best answer that anybody can give.
+All other words weigh 0. So the effect of each word is known exactly, and so is the best possible answer.
 What is imitated, and why:
 
 - *Labels are drawn* from these probabilities, as people disagree on real texts. The right log-odds are then finite (a
   planted word makes its class 80 to 95 % likely): with certain labels, a model would become surer with every step of
-  training, and how sure would be a matter of when to stop.
+  training, and its confidence would depend on when training stops.
 - *Words differ in weight*, as "dreadful" and "slow" do in reviews.
-- *Lists and numbers of words are independent*: a text for training holds 0 to `planted` words of each list. So a text
-  from which planted words were taken away is a text like others, absence of one list is no sign of the other, and
-  where there is one word more it counts more. With weights STRENGTHS / planted, a text with `planted` words of one
+- *Lists and numbers of words are independent*: a training text contains 0 to `planted` words of each list. So a text
+  from which planted words were removed is a text like any other, the absence of one list is not evidence for the other,
+  and each further word counts. With weights STRENGTHS / planted, a text with `planted` words of one
   list is as clear whatever their number, and needs them all.
-- *Distractors* are just as rare, come in the same numbers, and weigh 0: being rare or repeated is no sign.
-- *Places and lengths* are drawn at random, so that nothing can be known from where a word stands.
+- *Distractors* are just as rare, come in the same numbers, and have weight 0: being rare or repeated is not evidence.
+- *Places and lengths* are drawn at random, so that the position of a word carries no information.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class PlantedTask:
         ]
 
     def probabilities(self, text: str) -> NDArray[np.float64]:
-        """Return P(label | text), (3,): the truth, which nobody can better."""
+        """Return P(label | text), (3,): the truth."""
         words = text.split()
         logits = np.array(
             [
@@ -104,7 +104,7 @@ class PlantedTask:
         return shares
 
     def _document(self, first: int, second: int, third: int, generator: np.random.Generator) -> PlantedDocument:
-        """Return a document with so many words of the first and second list and so many distractors."""
+        """Return a document with these numbers of words of the first list, of the second list, and of distractors."""
         length = int(generator.integers(self.shortest, self.longest + 1))
         words = _draw(NEUTRAL, length, generator)
         places = generator.permutation(length).tolist()

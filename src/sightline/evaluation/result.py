@@ -81,30 +81,30 @@ class MetricCurve:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """The measurements of an evaluation and how they came about."""
+    """The measurements of an evaluation and how they were made."""
 
     records: tuple[Record, ...]
     documents: tuple[str, ...]
     """Ids of the documents that were measured, in order."""
     methods: tuple[str, ...]
     metrics: tuple[str, ...]
-    """Those that were measured, in the order asked for."""
+    """Those that were measured, in the requested order."""
     curves_by: Mapping[tuple[str, str, str], MetricCurve] = field(default_factory=dict)
     """Curves by (document, method, metric)."""
     skipped: Mapping[str, str] = field(default_factory=dict)
-    """Methods and metrics asked for as "all" but left out, each with the reason."""
+    """Methods and metrics that "all" left out, each with the reason."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Options of the evaluation, the seed among them."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """What produced it: model, fingerprint of its weights, versions."""
     calls_requested: int = 0
-    """Perturbed documents that all measurements asked for."""
+    """Perturbed documents that all measurements requested."""
     calls_made: int = 0
-    """Perturbed documents the model read: each different one once."""
+    """Perturbed documents that the model read: each distinct one once."""
     seconds: float = 0.0
     """How long the evaluation took."""
     complete: bool = True
-    """False when it was interrupted: the documents that were finished are here."""
+    """False if it was interrupted; the finished documents are included."""
 
     @property
     def seed(self) -> int:
@@ -112,7 +112,7 @@ class Evaluation:
         return int(self.settings.get("seed", 0))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the long table, one row per record; values that are absent are NaN and their row says why."""
+        """Return the long table, one row per record; missing values are NaN, and their row says why."""
         import pandas as pd
 
         frame = pd.DataFrame(
@@ -121,7 +121,7 @@ class Evaluation:
         return frame.astype({"value": "float64", "floor": "float64", "ceiling": "float64"})
 
     def summary(self) -> pd.DataFrame:
-        """Return one row for each method and metric.
+        """Return one row per method and metric.
 
         mean, low, high: mean over documents with its bootstrap 95 % interval (low = high = mean for one document).
         floor, ceiling: their means over the same documents. documents: how many the mean is over; missing, failed: how
@@ -158,7 +158,7 @@ class Evaluation:
         difference: mean of method − other, with its bootstrap 95 % interval. p: two-sided sign-flip permutation test
         (under the hypothesis of no difference, the sign of each document's difference is a coin toss; Fisher 1935),
         exact where 2^documents ≤ `permutations`. p_holm: corrected for the number of pairs (Holm 1979). better: the
-        method the difference speaks for, "" where neither direction is better or there is no difference.
+        method that the difference favours, "" where neither direction is better or there is no difference.
         """
         import pandas as pd
 
@@ -209,7 +209,7 @@ class Evaluation:
         return frame.loc[frame["status"] != "ok", columns].reset_index(drop=True)
 
     def save(self, folder: str | Path) -> None:
-        """Write records.parquet, curves.parquet and evaluation.json to a folder, each wholly or not at all."""
+        """Write records.parquet, curves.parquet and evaluation.json to a folder, each completely or not at all."""
         from sightline.evaluation.storage import write
 
         write(self, Path(folder))
@@ -226,7 +226,7 @@ class Evaluation:
         lines = [
             f"Evaluation of {len(self.methods)} methods by {len(self.metrics)} metrics on "
             f"{len(self.documents)} documents" + ("" if self.complete else " (interrupted)"),
-            f"{self.calls_made:,} model calls made of {self.calls_requested:,} asked for, {self.seconds:.1f} s"
+            f"{self.calls_made:,} model calls made of {self.calls_requested:,} requested, {self.seconds:.1f} s"
             + (f", {failed} measurements failed" if failed else ""),
         ]
         if self.records:
@@ -239,7 +239,7 @@ class Evaluation:
         return [record for record in self.records if record.method == method and record.metric == metric]
 
     def _list_measured(self) -> list[tuple[str, str]]:
-        """Pairs of method and metric that have records, in the order asked for."""
+        """Pairs of method and metric that have records, in the requested order."""
         present = {(record.method, record.metric) for record in self.records}
         names = dict.fromkeys((*self.methods, MODEL))
         return [(method, metric) for metric in self.metrics for method in names if (method, metric) in present]
@@ -251,6 +251,6 @@ class Evaluation:
 
 
 def _mean(values: Sequence[float | None]) -> float:
-    """Mean of the values that are there, NaN if none is."""
+    """Return the mean of the values that are present; NaN if there are none."""
     present = [value for value in values if value is not None]
     return float(np.mean(present)) if present else float("nan")

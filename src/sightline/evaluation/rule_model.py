@@ -1,4 +1,4 @@
-"""A Longformer that follows a rule of `rule_task` by construction: nothing is trained, and any length is read alike.
+"""A Longformer that follows a rule of `rule_task` by construction: nothing is trained, and the length does not matter.
 
 Two features of the word embeddings mark the words of the lists A and B, a third marks [CLS]; all other features are
 random. In the first layer, head 0 of [CLS], which has global attention, looks for A and head 1 for B:

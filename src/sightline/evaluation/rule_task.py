@@ -56,7 +56,7 @@ def rule_document(
     distractors: int = 2,
     place: Place | None = None,
 ) -> RuleDocument:
-    """Return a document of `words` words with so many words of A (first) and B (second) and so many distractors."""
+    """Return a document of `words` words with `first` words of A, `second` words of B and some distractors."""
     if rule not in RULES:
         raise OptionError(f"Unknown rule '{rule}'. Use one of: {', '.join(RULES)}.")
     if words < 3 * (first + second + distractors):

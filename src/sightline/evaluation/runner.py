@@ -60,15 +60,15 @@ def evaluate(
 
     dataset: whatever `as_examples` accepts (texts, (text, label) pairs, rows with a field "text", a DataFrame), or the
     path of a file that `read_examples` reads; `limit` keeps the first documents. methods: names, None for the ten of
-    `DEFAULT_METHODS`, "all" for every one there is, the slow ones too. metrics: names; None or "all" for those that
+    `DEFAULT_METHODS`, "all" for every method, including slow ones. metrics: names; None or "all" for those that
     the data allow, the others are listed in `skipped` with the reason.
 
     level: what is ranked and removed, words or tokens; a word's score is the sum of its tokens'. target: explain the
     prediction ("predicted") or what is true ("label": the given class, or the answer of a question). replacement,
     ratios: of all faithfulness metrics, by default each metric's own (see `sightline.metrics.faithfulness`). mask_pads:
-    mask pads put in place of words out of attention. random_orderings: how many make the floor. ceiling: measure the
-    one-at-a-time order as well, one call per word. budget: model calls allowed for a document; where the ceiling does
-    not fit it is left out, where the rest does not fit the document has no faithfulness. compat="attcat": AOPC,
+    exclude pad tokens that replace words from attention. random_orderings: how many make the floor. ceiling: measure
+    the one-at-a-time order as well, one call per word. budget: model calls allowed for a document; where the ceiling
+    does not fit it is left out, where the rest does not fit the document has no faithfulness. compat="attcat": AOPC,
     log-odds and confidence as the published program computes them (it explains the label: set target, too). reference:
     the method that agreement metrics compare with. k: how many of the first words precision, recall and count at k look
     at, one number or several (20 by default); a metric can also be named with its k, as in "precision_at_5". Options of
@@ -93,7 +93,7 @@ def evaluate(
     target = check_one_of("target", target, get_args(TargetChoice))
     if target == "label" and not any(has_gold(model, example) for example in examples):
         raise InputError(
-            "The labels are to be explained, but no document of the data set has one. Give labels, or explain the "
+            "target='label' was given, but no document of the data set has a label. Give labels, or explain the "
             "predicted class."
         )
     depths = None if k is None else [check_count("k", depth) for depth in ([k] if isinstance(k, int) else k)]

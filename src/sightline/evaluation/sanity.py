@@ -1,8 +1,7 @@
 """Does an explanation depend on what the model has learnt?
 
-An explanation of a trained network should say something else than one of a network without its training (Adebayo et
-al. 2018). Two tests compare a model's explanations with those of another model for the same documents and the same
-target:
+Explanations of a trained network should differ from those of an untrained one (Adebayo et al. 2018). Two tests compare
+a model's explanations with those of another model for the same documents and the same target:
 
 - `weight_randomisation`: a copy whose weights are made random, at once ("full") or from the head downwards, one part
   after the other ("cascading");
@@ -64,7 +63,7 @@ SUMMARY_COLUMNS = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """One document explained by one method in the original and in another model."""
+    """One document explained by one method for the original and for another model."""
 
     document: str
     method: str
@@ -91,7 +90,7 @@ class SanityResult:
     seed: int = 0
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row for each document, method and stage."""
+        """Return one row per document, method and stage."""
         import pandas as pd
 
         frame = pd.DataFrame(
@@ -100,7 +99,7 @@ class SanityResult:
         return frame.astype({"similarity": "float64", "similarity_signed": "float64"})
 
     def summary(self) -> pd.DataFrame:
-        """Return one row for each method and stage: mean similarity with bootstrap 95 % interval, beside chance.
+        """Return one row per method and stage: mean similarity with bootstrap 95 % interval, beside chance.
 
         chance_low, chance_high: where the mean of magnitudes would lie in 95 of 100 cases if the two explanations had
         nothing to do with each other.
@@ -162,8 +161,8 @@ def weight_randomisation(
 ) -> SanityResult:
     """Compare the explanations of a model with those of a copy whose weights are made random.
 
-    documents: whatever `evaluate` takes. The model itself is never touched: a
-    copy is, and the fingerprint of the weights is compared afterwards.
+    documents: whatever `evaluate` accepts. The model itself is never changed: the weights of a copy are, and the hash
+    of the original weights is compared afterwards.
     """
     check_one_of("mode", mode, get_args(Mode))
     before = fingerprint(model.network)
@@ -250,7 +249,7 @@ def _explain_document(
 ) -> _Explained:
     """Explain the predicted class, or `target`, by all methods in one shared pass.
 
-    If that fails they run one by one: a method that fails on this document must not affect the others.
+    If that fails they run one at a time: a method that fails on this document must not affect the others.
     """
     try:
         encoding = encode_example(model, example)

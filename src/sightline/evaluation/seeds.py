@@ -1,6 +1,6 @@
-"""Seeds that depend on nothing but the seed given, the document and the method.
+"""Seeds that depend only on the given seed, the document and the method.
 
-So a number is the same whatever else is measured, and in whatever order.
+So a number does not depend on what else is measured, or in which order.
 """
 
 from __future__ import annotations

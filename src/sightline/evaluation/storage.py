@@ -1,7 +1,7 @@
-"""An evaluation as a folder: records.parquet and curves.parquet for data tools, evaluation.json for the rest.
+"""Store an evaluation as a folder: records.parquet and curves.parquet for data tools, evaluation.json for the rest.
 
-Floats are kept to the bit. The version number rises when a reader of today could misread the folder; a newer one is
-refused with a sentence. A folder may come from a stranger: everything in it is checked before it is used.
+Floats are stored exactly. The version number increases when today's code could misread the folder; a newer version is
+refused. A folder may come from an untrusted source: everything in it is checked before it is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is explained of an example: its encoding, and the class asked for."""
+"""The encoding of an example and the class to explain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Missing(Exception):  # noqa: N818 (a signal, not an error)
 def encode_example(model: Model, example: Example) -> Encoding:
     """Return an example as the model reads it.
 
-    Models that answer questions read the question first; in an example the text is what answers it.
+    Models that answer questions read the question first; in an example, the text is the context.
     """
     if isinstance(example.text, Encoding):
         return example.text

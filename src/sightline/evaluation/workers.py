@@ -1,4 +1,4 @@
-"""Documents side by side: one thread per core, each with a network that has its own hooks and shares the weights.
+"""Run documents in parallel: one thread per core, each with a network that has its own hooks and shares the weights.
 
 Long documents would fill the memory, so they run one after the other; only their perturbed forms run side by side
 (`Network.run_many`).
@@ -29,7 +29,7 @@ LONGEST_CHARACTERS = 4000
 
 
 def report_document(progress: Progress | None, number: int, documents: int) -> Progress | None:
-    """Report how many documents are done; return what reports the stages inside the next one."""
+    """Report how many documents are done; return a function that reports the stages of the next one."""
     if progress is None:
         return None
     progress("documents", number, documents)
@@ -53,7 +53,7 @@ def each_document(
 def _run_side_by_side(
     model: Model, examples: Sequence[Example], work: Work[R], progress: Progress | None, workers: int
 ) -> Iterator[tuple[int, R]]:
-    # The tokenizer is copied as well: those of the library refuse two threads at once.
+    # The tokenizer is copied as well: those of the library cannot be used by two threads at once.
     models = [type(model)(model.network.twin(), copy.deepcopy(model.tokenizer)) for _ in range(workers)]
 
     def run(twin: Model, number: int, send: Send) -> R:

@@ -31,8 +31,8 @@ def encode_text(
 
     The ids and token types are those of `tokenizer(text, pair)`. If they are more than `max_tokens` (None: no limit),
     tokens are cut from the end, always of the longer text, until they fit; special tokens stay; `dropped` says how many
-    went. Special are the tokens the tokenizer adds and those of `special_tokens`, also where somebody typed "[SEP]"
-    into the text, for that is what the model sees.
+    were cut. Tokens that the tokenizer adds and those of `special_tokens` are special, even if "[SEP]" was typed in the
+    text, because the model sees the same id.
     """
     require_fast(tokenizer)
     texts = [check_text(text)]
@@ -107,9 +107,9 @@ def encode_ids(
     """Encode bare token ids, for a model without tokenizer.
 
     A token is shown as its number ("17"), a special one by its name if `special_ids` maps ids to names. The text is the
-    ordinary tokens with spaces between, each one word, so that everything that shows a text can show this one. If a
+    ordinary tokens with spaces between, each one word, so that it can be displayed like any other text. If a
     `tokenizer` is given, it says which ids are special, and where the ids are what it makes of their own decoded text,
-    that text is encoded instead. `type_ids` are zeros unless given. Nothing is ever cut off.
+    that text is encoded instead. `type_ids` are zeros unless given. Nothing is truncated.
     """
     array = _check_ids(ids, vocab_size)
     types = np.zeros_like(array) if type_ids is None else np.asarray(type_ids)
@@ -162,7 +162,7 @@ def _encode_decoded(
 
 
 def _check_ids(ids: Any, vocab_size: int | None) -> NDArray[np.int64]:
-    """Return `ids` as an int64 array (n,), or say what is wrong with them."""
+    """Return `ids` as an int64 array (n,), or raise InputError."""
     try:
         array = np.asarray(ids)
     except ValueError:

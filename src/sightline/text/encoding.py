@@ -15,12 +15,12 @@ from sightline.text.words import Word
 
 _ARRAYS = {"ids": np.int64, "type_ids": np.int64, "segments": np.int64, "special": np.bool_, "word_ids": np.int64}
 _SHOWN = 40
-"""Characters of a text that stand for it in a line of output."""
+"""Characters of a text shown in one line of output."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Encoding:
-    """Token ids of one document and where each token stands in the original text; n tokens, W words.
+    """Token ids of one document and where each token is in the original text; n tokens, W words.
 
     Nothing changes an encoding: `replace_ids` and `drop` return new ones with arrays of their own.
     """
@@ -94,7 +94,7 @@ class Encoding:
         return (self.text,) if self.pair is None else (self.text, self.pair)
 
     def without_specials(self) -> NDArray[np.bool_]:
-        """Mask (n,) of the tokens that stand for text."""
+        """Mask (n,) of the tokens that belong to the text."""
         return ~self.special
 
     def word_positions(self) -> tuple[NDArray[np.int64], ...]:
@@ -106,15 +106,16 @@ class Encoding:
     def replace_ids(self, ids: NDArray[np.int64]) -> Encoding:
         """Return the same document with other token ids (n,) in the same places, for perturbations.
 
-        Text, spans, words and specials stay those of the original: token i is still "what stood at place i".
+        Text, spans, words and specials stay those of the original: token i still stands for the original token at
+        position i.
         """
         return replace(self, ids=ids)
 
     def drop(self, positions: Iterable[int]) -> Encoding:
         """Return the document without the tokens at `positions`, the rest moved together.
 
-        Text and spans still point into the original string. A word that loses its last token goes, the others are
-        numbered anew; a global token that is dropped is no longer global. `dropped` keeps counting truncation only.
+        Text and spans still point into the original string. A word that loses its last token is removed, the others are
+        renumbered; a global token that is dropped is no longer global. `dropped` keeps counting truncation only.
         The borders of windows stay between the same tokens.
         """
         remaining = np.ones(len(self), dtype=bool)

@@ -1,9 +1,9 @@
 """Exact character spans of tokens in the original string.
 
-The spans a tokenizer reports are almost what is needed, with three faults that are mended here:
+The spans a tokenizer reports are almost what is needed, with three faults that are corrected here:
 
 - Byte-level tokenizers shorten the spans while they add special tokens (`trim_offsets`): a token of spaces loses its
-  span, and after a token such as <mask> with `add_prefix_space` a visible letter is cut off. So the spans are asked
+  span, and after a token such as <mask> with `add_prefix_space` a visible letter is cut off. So the spans are taken
   from the same tokenizer without its post-processor.
 - A word-boundary sign put before the first word as a token of its own ("▁", "Ġ") claims the character after it.
 - A combining mark that was stripped from the last letter of a token, or composed with it, is left out of the span,

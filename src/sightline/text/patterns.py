@@ -16,7 +16,7 @@ MAX_LENGTH = 4_000
 MAX_REPETITIONS = 4
 """Unbounded repetitions in one alternative: the degree of the polynomial."""
 SHORT = 8
-"""A repetition of one character of at most so many times counts as bounded."""
+"""A repetition of one character of at most this many times counts as bounded."""
 _COUNTS = re.compile(r"\{(\d*)(,?)(\d*)\}")
 _GROUP_START = re.compile(r"\((\?(?:<[=!]|[:=!>|]|[a-zA-Z-]*[:)]|<\w+>))?")
 _FORBIDDEN = re.compile(r"\\(?:[1-9]|[kgKX])|\(\?[(~#&]")
@@ -93,7 +93,7 @@ def _repetition(pattern: str, position: int) -> tuple[int | None, int]:
     if pattern[position] == "{":
         counts = _COUNTS.match(pattern, position)
         if counts is None or counts.group() in ("{}", "{,}"):
-            return 0, position + 1  # a brace that stands for itself
+            return 0, position + 1  # a literal brace
         low, comma, high = counts.groups()
         most, end = (int(high) if high else None) if comma else int(low), counts.end()
     else:

@@ -1,4 +1,4 @@
-"""Holding back what native code writes to standard error."""
+"""Hold back what native code writes to standard error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def hold_back_stderr() -> Iterator[None]:
     """Keep what is written to file descriptor 2 inside this block, and pass it on only if the block ends well.
 
     A Rust panic prints its message and, if the user asked for it, a backtrace before Python sees an exception; the
-    exception becomes a sentence, and the message would only stand in its way. Where there is no standard error (a
+    exception becomes a sentence, and the message is not needed. Where there is no standard error (a
     service without a terminal), nothing is done.
     """
     with _one_at_a_time:

@@ -1,7 +1,7 @@
-"""The files of a tokenizer, read as data and laid out anew before the library loads them.
+"""The files of a tokenizer, read as data and written again before the library loads them.
 
 The library reads a dozen files of a folder and follows what they say: class names, further files, versions, templates.
-It therefore gets a temporary folder instead, with the vocabulary files as they are and with a tokenizer_config.json
+It therefore gets a temporary folder instead, with unchanged vocabulary files and with a tokenizer_config.json
 that holds only settings listed here.
 """
 

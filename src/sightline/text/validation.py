@@ -26,7 +26,7 @@ def check_text(text: object, name: str = "text") -> str:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(
-            f"The {name} has half a surrogate pair at character {error.start:,}, which is no character: "
+            f"The {name} has half a surrogate pair at character {error.start:,}, which is not a character: "
             "read it with its right encoding or remove it."
         ) from None
     if not has_visible_character(text):

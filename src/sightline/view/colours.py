@@ -1,4 +1,4 @@
-"""From a score to a colour: one scale for the page, the notebook and the terminal.
+"""Map scores to colours: one scale for the page, the notebook and the terminal.
 
 level = round(LEVELS · (min(|s|, m) / m)^γ) with the sign of s, where m is the magnitude that all but 0.5 % of the
 scores stay below. On a long document a linear scale up to the largest score shows nothing: a handful of outliers takes
@@ -47,7 +47,7 @@ def reference(scores: ArrayLike) -> float:
 
 
 def levels(scores: ArrayLike, gamma: float = GAMMA) -> NDArray[np.int64]:
-    """Return one level from −LEVELS to LEVELS for each score; 0 is no colour."""
+    """Return one level from −LEVELS to LEVELS for each score; 0 means no colour."""
     values = np.asarray(scores, dtype=np.float64)
     full = reference(values)
     if full == 0.0:

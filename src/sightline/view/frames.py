@@ -1,7 +1,7 @@
 r"""Tables for files and pages: a DataFrame as CSV, LaTeX, Markdown or HTML, every string escaped, no further package.
 
 CSV keeps every digit and every row, and the columns' own names; text that a spreadsheet would run as a formula gets an
-apostrophe in front (`spreadsheet_cells`). The forms for readers round to significant digits and write column names in
+apostrophe in front (`spreadsheet_cells`). The formats for readers round to significant digits and write column names in
 words. The index is never written: what matters is a column. Missing values are an en dash for
 readers and an empty field in CSV. LaTeX needs `\usepackage{booktabs}`.
 """
@@ -50,7 +50,7 @@ _LATEX = str.maketrans(
         "−": r"\ensuremath{-}",
     }
 )
-# Whatever Markdown or the HTML inside it could give a meaning; a backslash before punctuation makes it plain.
+# Characters with a meaning in Markdown or in HTML inside it; a backslash before punctuation makes it literal.
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&])")
 
 
@@ -58,7 +58,7 @@ def to_csv(frame: pd.DataFrame) -> str:
     """Return all rows with full precision, every string quoted and protected from being run as a formula.
 
     Quotation marks keep a cell together in every spreadsheet, also in one that separates cells with semicolons.
-    `corpus.read_examples` takes the apostrophes off again.
+    `corpus.read_examples` removes the apostrophes again.
     """
     protected = frame.rename(columns=_protect)
     for place, kind in enumerate(frame.dtypes):
@@ -124,7 +124,7 @@ def to_text(frame: pd.DataFrame, *, digits: int = DIGITS) -> str:
 
 
 def first_rows(frame: pd.DataFrame, caption: str, most: int) -> tuple[pd.DataFrame, str]:
-    """Cut a frame for readers and say so in its caption."""
+    """Return the first rows of a frame, with a caption that says so."""
     if len(frame) <= most:
         return frame, caption
     return frame.head(most), f"{caption} (first {most:,} of {len(frame):,} rows)".strip()
@@ -133,9 +133,9 @@ def first_rows(frame: pd.DataFrame, caption: str, most: int) -> tuple[pd.DataFra
 def write_table(
     frame: pd.DataFrame, folder: Path, name: str, caption: str = "", *, digits: int = DIGITS, most: int = 100
 ) -> list[Path]:
-    """Write name.csv, name.tex and name.md into a folder, each wholly or not at all, and return their paths.
+    """Write name.csv, name.tex and name.md into a folder, each completely or not at all, and return their paths.
 
-    LaTeX and Markdown hold the first `most` rows and say so; CSV holds all of them.
+    LaTeX and Markdown contain the first `most` rows and say so; CSV contains all rows.
     """
     cut, full_caption = first_rows(frame, caption, most)
     contents = {
@@ -155,7 +155,7 @@ def headings(frame: pd.DataFrame) -> list[str]:
 
 
 def format_value(value: Any, digits: int = DIGITS) -> str:
-    """Return one value as a reader wants it: 1,234 · 0.0123 · −1.2e-05 · yes · –."""
+    """Return one value formatted for readers: 1,234 · 0.0123 · −1.2e-05 · yes · –."""
     if value is None or (isinstance(value, float | np.floating) and not math.isfinite(value)):
         return MISSING
     if isinstance(value, bool | np.bool_):

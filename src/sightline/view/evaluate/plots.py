@@ -1,7 +1,7 @@
-"""Evaluations as pictures: curves of faithfulness between floor and ceiling, faithfulness against cost, the cascade.
+"""Figures of an evaluation: faithfulness curves between floor and ceiling, faithfulness against cost, the cascade.
 
-Every method is drawn in a panel of its own over the others in grey where there are many: eight colours is what a
-reader can tell apart.
+With many methods, each is drawn in its own panel with the others in grey: readers cannot distinguish more than eight
+colours.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OWN = CATEGORIES[0]
 
 @dataclass(frozen=True)
 class Priced:
-    """One method: what it costs and what it is worth, with the interval of its worth."""
+    """One method: its cost, and its value by a metric with the interval."""
 
     method: str
     seconds: float
@@ -48,7 +48,7 @@ class Priced:
 def perturbation_curves(
     curves: Mapping[str, pd.DataFrame], *, share: str, quantity: str, title: str, caption: str = ""
 ) -> Figure:
-    """One panel a method: its mean curve with interval, beside random orders and the one-at-a-time order.
+    """One panel per method: its mean curve with interval, beside random orders and the one-at-a-time order.
 
     Frames as `Evaluation.curves` returns them. `share` names the horizontal axis, `quantity` the vertical one.
     """
@@ -89,10 +89,10 @@ def _curve(axes: Axes, frame: pd.DataFrame) -> None:
 def worth_against_cost(
     methods: Sequence[Priced], *, floor: float | None, metric: str, better: str, title: str, caption: str = ""
 ) -> Figure:
-    """A dot a method: seconds of one explanation (logarithmic) against a metric, with its interval and its name."""
+    """One dot per method: seconds per explanation (logarithmic) against a metric, with its interval and its name."""
     figure = new_figure(7.2, 4.6, title, caption)
     axes = figure.add_subplot()
-    # A clock cannot tell less than this from nothing, and a logarithm has no zero.
+    # Shorter times cannot be measured, and a logarithmic axis has no zero.
     seconds = np.maximum([method.seconds for method in methods], 1e-5)
     means = np.array([method.mean for method in methods])
     spread = np.array([[method.mean - method.low, method.high - method.mean] for method in methods]).T
@@ -120,7 +120,7 @@ def worth_against_cost(
 
 
 def _name_dots(axes: Axes, names: Sequence[str], x: np.ndarray, y: np.ndarray) -> None:
-    """Write the names right of their dots, moved up or down where they would lie on each other."""
+    """Write the names right of their dots, moved up or down where they would overlap."""
     figure = axes.figure
     figure.canvas.draw()  # the positions of the axes must be known
     taken: list[tuple[float, float]] = []
@@ -147,7 +147,7 @@ def _name_dots(axes: Axes, names: Sequence[str], x: np.ndarray, y: np.ndarray) -
 
 @in_house_style
 def cascade_lines(summary: pd.DataFrame, stages: Sequence[str], *, title: str, caption: str = "") -> Figure:
-    """One panel a method: similarity to the original explanation as more and more parts are random, beside chance.
+    """One panel per method: similarity to the original explanation as more and more parts are random, beside chance.
 
     The frame is `SanityResult.summary()`.
     """

@@ -1,12 +1,12 @@
-"""An evaluation as a folder: records for programs, tables and pictures for papers, a page for readers.
+"""Write an evaluation as a folder: records for programs, tables and figures for papers, a page for readers.
 
-    out/index.html               what was found, in sentences, tables and pictures
+    out/index.html               the results in sentences, tables and figures
     out/tables/…                 summary, overview of each kind, every metric, paired, failures: CSV, LaTeX, Markdown
     out/figures/…                curves, faithfulness against cost, the cascade: SVG, PNG
-    out/records.csv, .parquet    one row for each document, method and metric
+    out/records.csv, .parquet    one row per document, method and metric
     out/evaluation.json          settings, provenance; with the two Parquet files what `Evaluation.load` reads
 
-Files are written one by one, each wholly or not at all, the page last.
+Files are written one at a time, each completely or not at all, the page last.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _summary_section(ranking: Ranking) -> Section:
 
 
 def _overview(ranking: Ranking, kind: Kind) -> list[Terms | Table]:
-    """What the metrics of one kind are, then their means beside each other."""
+    """Describe the metrics of one kind, then show their means side by side."""
     import pandas as pd
 
     table = ranking.overview()

@@ -1,4 +1,4 @@
-"""Means of several metrics beside each other, each with its interval, above what chance and single words give.
+"""Means of several metrics side by side, each with its interval, above the floor (chance) and the ceiling.
 
     method                   aopc ↑                 log odds ↓             seconds
     attcat                   0.426 [0.179, 0.672]   −1.54 [−2.73, −0.44]     0.024
@@ -7,7 +7,7 @@
     one at a time (ceiling)  0.444                  −1.60
     documents                6                      6
 
-An arrow says which direction is better, a star that a method is not surely better than the floor. Numbers of a column
+An arrow says which direction is better, a star that a method is not clearly better than the floor. Numbers of a column
 have as many places as its largest needs to show three digits; all digits are in the summary.
 """
 
@@ -27,17 +27,16 @@ if TYPE_CHECKING:
 
 FLOOR, CEILING, DOCUMENTS = "random orders (floor)", "one at a time (ceiling)", "documents"
 WIDEST = 110
-"""Characters a line may have; further metrics go into a further table."""
+"""Characters per line; further metrics go into another table."""
 
 Column = tuple[str, list[str]]
 """Heading and cells, from top to bottom."""
 
 
 def interval_tables(ranking: Ranking, metrics: Sequence[str], *, widest: int = WIDEST) -> list[pd.DataFrame]:
-    """Return the tables of some metrics of one kind, all with the same rows, each no wider than asked for.
+    """Return the tables of some metrics of one kind, all with the same rows, each at most `width` wide.
 
-    Methods stand in the order of the first metric, best first. Cells are texts, padded so that numbers stand below each
-    other.
+    Methods are in the order of the first metric, best first. Cells are texts, padded so that numbers are aligned.
     """
     import pandas as pd
 

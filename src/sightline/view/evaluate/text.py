@@ -1,4 +1,4 @@
-"""An evaluation in one stream: text for a person, or the summary as CSV, JSON, Markdown or LaTeX for a program."""
+"""An evaluation as text for the terminal, or its summary as CSV, JSON, Markdown or LaTeX."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Form = Literal["text", "csv", "json", "markdown", "latex"]
 def evaluation_text(
     ranking: Ranking, form: Form = "text", *, sanity: SanityResult | None = None, planted: PlantedResult | None = None
 ) -> str:
-    """Return an evaluation as text: sentences and tables for each kind of metric; or its summary in another form.
+    """Return an evaluation as text: sentences and tables for each kind of metric; or its summary in another format.
 
-    JSON also holds what the sanity tests found; the other forms are one table.
+    JSON also contains the results of the sanity tests; the other formats are one table.
     """
     if form == "csv":
         return to_csv(ranking.summary)
@@ -53,7 +53,7 @@ def evaluation_text(
 
 
 def _kind_blocks(ranking: Ranking, heading: str, metrics: Sequence[str]) -> list[str]:
-    """What the metrics of one kind are, their tables, and which methods they speak for."""
+    """Describe the metrics of one kind, their tables, and which methods do best."""
     names = {metric: f"  {with_arrow(metric)}  " for metric in metrics}
     column = max(map(len, names.values()))
     terms = [

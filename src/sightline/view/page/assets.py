@@ -1,6 +1,6 @@
 """The built view: one style sheet and one module, the same for report, notebook and server.
 
-They are built from `web/` (`make web`) and shipped in `static/`, so that nobody who uses the package needs Node.
+They are built from `web/` (`make web`) and shipped in `static/`, so that users of the package do not need Node.
 """
 
 from __future__ import annotations

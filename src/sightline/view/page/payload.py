@@ -1,7 +1,7 @@
 """What the page is given: one JSON object and named arrays, the same for report, notebook and server.
 
 docs/guides/page-data.md is the contract; `web/src/payload.ts` is the other side of it. Nothing is computed here that an
-explanation or an `Inside` does not hold: scores are handed over as they are, weights are coded in fewer bits.
+explanation or an `Inside` does not hold: scores are passed unchanged, weights are stored in fewer bits.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Payload:
     optional: list[tuple[str, ...]] = field(default_factory=list)
     """Groups of arrays that make sense together only, the most useful group first."""
     better: dict[str, str] = field(default_factory=dict)
-    """Arrays that nobody needs where another, more detailed one is there: its name."""
+    """For each array that is unnecessary if a more detailed one is present: the name of that one."""
 
     def without(self, names: set[str]) -> Payload:
         """Return the same payload with some arrays left out."""

@@ -1,4 +1,4 @@
-"""Ranked lists as horizontal bars: which words are attended to or attend most, which speak for or against a class."""
+"""Ranked lists as horizontal bars: which words are attended to or attend most, which support or oppose a class."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ NOTHING = "nothing to rank"
 
 @dataclass(frozen=True)
 class Ranking:
-    """One panel: bars from the first label down."""
+    """One panel: horizontal bars, the first label at the top."""
 
     title: str
     labels: Sequence[str]
     values: Sequence[float]
     unit: str = ""
-    """What the numbers count, written below the axis."""
+    """What the numbers count; the label of the axis."""
     colour: str = PLAIN
 
 
 @in_house_style
 def ranked_bars(panels: Sequence[Ranking], *, title: str, caption: str = "") -> Figure:
-    """Side by side, one panel a ranking; an empty ranking says so instead of showing an empty axis."""
+    """Draw the rankings side by side, one panel per ranking; an empty ranking shows a message instead of an axis."""
     longest = max((len(panel.labels) for panel in panels), default=0)
     figure = new_figure(max(5.5, 3.6 * len(panels)), max(2.2, 1.35 + 0.21 * longest), title, caption)
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
@@ -70,6 +70,6 @@ def _draw(axes: Axes, panel: Ranking, rows: int) -> None:
 
 
 def empty_panel(axes: Axes, sentence: str = NOTHING) -> None:
-    """Say why a panel shows nothing."""
+    """Write into an empty panel why there is nothing to show."""
     axes.set_axis_off()
     axes.text(0.0, 0.9, sentence, transform=axes.transAxes, color=QUIET, va="top")

@@ -1,4 +1,4 @@
-"""Two scores of the same tokens against each other: similarity beside chance, and the words on which they differ."""
+"""Compare two scores of the same tokens: similarity beside chance, and the words on which they differ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measured:
-    """One number with its interval and what chance gives, interval included; `low` = `high` = `value` for none."""
+    """A value with its interval and the interval of its chance level; `low` = `high` = `value` without an interval."""
 
     group: str
     value: float
@@ -37,7 +37,7 @@ class Measured:
 
 @in_house_style
 def similarity_dots(measures: Mapping[str, Sequence[Measured]], *, title: str, caption: str = "") -> Figure:
-    """One panel a measure, one line a group: a dot with its interval, the range of chance as a grey band."""
+    """One panel per measure, one line per group: a dot with its interval, the range of chance as a grey band."""
     groups = max((len(measured) for measured in measures.values()), default=0)
     columns = min(4, max(1, len(measures)))
     rows = -(-max(1, len(measures)) // columns)
@@ -100,7 +100,7 @@ class Gap:
 
 @in_house_style
 def rank_gaps(panels: Mapping[str, Sequence[Gap]], *, title: str, caption: str = "") -> Figure:
-    """Words that two scores rank differently: one line a word, from where attribution to where attention puts it."""
+    """Words that two scores rank differently: one line per word, from its rank by attribution to that by attention."""
     longest = max((len(measured) for measured in panels.values()), default=0)
     figure = new_figure(max(6.0, 4.4 * len(panels)), 1.7 + 0.23 * longest, title, caption)
     drawn = figure.subplots(1, max(1, len(panels)), squeeze=False)[0]

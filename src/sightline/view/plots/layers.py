@@ -84,7 +84,7 @@ def layer_heat_map(
 
 
 def _strip(axes: Axes, values: FloatArray, signed: bool) -> None:
-    """Draw rows (·, n) with a colour bar of their own."""
+    """Draw rows (·, n) with their own colour bar."""
     from matplotlib.colors import Normalize
 
     pooled = pooled_columns(values)
@@ -104,7 +104,7 @@ def _strip(axes: Axes, values: FloatArray, signed: bool) -> None:
 
 @in_house_style
 def relevance_matrices(matrices: FloatArray, labels: Sequence[str], *, title: str, caption: str = "") -> Figure:
-    """R^1 … R^L (L, s, s), one panel a layer: how much of token j is in token i after layer l."""
+    """R^1 … R^L (L, s, s), one panel per layer: how much of token j is in token i after layer l."""
     count, size = len(matrices), matrices.shape[1]
     columns = min(count, 4 if count != 6 else 3)
     rows = -(-count // columns)

@@ -33,11 +33,11 @@ FloatArray = NDArray[np.floating[Any]]
 GAMMA = 0.5
 CLIPPED_SHARE = 0.005
 ANNOTATED_HEADS = 200
-"""Values are written into a heat map of up to so many heads."""
+"""Up to this many heads, values are written into the heat map."""
 NAMED_TOKENS = 60
 """Axes name the tokens of a document up to this length and count positions beyond it."""
 GAP = 0.16
-"""Room between thumbnails, as a share of their side."""
+"""Space between thumbnails, as a share of their side."""
 FRAME = CATEGORIES[1]
 ROWS_AND_COLUMNS = "Row: the token that attends; column: the token attended to."
 
@@ -65,7 +65,7 @@ def attention_grid(
     title: str = "Attention of all heads",
     caption: str = ROWS_AND_COLUMNS,
 ) -> Figure:
-    """Thumbnails (layers, heads, s, s), each on its own scale, framed the more strongly the more a head matters."""
+    """Thumbnails (layers, heads, s, s), each on its own scale, with a stronger frame for heads that matter more."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
@@ -81,7 +81,7 @@ def attention_grid(
     text = " ".join(filter(None, sentences))
     figure = new_figure(max(5.0, 1.0 + cell * heads), max(3.0, 1.25 + cell * layers), title, text)
     axes = figure.add_subplot()
-    # One picture of all thumbnails: 144 pictures of their own take ten times as long to write.
+    # One image of all thumbnails: 144 separate images take ten times as long to write.
     mosaic, step = thumbnails(maps)
     picture = axes.imshow(mosaic, cmap=SEQUENTIAL, vmin=0.0, vmax=1.0, interpolation="nearest")
     picture.set_gid("maps")
@@ -169,7 +169,7 @@ def label_cells(axes: Axes, values: FloatArray, image: Any, texts: Sequence[Sequ
 def thumbnails(maps: FloatArray) -> tuple[FloatArray, int]:
     """Return maps (layers, heads, s, s), each on its own scale, as one picture, and the pixels from one to the next.
 
-    Between the maps there is nothing (NaN), which is drawn in no colour.
+    The space between the maps is NaN, which is not drawn.
     """
     layers, heads, size = maps.shape[:3]
     step = size + max(1, round(GAP * size))
@@ -188,13 +188,13 @@ def own_scale(picture: FloatArray) -> FloatArray:
 
 
 def _full(picture: FloatArray) -> float:
-    """Return the weight that gets the full colour; 1 for an empty picture, which then stays dark."""
+    """Return the weight that gets the full colour; 1 for an empty map, which then stays dark."""
     values = np.asarray(picture, dtype=np.float64)
     return float(np.quantile(values, 1.0 - CLIPPED_SHARE) or values.max() or 1.0)
 
 
 def _unit(values: FloatArray) -> FloatArray:
-    """Return values between 0 and 1 for drawing; all alike is 0."""
+    """Return values scaled to 0 … 1 for drawing; 0 if all are equal."""
     low, high = float(values.min()), float(values.max())
     scaled: FloatArray = (values - low) / (high - low) if high > low else np.zeros_like(values)
     return scaled

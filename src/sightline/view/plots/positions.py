@@ -1,7 +1,7 @@
-"""Numbers along a document: one value a position, with attention sinks pointed at; one position in all heads.
+"""Numbers along a document: one value per position, with attention sinks marked; one position in all heads.
 
 A document of thousands of tokens has more positions than a figure has pixels. Lines keep every value; heat maps pool
-neighbouring positions by their maximum and say so.
+neighbouring positions by their maximum, and the caption says so.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def lines_over_positions(
     title: str,
     caption: str = "",
 ) -> Figure:
-    """One panel a line (n,), the same positions below each other, sinks marked and named.
+    """One panel per line (n,), with aligned positions, sinks marked and named.
 
     The vertical axes are logarithmic where all values are above zero and the largest is more than thirty times the
     median: one sink would flatten everything else.
@@ -129,7 +129,7 @@ def position_profile(values: FloatArray, ranks: NDArray[np.integer[Any]], *, tit
 
 @in_house_style
 def instances_of_words(instances: Mapping[str, Sequence[int]], tokens: int, *, title: str, caption: str = "") -> Figure:
-    """One line a word: a tick wherever it stands in a document of so many tokens."""
+    """One row per word, with a tick at every position where the word occurs."""
     figure = new_figure(WIDTH, 1.4 + 0.24 * max(1, len(instances)), title, caption)
     axes = figure.add_subplot()
     for place, positions in enumerate(instances.values()):
@@ -186,7 +186,7 @@ def instance_counts(
 
 
 def pooled_columns(values: FloatArray, widest: int = WIDEST) -> FloatArray:
-    """Return (rows, n) with at most `widest` columns, each the entry of largest magnitude of its neighbours."""
+    """Return (rows, n) with at most `widest` columns, each the entry of largest magnitude among the pooled ones."""
     n = values.shape[1]
     if n <= widest:
         return values

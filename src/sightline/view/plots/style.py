@@ -1,4 +1,4 @@
-"""The common look of all figures: colours, fonts, captions, and files that come out the same every time.
+"""The common style of all figures: colours, fonts, captions, and reproducible files.
 
 Figures are made with matplotlib's object API, never with pyplot, so that drawing one leaves no window and no current
 figure behind. matplotlib is imported when the first figure is drawn.
@@ -43,7 +43,7 @@ CHARACTERS_PER_INCH = 15.5
 FONT = "DejaVu Sans"
 """Comes with matplotlib."""
 
-# Used for what our font lacks, where they are installed.
+# Used for glyphs that the default font lacks, where they are installed.
 _FURTHER_FONTS = (
     "Noto Sans CJK SC",
     "Noto Sans CJK JP",
@@ -68,7 +68,7 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw with our settings whatever the user's matplotlibrc says, and put the user's settings back afterwards."""
+    """Draw with these settings whatever the user's matplotlibrc says, and restore the user's settings afterwards."""
     import matplotlib
 
     settings = {
@@ -102,7 +102,7 @@ def house_style() -> Iterator[None]:
 
 
 def in_house_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Make a function draw in the house style; its figure is laid out once and for all, so that all files agree."""
+    """Decorate a function that draws, to use the common style; its figure is laid out once, so that all files agree."""
 
     @functools.wraps(draw)
     def draw_in_style(*args: P.args, **kwargs: P.kwargs) -> Figure:
@@ -145,7 +145,7 @@ def new_figure(width: float, height: float, title: str, caption: str = "") -> Fi
 
 
 def save_figure(figure: Figure, path: Path | str) -> None:
-    """Write a figure as .svg, .png or .pdf by its name, wholly or not at all; the same figure gives the same bytes."""
+    """Write a figure as .svg, .png or .pdf by its name, completely or not at all; the bytes are reproducible."""
     path = Path(path)
     form = path.suffix.lower().lstrip(".")
     if form not in _METADATA:
@@ -154,7 +154,7 @@ def save_figure(figure: Figure, path: Path | str) -> None:
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    # Not figure.savefig, which draws everything twice to find out what it knows already.
+    # Not figure.savefig, which draws everything twice to compute a layout that is already known.
     figure.set_dpi(PNG_RESOLUTION)  # writing SVG leaves another one behind
     with house_style(), replacing(path) as part:
         printers: dict[str, Any] = {"svg": FigureCanvasSVG, "png": FigureCanvasAgg, "pdf": FigureCanvasPdf}
@@ -162,14 +162,14 @@ def save_figure(figure: Figure, path: Path | str) -> None:
 
 
 def to_label(text: str) -> str:
-    """Return any text as a label: never read as mathematics, no control characters, no glyph the fonts lack."""
+    """Return any text as a label: never parsed as mathematics, without control characters or missing glyphs."""
     known = _drawable()
     visible = printable(text).replace("\n", "␊").replace("\r", "␍")
     return "".join(sign if ord(sign) in known else _MISSING for sign in visible).replace("$", r"\$")
 
 
 def token_label(text: str, longest: int = 18) -> str:
-    """Return the label of a token or word, cut where it is longer than a label may be; white space is made visible."""
+    """Return the label of a token or word, shortened to the length of a label; white space is made visible."""
     text = text if len(text) <= longest else text[: longest - 1] + "…"
     return to_label(text if text.strip() else text.replace(" ", "␣") or "∅")
 
@@ -182,7 +182,7 @@ def signed_colours() -> Colormap:
 
 
 def position_ticks(axes: Axes, labels: Sequence[str], axis: str, most: int) -> None:
-    """Name every token beside an axis if there are no more than `most`, else let the axis count positions."""
+    """Name every token along an axis if there are at most `most`; otherwise the axis counts positions."""
     if len(labels) > most:
         return
     place = axes.set_xticks if axis == "x" else axes.set_yticks
@@ -191,14 +191,14 @@ def position_ticks(axes: Axes, labels: Sequence[str], axis: str, most: int) -> N
 
 
 def pooling_sentence(cells: int, pixels: int) -> str:
-    """Say how many tokens share a pixel, or nothing when each has its own."""
+    """Return how many tokens share a pixel, as a sentence; empty if each has its own."""
     if cells <= pixels:
         return ""
     return f"{cells:,} tokens on {pixels:,} pixels: one pixel pools about {cells / pixels:.3g} × {cells / pixels:.3g}."
 
 
 def font_families(text: str) -> list[str]:
-    """Return the fonts that draw a text: our own, and further ones only if it lacks something, for they cost time."""
+    """Return the fonts that draw a text: the default one, and others only if it lacks a glyph."""
     if all(ord(sign) in _glyphs(FONT) for sign in text if sign != "\n"):
         return [FONT]
     return [FONT, *_further_fonts()]
@@ -222,7 +222,7 @@ def _glyphs(family: str) -> frozenset[int]:
 
 @cache
 def _drawable() -> frozenset[int]:
-    """Code points that one of our fonts can draw."""
+    """Code points that one of the fonts can draw."""
     return _glyphs(FONT).union(*(_glyphs(name) for name in _further_fonts()))
 
 

@@ -1,7 +1,7 @@
 """The text itself as a figure: words on the colour of their scores, for papers and slides.
 
-A long document is not shrunk until nobody can read it: the lines with the largest total magnitude are shown, together,
-and the caption says which.
+A long document is not shrunk until it is unreadable: a block of consecutive lines with the largest total magnitude is
+shown, and the caption says which.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LINE_HEIGHT = 0.205
 ABOVE = 0.4
 """Inches for the title."""
 FINENESS = 10
-"""Dots a point when widths are measured."""
+"""Dots per point when widths are measured."""
 
 
 class Piece(NamedTuple):
@@ -68,7 +68,7 @@ def text_overlay(explanation: Explanation, *, lines: int = LINES, title: str = "
     text_height = LINE_HEIGHT * (last - first)
     height = below + text_height + ABOVE
     figure = new_figure(WIDTH, height, title or f"{explanation.method} on the text", full_caption)
-    # Placed by hand: one unit must be exactly one line, whatever else the figure holds.
+    # Placed explicitly: one unit must be exactly one line, whatever else is in the figure.
     figure.set_layout_engine("none")
     axes = figure.add_axes((0.0, below / height, 1.0, text_height / height))
     axes.set_axis_off()
@@ -116,7 +116,7 @@ def laid_out(explanation: Explanation, width: float) -> list[Piece]:
 
 
 def strongest_lines(pieces: list[Piece], total: int, lines: int) -> int:
-    """Return the first of `lines` consecutive lines whose levels of colour add up to most."""
+    """Return the first of the `lines` consecutive lines with the largest sum of colour levels."""
     if total <= lines:
         return 0
     strength = np.zeros(total)
@@ -138,7 +138,7 @@ def _text_width(text: str) -> float:
 
 @cache
 def _renderer() -> Any:
-    """Something that measures texts; matplotlib gives it no types."""
+    """Return a renderer that measures texts; matplotlib does not type it."""
     from matplotlib.backends import backend_agg
 
     agg: Any = backend_agg
