@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 from sightline.evaluation.rule_model import rule_model
+from sightline.lab import feature_importance
+from sightline.model import load
+from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
+from sightline.studies.alti_steps import consistency, special_share_of_others
+from sightline.studies.alti_steps import measure_sentence as measure_mixing
 from sightline.studies.flow import SENTIMENT_TABLE, TABLES
 from sightline.studies.flow_steps import measure_sentence
 from sightline.studies.generated import PLURAL, SINGULAR, agreement_prefixes, planted_sentences, rule_documents
 from sightline.studies.longformer_steps import _received_by_place, _word_sums, shorten
+from sightline.studies.sparse import trend_with_lambda
+from sightline.studies.sparse_steps import LAMBDAS, Cell, measure_document
 from sightline.text import Example
+from sightline.text.word_level import word_tokenizer
 from tests.tiny_models import tiny_ids, tiny_model
 
 
@@ -99,3 +108,58 @@ def test_received_attention_is_one_per_token_on_average():
     trace = model.trace(model.encode(rule_documents(1, 38)[0].text))
     assert trace.token_count == 40
     assert np.mean(_received_by_place(trace)) == pytest.approx(1.0)
+
+
+def test_special_tokens_are_counted_without_the_one_that_is_read_out():
+    scores = np.array([5.0, 1.0, -2.0, 1.0])
+    special = np.array([True, False, False, True])
+    readout = np.array([1.0, 0.0, 0.0, 0.0])
+    assert special_share_of_others(scores, special, readout) == 1 / 4
+    assert special_share_of_others(np.zeros(4), special, readout) == 0.0
+
+
+def test_the_alti_study_measures_what_the_methods_say():
+    model = tiny_model("bert")
+    encoding = model.encode(ids=tiny_ids("bert", 8))
+    entry = measure_mixing(model, encoding, Example(encoding))
+    alti, gradient = (model.explain(encoding, method=name).scores[1:7] for name in ("alti", "gradient"))
+    assert entry["gradient alti"] == pytest.approx(stats.spearmanr(alti, gradient).statistic, abs=1e-12)
+    assert entry["scores"]["alti"] == pytest.approx(np.abs(alti))
+    assert len(entry["anisotropy"]) == len(model.trace(encoding).hidden_states)
+    assert set(entry["ranks alti"]) == {"first", "last"}
+
+
+def test_models_are_compared_where_they_predict_alike():
+    first = {"predicted": 1, "scores": {"alti": [1.0, 2.0, 3.0]}}
+    same = {"predicted": 1, "scores": {"alti": [2.0, 4.0, 9.0]}}
+    other = {"predicted": 0, "scores": {"alti": [2.0, 4.0, 9.0]}}
+    assert consistency(first, same, "alti") == pytest.approx(1.0)
+    assert consistency(first, other, "alti") is None
+
+
+def test_the_trend_with_lambda_keeps_its_sign():
+    def cell(projection, values):
+        return Cell("sst2", "bilstm", projection, [{"gradient_x": value} for value in values], [])
+
+    columns = ([0.1, 0.4, 0.2], [0.2, 0.3, 0.2], [0.3, 0.2, 0.2], [0.4, None, 0.2])
+    cells = {name: cell(name, values) for name, values in zip(LAMBDAS, columns, strict=True)}
+    rising, falling, constant = trend_with_lambda(cells, "gradient_x")
+    assert rising == pytest.approx(1.0)
+    assert falling == pytest.approx(-1.0)
+    assert np.isnan(constant)
+
+
+def test_a_document_of_the_sparse_study_has_entropies_ties_and_its_own_share():
+    config = BilstmAttentionConfig(vocab_size=len(word_tokenizer(["a", "b", "c"])), embedding_size=8, hidden_size=8)
+    config.projection = "sparsemax"
+    torch.manual_seed(0)
+    model = load(BilstmAttentionForSequenceClassification(config).eval(), tokenizer=word_tokenizer(["a", "b", "c"]))
+    entry = measure_document(model, Example("a b c a b", label=0), 32)
+    found = feature_importance(model, model.encode("a b c a b"))
+    attended = found.attended
+    assert entry["own_share"] == pytest.approx(np.diag(found.representations)[attended].mean())
+    weights = found.attention[attended]
+    assert entry["attention_entropy"] == pytest.approx(stats.entropy(weights) / np.log(len(weights)), abs=1e-6)
+    tau, ties = found.correlation("gradient_x")
+    assert entry["gradient_x"] == pytest.approx(tau, nan_ok=True)
+    assert entry["gradient_x_ties"] == ties / (len(weights) * (len(weights) - 1) / 2)

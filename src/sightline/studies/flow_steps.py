@@ -54,7 +54,7 @@ def measure_sentence(model: Model, encoding: Encoding, example: Example) -> dict
         for view, name in VIEWS.items():
             layers = explained[name].layers
             assert layers is not None
-            entry[f"{reference} {view}"] = [_rank_correlation(row[words], importance) for row in layers]
+            entry[f"{reference} {view}"] = [rank_correlation(row[words], importance) for row in layers]
     raw = explained["raw_attention"].layers
     assert raw is not None
     entry["entropy"] = [_evenness(row) for row in raw]
@@ -75,7 +75,8 @@ def explain_views(bench: Workbench, subject: Subject, example: Example) -> dict[
     return views
 
 
-def _rank_correlation(first: Any, second: Any) -> float | None:
+def rank_correlation(first: Any, second: Any) -> float | None:
+    """Return Spearman's ρ of two score vectors (n,), None if one of them is constant."""
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
     with warnings.catch_warnings():

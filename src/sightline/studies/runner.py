@@ -11,13 +11,15 @@ from sightline.errors import OptionError, UsageError
 from sightline.hub import why_unreachable
 from sightline.model import Progress
 from sightline.registry import suggestion
+from sightline.studies.alti import ALTI
 from sightline.studies.attcat import ATTCAT
 from sightline.studies.flow import FLOW
 from sightline.studies.longformer import LONGFORMER
+from sightline.studies.sparse import SPARSE
 from sightline.studies.study import Size, Study, StudyResult
 from sightline.studies.workbench import Workbench
 
-STUDIES: Mapping[str, Study] = {study.name: study for study in (LONGFORMER, ATTCAT, FLOW)}
+STUDIES: Mapping[str, Study] = {study.name: study for study in (LONGFORMER, ATTCAT, ALTI, FLOW, SPARSE)}
 
 
 def find_study(name: str) -> Study:
