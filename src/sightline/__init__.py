@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from sightline import analysis, attention, corpus, errors, evaluation, lab, methods, metrics, models, text, view
+    from sightline.continuation import ContinuationExplanation
     from sightline.corpus import Selection, Store, open, read_examples, run
     from sightline.errors import SightlineError
     from sightline.evaluation import Evaluation, compare, evaluate
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from sightline.verdict import Verdict
 
 __all__ = [
+    "ContinuationExplanation",
     "Encoding",
     "Evaluation",
     "Explanation",
@@ -67,6 +69,7 @@ __all__ = [
 _HOMES = {
     "Encoding": "sightline.text",
     "Evaluation": "sightline.evaluation",
+    "ContinuationExplanation": "sightline.continuation",
     "Explanation": "sightline.explanation",
     "Model": "sightline.model",
     "Prediction": "sightline.models",

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -21,6 +21,7 @@ import torch
 from sightline import builtin
 from sightline.analysis.importance import Importance, head_importance_of
 from sightline.analysis.internals import inside as look_inside
+from sightline.continuation import ContinuationExplanation
 from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
 from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS, Attribution, Method
@@ -28,13 +29,24 @@ from sightline.methods.applicability import check_applies, default_methods
 from sightline.metrics.check import CheckReplacement, faithfulness_checks
 from sightline.models import ALL, Network, TargetLike, load_network
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
+from sightline.models.generate import generate_greedily
 from sightline.models.loading import AttentionKind
 from sightline.models.target import ENTITIES
-from sightline.models.tasks import MaskedLanguageModel, TokenClassification
+from sightline.models.tasks import CausalLanguageModel, MaskedLanguageModel, TokenClassification
 from sightline.models.word_targets import name_tokens
 from sightline.passes import Pass, Request
+from sightline.prefixes import PrefixPass
 from sightline.report import Report
-from sightline.text import Aggregation, Encoding, check_known, encode_ids, encode_text, read_in_windows
+from sightline.text import (
+    Aggregation,
+    Encoding,
+    check_known,
+    continue_ids,
+    continue_text,
+    encode_ids,
+    encode_text,
+    read_in_windows,
+)
 from sightline.trace import Trace
 from sightline.verdict import CHECK_ENTRIES
 from sightline.windows import WindowedPass, describe_windows
@@ -238,6 +250,17 @@ class Model:
     @overload
     def explain(
         self,
+        document: Document,
+        method: str | None = None,
+        *,
+        continuation: str | Sequence[int],
+        methods: None = None,
+        **options: Any,
+    ) -> ContinuationExplanation: ...
+
+    @overload
+    def explain(
+        self,
         document: Explainable,
         method: str | None = None,
         *,
@@ -316,12 +339,14 @@ class Model:
         quantity: str | None = None,
         position: int | None = None,
         pair: str | None = None,
+        continuation: str | Sequence[int] | None = None,
+        max_new_tokens: int | None = None,
         truncate: bool = False,
         check: bool = False,
         check_budget: int | None = None,
         progress: Progress | None = None,
         **options: Any,
-    ) -> Explanation | ByClass | dict[str, ByClass] | list[Any]:
+    ) -> Any:
         """Explain a prediction by one method (by default the first of `default_methods`) or by several on one pass.
 
         document: a text, an encoding, or a list of them (which gives a list, run in batches of similar length); or a
@@ -333,11 +358,24 @@ class Model:
         quantity: "logit", "probability", "log_probability" or "margin"; by default the logit, for methods that change
         the input the probability. Further options belong to the method; with `methods`, options of one of them are
         given as a dictionary under its name: `rollout={"fusion": "max"}`. truncate: cut off the end of a text that is
-        longer than the model reads, instead of reading it in windows (see `encode`). check: compare with random orders
+        longer than the model reads, instead of reading it in windows (see `encode`).
+        continuation: for a causal language model, the text (or the token ids) that follows the document, its prompt;
+        every token of it is explained from the tokens before it on one shared forward, which gives a
+        `ContinuationExplanation` with `.matrix` and `.rows`. With max_new_tokens instead, the model writes the
+        continuation itself, always the likeliest next token. check: compare with random orders
         of the words on the model itself, for `checks` (`metrics.faithfulness_check`) and `removal`, in at most
         `check_budget` model calls.
         """
         chosen = self._choose_methods(method, methods, options, quantity)
+        if continuation is not None or max_new_tokens is not None:
+            if (target, position, pair, check) != (None, None, None, False):
+                raise OptionError(
+                    "With a continuation every generated token is a target: leave target, position, pair and check out "
+                    "(model.check() checks one of .rows)."
+                )
+            whole, prompt = self._encode_continuation(document, continuation, max_new_tokens)
+            continued = self._explain_continuation(whole, prompt, chosen, quantity or "logit", progress)
+            return continued if methods is not None else next(iter(continued.values()))
         finish = partial(self._check_all, budget=check_budget, progress=progress) if check else lambda result: result
         request: dict[str, Any] = {"target": target, "quantity": quantity or "logit", "position": position}
         _check_document_type(document)
@@ -609,6 +647,68 @@ class Model:
                 explained[method][name] = explanation
         return explained
 
+    def _encode_continuation(
+        self, prompt: object, continuation: str | Sequence[int] | None, max_new_tokens: int | None
+    ) -> tuple[Encoding, int]:
+        """Return prompt and continuation as one encoding, and the number of tokens of the prompt."""
+        if not isinstance(self.network.task, CausalLanguageModel):
+            raise UnsupportedError(f"Only a causal language model continues a text; this is a model for {self.task}.")
+        if continuation is not None and max_new_tokens is not None:
+            raise OptionError("Give either continuation= or max_new_tokens=, not both.")
+        if not isinstance(prompt, str | Encoding):
+            raise InputError(f"A prompt is one text or encoding, not {type(prompt).__name__}.")
+        start = self._encode_document(prompt)
+        if start.dropped:
+            raise InputError(
+                f"The prompt has {len(start) + start.dropped} tokens and the model reads {self.max_tokens} at most: "
+                "shorten it."
+            )
+        if isinstance(continuation, str):
+            if self.tokenizer is None:
+                raise ModelError(f"The model '{self.name}' has no tokenizer: give the continuation as a list of ids.")
+            whole = continue_text(self.tokenizer, start, continuation)
+        else:
+            ids = continuation if max_new_tokens is None else generate_greedily(self.network, start, max_new_tokens)
+            assert ids is not None
+            whole = continue_ids(
+                start,
+                ids,
+                tokenizer=self.tokenizer,
+                special_ids=self.network.special_names,
+                vocab_size=int(self.network.config.vocab_size),
+            )
+        if len(whole) > self.max_tokens + 1:  # the last token is predicted and not read
+            raise InputError(
+                f"Prompt and continuation have {len(whole)} tokens together, the model reads {self.max_tokens} at "
+                "most: shorten one of them."
+            )
+        return whole, len(start)
+
+    def _explain_continuation(
+        self,
+        encoding: Encoding,
+        prompt: int,
+        chosen: dict[Method, dict[str, Any]],
+        quantity: str,
+        progress: Progress | None,
+    ) -> dict[str, ContinuationExplanation]:
+        """Return method -> continuation: one forward, one backward per generated token behind `prompt` tokens."""
+        shared = PrefixPass(self.network, encoding, prompt, quantity)
+        shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
+        rows, probabilities = [], []
+        for number in range(len(shared.encodings)):
+            trace = self._make_trace(shared, number)
+            rows.append(self._run_methods(trace, chosen, None, {}))
+            probabilities.append(self.network.task.probability(shared.logits(number).detach(), trace.target))
+            if progress is not None:
+                progress("explaining generated tokens", number + 1, len(shared.encodings))
+        return {
+            entry.name: ContinuationExplanation(
+                tuple(row[entry.name] for row in rows), encoding, prompt, np.array(probabilities)
+            )
+            for entry in chosen
+        }
+
     def _make_trace(self, shared: Pass, document: int) -> Trace:
         trace = Trace(shared, document)
         trace.reader = self.encode
@@ -651,9 +751,9 @@ class Model:
             "weights": self.network.weights_hash,
             "dtype": str(self.network.dtype).removeprefix("torch."),
             **({} if error is None else {"rounding_error": f"{error:.1e}"}),
-            "sightline": version("sightline"),
+            "sightline": _version("sightline"),
             "torch": torch.__version__,
-            "transformers": version("transformers"),
+            "transformers": _version("transformers"),
             "python": platform.python_version(),
         }
 
@@ -665,6 +765,9 @@ class Model:
         if not isinstance(document, str):
             raise InputError(f"Each document is a text or an encoding, not {type(document).__name__}.")
         return self.encode(document, pair, truncate=truncate)
+
+
+_version = cache(version)  # reading a package's metadata takes a millisecond
 
 
 def _batches(encodings: Sequence[Encoding]) -> Iterator[list[int]]:

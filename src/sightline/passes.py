@@ -206,6 +206,10 @@ class Pass:
         """Yield the windows of a document that is read in windows (`sightline.windows`), none otherwise."""
         return iter(())
 
+    def longest(self, document: int) -> int:
+        """Return the document of which this one is a prefix (`sightline.prefixes`), itself otherwise."""
+        return document
+
     def retarget(self, targets: Sequence[Target]) -> None:
         """Explain other targets from now on, one per document; the forward pass stays."""
         requests = [Request(target, target.quantity) for target in targets]

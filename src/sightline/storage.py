@@ -134,7 +134,7 @@ def from_record(record: Mapping[str, Any], *, encoding: Encoding | None = None) 
 
     A damaged record raises KeyError or ValueError, saying what is wrong with which entry.
     """
-    document = encoding or _read_encoding(record["encoding"], record["tokens"])
+    document = encoding or read_encoding(record["encoding"], record["tokens"])
     n = len(document)
     layers, layer_kind = record["layers"], record.get("layer_kind")
     removal = record.get("removal")
@@ -158,7 +158,7 @@ def from_record(record: Mapping[str, Any], *, encoding: Encoding | None = None) 
     }
 
 
-def _read_encoding(values: Any, tokens: Any) -> Encoding:
+def read_encoding(values: Any, tokens: Any) -> Encoding:
     """Return the document; every token, word and position must lie inside it."""
     record = {**check_object(values, "encoding"), "tokens": check_texts(tokens, "tokens")}
     n = len(tokens)

@@ -175,6 +175,12 @@ class Trace:
         self._pass.keep_graph = True
         return self.sibling(resolved)
 
+    @property
+    def longest(self) -> Trace:
+        """The trace of the text of which this document is a prefix (`sightline.prefixes`), itself otherwise."""
+        document = self._pass.longest(self._document)
+        return self if document == self._document else Trace(self._pass, document)
+
     def sibling(self, target: Target) -> Trace:
         """Return a trace of the same pass for another, already resolved target."""
         other = Trace(self._pass, self._document, target)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sightline.cli.continuation import emit_continuation
 from sightline.cli.errors import reports_errors
 from sightline.cli.options import (
     AggregationChoice,
@@ -96,6 +97,14 @@ def explain(
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed for methods that draw random numbers.")] = None,
+    continuation: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Explain every word of this text, which follows FILE (language models)."),
+    ] = None,
+    max_new_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Let the model continue FILE by at most N tokens, and explain them."),
+    ] = None,
     global_tokens: GlobalTokens = None,
     truncate: Truncate = False,
     windows: WindowRule = AggregationChoice.mean,
@@ -116,6 +125,8 @@ def explain(
       sightline explain letter.txt --method integrated_gradients --option baseline=mask
       sightline explain letter.txt --target all -o page.html
       sightline explain letter.txt --format csv --level word > words.csv
+      sightline explain prompt.txt --model my-llama --continuation " are on the table" -o page.html
+      sightline explain prompt.txt --model my-llama --max-new-tokens 40
     """
     # Cheap checks first, so that a wrong request fails before a model is loaded.
     chosen = choose_format(format, output)
@@ -139,6 +150,25 @@ def explain(
         if not method:
             methods = list(loaded.default_methods[: None if for_page else 1])
             options = method_options(option or [], methods, seed)
+        amount = None if quantity is None else quantity.value
+        # The line break at the end of a file is not what a language model is to continue.
+        texts = (texts[0].removesuffix("\n"), texts[1]) if loaded.task == "causal_lm" else texts
+        if continuation is not None or max_new_tokens is not None:
+            continuations = loaded.explain(
+                texts[0],
+                methods=methods,
+                target=target,
+                position=position,
+                pair=texts[1],
+                check=bool(check),
+                continuation=continuation,
+                max_new_tokens=max_new_tokens,
+                quantity=amount,
+                progress=progress,
+                **options,
+            )
+            emit_continuation(continuations, chosen, output, top, level.value)
+            return
         explained = parse_target(target, loaded.labels, answers=loaded.task == "question_answering")
         report = loaded.report(
             loaded.encode(
@@ -150,7 +180,7 @@ def explain(
             ),
             methods,
             explained,
-            quantity=None if quantity is None else quantity.value,
+            quantity=amount,
             position=position,
             inside=for_page,
             check=for_page and explained != EVERY_CLASS if check is None else check,

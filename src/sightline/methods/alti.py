@@ -8,12 +8,19 @@ the residual is part of the block.
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from sightline.arguments import check_layer
-from sightline.methods.decomposition.block import Kind, measure_contributions, reconstruction_error, roll_out_rows
+from sightline.methods.decomposition.block import (
+    Contributions,
+    Kind,
+    measure_contributions,
+    reconstruction_error,
+    roll_out_rows,
+)
 from sightline.methods.decomposition.from_trace import attention_block
 from sightline.methods.registry import Attribution, method
 from sightline.trace import Trace
@@ -25,12 +32,23 @@ def roll_out_blocks(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool =
     attentions = []
     error = 0.0
     clipped = 0
+    longest = trace.longest
     for index in range(top + 1):
-        block = attention_block(trace, index)
-        error = max(error, reconstruction_error(block))
         # Rows of the top layer other than those read out would be multiplied by zero.
         rows = [int(i) for i in np.flatnonzero(trace.readout)] if index == top and index > 0 else None
-        step = measure_contributions(block, kind=kind, p=p, second_norm=second_norm, rows=rows)
+
+        def measure(of: Trace, rows: list[int] | None, layer: int = index) -> tuple[float, Contributions]:
+            block = attention_block(of, layer)
+            step = measure_contributions(block, kind=kind, p=p, second_norm=second_norm, rows=rows)
+            return reconstruction_error(block), step
+
+        if longest is trace:
+            layer_error, step = measure(trace, rows)
+        else:
+            key = ("contributions", kind, p, second_norm, index)
+            layer_error, whole = longest.once(key, partial(measure, longest, None))
+            step = whole.cut(trace.token_count)
+        error = max(error, layer_error)
         clipped += step.clipped_rows
         attentions.append(step.attention)
         if trace.progress is not None:

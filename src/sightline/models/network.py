@@ -141,6 +141,12 @@ class Network:
         twin.rounding_error = self.rounding_error
         return twin
 
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Let no other thread run the module inside this block."""
+        with self._lock:
+            yield
+
     def count_passes_of(self, twin: Network) -> None:
         """Add the passes that a twin has run to the counters of this network."""
         self.forward_passes += twin.forward_passes

@@ -187,7 +187,7 @@ class MaskedLanguageModel(Task):
     def prediction(self, logits: Tensor, encoding: Encoding, position: int | None) -> Prediction:
         """Return a prediction that lists the likeliest tokens only."""
         full = super().prediction(logits, encoding, position)
-        likeliest = np.argsort(-full.probabilities, kind="stable")[:LISTED_TOKENS]
+        likeliest = _largest(full.probabilities, LISTED_TOKENS)
         return replace(
             full,
             labels=tuple(full.labels[i] for i in likeliest),
@@ -206,6 +206,15 @@ class CausalLanguageModel(MaskedLanguageModel):
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return the requested token, else the last one; the token that follows it is explained."""
         return len(encoding) - 1 if asked is None else check_position(asked, len(encoding), error=TargetError)
+
+
+def _largest(values: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]:
+    """Return the places of the largest values, largest first, equal ones in order; without sorting all of them."""
+    if len(values) > count:
+        places = np.flatnonzero(values >= np.partition(values, -count)[-count])
+    else:
+        places = np.arange(len(values))
+    return np.asarray(places[np.argsort(-values[places], kind="stable")][:count])
 
 
 def _written(encoding: Encoding, positions: Sequence[int]) -> str:

@@ -5,10 +5,12 @@ Units, units_of the tokens, words, sentences or paragraphs of a document as grou
 Example, as_examples   one row of a data set: a text with what is known about it; rows in memory as examples
 encode_text     a text or a pair, through a fast tokenizer
 encode_ids      bare ids, for a model without tokenizer
+continue_text, continue_ids   a prompt and what follows it, as one document
 Windows, read_in_windows   a long document as overlapping windows that a short model reads
 load_tokenizer, check_fit, check_known   a tokenizer, and whether it fits the model
 """
 
+from sightline.text.continuation import continue_ids, continue_text
 from sightline.text.encode import encode_ids, encode_text
 from sightline.text.encoding import Encoding
 from sightline.text.examples import Example
@@ -34,6 +36,8 @@ __all__ = [
     "check_fit",
     "check_known",
     "check_text",
+    "continue_ids",
+    "continue_text",
     "cut_windows",
     "encode_ids",
     "encode_text",

@@ -123,8 +123,19 @@ class Contributions:
 
     attention: Attention
     """c as attention of one head, in the layout of the block's; rows sum to 1, rows not asked for are 0."""
-    clipped_rows: int
+    clipped: tuple[int, ...] = ()
     """Rows to which no token contributed; they are given to their own token (a row of the identity)."""
+
+    @property
+    def clipped_rows(self) -> int:
+        """How many rows no token contributed to."""
+        return len(self.clipped)
+
+    def cut(self, tokens: int) -> Contributions:
+        """Return the contributions among the first tokens of a causal model, which read nothing behind them."""
+        assert isinstance(self.attention, DenseAttention)
+        weights = self.attention.weights[:, :tokens, :tokens]
+        return Contributions(DenseAttention(weights), tuple(row for row in self.clipped if row < tokens))
 
 
 @torch.no_grad()
@@ -150,7 +161,7 @@ def measure_contributions(
     folded = _linear(block.output_weight.T, norms)  # L W_O, (H·e, d)
     by_head = folded.view(block.attention.heads, -1, folded.shape[1])
     tables: list[Tensor] = []
-    clipped = 0
+    clipped: list[int] = []
     for part in _parts(block, rows):
         table = part.results()
         if len(part.places):
@@ -165,8 +176,8 @@ def measure_contributions(
         tables.append(table.unsqueeze(0))
     if isinstance(block.attention, BandedAttention):
         local, global_rows = tables
-        return Contributions(BandedAttention(local, global_rows, block.attention.global_tokens), clipped)
-    return Contributions(DenseAttention(tables[0]), clipped)
+        return Contributions(BandedAttention(local, global_rows, block.attention.global_tokens), tuple(clipped))
+    return Contributions(DenseAttention(tables[0]), tuple(clipped))
 
 
 @torch.no_grad()
@@ -276,10 +287,10 @@ def _measure(part: SlotRows, measure: Measure, own_vectors: Tensor) -> Tensor:
     return table.clamp_min_(0)
 
 
-def _normalise(table: Tensor, part: SlotRows) -> int:
-    """Divide each row by its sum, make selected rows of zeros rows of the identity, and return how many there were."""
+def _normalise(table: Tensor, part: SlotRows) -> list[int]:
+    """Divide each row by its sum, make selected rows of zeros rows of the identity, and return their positions."""
     sums = table.sum(1, keepdim=True)
     table /= torch.where(sums > 0, sums, 1)
     clipped = sums[part.places, 0] == 0
     table[part.places[clipped], part.own_slots[clipped]] = 1
-    return int(clipped.sum())
+    return [int(position) for position in part.positions[clipped]]

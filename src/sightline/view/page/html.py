@@ -34,7 +34,7 @@ def render_page(report: Report, *, title: str | None = None) -> str:
     """Return the page of a report as one string of HTML; several explanations get a switch."""
     shown = payload.build(report, title=title)
     policy = (
-        f"default-src 'none'; style-src {_hash(style())}; script-src {_hash(script())}; "
+        f"default-src 'none'; style-src {hash_source(style())}; script-src {hash_source(script())}; "
         "base-uri 'none'; form-action 'none'"
     )
     room = LARGEST - len(style()) - len(script())
@@ -74,5 +74,6 @@ def embed_json(value: Any) -> str:
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _hash(content: str) -> str:
+def hash_source(content: str) -> str:
+    """Return the source expression with which a content security policy allows exactly this style or script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

@@ -1,0 +1,125 @@
+"""A prompt and the text that continues it as one Encoding whose first tokens are exactly those of the prompt.
+
+The text of the result is the prompt's text followed by the continuation's. If the tokenizer reads both together and
+finds the prompt's tokens at the beginning, that is the encoding: it is what the model would see of the whole text. Else
+(a word that spans the border, marks that the tokenizer puts around every text) the continuation is read alone and its
+tokens follow those of the prompt, as they do when a model generates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import InputError
+from sightline.text.encode import encode_ids, encode_text
+from sightline.text.encoding import Encoding
+from sightline.text.offsets import token_spans
+from sightline.text.tokenizers import special_tokens, tokenizer_errors
+from sightline.text.validation import check_text
+from sightline.text.words import Word, split_words, words_of_tokens
+
+
+def continue_text(tokenizer: Any, prompt: Encoding, continuation: str) -> Encoding:
+    """Return the encoding of a prompt and the text that follows it; the space between them is part of either text."""
+    check_text(continuation, "continuation")
+    with tokenizer_errors("The tokenizer failed on the continuation"):
+        joined = _read_together(tokenizer, prompt, continuation)
+        if joined is not None:
+            return joined
+        ids = np.asarray(
+            tokenizer(continuation, add_special_tokens=False, truncation=False, verbose=False)["input_ids"],
+            dtype=np.int64,
+        )
+        if not len(ids):
+            raise InputError("The tokenizer finds no token in the continuation: nothing to explain.")
+        spans = token_spans(tokenizer, continuation, ids, len(continuation))
+    return _append(prompt, continuation, ids, spans, special_tokens(tokenizer))
+
+
+def continue_ids(
+    prompt: Encoding,
+    ids: Sequence[int] | NDArray[np.int64],
+    *,
+    tokenizer: Any | None,
+    special_ids: Mapping[int, str] | Collection[int] = (),
+    vocab_size: int | None = None,
+) -> Encoding:
+    """Return the encoding of a prompt followed by bare ids, as a model generates them.
+
+    The text of the ids is what the tokenizer decodes; a token whose bytes are only part of a character has the span of
+    what decoding adds when the token is appended. Without a tokenizer, ids are shown as numbers.
+    """
+    added = encode_ids(ids, special_ids=special_ids, vocab_size=vocab_size).ids  # checked
+    if tokenizer is None:
+        return encode_ids(np.concatenate((prompt.ids, added)), special_ids=special_ids, vocab_size=vocab_size)
+    with tokenizer_errors("The tokenizer failed on the continuation"):
+        marks = special_tokens(tokenizer)
+        ordinary = [int(i) for i in added if int(i) not in marks]
+        text = tokenizer.decode(ordinary, clean_up_tokenization_spaces=False) if ordinary else ""
+        joined = _read_together(tokenizer, prompt, text) if text else None
+        if joined is not None and np.array_equal(joined.ids[len(prompt) :], added):
+            return joined
+        spans = _decoded_spans(tokenizer, added, marks, text)
+    return _append(prompt, text, added, spans, marks)
+
+
+def _read_together(tokenizer: Any, prompt: Encoding, continuation: str) -> Encoding | None:
+    """Return the encoding of both texts read as one, or None if it does not begin with the prompt's tokens."""
+    if prompt.pair is not None:
+        return None
+    joined = encode_text(tokenizer, prompt.text + continuation, max_tokens=None)
+    starts_alike = len(joined) > len(prompt) and np.array_equal(joined.ids[: len(prompt)], prompt.ids)
+    return joined if starts_alike else None
+
+
+def _decoded_spans(tokenizer: Any, ids: NDArray[np.int64], marks: Mapping[int, str], text: str) -> NDArray[np.int64]:
+    """Return where each id stands in the decoded text, (k, 2): from the length of what precedes it to its own end."""
+    spans = np.zeros((len(ids), 2), dtype=np.int64)
+    before: list[int] = []
+    end = 0
+    for place, token in enumerate(ids.tolist()):
+        if token in marks:
+            continue
+        before.append(token)
+        start, end = end, max(end, min(len(text), len(tokenizer.decode(before, clean_up_tokenization_spaces=False))))
+        shown = text[start:end]
+        if not shown.isspace():
+            start += len(shown) - len(shown.lstrip())
+        spans[place] = start, end
+    return spans
+
+
+def _append(
+    prompt: Encoding, text: str, ids: NDArray[np.int64], spans: NDArray[np.int64], marks: Mapping[int, str]
+) -> Encoding:
+    """Return the prompt with tokens at `spans` (k, 2) of the text that follows it."""
+    shift, special = len(prompt.text), np.isin(ids, list(marks))
+    words = split_words(text)
+    if not words and not special.all():
+        words = (Word(text, 0, len(text), 0),)
+    word_ids = np.full(len(ids), -1, dtype=np.int64)
+    if not special.all():
+        word_ids[~special] = len(prompt.words) + words_of_tokens(spans[~special, 0], words)
+    offsets = np.where(special[:, None], 0, spans + shift)
+    tokens = [
+        marks[token] if mark else text[start:end]
+        for token, mark, (start, end) in zip(ids.tolist(), special, spans.tolist(), strict=True)
+    ]
+    return Encoding(
+        text=prompt.text + text,
+        pair=prompt.pair,
+        ids=np.concatenate((prompt.ids, ids)),
+        type_ids=np.concatenate((prompt.type_ids, np.zeros_like(ids))),
+        offsets=np.concatenate((prompt.offsets, offsets)),
+        segments=np.concatenate((prompt.segments, np.where(special, -1, 0))),
+        special=np.concatenate((prompt.special, special)),
+        word_ids=np.concatenate((prompt.word_ids, word_ids)),
+        tokens=(*prompt.tokens, *tokens),
+        words=(*prompt.words, *(Word(word.text, word.start + shift, word.end + shift, 0) for word in words)),
+        dropped=prompt.dropped,
+        global_tokens=prompt.global_tokens,
+    )

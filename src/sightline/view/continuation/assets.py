@@ -1,0 +1,115 @@
+"""Style and script of the page of a generated text. The script only colours what the page holds; it loads nothing."""
+
+from __future__ import annotations
+
+from sightline.view import colours
+
+_LEVELS = "\n".join(
+    f".{hue}{step}{{background:var(--{hue}-{step})}}"
+    for hue in colours.FULL["light"]
+    for step in range(1, colours.LEVELS + 1)
+)
+STYLE = f"""
+:root{{color-scheme:light dark;--quiet:#5f646b;--line:#dedbd3;{colours.css_variables("light")}}}
+@media (prefers-color-scheme:dark){{:root{{--quiet:#a3a6ab;--line:#3a3d42;{colours.css_variables("dark")}}}}}
+body{{margin:0 auto;max-width:72rem;padding:1.5rem;font:16px/1.6 system-ui,sans-serif;color:var(--ink);
+  background:var(--background)}}
+h1{{font-size:1.4rem;margin:0 0 .2rem}}
+h2{{font-size:1rem;margin:1.4rem 0 .3rem;color:var(--quiet)}}
+.quiet{{color:var(--quiet);margin:.2rem 0}}
+.columns{{display:grid;grid-template-columns:minmax(0,1fr) 16rem;gap:2rem}}
+@media (max-width:48rem){{.columns{{grid-template-columns:minmax(0,1fr)}}}}
+.text{{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid var(--line);border-radius:6px;padding:.6rem .8rem}}
+#prompt{{max-height:60vh;overflow:auto}}
+.word{{border-radius:3px}}
+button.word{{font:inherit;color:inherit;border:0;border-bottom:2px dotted var(--quiet);padding:0;margin:0;
+  cursor:pointer;white-space:pre-wrap}}
+button:not([class*=for]):not([class*=against]):not([class*=plain]).word{{background:none}}
+button.word[aria-pressed=true]{{outline:2px solid var(--ink);outline-offset:1px}}
+button.all,select{{font:inherit;color:var(--ink);background:var(--background);border:1px solid var(--line);
+  border-radius:4px;padding:.1rem .5rem;cursor:pointer}}
+button.all[aria-pressed=true]{{outline:2px solid var(--ink)}}
+:focus-visible{{outline:2px solid var(--for-8);outline-offset:2px}}
+table{{border-collapse:collapse;font-size:.9rem;width:100%}}
+td{{padding:.1rem .3rem;border-bottom:1px solid var(--line);overflow-wrap:anywhere}}
+td.n{{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}}
+.legend span{{padding:0 .5rem}}
+dl{{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.85rem}}
+dt{{color:var(--quiet)}}
+dd{{margin:0;overflow-wrap:anywhere}}
+{_LEVELS}
+"""
+
+SCRIPT = """
+const data = JSON.parse(document.getElementById('data').textContent);
+const words = [...document.querySelectorAll('[data-word]')];
+const all = document.getElementById('all'), status = document.getElementById('status');
+const list = document.querySelector('#list tbody'), select = document.getElementById('method');
+const legend = document.getElementById('legend');
+const generated = data.generated.map(word => words.find(element => element.dataset.word === String(word.unit)));
+let method = 0, chosen = -1;
+for (const [place, shown] of data.methods.entries()) select.add(new Option(shown.title, place));
+select.hidden = data.methods.length < 2;
+select.parentElement.hidden = select.hidden;
+const percent = p => p < 0.0001 ? 'less than 0.01 %' : (100 * p).toPrecision(3) + ' %';
+function row() {
+  return chosen < 0 ? data.methods[method].total : data.methods[method].rows[chosen];
+}
+function hueOf(level) {
+  return !data.methods[method].signed ? 'plain' : level > 0 ? 'for' : 'against';
+}
+function draw() {
+  const { levels, scores } = row();
+  for (const element of words) {
+    const level = levels[element.dataset.word] ?? 0, score = scores[element.dataset.word] ?? 0;
+    element.className = 'word' + (level ? ' ' + hueOf(level) + Math.abs(level) : '');
+    element.title = score ? Number(score).toPrecision(3) : '';
+  }
+  all.setAttribute('aria-pressed', String(chosen < 0));
+  generated.forEach((element, place) => element.setAttribute('aria-pressed', String(place === chosen)));
+  const word = chosen < 0 ? null : data.generated[chosen];
+  status.textContent = word === null
+    ? 'Colours show the sum over all generated words. Click one of them to see the words behind it.'
+    : '“' + word.text + '” had a probability of ' + percent(word.probability) + '; the words behind it are coloured.';
+  const order = scores.map((score, unit) => [unit, score]).filter(([, score]) => score)
+    .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 12);
+  list.replaceChildren();
+  for (const [unit, score] of order) {
+    const line = list.insertRow();
+    line.insertCell().textContent = data.words[unit];
+    const cell = line.insertCell();
+    cell.className = 'n';
+    cell.textContent = Number(score).toPrecision(3);
+  }
+  legend.replaceChildren();
+  const names = data.methods[method].signed ? [['against', 'against'], ['for', 'for']] : [['plain', 'strong']];
+  for (const [hue, name] of names) {
+    const mark = document.createElement('span');
+    mark.className = hue + '8'; mark.textContent = name;
+    legend.append(mark, ' ');
+  }
+  history.replaceState(null, '', chosen < 0 && !method ? location.pathname : '#word=' + chosen + '&method=' + method);
+}
+function choose(place) { chosen = place; draw(); }
+all.addEventListener('click', () => choose(-1));
+generated.forEach((element, place) => element.addEventListener('click', () => choose(place)));
+select.addEventListener('change', () => { method = Number(select.value); draw(); });
+document.addEventListener('keydown', event => {
+  if (event.target === select || event.altKey || event.ctrlKey || event.metaKey) return;
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (step === undefined) return;
+  event.preventDefault();
+  choose(Math.max(-1, Math.min(generated.length - 1, chosen + step)));
+  (chosen < 0 ? all : generated[chosen]).focus();
+});
+const state = new URLSearchParams(location.hash.slice(1));
+const whole = (name, low, high) => {
+  const value = Number(state.get(name) ?? low);
+  return Number.isInteger(value) && value >= low && value < high ? value : low;
+};
+method = whole('method', 0, data.methods.length);
+chosen = whole('word', -1, generated.length);
+select.value = String(method);
+draw();
+document.body.dataset.ready = 'true';
+"""

@@ -1,0 +1,224 @@
+"""Continuations: every row is the explanation of one generated token from what precedes it, on one shared forward."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+import sightline as sl
+from sightline.continuation import ContinuationExplanation
+from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
+from sightline.methods import METHODS
+from sightline.prefixes import PrefixPass
+from tests.contract.test_contract import QUICK
+from tests.tiny_models import DECODERS, VOCABULARY, tiny_ids, tiny_model, tiny_module
+from tests.tiny_tokenizers import ALL_KINDS, byte_level
+
+PROMPT, GENERATED = tiny_ids("llama", 8)[:7], [40, 55, 33, 71]
+TEXT = "the old mill"
+
+
+@pytest.fixture(scope="module", params=DECODERS)
+def model(request):
+    return tiny_model(request.param, auto=AutoModelForCausalLM)
+
+
+@pytest.fixture(scope="module")
+def reader():
+    tokenizer = byte_level()
+    module = tiny_module("llama", auto=AutoModelForCausalLM, vocab_size=max(VOCABULARY, len(tokenizer)))
+    return sl.load(module, tokenizer=tokenizer)
+
+
+def silent(model, *arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return model.explain(*arguments, **options)
+
+
+def explain(model, method="gradient", **options):
+    return silent(model, model.encode(ids=PROMPT), method, continuation=GENERATED, **options)
+
+
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [("gpt2", method) for method in METHODS.names()]
+    + [(family, method) for family in DECODERS[1:] for method in ("attcat", "rollout", "alti", "attnlrp", "transatt")],
+)
+def test_every_row_equals_the_explanation_of_the_next_token_alone(family, method):
+    model = tiny_model(family, auto=AutoModelForCausalLM)
+    options = QUICK.get(method, {})
+    result = explain(model, method, **options)
+    assert result.matrix.shape == (4, 11)
+    for number, row in enumerate(result.rows):
+        before = model.encode(ids=[*PROMPT, *GENERATED[:number]])
+        alone = silent(model, before, method, target=GENERATED[number], **options)
+        scale = max(1.0, np.abs(alone.scores).max())
+        np.testing.assert_allclose(row.scores, alone.scores, rtol=1e-6, atol=1e-6 * scale)
+        np.testing.assert_array_equal(result.matrix[number, : len(row.scores)], row.scores)
+        assert row.target == alone.target
+        assert row.prediction.index == alone.prediction.index
+        if alone.layers is not None:
+            np.testing.assert_allclose(row.layers, alone.layers, rtol=1e-6, atol=1e-6 * np.abs(alone.layers).max())
+
+
+@pytest.mark.parametrize("method", ["attcat", "rollout", "alti", "attnlrp", "input_x_gradient"])
+def test_a_row_is_zero_from_the_generated_token_on(model, method):
+    matrix = explain(model, method).matrix
+    for number, row in enumerate(matrix):
+        assert row[: len(PROMPT) + number].any()
+        assert not row[len(PROMPT) + number :].any()
+
+
+@pytest.mark.parametrize("quantity", ["logit", "probability", "log_probability", "margin"])
+def test_every_quantity_is_that_of_the_generated_token(model, quantity):
+    result = explain(model, "input_x_gradient", quantity=quantity)
+    for number, row in enumerate(result.rows):
+        before = model.encode(ids=[*PROMPT, *GENERATED[:number]])
+        alone = model.explain(before, "input_x_gradient", target=GENERATED[number], quantity=quantity)
+        np.testing.assert_allclose(row.scores, alone.scores, atol=1e-6)
+
+
+def test_gradient_methods_share_one_forward_and_one_backward_per_generated_token(model):
+    network = model.network
+    before = network.forward_passes, network.backward_passes
+    silent(model, model.encode(ids=PROMPT), methods=["attcat", "gradient", "rollout", "alti"], continuation=GENERATED)
+    assert (network.forward_passes - before[0], network.backward_passes - before[1]) == (1, len(GENERATED))
+
+
+def test_rows_together_give_what_single_rows_give(model, monkeypatch):
+    single = explain(model, "attcat").matrix
+    monkeypatch.setattr(PrefixPass, "_rows_together", 3)
+    np.testing.assert_allclose(explain(model, "attcat").matrix, single, atol=1e-12)
+
+
+def test_several_methods_give_one_matrix_each(model):
+    both = silent(model, model.encode(ids=PROMPT), methods=["attcat", "rollout"], continuation=GENERATED)
+    assert list(both) == ["attcat", "rollout"]
+    for method, result in both.items():
+        assert result.method == method
+        np.testing.assert_allclose(result.matrix, explain(model, method).matrix, atol=1e-10)
+
+
+def test_probabilities_are_those_of_the_library(model):
+    module = tiny_module(model.network.config.model_type, auto=AutoModelForCausalLM)
+    logits = module(torch.tensor([[*PROMPT, *GENERATED]])).logits[0].detach()
+    expected = torch.softmax(logits, -1)[range(len(PROMPT) - 1, len(PROMPT) + 3), GENERATED].numpy()
+    np.testing.assert_allclose(explain(model).probabilities, expected, atol=1e-6)
+
+
+def test_without_a_continuation_the_model_writes_the_likeliest_tokens(model):
+    ids = list(PROMPT)
+    for _ in range(5):
+        ids.append(int(model.trace(model.encode(ids=ids)).logits.argmax()))
+    result = model.explain(model.encode(ids=PROMPT), "gradient", max_new_tokens=5)
+    written = result.encoding.ids.tolist()
+    assert written == ids[: len(written)]
+    assert len(written) == len(ids) or written[-1] == 102  # the mark that ends a text
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
+@pytest.mark.parametrize("continuation", [" river world", "er's world", "river 日本 😀", " "])
+def test_prompt_and_continuation_keep_their_tokens_and_characters(kind, continuation):
+    tokenizer = ALL_KINDS[kind]()
+    model = sl.load(
+        tiny_module("gpt2", auto=AutoModelForCausalLM, vocab_size=max(VOCABULARY, len(tokenizer))), tokenizer=tokenizer
+    )
+    if not continuation.strip():
+        with pytest.raises(InputError, match="continuation"):
+            model.explain(TEXT, "gradient", continuation=continuation)
+        return
+    result = model.explain(TEXT, "gradient", continuation=continuation)
+    encoding, prompt = result.encoding, model.encode(TEXT)
+    assert encoding.text == TEXT + continuation
+    assert result.prompt_length == len(prompt)
+    np.testing.assert_array_equal(encoding.ids[: len(prompt)], prompt.ids)
+    for position in np.flatnonzero(~encoding.special):
+        start, end = encoding.offsets[position]
+        assert encoding.tokens[position] == encoding.text[start:end]
+        if position >= len(prompt):
+            assert start >= len(TEXT)
+    assert result.text.split() == continuation.split()
+    assert len(result.rows) == len(encoding) - len(prompt)
+
+
+def test_generated_ids_have_their_place_in_the_decoded_text(reader):
+    vocabulary = reader.tokenizer.get_vocab()
+    ids = [vocabulary[token] for token in ("Ġold", "Ġriver", "er", "</s>")]
+    result = reader.explain(TEXT, "gradient", continuation=ids)
+    assert result.text == "old riverer"
+    assert result.generated == ("old", "river", "er", "</s>")
+    assert result.encoding.special[-1]
+    assert [unit[0] for unit in result.top()] == ["old", "riverer"]
+
+
+def test_sums_by_word_are_the_sums_of_the_matrix(reader):
+    result = reader.explain(TEXT, "input_x_gradient", continuation=" river. Old miller")
+    words = result.units("word")
+    sums = result.sums()
+    generated = list(result.generated_units())
+    assert [words.texts[number] for number in generated] == ["river", ".", "Old", "miller"]
+    for row, number in zip(sums, generated, strict=True):
+        for column in range(len(words)):
+            rows = words.tokens[number] - result.prompt_length
+            assert row[column] == pytest.approx(result.matrix[np.ix_(rows, words.tokens[column])].sum(), abs=1e-9)
+    np.testing.assert_allclose(result.total(), result.matrix.sum(axis=0))
+    assert result.sums("sentence", "token").shape == (1, (~result.encoding.special).sum())
+    frame = result.to_frame("word")
+    assert (frame["index"] < frame["generated_index"]).all()
+    assert len(result.to_frame()) == sum(len(row.scores) for row in result.rows)
+
+
+def test_a_continuation_survives_saving(reader, tmp_path):
+    result = reader.explain(TEXT, "attcat", continuation=" river world")
+    result.save(tmp_path / "result.json")
+    loaded = ContinuationExplanation.load(tmp_path / "result.json")
+    np.testing.assert_array_equal(loaded.matrix, result.matrix)
+    np.testing.assert_array_equal(loaded.probabilities, result.probabilities)
+    assert loaded.encoding == result.encoding
+    assert loaded.to_dict() == result.to_dict()
+    (tmp_path / "result.json").write_text('{"format": "sightline-continuation", "version": 1}')
+    with pytest.raises(InputError, match="is damaged: .* is missing"):
+        ContinuationExplanation.load(tmp_path / "result.json")
+    with pytest.raises(InputError, match="is saved as .json"):
+        result.save(tmp_path / "result.csv")
+
+
+def test_a_row_can_be_checked(reader):
+    result = reader.explain(TEXT, "attcat", continuation=" river world")
+    checked = reader.check(result.rows[1], budget=16)
+    assert checked.verdict.level
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"continuation": ""}, InputError, "continuation"),
+        ({"continuation": " river", "target": "old"}, OptionError, "every generated token is a target"),
+        ({"continuation": " river", "check": True}, OptionError, "every generated token is a target"),
+        ({"continuation": " river", "max_new_tokens": 3}, OptionError, "either continuation= or max_new_tokens="),
+        ({"max_new_tokens": 0}, OptionError, "max_new_tokens"),
+        ({"continuation": " river" * 200}, InputError, "tokens together, the model reads 130 at most"),
+        ({"continuation": [10**9]}, InputError, "is too large"),
+        ({"continuation": []}, InputError, "empty"),
+    ],
+)
+def test_a_wrong_request_is_one_sentence(reader, options, error, sentence):
+    with pytest.raises(error, match=sentence):
+        reader.explain(TEXT, "gradient", **options)
+
+
+def test_prompts_that_are_too_long_and_models_that_write_nothing_are_refused(reader):
+    with pytest.raises(InputError, match="The prompt has .* tokens and the model reads 130 at most: shorten it"):
+        reader.explain("old mill " * 100, "gradient", continuation=" river")
+    with pytest.raises(InputError, match="A prompt is one text"):
+        reader.explain([TEXT, TEXT], "gradient", continuation=" river")
+    with pytest.raises(UnsupportedError, match="Only a causal language model continues a text"):
+        tiny_model("bert").explain("x", "gradient", continuation="y")
+    plain = tiny_model("llama", auto=AutoModelForCausalLM)
+    with pytest.raises(ModelError, match="give the continuation as a list of ids"):
+        plain.explain(plain.encode(ids=PROMPT), "gradient", continuation=" river")
