@@ -52,6 +52,37 @@ def test_contributions_take_alti_s_options():
     np.testing.assert_allclose(row, expected, rtol=1e-9, atol=1e-13)
 
 
+@pytest.mark.parametrize("options", [{}, {"fusion": "max"}, {"residual": False}])
+def test_flow_s_matrices_are_the_maximum_flow_of_every_token(options):
+    model, encoding, trace = traced("bert", 6)
+    matrices = relevance_matrices(trace, "flow", **options)
+    for layer in range(3):
+        for token in range(6):
+            alone = model.explain(encoding, "flow", source=token, layer=layer, **options).scores
+            np.testing.assert_allclose(matrices[layer, token], alone, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("options", [{"fusion": "min"}, {"residual": False}])
+def test_rollout_s_matrices_take_its_options(options):
+    model, encoding, trace = traced("bert")
+    rows = np.einsum("i,lij->lj", trace.readout, relevance_matrices(trace, "rollout", **options))
+    np.testing.assert_allclose(rows, model.explain(encoding, "rollout", **options).layers, rtol=1e-9, atol=1e-13)
+
+
+def test_transatt_s_last_matrix_holds_its_scores():
+    model, encoding, trace = traced("bert")
+    rows = np.einsum("i,lij->lj", trace.readout, relevance_matrices(trace, "transatt"))
+    np.testing.assert_allclose(rows[-1], model.explain(encoding, "transatt").scores, rtol=1e-9, atol=1e-13)
+
+
+def test_raw_attention_s_matrices_are_the_layers():
+    model, encoding, trace = traced("longformer")
+    matrices = relevance_matrices(trace, "raw_attention")
+    np.testing.assert_allclose(matrices, [np.asarray(layer).mean(axis=0) for layer in trace.attentions], atol=1e-12)
+    rows = np.einsum("i,lij->lj", trace.readout, matrices)
+    np.testing.assert_allclose(rows, model.explain(encoding, "raw_attention").layers, rtol=1e-9, atol=1e-13)
+
+
 @pytest.mark.parametrize("options", [{"p": 2}, {"second_norm": True}])
 def test_matrices_take_alti_s_options(options):
     model, encoding, trace = traced("bert")
@@ -62,8 +93,12 @@ def test_matrices_take_alti_s_options(options):
 
 def test_a_method_without_layers_is_refused_with_a_sentence():
     _, _, trace = traced("bert")
-    with pytest.raises(OptionError, match="'attcat' has no contributions by layer"):
+    with pytest.raises(OptionError, match="'attcat' has no relevance matrices. Methods that have: rollout"):
         relevance_matrices(trace, "attcat")
+    with pytest.raises(OptionError, match="'rollout' has no contributions by layer"):
+        layer_contributions(trace, "rollout")
+    with pytest.raises(OptionError, match="'rollout' have no option 'p'"):
+        relevance_matrices(trace, "rollout", p=2)
 
 
 def test_long_documents_are_refused_before_anything_runs(monkeypatch):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         attributions_over_dataset,
     )
     from sightline.analysis.dataset_inspection import DataSetInspection, TargetWords, inspect_dataset
+    from sightline.analysis.effective import cancelled_share, effective_attention
     from sightline.analysis.filters import TokenFilter, stop_word_languages
     from sightline.analysis.importance import (
         head_importance,
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
     )
     from sightline.analysis.inspection import HeadMap, Inspection, InspectionSettings, inspect_document
     from sightline.analysis.internals import Inside, Relations, inside
+    from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer
     from sightline.analysis.maps import AttentionMaps, MapAverage, average_maps, thumbnails, window_maps
     from sightline.analysis.pickers import Pick, Predictions, predict
+    from sightline.analysis.ranks import token_ranks
     from sightline.analysis.received import PositionTotals, Sink, Totals, sinks, totals
     from sightline.analysis.relation_table import RelationCounts, TokenCounts
     from sightline.analysis.relations import LayerRelations, layer_relations, relation_counts
@@ -61,6 +64,7 @@ _HOMES = {
     "Inside": "internals",
     "Inspection": "inspection",
     "InspectionSettings": "inspection",
+    "LayerAnisotropy": "layer_anisotropy",
     "LayerRelations": "relations",
     "MapAverage": "maps",
     "Pick": "pickers",
@@ -76,14 +80,17 @@ _HOMES = {
     "TokenCounts": "relation_table",
     "TokenFilter": "filters",
     "Totals": "received",
+    "anisotropy_by_layer": "layer_anisotropy",
     "attention_scores": "similarity",
     "attributions_by_position": "attribution_tables",
     "attributions_by_type": "attribution_tables",
     "attributions_over_dataset": "attribution_tables",
     "average_maps": "maps",
+    "cancelled_share": "effective",
     "compare_scores": "similarity",
     "disagreements": "similarity",
     "document_similarity": "similarity",
+    "effective_attention": "effective",
     "head_importance": "importance",
     "head_importance_of": "importance",
     "head_importance_per_example": "importance",
@@ -100,6 +107,7 @@ _HOMES = {
     "summarise_documents": "similarity_tables",
     "thumbnails": "maps",
     "tile": "tiles",
+    "token_ranks": "ranks",
     "totals": "received",
     "window_maps": "maps",
 }
@@ -115,6 +123,7 @@ __all__ = [
     "Inside",
     "Inspection",
     "InspectionSettings",
+    "LayerAnisotropy",
     "LayerRelations",
     "MapAverage",
     "Pick",
@@ -130,14 +139,17 @@ __all__ = [
     "TokenCounts",
     "TokenFilter",
     "Totals",
+    "anisotropy_by_layer",
     "attention_scores",
     "attributions_by_position",
     "attributions_by_type",
     "attributions_over_dataset",
     "average_maps",
+    "cancelled_share",
     "compare_scores",
     "disagreements",
     "document_similarity",
+    "effective_attention",
     "head_importance",
     "head_importance_of",
     "head_importance_per_example",
@@ -154,6 +166,7 @@ __all__ = [
     "summarise_documents",
     "thumbnails",
     "tile",
+    "token_ranks",
     "totals",
     "window_maps",
 ]

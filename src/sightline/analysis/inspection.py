@@ -30,7 +30,7 @@ from sightline.arguments import check_count, check_one_of, check_position
 from sightline.defaults import INSPECT_METHODS
 from sightline.errors import OptionError
 from sightline.explanation import Explanation
-from sightline.methods.decomposition.matrices import LayeredMethod, relevance_matrices
+from sightline.methods.decomposition.matrices import LayeredMethod, matrix_options, relevance_matrices
 from sightline.models import ALL, TargetLike
 from sightline.text import Encoding
 from sightline.trace import Trace
@@ -46,6 +46,8 @@ GRAPH_TOKENS = 40
 """Tokens up to which attention is kept as a graph."""
 MATRIX_TOKENS = 256
 """Tokens up to which relevance matrices are kept: they take n×n numbers per layer, and larger ones are illegible."""
+FLOW_MATRIX_TOKENS = 64
+"""The same for `flow`, which takes a maximum flow for every cell."""
 LAYERED_METHODS: tuple[str, ...] = get_args(LayeredMethod)
 """Methods that have relevance matrices."""
 
@@ -277,14 +279,20 @@ def _mean_attention(trace: Trace) -> Floats:
 
 
 def _relevance(trace: Trace, explanations: Mapping[str, Explanation]) -> dict[str, Floats]:
-    """Return R^1 … R^L of the methods that multiply layers, with the options of their explanations."""
-    names = [name for name in explanations if name in LAYERED_METHODS] or ["rollout"]
-    matrices = {}
-    for name in names:
-        options = explanations[name].options if name == "alti" else {}
-        steps = {option: options[option] for option in ("p", "second_norm") if option in options}
-        matrices[name] = relevance_matrices(trace, cast(LayeredMethod, name), **steps)
-    return matrices
+    """Return R^1 … R^L of the methods that have them, with the options of their explanations; else of rollout."""
+    names = [
+        name
+        for name in explanations
+        if name in LAYERED_METHODS and (name != "flow" or trace.token_count <= FLOW_MATRIX_TOKENS)
+    ]
+    return {
+        name: relevance_matrices(
+            trace,
+            cast(LayeredMethod, name),
+            **(matrix_options(name, explanations[name].options) if name in explanations else {}),
+        )
+        for name in names or ["rollout"]
+    }
 
 
 def _single_readout(trace: Trace) -> int | None:

@@ -61,6 +61,15 @@ def positive_mean(relevance: Attention) -> Attention:
     return relevance.relu().mean()
 
 
+def positive_products(trace: Trace, rules: RuleSet = "positive") -> list[Attention]:
+    """Return mean_h max(0, ∂y/∂A^l ⊙ R(A^l)) of every layer as one-head operators: the steps of `transatt`."""
+    relevances = propagate(trace, RULE_SETS[rules]).attentions
+    return [
+        positive_mean(trace.attention_gradients[layer].multiply(relevances[layer]))
+        for layer in range(trace.layer_count)
+    ]
+
+
 @method(
     "partial_lrp",
     title="Partial LRP",
@@ -123,11 +132,7 @@ def transatt(trace: Trace, *, rules: RuleSet = "positive", start_layer: int = 0)
     The readout token keeps its own score, most of which comes from the identity I.
     """
     first = check_layer(start_layer, trace.layer_count)
-    relevances = propagate(trace, RULE_SETS[rules]).attentions
-    layers = [
-        positive_mean(trace.attention_gradients[layer].multiply(relevances[layer]))
-        for layer in range(trace.layer_count)
-    ]
+    layers = positive_products(trace, rules)
     rows = np.stack([layer.left(trace.readout)[0] for layer in layers])
     return Attribution(rollout_rows(layers[first:], trace.readout), layers=rows, layer_kind="separate")
 

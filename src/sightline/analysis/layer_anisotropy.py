@@ -1,0 +1,116 @@
+"""Anisotropy over the layers: do all representations point the same way, and do the vectors they are made of?
+
+Anisotropy is the mean cosine between two different vectors (Ethayarajh 2019): 0 when directions are spread evenly, near
+1 when all point the same way. Ferrando et al. 2022 ("ALTI") compare it for
+
+    y_i     the outputs of the attention block, n vectors per layer;
+    T_ij    the transformed vectors they are sums of, y_i = Σ_j T_ij + what belongs to no token
+            (`methods/decomposition/block.py`), as many as there are pairs that may attend.
+
+With unit vectors u the sum over all pairs of m vectors is ‖Σ u‖² − m, so that no pair is ever formed; the vectors T_ij
+of one row i are made at a time, O(n·d) memory and O(n²·H·d) time per layer. Vectors of length 0 have no direction and
+are left out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from sightline.attention import BandedAttention
+from sightline.attention.arrays import check_dense_size
+from sightline.attention.protocol import DENSE_LIMIT
+from sightline.methods.decomposition.block import AttentionBlock
+from sightline.methods.decomposition.from_trace import attention_block
+from sightline.metrics.dispersion import anisotropy
+from sightline.metrics.inputs import SightlineWarning
+from sightline.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerAnisotropy:
+    """Mean cosines by layer, bottom layer first; L layers."""
+
+    hidden: Values
+    """(L + 1,) of the hidden states: the embeddings, then the output of every layer."""
+    outputs: Values
+    """(L,) of y, the output of every attention block."""
+    transformed: Values | None
+    """(L,) of all transformed vectors T of a layer; None where they were not asked for."""
+    transformed_in_row: Values | None
+    """(L,) of the vectors T_i1 … T_in that make one y_i, mean over i."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per layer: layer, hidden (its output), y, and T of all rows and within a row."""
+        import pandas as pd
+
+        columns = {"layer": np.arange(len(self.outputs)), "hidden": self.hidden[1:], "y": self.outputs}
+        if self.transformed is not None and self.transformed_in_row is not None:
+            columns |= {"T": self.transformed, "T_in_row": self.transformed_in_row}
+        return pd.DataFrame(columns)
+
+
+def anisotropy_by_layer(trace: Trace, *, transformed: bool = True) -> LayerAnisotropy:
+    """Return the anisotropy of hidden states, y and T in every layer.
+
+    transformed=False leaves out T, whose cost grows with the square of the length; with it, documents whose n × n
+    attention would not fit are refused.
+    """
+    if transformed:
+        check_dense_size(trace.head_count, trace.token_count, np.dtype(np.float64).itemsize, DENSE_LIMIT)
+    blocks = [attention_block(trace, layer) for layer in range(trace.layer_count)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SightlineWarning)  # one token has no pair: 0
+        hidden = np.array([anisotropy(states) for states in trace.hidden_states])
+        outputs = np.array([anisotropy(_as_array(block.output)) for block in blocks])
+    both = np.array([_transformed(block) for block in blocks]).reshape(-1, 2) if transformed else None
+    return LayerAnisotropy(hidden, outputs, None if both is None else both[:, 0], None if both is None else both[:, 1])
+
+
+def _transformed(block: AttentionBlock) -> tuple[float, float]:
+    """Return the mean cosine over all pairs of vectors T, and over pairs of the same row, mean over rows."""
+    width, inner = block.output_weight.shape
+    heads = block.attention.heads
+    norm = block.norm
+    # The LayerNorm divides a row by its deviation, which changes no direction; only its linear part matters.
+    folded = block.output_weight.T.double() if norm is None else norm.linear(block.output_weight.T.double())
+    by_head = folded.reshape(heads, inner // heads, width)
+    residual = block.inputs.double() if norm is None else norm.linear(block.inputs.double())
+    projected = torch.einsum("jhe,hed->hjd", block.values.double(), by_head)
+    global_rows = {}
+    if isinstance(block.attention, BandedAttention) and block.global_values is not None:
+        other = torch.einsum("jhe,hed->hjd", block.global_values.double(), by_head)
+        global_rows = dict.fromkeys(block.attention.global_tokens.tolist(), other)
+    total, vectors, in_row = torch.zeros(width, dtype=torch.float64), 0, []
+    for row in range(block.attention.tokens):
+        weights = torch.from_numpy(block.attention.row(row)).double()  # (H, n)
+        terms = torch.einsum("hj,hjd->jd", weights, global_rows.get(row, projected))
+        terms[row] += residual[row]
+        lengths = terms.norm(dim=1)
+        direction = (terms[lengths > 0] / lengths[lengths > 0, None]).sum(0)
+        count = int((lengths > 0).sum())
+        total += direction
+        vectors += count
+        if count > 1:
+            in_row.append(_mean_cosine(direction, count))
+    return _mean_cosine(total, vectors), float(np.mean(in_row)) if in_row else 0.0
+
+
+def _mean_cosine(total: torch.Tensor, count: int) -> float:
+    """Return the mean over pairs of `count` unit vectors whose sum is `total`; 0 without a pair."""
+    return (float(total @ total) - count) / (count * (count - 1)) if count > 1 else 0.0
+
+
+def _as_array(tensor: torch.Tensor | None) -> npt.NDArray[np.floating]:
+    assert tensor is not None
+    return tensor.detach().double().numpy()

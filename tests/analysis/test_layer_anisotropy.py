@@ -1,0 +1,93 @@
+"""Anisotropy over the layers against all pairs of vectors, written out."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+
+from sightline.analysis import anisotropy_by_layer
+from sightline.errors import SizeError
+from tests.tiny_models import tiny_ids, tiny_model
+
+TOKENS = 9
+
+
+def cosine(a, b):
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+
+
+def mean_cosine(vectors):
+    return np.mean([cosine(a, b) for a, b in combinations(vectors, 2)])
+
+
+def transformed_vectors(trace, layer):
+    """T_ij as a list of rows, each the vectors of the tokens it may attend to, from the definition."""
+    parts, attention = trace.block(layer), trace.attentions[layer]
+    weights = attention.dense()
+    heads, n, _ = weights.shape
+    projection = parts.weights.output_weight.detach().double().numpy()
+    width = projection.shape[1] // heads
+    global_tokens = set() if parts.global_values is None else set(attention.global_tokens.tolist())
+    rows = []
+    for i in range(n):
+        values = (parts.global_values if i in global_tokens else parts.values).double().numpy()
+        row = []
+        for j in range(n):
+            vector = sum(
+                weights[h, i, j] * projection[:, h * width : (h + 1) * width] @ values[j, h] for h in range(heads)
+            )
+            if i == j:
+                vector = vector + parts.inputs.double().numpy()[i]
+            if parts.weights.norm is not None:
+                gain = parts.weights.norm.weight.detach().double().numpy()
+                vector = gain * (vector - vector.mean())
+            if attention.allowed(i)[j] or i == j:
+                row.append(vector)
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("family", ["bert", "longformer", "modernbert", "roberta"])
+def test_curves_are_the_mean_cosines_of_all_pairs(family):
+    model = tiny_model(family)
+    trace = model.trace(model.encode(ids=tiny_ids(family, TOKENS)))
+    curves = anisotropy_by_layer(trace)
+    for layer in range(3):
+        assert curves.hidden[layer + 1] == pytest.approx(mean_cosine(trace.hidden_states[layer + 1]), abs=1e-9)
+        output = trace.block(layer).output.double().numpy()
+        assert curves.outputs[layer] == pytest.approx(mean_cosine(output), abs=1e-9)
+        rows = transformed_vectors(trace, layer)
+        assert curves.transformed[layer] == pytest.approx(mean_cosine([v for row in rows for v in row]), abs=1e-9)
+        assert curves.transformed_in_row[layer] == pytest.approx(np.mean([mean_cosine(row) for row in rows]), abs=1e-9)
+    assert curves.hidden[0] == pytest.approx(mean_cosine(trace.hidden_states[0]), abs=1e-9)
+    assert list(curves.to_frame()) == ["layer", "hidden", "y", "T", "T_in_row"]
+
+
+def test_transformed_vectors_can_be_left_out():
+    model = tiny_model()
+    curves = anisotropy_by_layer(model.trace(model.encode(ids=tiny_ids("bert", TOKENS))), transformed=False)
+    assert curves.transformed is None
+    assert list(curves.to_frame()) == ["layer", "hidden", "y"]
+
+
+def test_long_documents_are_refused_only_where_transformed_vectors_are_asked_for(monkeypatch):
+    monkeypatch.setattr("sightline.analysis.layer_anisotropy.DENSE_LIMIT", 100)
+    model = tiny_model()
+    trace = model.trace(model.encode(ids=tiny_ids("bert", TOKENS)))
+    with pytest.raises(SizeError, match="above the limit"):
+        anisotropy_by_layer(trace)
+    assert np.isfinite(anisotropy_by_layer(trace, transformed=False).outputs).all()
+
+
+def test_vectors_of_length_zero_are_left_out():
+    model = tiny_model()
+    with torch.no_grad():
+        for layer in model.network.module.bert.encoder.layer:
+            layer.attention.self.value.weight.zero_()
+            layer.attention.self.value.bias.zero_()
+    curves = anisotropy_by_layer(model.trace(model.encode(ids=tiny_ids("bert", TOKENS))))
+    assert np.isfinite(curves.transformed).all()  # only the residual is left, one vector per row
+    np.testing.assert_array_equal(curves.transformed_in_row, 0.0)
