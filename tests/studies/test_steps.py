@@ -6,22 +6,29 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from transformers import AutoModelForQuestionAnswering
 
 from sightline.evaluation.rule_model import rule_model
 from sightline.lab import feature_importance
+from sightline.metrics import tokens_in_characters
 from sightline.model import load
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
 from sightline.studies.alti_steps import consistency, special_share_of_others
 from sightline.studies.alti_steps import measure_sentence as measure_mixing
+from sightline.studies.attcat import ATTCAT
+from sightline.studies.attcat_steps import find_answers
+from sightline.studies.data import DataSet
 from sightline.studies.flow import SENTIMENT_TABLE, TABLES
 from sightline.studies.flow_steps import measure_sentence
 from sightline.studies.generated import PLURAL, SINGULAR, agreement_prefixes, planted_sentences, rule_documents
 from sightline.studies.longformer_steps import _received_by_place, _word_sums, shorten
 from sightline.studies.sparse import trend_with_lambda
 from sightline.studies.sparse_steps import LAMBDAS, Cell, measure_document
+from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Example
 from sightline.text.word_level import word_tokenizer
-from tests.tiny_models import tiny_ids, tiny_model
+from tests.tiny_models import tiny_ids, tiny_model, tiny_module
+from tests.tiny_tokenizers import wordpiece
 
 
 def test_correlations_by_layer_are_those_of_scipy():
@@ -108,6 +115,25 @@ def test_received_attention_is_one_per_token_on_average():
     trace = model.trace(model.encode(rule_documents(1, 38)[0].text))
     assert trace.token_count == 40
     assert np.mean(_received_by_place(trace)) == pytest.approx(1.0)
+
+
+def test_the_true_answer_of_a_question_is_explained(tmp_path):
+    model = load(tiny_module(auto=AutoModelForQuestionAnswering, num_labels=2), tokenizer=wordpiece())
+    text = "The river runs past the old mill."
+    start = text.index("old")
+    rows = [Example(text, pair="Hello, Miller!", answer=((start, start + 3),), id="0"), Example(text, id="1")]
+    bench = Workbench(ATTCAT, tmp_path, size="tiny")
+    (entry,) = find_answers(bench, Subject("tiny", "tiny", lambda: model), DataSet("squad", "rows", [], rows))
+    encoding = model.encode("Hello, Miller!", text)
+    inside = np.flatnonzero(
+        tokens_in_characters(encoding.offsets, [(start, start + 3)], segments=encoding.segments, segment=1)
+    )
+    scores = model.explain(encoding, method="attcat", target=(int(inside[0]), int(inside[-1]))).scores
+    scores = np.where(encoding.special, -np.inf, scores)
+    hits = set(np.argsort(-scores, kind="stable")[:5]) & set(inside)
+    assert entry["attcat count 5"] == len(hits)
+    assert entry["attcat precision 5"] == len(hits) / 5
+    assert entry["chance"] == len(inside) / (~encoding.special).sum()
 
 
 def test_special_tokens_are_counted_without_the_one_that_is_read_out():

@@ -88,6 +88,7 @@ def test_rows_are_divided_by_split_and_by_source(tmp_path):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     sources = DataSources(ATTCAT, [f"yelp={path}"])
     data = sources.read("yelp", list, documents=10, training=2)
+    assert len(DataSources(ATTCAT, [f"sst2={path}"]).read("sst2", list, documents=10).test) == 6
     assert sorted(str(row.text) for row in data.test) == ["yelp test 0", "yelp test 1", "yelp test 2"]
     assert all(str(row.text).startswith("yelp train") for row in data.train)
     assert len(data.train) == 2

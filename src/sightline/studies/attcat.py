@@ -85,10 +85,12 @@ def _judge_faithfulness(results: Mapping[str, dict[str, tuple[Values, Values]]],
     if not best:
         return Finding(claim, "not measured", "No document has a value.")
     _, closest, rival = min(best, key=lambda entry: entry[0])
-    won = sum(low > 0 for low, _, _ in best)
+    won = sum(advantage.low > 0 for _, advantage, _ in best)
+    lost = sum(advantage.high < 0 for _, advantage, _ in best)
+    sign = -1.0 if metric == "log_odds" else 1.0
     control = Measured.of(
         [
-            value - by_metric[metric][1][OWN][key]
+            sign * (value - by_metric[metric][1][OWN][key])
             for by_metric in results.values()
             for key, value in by_metric[metric][0].get(OWN, {}).items()
             if key in by_metric[metric][1].get(OWN, {})
@@ -96,9 +98,9 @@ def _judge_faithfulness(results: Mapping[str, dict[str, tuple[Values, Values]]],
         seed,
     )
     evidence = (
-        f"AttCAT is better with its whole interval in {won} of {len(best)} comparisons with another method. The "
-        f"closest rival is {rival}: difference {in_words(closest)}. Against random orders of the words, AttCAT gains "
-        f"{in_words(control)}."
+        f"Of {len(best)} comparisons with another method, AttCAT is better in {won} and worse in {lost} with the whole "
+        f"interval. The strongest rival is {rival}: difference {in_words(closest)}. Over random orders of the words, "
+        f"AttCAT gains {in_words(control)}."
     )
     return Finding(claim, judge(closest), evidence, measured=closest)
 
@@ -153,7 +155,7 @@ def _judge_retrieval(entries: Mapping[str, list[dict[str, Any]]], seed: int) -> 
         return Finding(claim, "not measured", "No data set with marked answers and a model that reads it was given.")
     _, closest, rival = min(best, key=lambda entry: entry[0])
     return Finding(
-        claim, judge(closest), f"The closest rival is {rival}: difference {in_words(closest)}.", measured=closest
+        claim, judge(closest), f"The strongest rival is {rival}: difference {in_words(closest)}.", measured=closest
     )
 
 
@@ -312,7 +314,7 @@ ATTCAT = Study(
             "highest AOPC",
             "Deleting the words that AttCAT ranks highest lowers the prediction more than with any other method.",
             "Confirmed if the paired difference of AOPC to every other method, on every data set, has its 95 % "
-            "interval above 0. The closest comparison is shown.",
+            "interval above 0. The comparison with the strongest rival is shown.",
         ),
         Claim(
             "lowest log-odds",

@@ -11,7 +11,7 @@ from sightline.evaluation import evaluate
 from sightline.evaluation.planted_model import BATCH
 from sightline.evaluation.planted_model import train as train_planted
 from sightline.evaluation.planted_task import PlantedTask
-from sightline.evaluation.subject import encode_example
+from sightline.evaluation.subject import TargetChoice, choose_target, context_segment, encode_example
 from sightline.metrics import precision_at_k, spans_of, tokens_in_characters
 from sightline.metrics.retrieval import count_at_k
 from sightline.model import Model, load
@@ -58,20 +58,27 @@ def measure_methods(
 
 
 def find_answers(bench: Workbench, subject: Subject, data: DataSet) -> list[dict[str, Any]]:
-    """Return one entry per document with a marked answer: hits and shares by method and k, beside chance."""
+    """Return one entry per document with a marked answer: hits and shares by method and k, beside chance.
+
+    Models that answer questions are explained for the true answer, as in the paper, others for their prediction.
+    """
     marked = [example for example in data.test if example.answer]
 
     def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
         for example in part:
             model = subject.model
             encoding = encode_example(model, example)
-            segment = 1 if model.task == "question_answering" and encoding.pair is not None else 0
             answer = tokens_in_characters(
-                encoding.offsets, example.answer or (), segments=encoding.segments, segment=segment
+                encoding.offsets,
+                example.answer or (),
+                segments=encoding.segments,
+                segment=context_segment(model, encoding),
             )
             spans, keep = spans_of(answer), ~encoding.special
             entry: dict[str, Any] = {"chance": float(answer[keep].mean())}
-            explanations = model.explain(encoding, methods=METHODS, random={"seed": bench.seed})
+            choice: TargetChoice = "label" if model.task == "question_answering" else "predicted"
+            target = choose_target(model, example, encoding, choice)
+            explanations = model.explain(encoding, methods=METHODS, target=target, random={"seed": bench.seed})
             for name, explanation in explanations.items():
                 scores = explanation.scores
                 for k in TOP:

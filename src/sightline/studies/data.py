@@ -131,7 +131,7 @@ def _find_file(folder: Path, name: str) -> Path | None:
 
 def _source_condition(path: str, name: str) -> str | None:
     """Return the condition that selects the rows of a data set by the field "source", or None if the file has none."""
-    condition = f"source LIKE '{name}%'"
+    condition = f"source = '{name}'"
     try:
         rows = stream_examples(path, Selection(where=condition, limit=1))
         return condition if next(rows, None) is not None else None

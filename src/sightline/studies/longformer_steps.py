@@ -168,7 +168,7 @@ def _word_sums(encoding: Encoding, scores: Any, trace: Trace) -> list[list[Any]]
 def _partners(trace: Trace) -> dict[str, Any]:
     counts = relation_counts(trace, PARTNERS, MASK)
     return {
-        direction: counts.by_type(direction, top=LISTED)[["type", "count"]].values.tolist()
+        direction: counts.by_type(direction, top=LISTED, count="tokens")[["type", "count"]].values.tolist()
         for direction in ("attended", "attending")
     }
 
