@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
-from sightline.errors import OptionError, TargetError, UnsupportedError
+from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
 from sightline.explanation import Explanation
 from sightline.methods import METHODS
 from sightline.model import load
@@ -489,3 +489,9 @@ def test_the_check_of_an_answer_runs_on_the_whole_context(answerer, long_context
 def test_an_answer_too_long_for_every_window_is_refused(answerer, long_context):
     with pytest.raises(TargetError, match="No window holds the whole answer from token 6 to token 300"):
         answerer.explain(long_context, "attcat", target=(6, 300))
+
+
+def test_a_long_document_of_special_tokens_is_refused():
+    model = tiny_model()
+    with pytest.raises(InputError, match=f"{LENGTH} ids were given, the model reads"):
+        model.encode(ids=[101] * LENGTH)

@@ -94,9 +94,9 @@ def cut_windows(
 
 
 def _sliding_range(encoding: Encoding) -> tuple[int, int]:
-    """Return the token range [first, last) of the text that slides."""
+    """Return the token range [first, last) of the text that slides; an empty one if all tokens are special."""
     places = np.flatnonzero(encoding.segments == _sliding_segment(encoding))
-    return int(places[0]), int(places[-1]) + 1
+    return (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
 
 
 def _sliding_segment(encoding: Encoding) -> int:
