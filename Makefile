@@ -38,7 +38,7 @@ demo: install ## Explain the built-in document with the built-in model, write a 
 test: install ## Run all tests
 	$(BIN)/python -m pytest -n 2
 
-test-fast: install ## Run the fast tests (no browser, no server, no sub-processes)
+test-fast: install ## Run the fast tests (no browser, server or sub-process; three model families)
 	$(BIN)/python -m pytest -n 2 -m "not slow and not browser"
 
 coverage: install ## Run all tests and report line and branch coverage per file

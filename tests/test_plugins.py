@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.plugin_packages import install_plugin, run_with_plugins
+
+pytestmark = pytest.mark.slow
 
 SOURCE = '''
 import numpy as np
@@ -40,6 +44,8 @@ def largest_share(scores):
 '''
 PROGRAM = """
 import json
+
+import pytest
 import sightline as sl
 from tools.docs import page
 

@@ -22,6 +22,7 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = sl.lod
 
 
+@pytest.mark.slow
 def test_importing_loads_no_heavy_library():
     heavy = "{'torch', 'transformers', 'pandas', 'numba', 'scipy', 'pyarrow', 'matplotlib'}"
     code = f"import sys, sightline; print(sorted({heavy} & set(sys.modules)))"

@@ -18,6 +18,7 @@ def test_every_name_loads():
         analysis.nothing  # noqa: B018
 
 
+@pytest.mark.slow
 def test_importing_the_room_loads_no_heavy_library():
     heavy = ("torch", "pandas", "scipy", "sklearn")
     code = f"import sys, sightline.analysis; print([name for name in {heavy} if name in sys.modules])"

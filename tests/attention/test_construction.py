@@ -210,6 +210,7 @@ def test_a_band_of_a_hundred_thousand_tokens_answers_every_question_without_its_
     assert attention.column(500).sum() == pytest.approx(1, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_numba_is_loaded_only_by_the_operations_that_need_it() -> None:
     program = (
         "import sys, numpy as np; from sightline.attention import DenseAttention; a = DenseAttention(np.eye(3)); "

@@ -105,6 +105,7 @@ def test_card_and_metrics_state_the_same_figures():
         assert f"**{found['accuracy']:.3f}**" in card
 
 
+@pytest.mark.slow
 def test_asking_where_the_model_is_loads_nothing_heavy():
     script = "import sys, sightline.builtin as b; b.documents(); print('torch' in sys.modules, 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

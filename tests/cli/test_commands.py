@@ -46,12 +46,14 @@ def test_help_says_what_the_command_does_and_gives_examples(sightline, command):
         assert "  sightline demo" in result.stdout or "  sightline explain" in result.stdout
 
 
+@pytest.mark.slow
 def test_help_needs_none_of_the_heavy_libraries():
     heavy = {"torch", "transformers", "pandas", "numpy", "rich"}
     check = f"import sys, sightline.cli.app; print({heavy} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "set()\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="a terminal is needed")
 @pytest.mark.parametrize(
     ("arguments", "example"),
@@ -214,6 +216,7 @@ def test_the_progress_bar_counts_only_what_has_a_known_end():
     assert "/" not in unknown
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_the_libraries_load_ends_the_process_at_once():
     program = """
 import os, signal, sys, time

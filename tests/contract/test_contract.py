@@ -1,4 +1,7 @@
-"""What every method promises on every family: a method or family added to its registry is tested here by itself."""
+"""What every method promises on every family: new methods and families are found in the registries and tested here.
+
+`make test-fast` tests three families that differ most: an encoder, the band and a decoder.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,13 @@ QUICK = {
 TOKENS = 9
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+FAST_FAMILIES = ("bert", "longformer", "gpt2")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[name if name in FAST_FAMILIES else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES],
+)
 def model(request):
     return tiny_model(request.param)
 

@@ -66,6 +66,7 @@ def test_scores_are_those_of_the_model(whole, model):
         assert report.to_html().startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_the_plan_depends_on_data_and_settings_only(whole, model, data_file, tmp_path):
     other = sl.run(data_file, model, METHODS, out=tmp_path / "again", unit_documents=4)
     assert other.manifest["plan"] == whole.manifest["plan"]

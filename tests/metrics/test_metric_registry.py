@@ -146,6 +146,7 @@ def test_chance_of_agreement_is_sampled_where_two_explanations_are_all_it_needs(
     assert registry.get("new").range == (-math.inf, math.inf)
 
 
+@pytest.mark.slow
 def test_importing_the_metrics_loads_neither_torch_nor_scipy_stats():
     heavy = "{'torch', 'transformers', 'pandas', 'numba', 'scipy.stats', 'sklearn'}"
     program = f"import sys, sightline.metrics; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"

@@ -80,6 +80,7 @@ def test_every_call_that_could_run_foreign_code_forbids_it():
     assert not careless
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [{"model_type": "evilbert"}, {}, {"model_type": "bert"}])
 def test_code_in_a_model_folder_is_never_run_whatever_standard_input_says(config, tmp_path):
     canary = tmp_path / "canary"

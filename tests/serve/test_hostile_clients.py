@@ -17,6 +17,8 @@ from sightline.serve.http.option_limits import OPTION_RANGES
 from tests.patience import PATIENCE, wait_for
 from tests.serve.conftest import TEXT, Running
 
+pytestmark = pytest.mark.slow
+
 HEAD = b"POST /api/explain HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
 

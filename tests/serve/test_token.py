@@ -15,6 +15,8 @@ from sightline.serve.http.access import check_token
 from tests.patience import PATIENCE
 from tests.serve.conftest import TEXT, Running
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "correct-horse-battery"
 
 
