@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sightline.artefacts import Artefact, Exchange
 from sightline.errors import InputError, SizeError
 from sightline.evaluation import Evaluation
 from sightline.explanation import Explanation, RemovalCurve
@@ -80,6 +81,17 @@ DAMAGE = {
     "target position": (put("target.position", 10_000), "target.position must be a whole number"),
     "target span": (put("target.span", [5, 1]), "target.span must be a whole number"),
     "target quantity": (put("target.quantity", "charm"), "target.quantity must be one of"),
+    "exchange": (put("exchange", []), "exchange must be an object"),
+    "exchanged tokens": (put("exchange.artefacts.0.tokens", [10_000]), r"artefacts\[0\].tokens must be a whole number"),
+    "no exchanged token": (put("exchange.artefacts.0.tokens", []), "must be at least one position, ascending"),
+    "exchanged twice": (
+        put("exchange.artefacts", [{"tokens": [1], "reason": "sink", "stays": 1.0, "moves": 0.0}] * 2),
+        "must name every token once",
+    ),
+    "reason of an artefact": (put("exchange.artefacts.0.reason", "special"), "reason must be one of"),
+    "share of an artefact": (put("exchange.artefacts.0.stays", None), "stays must be a finite number"),
+    "number of exchanges": (put("exchange.tested", 0), "exchange.tested must be a whole number from 1"),
+    "artefact share": (put("checks.artefact_share", "all"), "checks.artefact_share must be a finite number"),
     "extra array": (
         put("extras", {"a": {"dtype": "<f8", "shape": [3], "values": [1.0]}}),
         "extras.a must have 3 entries",
@@ -91,7 +103,16 @@ def full() -> Explanation:
     encoded = encoding()
     layers = np.random.default_rng(0).standard_normal((2, len(encoded)))
     checks = {"faithfulness": 0.4, "random_mean": 0.1, "random_beaten": 1, "random_orderings": 1, "stake": 0.2}
-    return explanation(encoded, layers.sum(axis=0), layers=layers, layer_kind="additive", checks=checks, removal=CURVE)
+    exchange = Exchange(3, 2, (Artefact((2, 3), "sink", 0.9, 0.1),))
+    return explanation(
+        encoded,
+        layers.sum(axis=0),
+        layers=layers,
+        layer_kind="additive",
+        checks=checks,
+        removal=CURVE,
+        exchange=exchange,
+    )
 
 
 def refused(path, sentence):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sightline import storage
 from sightline.arguments import check_count, check_one_of
+from sightline.artefacts import EXCHANGE_ENTRIES, REASONS, Artefact, ArtefactReason, Exchange
 from sightline.errors import InputError, ModelError
 from sightline.layer_kind import LayerKind, resolve_layer_kind
 from sightline.models.target import Prediction, Target
@@ -140,6 +141,8 @@ class Explanation:
     """False if the method says how much each token matters but not in which direction."""
     removal: RemovalCurve | None = None
     """What the comparison with random orders measured, if it was made (`check=True`)."""
+    exchange: Exchange | None = None
+    """What exchanging the strongest words showed, if that was done (`check=True`); see `artefacts`."""
 
     def __post_init__(self) -> None:
         n = len(self.encoding)
@@ -155,11 +158,12 @@ class Explanation:
         self._drop_foreign_check()
 
     def _drop_foreign_check(self) -> None:
-        """Remove the curve of a check, and its entries in `checks`, if it was made for other scores than these."""
-        if self.removal is None or self.removal.fingerprint in ("", fingerprint_scores(self.scores)):
-            return
-        self._set("removal", None)
-        self._set("checks", {name: value for name, value in self.checks.items() if name not in CHECK_ENTRIES})
+        """Remove what a check measured, and its entries in `checks`, if it was made for other scores than these."""
+        for name, entries in (("removal", CHECK_ENTRIES), ("exchange", EXCHANGE_ENTRIES)):
+            measured = getattr(self, name)
+            if measured is not None and measured.fingerprint not in ("", fingerprint_scores(self.scores)):
+                self._set(name, None)
+                self._set("checks", {entry: value for entry, value in self.checks.items() if entry not in entries})
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -192,6 +196,21 @@ class Explanation:
     def verdict(self) -> Verdict:
         """How far to trust the explanation: level, reasons and the numbers behind them (`sightline.verdict`)."""
         return judge(self.checks)
+
+    @property
+    def artefacts(self) -> tuple[Artefact, ...]:
+        """Scores that say nothing about a word: words whose score belongs to their position, then special tokens.
+
+        Words are known once the explanation was checked. Special tokens with score 0 are not listed.
+        """
+        tested = () if self.exchange is None else self.exchange.artefacts
+        specials = np.flatnonzero(self.encoding.special & (self.scores != 0.0)).tolist()
+        return (*tested, *(Artefact((position,), "special") for position in specials))
+
+    @property
+    def artefact_tokens(self) -> dict[int, ArtefactReason]:
+        """Token positions in `artefacts` -> reason."""
+        return {position: artefact.reason for artefact in self.artefacts for position in artefact.tokens}
 
     def words(self, aggregate: Aggregate = "sum") -> list[WordScore]:
         """Return the words in document order, without specials.
@@ -270,7 +289,7 @@ class Explanation:
         )
 
     def to_dict(self, level: Level = "word") -> dict[str, Any]:
-        """Return everything as plain JSON values: the saved record, with the verdict and one entry per word.
+        """Return everything as plain JSON values: the saved record, with verdict, words and artefacts.
 
         For `level` "sentence" or "paragraph" these are listed as well, under "sentences" or "paragraphs".
         """
@@ -282,7 +301,21 @@ class Explanation:
             ]
             for name in levels
         }
-        return {**storage.to_record(self), **units}
+        return {**storage.to_record(self), **units, "artefacts": self.describe_artefacts()}
+
+    def describe_artefacts(self) -> list[dict[str, Any]]:
+        """Return one plain record per artefact: its text, tokens, score, reason and what the reason means."""
+        return [
+            {
+                "text": "".join(self.tokens[position] for position in artefact.tokens),
+                "tokens": list(artefact.tokens),
+                "score": float(self.scores[list(artefact.tokens)].sum()),
+                "reason": artefact.reason,
+                "meaning": REASONS[artefact.reason],
+                **({} if artefact.stays is None else {"stays": artefact.stays, "moves": artefact.moves}),
+            }
+            for artefact in self.artefacts
+        ]
 
     def to_html(self, path: str | Path | None = None, *, inside: Inside | None = None) -> str:
         """Return the explanation as one self-contained page, and write it to `path` if given.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -19,10 +19,12 @@ import numpy as np
 import torch
 
 from sightline import builtin
+from sightline.analysis.exchange import Rerun, exchange_checks, exchange_words, name_sinks
 from sightline.analysis.importance import Importance, head_importance_of
 from sightline.analysis.internals import inside as look_inside
+from sightline.artefacts import EXCHANGE_ENTRIES
 from sightline.continuation import ContinuationExplanation
-from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
+from sightline.errors import InputError, ModelError, OptionError, SightlineError, TargetError, UnsupportedError
 from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS, Attribution, Method
 from sightline.methods.applicability import check_applies, default_methods
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from sightline.analysis.inspection import Inspection, InspectionSettings
 
 CHECK_STAGE = "comparing with random orders"
+EXCHANGE_STAGE = "exchanging words"
 Document = str | Encoding
 Explainable = Document | Trace
 ByClass = dict[str, Explanation]
@@ -344,6 +347,8 @@ class Model:
         truncate: bool = False,
         check: bool = False,
         check_budget: int | None = None,
+        check_replacement: CheckReplacement = "delete",
+        artefacts: bool = True,
         progress: Progress | None = None,
         **options: Any,
     ) -> Any:
@@ -364,7 +369,9 @@ class Model:
         `ContinuationExplanation` with `.matrix` and `.rows`. With max_new_tokens instead, the model writes the
         continuation itself, always the likeliest next token. check: compare with random orders
         of the words on the model itself, for `checks` (`metrics.faithfulness_check`) and `removal`, in at most
-        `check_budget` model calls.
+        `check_budget` model calls; `check_replacement` is the `replacement` of `check`. artefacts: as part of the
+        check, exchange the strongest words, for `exchange` and `artefacts`, in one to three further runs of the method
+        (`analysis.exchange`); left out for methods that call the model many times.
         """
         chosen = self._choose_methods(method, methods, options, quantity)
         if continuation is not None or max_new_tokens is not None:
@@ -376,7 +383,11 @@ class Model:
             whole, prompt = self._encode_continuation(document, continuation, max_new_tokens)
             continued = self._explain_continuation(whole, prompt, chosen, quantity or "logit", progress)
             return continued if methods is not None else next(iter(continued.values()))
-        finish = partial(self._check_all, budget=check_budget, progress=progress) if check else lambda result: result
+        finish = (
+            (lambda result: self._check_all(result, check_budget, check_replacement, artefacts, progress))
+            if check
+            else lambda result: result
+        )
         request: dict[str, Any] = {"target": target, "quantity": quantity or "logit", "position": position}
         _check_document_type(document)
         if isinstance(document, Trace):
@@ -408,14 +419,16 @@ class Model:
         orderings: int | None = None,
         budget: int | None = None,
         seed: int = 0,
+        artefacts: bool = True,
         progress: Progress | None = None,
     ) -> Explanation:
-        """Return the explanation with `checks`, `removal` and `verdict` as this model measures them.
+        """Return the explanation with `checks`, `removal`, `exchange` and `verdict` as this model measures them.
 
         Its strongest words are removed, and random sets of as many words, whatever made the scores: a method, an edit
         (`dataclasses.replace(explanation, scores=...)`) or another program. replacement: "delete" the words, replace
         them with the "mask" token, or "both", which also reports whether the two lead to the same level. `budget`
-        bounds the model calls (64 by default, twice as many for both).
+        bounds the model calls (64 by default, twice as many for both). artefacts: exchange the strongest words, if the
+        scores are those that the method gives on this model.
         """
         if not isinstance(explanation, Explanation):
             raise InputError(f"An Explanation can be checked, not {type(explanation).__name__}.")
@@ -429,9 +442,13 @@ class Model:
             seed=seed,
             progress=watch,
         )
-        checks = {name: value for name, value in explanation.checks.items() if name not in CHECK_ENTRIES}
+        former = {*CHECK_ENTRIES, *EXCHANGE_ENTRIES}
+        checks = {name: value for name, value in explanation.checks.items() if name not in former}
         checks["special_share"] = _special_share(explanation.scores, explanation.encoding)
-        return replace(explanation, checks={**checks, **measured.checks}, removal=measured.curve)
+        checked = replace(explanation, checks={**checks, **measured.checks}, removal=measured.curve, exchange=None)
+        if artefacts and self._can_exchange(checked) and self._reproduces(checked):
+            checked = self._exchange(checked, progress, seed=seed)
+        return checked
 
     def report(
         self,
@@ -446,6 +463,8 @@ class Model:
         pair: str | None = None,
         truncate: bool = False,
         check_budget: int | None = None,
+        check_replacement: CheckReplacement = "delete",
+        artefacts: bool = True,
         progress: Progress | None = None,
         **options: Any,
     ) -> Report:
@@ -454,7 +473,7 @@ class Model:
         The arguments are those of `explain` with `methods`; the default methods are `default_methods`. inside: add
         relations between tokens, head maps and head importance, from the pass that the methods share; a document that
         is read in windows has none. check: compare every explanation with random orders of the words, for its verdict
-        and its removal curve.
+        and its removal curve, and (`artefacts`) exchange its strongest words.
         """
         if not isinstance(document, str | Encoding | Trace):
             raise InputError(f"A report is about one text, encoding or trace, not {type(document).__name__}.")
@@ -480,7 +499,7 @@ class Model:
                 looked_inside = look_inside(trace, importance=importance(), progress=progress)
         if check:
             with _time_stage(seconds, "check"):
-                explanations = self._check_all(explanations, check_budget, progress)
+                explanations = self._check_all(explanations, check_budget, check_replacement, artefacts, progress)
         return Report(explanations, inside=looked_inside, seconds=seconds)
 
     def _require_inside(self, trace: Trace) -> Callable[[], Importance | None]:
@@ -610,23 +629,73 @@ class Model:
         trace.progress = None
         return explanations
 
-    def _check_all(self, explanations: dict[str, Any], budget: int | None, progress: Progress | None) -> dict[str, Any]:
-        """Add the comparison with random orders to explanations by method, or by method and label."""
+    def _check_all(
+        self,
+        explanations: dict[str, Any],
+        budget: int | None,
+        replacement: CheckReplacement,
+        artefacts: bool,
+        progress: Progress | None,
+    ) -> dict[str, Any]:
+        """Add the comparison with random orders, and the exchange, to explanations by method, or method and label."""
         flat = [
             explanation
             for nested in explanations.values()
             for explanation in (nested.values() if isinstance(nested, dict) else [nested])
         ]
         watch = None if progress is None else partial(progress, CHECK_STAGE)
-        measured = iter(faithfulness_checks(self.network, flat, budget=budget, progress=watch))
+        measured = iter(faithfulness_checks(self.network, flat, budget=budget, replacement=replacement, progress=watch))
 
         def add_check(value: Any) -> Any:
             if isinstance(value, dict):
                 return {name: add_check(nested) for name, nested in value.items()}
             checks, curve = next(measured)
-            return replace(value, checks={**value.checks, **checks}, removal=curve)
+            checked = replace(value, checks={**value.checks, **checks}, removal=curve)
+            return self._exchange(checked, progress) if artefacts and self._can_exchange(checked) else checked
 
         return {name: add_check(value) for name, value in explanations.items()}
+
+    def _can_exchange(self, explanation: Explanation) -> bool:
+        """Whether the method can run again on this model at the cost of about one pass."""
+        return (
+            explanation.method in METHODS
+            and METHODS.get(explanation.method).is_repeatable(explanation.options)
+            and bool(explanation.encoding.words)
+        )
+
+    def _exchange(self, explanation: Explanation, progress: Progress | None, *, seed: int = 0) -> Explanation:
+        """Exchange the strongest words of an explanation that was made by this model."""
+        if progress is not None:
+            progress(EXCHANGE_STAGE, 0, 0)
+        exchange = exchange_words(explanation, self._rerun(explanation), seed=seed)
+        if exchange.artefacts and explanation.encoding.windows is None:
+            with suppress(UnsupportedError):  # a model whose attention cannot be seen
+                exchange = name_sinks(exchange, self.trace(explanation.encoding).received)
+        checks = {**explanation.checks, **exchange_checks(explanation, exchange)}
+        return replace(explanation, checks=checks, exchange=exchange)
+
+    def _rerun(self, explanation: Explanation) -> Rerun:
+        """Return a function that computes the same scores for changed documents."""
+        chosen = {METHODS.get(explanation.method): explanation.options}
+
+        def rerun(encodings: Sequence[Encoding]) -> list[FloatArray]:
+            scores: dict[int, FloatArray] = {}
+            for batch in _batches(encodings):
+                traces = self.trace([encodings[place] for place in batch], explanation.target)
+                for place, by_method in zip(batch, self._explain_traces(traces, chosen, None), strict=True):
+                    scores[place] = by_method[explanation.method].scores
+            return [scores[place] for place in range(len(encodings))]
+
+        return rerun
+
+    def _reproduces(self, explanation: Explanation) -> bool:
+        """Whether the scores are those that the method gives on this model: neither edited nor made elsewhere."""
+        try:
+            (scores,) = self._rerun(explanation)([explanation.encoding])
+        except SightlineError:
+            return False
+        tolerance = 1e-3 * float(np.abs(explanation.scores).max(initial=0.0))
+        return bool(np.allclose(scores, explanation.scores, rtol=0.0, atol=tolerance))
 
     def _explain_entities(
         self, document: Explainable, chosen: dict[Method, dict[str, Any]], quantity: str, progress: Progress | None

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.artefacts import EXCHANGE_ENTRIES, Exchange
 from sightline.errors import InputError, OptionError, SizeError, UsageError
 from sightline.files import replacing, write_whole
 from sightline.foreign import check_regular, first_line, parse_json, printable
@@ -71,6 +72,7 @@ _NUMERIC_CHECKS = (
     *("completeness_gap", "change", "reconstruction_error", "evaluations", "model_calls", "surrogate_fit"),
     *("largest_gap", "settled_by_bounds", "settled_by_flow", "settled_by_cut", "check_calls", "special_share"),
     *("faithfulness_percentile", "probability_empty", "mask_faithfulness", "mask_random_mean", *MEASURED, *TELLING),
+    *EXCHANGE_ENTRIES,
 )
 """Checks that are numbers wherever they are shown."""
 
@@ -117,6 +119,7 @@ def to_record(explanation: Explanation) -> dict[str, Any]:
         "verdict": explanation.verdict.to_dict(),
         "checks": explanation.checks,
         **({} if explanation.removal is None else {"removal": explanation.removal.to_dict()}),
+        **({} if explanation.exchange is None else {"exchange": explanation.exchange.to_dict()}),
         "options": explanation.options,
         "provenance": explanation.provenance,
         "tokens": list(explanation.encoding.tokens),
@@ -137,7 +140,7 @@ def from_record(record: Mapping[str, Any], *, encoding: Encoding | None = None) 
     document = encoding or read_encoding(record["encoding"], record["tokens"])
     n = len(document)
     layers, layer_kind = record["layers"], record.get("layer_kind")
-    removal = record.get("removal")
+    removal, exchange = record.get("removal"), record.get("exchange")
     return {
         "method": check_text(record["method"], "method"),
         "signed": check_flag(record["signed"], "signed"),
@@ -155,6 +158,7 @@ def from_record(record: Mapping[str, Any], *, encoding: Encoding | None = None) 
         },
         "encoding": document,
         "removal": None if removal is None else _read_removal(removal),
+        "exchange": None if exchange is None else Exchange.from_dict(exchange, n),
     }
 
 

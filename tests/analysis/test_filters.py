@@ -88,8 +88,19 @@ def test_filters_can_be_compared_and_described():
 def test_the_short_english_list_is_that_of_scikit_learn():
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    from sightline.analysis.filters import _short_english_list
+    from sightline.analysis.filters import _read_words
 
-    listed = _short_english_list()
+    listed = _read_words("english_stop_words.txt")
     assert len(listed) == 318
     assert set(listed) == ENGLISH_STOP_WORDS
+    assert _read_words("english_meaningful_words.txt") < listed
+
+
+def test_negations_and_words_with_a_meaning_of_their_own_can_be_kept():
+    fillers = TokenFilter(meaningful=True)
+    for word in ("the", "of", "He", "i'm", ",", "!"):
+        assert fillers.drops(word)
+    for word in ("not", "No", "isn't", "isn\u2019t", "never", "without", "system", "serious", "river"):
+        assert not fillers.drops(word)
+    assert TokenFilter().drops("not")
+    assert TokenFilter().drops("system")

@@ -8,6 +8,7 @@ import logging
 import numpy as np
 import pytest
 
+from sightline.artefacts import Artefact, Exchange
 from sightline.models.target import Prediction, Target
 from sightline.view import colours
 from tests.browsing import wait_until
@@ -220,14 +221,33 @@ def test_the_lists_hold_top_words_for_and_against_with_repeats_added_up(open_pag
     assert texts(page, "[data-side=for] tr") == ["old\t+10 %"]
     assert texts(page, "[data-side=against] tr") == ["river × 2\t−70 %"]
     assert page.locator("[data-side=against] td[title]").get_attribute("title") == "score −7"
-    assert (
-        "stop words, punctuation and artefacts, 20 % of the total"
-        in page.locator("[data-section=left-out]").inner_text()
-    )
+    assert "stop words and punctuation, 20 % of the total" in page.locator("[data-section=left-out]").inner_text()
     page.get_by_label("list them too").check()
     assert texts(page, "[data-side=for] tr") == ["The × 2\t+20 %", "old\t+10 %"]
     page.get_by_text("combine repeated words").click()
     assert texts(page, "[data-side=against] tr") == ["RIVER\t−50 %", "river\t−20 %"]
+
+
+def test_artefacts_are_marked_explained_and_left_out_of_lists(open_page):
+    exchange = Exchange(2, 3, (Artefact((2,), "position", 1.0, 0.0),))
+    encoded = encoding("world river old mill")
+    exp = explanation(encoded, [0.0, 1.0, 4.0, -2.0, 3.0, 0.0], exchange=exchange)
+    other = explanation(encoded, [0.0, 1.0, 4.0, -2.0, 3.0, 0.0], method="rollout")
+    page = open_page(render_page([exp, other]))
+    assert texts(page, "[data-side=for] tr") == ["mill\t+30 %", "world\t+10 %"]
+    assert (
+        "stop words, punctuation and artefacts, 40 % of the total"
+        in page.locator("[data-section=left-out]").inner_text()
+    )
+    assert texts(page, ".text span.artefact") == ["river"]
+    assert "1 artefact" in page.locator("[data-section=artefact-legend]").inner_text()
+    word(page, "river").click()
+    note = page.locator("[data-section=artefact]").inner_text()
+    assert note == "Artefact: this score belongs to the position, not to the word."
+    word(page, "mill").click()
+    assert page.locator("[data-section=artefact]").count() == 0
+    page.get_by_label("list them too").check()
+    assert texts(page, "[data-side=for] tr") == ["river\t+40 %", "mill\t+30 %", "world\t+10 %"]
 
 
 def test_clicking_a_word_marks_its_instances_and_shows_its_score_under_every_method(open_page):

@@ -44,14 +44,37 @@ def test_the_plain_report_is_tab_separated_without_colours_or_boxes():
         "trust\tholds up\tIt beats 20 of 20 random orders.",
         "warning\tSpecial tokens such as [CLS] carry 75 % of the total: the words are the smaller part.",
         "check\tThe completeness gap is 0.3 %.",
+        "list\tThe list leaves out stop words and punctuation, 33 % of the total.",
         "",
         "side\trank\tword\tscore\tcount",
-        "for\t1\tthe\t2\t1",
-        "for\t2\thello\t0.5\t1",
+        "for\t1\thello\t0.5\t1",
         "against\t1\tmill\t-3\t1",
         "against\t2\tworld\t-0.5\t1",
         "",
     ]
+
+
+def test_stop_words_and_punctuation_are_listed_on_request():
+    exp = explanation(encoding("the river, the old mill"), [0.0, 2.0, 0.5, -1.0, 2.0, 0.25, -3.0, 0.0])
+    plain, everything = (plain_report(exp, all_words=all_words).splitlines() for all_words in (False, True))
+    assert "list\tThe list leaves out stop words and punctuation, 57 % of the total." in plain
+    assert not any(line.startswith("list") for line in everything)
+    assert [line for line in everything if line not in plain] == [
+        "for\t1\tthe\t4\t2",
+        "for\t2\triver\t0.5\t1",
+        "for\t3\told\t0.25\t1",
+        "against\t2\t,\t-1\t1",
+    ]
+    assert "57 % of the total. Add --all-words to list them." in without_colours(shown(exp, width=100))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_scores_are_shown_in_full_at_any_width(width):
+    text = "Honorificabilitudinitatibus Floccinaucinihilipilification"
+    exp = explanation(encoding(text), np.resize([0.123, -0.000456], len(encoding(text))))
+    table = without_colours(shown(exp, width=width))
+    for word in exp.top(2):
+        assert number(word.score) in table
 
 
 @given(st.text())

@@ -50,12 +50,19 @@ function UnitCard(properties: DetailsProperties) {
       <p class="quiet">
         {units.name(unit)} of {count(units.ordinary)}, token position{tokens.length > 1 ? "s" : ""} {ranges(tokens)}
       </p>
+      <ArtefactNote picture={picture} unit={unit} />
       <Scores page={page} picture={picture} unit={unit} />
       <Instances picture={picture} unit={unit} go={go} />
       {page.source.predict && <WithoutUnit {...properties} />}
       <RelationLists page={page} picture={picture} relations={relations} go={go} />
     </section>
   );
+}
+
+/** Why the score of the selected unit says nothing about a word, if that is so. */
+function ArtefactNote({ picture: { units, artefacts }, unit }: { picture: Picture; unit: number }) {
+  const meaning = units.isSpecial(unit) ? "a special token stands for no word" : artefacts.get(unit);
+  return meaning ? <p class="artefact-note" data-section="artefact">Artefact: {meaning}.</p> : null;
 }
 
 /** Run the model again without the selected unit, and show the new probability beside the old one. */
@@ -291,10 +298,11 @@ function Strongest({ page, picture, go }: DetailsProperties) {
 /** The switch for fillers in lists, and the share of the total that the list leaves out. */
 export function LeftOut({ page: { state, set }, picture }: { page: Page; picture: Picture }) {
   const share = picture.total ? 1 - totalOf(picture.scores, picture.listed) / picture.total : 0;
+  const kinds = picture.artefacts.size ? "stop words, punctuation and artefacts" : "stop words and punctuation";
   return (
     <p class="quiet left-out" data-section="left-out">
       {state.list === "content" && share > 0 && (
-        <>The list leaves out stop words, punctuation and artefacts, {percent(Math.min(1, share))} of the total. </>
+        <>The list leaves out {kinds}, {percent(Math.min(1, share))} of the total. </>
       )}
       {(state.list === "all" || share > 0) && (
         <Check id="list-all" label="list them too" checked={state.list === "all"} change={(on) => set({ list: on ? "all" : "content" })} />

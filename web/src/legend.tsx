@@ -1,5 +1,6 @@
 // The scale of colours with the real values at its marks.
 
+import { plural } from "./format";
 import type { Picture } from "./reading";
 import { colourClass } from "./reading";
 
@@ -57,6 +58,11 @@ export function Legend({ picture }: { picture: Picture }) {
           </span>
         ))}
       </div>
+      {picture.artefacts.size > 0 && (
+        <p class="quiet" data-section="artefact-legend">
+          A dotted line marks {plural(picture.artefacts.size, "artefact")}: the score belongs to the position, not to the word.
+        </p>
+      )}
     </div>
   );
 }

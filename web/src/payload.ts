@@ -41,6 +41,8 @@ export interface ExplanationData {
   prediction: { label: string; probability: number; classes: [label: string, probability: number][] };
   /** The sentence to quote; parts with a token are phrases of the document. */
   headline?: { text: string; token?: number }[];
+  /** Tokens of words whose score belongs to their position, and what that means. */
+  artefacts?: [position: number, meaning: string][];
   notices: string[];
   verdict: VerdictData;
   /** What the verdict does not say. */

@@ -113,6 +113,8 @@ export interface Picture {
   shown: Uint8Array;
   /** 1 where a unit is listed: shown, and neither filler nor artefact unless those are asked for. */
   listed: Uint8Array;
+  /** Units whose score belongs to their position, and what that means. */
+  artefacts: Map<number, string>;
   scale: Scale;
   /** Step of colour with the sign of the score. */
   steps: Int8Array;
@@ -135,11 +137,23 @@ export function shownUnits(units: Units, hide: Hidable[]): Uint8Array {
   return shown;
 }
 
-const FILLER = FLAG.stopWord | FLAG.punctuation | FLAG.artefact;
+const FILLER = FLAG.stopWord | FLAG.punctuation;
+
+/** Tokens and words whose score belongs to their position; for attention those of all explanations. */
+export function artefactUnits(payload: Payload, reading: Reading, units: Units): Map<number, string> {
+  const found = new Map<number, string>();
+  if (units.level !== "token" && units.level !== "word") return found;
+  const read = reading.explanation === null ? payload.explanations : [explanationOf(payload, reading)];
+  for (const { artefacts } of read) {
+    for (const [token, meaning] of artefacts ?? []) if (units.of[token] >= 0) found.set(units.of[token], meaning);
+  }
+  return found;
+}
 
 /** Which of the shown units are listed: all, or only those with content. */
-export function listedUnits(units: Units, shown: Uint8Array, list: State["list"]): Uint8Array {
-  return list === "all" ? shown : shown.map((one, unit) => (one && !(units.flags(unit) & FILLER) ? 1 : 0));
+export function listedUnits(units: Units, shown: Uint8Array, list: State["list"], artefacts: Map<number, string>): Uint8Array {
+  if (list === "all") return shown;
+  return shown.map((one, unit) => (one && !(units.flags(unit) & FILLER) && !artefacts.has(unit) ? 1 : 0));
 }
 
 /** Σ|score| over the units of a mask. */
@@ -164,7 +178,8 @@ export function makePicture(
   const shown = shownUnits(units, state.hide);
   const counted = scores.filter((_, unit) => shown[unit]);
   const { levels: steps, clipped } = payload.colours;
-  const listed = listedUnits(units, shown, state.list);
+  const artefacts = artefactUnits(payload, reading, units);
+  const listed = listedUnits(units, shown, state.list, artefacts);
   const strongest = (lists: ArrayLike<number>[]) =>
     Math.max(...lists.map((each) => reference(units.sums(each).filter((_, i) => shown[i]), clipped)));
   const full =
@@ -191,6 +206,7 @@ export function makePicture(
     scores,
     shown,
     listed,
+    artefacts,
     scale,
     steps: drawn,
     order: ordered,

@@ -136,6 +136,7 @@ export class TextView {
     const { parts } = this.layers[level];
     for (let unit = 0; unit < parts.length; unit++) {
       let name = `${colourClass(picture.steps[unit], signed)} unit`.trimStart();
+      if (picture.artefacts.has(unit)) name += " artefact";
       if (marks.same.has(unit)) name += " same";
       if (marks.found.has(unit)) name += " found";
       if (unit === marks.chosen) name += " chosen";

@@ -43,6 +43,8 @@ class TokenFilter:
     """Leave out [CLS], [SEP], <s>, </s>."""
     words: Sequence[str] = ()
     """Further words to leave out."""
+    meaningful: bool = False
+    """Keep the stop words that can be a reason: negations, and words such as "serious" and "system"."""
 
     def __post_init__(self) -> None:
         if isinstance(self.words, str):
@@ -54,7 +56,10 @@ class TokenFilter:
     @cached_property
     def _listed(self) -> frozenset[str]:
         listed = frozenset(_fold_case(word) for word in self.words)
-        return listed if self.stop_words is None else listed | _stop_words(self.stop_words)
+        if self.stop_words is None:
+            return listed
+        stop_words = _stop_words(self.stop_words)
+        return listed | (frozenset(filter(_is_filler, stop_words)) if self.meaningful else stop_words)
 
     def drops(self, word: str) -> bool:
         """Say whether a word is left out."""
@@ -107,13 +112,18 @@ def _stop_words(language: str) -> frozenset[str]:
     if name in ("en", "english"):
         # The package's English list has 1,333 entries, "great", "big" and "old" among them: words on which verdicts
         # rest. Its contractions are kept, because the shorter list has none.
-        listed = [*_short_english_list(), *(word for word in listed if "'" in word)]
+        listed = [*_read_words("english_stop_words.txt"), *(word for word in listed if "'" in word)]
     return frozenset(_fold_case(word) for word in listed)
 
 
-def _short_english_list() -> list[str]:
-    text = (Path(__file__).parent / "english_stop_words.txt").read_text(encoding="utf-8")
-    return [word for line in text.splitlines() if not line.startswith("#") for word in line.split()]
+@lru_cache(maxsize=2)
+def _read_words(name: str) -> frozenset[str]:
+    text = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    return frozenset(word for line in text.splitlines() if not line.startswith("#") for word in line.split())
+
+
+def _is_filler(word: str) -> bool:
+    return word not in _read_words("english_meaningful_words.txt") and not word.endswith("n't")
 
 
 def _fold_case(word: str) -> str:

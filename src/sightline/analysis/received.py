@@ -178,17 +178,25 @@ def sinks(received: npt.ArrayLike, tokens: Sequence[str], period: int = SINK_PER
     if len(tokens) != len(values):
         raise InputError(f"There are {len(tokens)} tokens and {len(values)} values received; give one for each.")
     places = range(check_count("period", period), len(values), period)
-    sinks_found = []
-    for position in places:
-        first = max(0, position - SINK_NEIGHBOURS)
-        around = np.arange(first, min(len(values), position + SINK_NEIGHBOURS + 1))
-        around = around[around % period != 0]
-        median = float(np.median(values[around])) if len(around) else 0.0
-        at_position = float(values[position])
-        # Where the neighbours receive nothing, any attention at all is out of proportion.
-        ratio = at_position / median if median > 0 else (SINK_RATIO if at_position > 0 else 0.0)
-        sinks_found.append(Sink(position, tokens[position], at_position, median, ratio, ratio >= SINK_RATIO))
-    return tuple(sinks_found)
+    return tuple(_compare_with_neighbours(values, position, tokens[position], period) for position in places)
+
+
+def is_sink(received: npt.ArrayLike, position: int) -> bool:
+    """Say whether a token receives at least three times as much as the median of its neighbours; received (n,)."""
+    values = score_vector(received, "received")
+    return _compare_with_neighbours(values, check_position(position, len(values)), "").flagged
+
+
+def _compare_with_neighbours(values: Floats, position: int, token: str, period: int | None = None) -> Sink:
+    """Return one token beside its neighbours, without those at multiples of `period`."""
+    first = max(0, position - SINK_NEIGHBOURS)
+    around = np.arange(first, min(len(values), position + SINK_NEIGHBOURS + 1))
+    around = around[around % period != 0] if period is not None else around[around != position]
+    median = float(np.median(values[around])) if len(around) else 0.0
+    at_position = float(values[position])
+    # Where the neighbours receive nothing, any attention at all is out of proportion.
+    ratio = at_position / median if median > 0 else (SINK_RATIO if at_position > 0 else 0.0)
+    return Sink(position, token, at_position, median, ratio, ratio >= SINK_RATIO)
 
 
 def layer_numbers(choice: LayerChoice, layers: int) -> list[int]:

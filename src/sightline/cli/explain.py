@@ -54,6 +54,14 @@ class LevelChoice(StrEnum):
     sentence = "sentence"
 
 
+class ReplacementChoice(StrEnum):
+    """Values of `--replacement`."""
+
+    delete = "delete"
+    mask = "mask"
+    both = "both"
+
+
 @reports_errors
 def explain(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="The text to explain, UTF-8; - for standard input.")],
@@ -87,7 +95,10 @@ def explain(
         LevelChoice,
         typer.Option(help="One CSV row per token, word or sentence; JSON lists the scores of this level as well."),
     ] = LevelChoice.token,
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="Number of words to list in text output.")] = 10,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="Number of strongest words to list.")] = 10,
+    all_words: Annotated[
+        bool, typer.Option("--all-words", help="List stop words, punctuation and artefacts as well.")
+    ] = False,
     check: Annotated[
         bool | None,
         typer.Option(
@@ -96,6 +107,17 @@ def explain(
             show_default=False,
         ),
     ] = None,
+    replacement: Annotated[
+        ReplacementChoice,
+        typer.Option(help="What the check does with words: delete them, put the mask token in their place, or both."),
+    ] = ReplacementChoice.delete,
+    artefacts: Annotated[
+        bool,
+        typer.Option(
+            "--artefacts/--no-artefacts",
+            help="As part of the check, exchange the strongest words to find scores that belong to their position.",
+        ),
+    ] = True,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed for methods that draw random numbers.")] = None,
     continuation: Annotated[
         str | None,
@@ -119,7 +141,7 @@ def explain(
     Examples:
       sightline explain letter.txt
       sightline explain letter.txt -o page.html --method attcat --method rollout
-      sightline explain letter.txt --check
+      sightline explain letter.txt --check --replacement both
       cat letter.txt | sightline explain - --format json > letter.json
       sightline explain premise.txt --pair hypothesis.txt --model my-nli-model --target entailment:contradiction
       sightline explain letter.txt --method integrated_gradients --option baseline=mask
@@ -184,7 +206,9 @@ def explain(
             position=position,
             inside=for_page,
             check=for_page and explained != EVERY_CLASS if check is None else check,
+            check_replacement=replacement.value,
+            artefacts=artefacts,
             progress=progress,
             **options,
         )
-    emit(report, chosen, output, top, level.value)
+    emit(report, chosen, output, top, level.value, all_words=all_words)

@@ -62,23 +62,25 @@ def check_terminal(chosen: Format, output: Path | None) -> None:
         raise UsageError("A page needs a file or a pipe: add -o page.html.")
 
 
-def emit(report: Report, chosen: Format, output: Path | None, top: int, level: Level = "token") -> None:
+def emit(
+    report: Report, chosen: Format, output: Path | None, top: int, level: Level = "token", *, all_words: bool = False
+) -> None:
     """Write or print a report; with a page, also print prediction, verdict and strongest words."""
     if output is not None:
-        write_whole(output, render(report, chosen, top, level))
+        write_whole(output, render(report, chosen, top, level, all_words=all_words))
         if chosen is Format.html:
-            print_text(report, top, passages=False)
+            print_text(report, top, passages=False, all_words=all_words)
         typer.echo(f"Wrote {one_line(str(output))}", err=True)
     elif chosen is Format.text:
-        print_text(report, top)
+        print_text(report, top, all_words=all_words)
     else:
-        print_utf8(render(report, chosen, top, level))
+        print_utf8(render(report, chosen, top, level, all_words=all_words))
 
 
-def print_text(report: Report, top: int, *, passages: bool = True) -> None:
+def print_text(report: Report, top: int, *, passages: bool = True, all_words: bool = False) -> None:
     """Print a report for a person at a terminal, or as tab-separated lines to a pipe.
 
-    `passages` shows the coloured text as well, on a terminal.
+    `passages` shows the coloured text as well, on a terminal; `all_words` lists stop words, punctuation and artefacts.
     """
     from rich.console import Console
 
@@ -87,23 +89,33 @@ def print_text(report: Report, top: int, *, passages: bool = True) -> None:
 
     console = Console()
     if console.is_terminal:
-        print_report(console, list(report), top, passages=passages, consensus=consensus_sentence(report))
+        consensus = consensus_sentence(report)
+        print_report(console, list(report), top, passages=passages, consensus=consensus, all_words=all_words)
     else:
-        print_utf8(_plain_text(report, top))
+        print_utf8(_plain_text(report, top, all_words=all_words))
 
 
-def render(report: Report, chosen: Format, top: int, level: Level = "token") -> str:
+def render(report: Report, chosen: Format, top: int, level: Level = "token", *, all_words: bool = False) -> str:
     """Return a report in one format.
 
     The JSON of one explanation is what `Explanation.load` reads; that of several is an object with a list of them. CSV
-    has one row per unit of `level`; JSON always lists tokens and words, and the units of a coarser level beside them.
+    has one row per unit of `level`; JSON lists tokens and words, the units of a coarser level beside them, and under
+    "strongest" the `top` words that the text output lists.
     """
     if chosen is Format.html:
         return report.to_html()
     if chosen is Format.json:
         from sightline.view.words.headline import headline
+        from sightline.view.words.lists import list_words
 
-        records = [{"headline": headline(explanation), **explanation.to_dict(level)} for explanation in report]
+        records = [
+            {
+                "headline": headline(explanation),
+                "strongest": list_words(explanation, top, all_words=all_words).to_dict(),
+                **explanation.to_dict(level),
+            }
+            for explanation in report
+        ]
         if len(records) == 1:
             return json.dumps(records[0], allow_nan=False) + "\n"
         consensus = report.consensus
@@ -125,16 +137,16 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token") -> 
             frame.insert(1, "target", explanation.target.name)
             frames.append(frame)
         return to_csv(pd.concat(frames))
-    return _plain_text(report, top)
+    return _plain_text(report, top, all_words=all_words)
 
 
-def _plain_text(report: Report, top: int) -> str:
+def _plain_text(report: Report, top: int, *, all_words: bool = False) -> str:
     """Return every explanation as tab-separated lines, then the words that all methods agree on."""
     from sightline.view.words.consensus import consensus_sentence
     from sightline.view.words.terminal import plain_report, printable
 
     consensus = consensus_sentence(report)
-    blocks = [plain_report(explanation, top) for explanation in report]
+    blocks = [plain_report(explanation, top, all_words=all_words) for explanation in report]
     return "\n".join(blocks if consensus is None else [*blocks, f"consensus\t{printable(consensus)}\n"])
 
 

@@ -46,6 +46,7 @@ Source = Literal["readout", "pooled"] | int
     "many again for each layer up to 512 tokens",
     use="Use it when rollout's averaging hides narrow paths and the document is not too long.",
     avoid="Avoid it for telling classes apart, and on very long documents, where rollout is a thousand times cheaper.",
+    costly=True,
 )
 def flow(
     trace: Trace,

@@ -48,6 +48,7 @@ class Method:
     cost: str
     use: str
     avoid: str
+    costly: bool = False
 
     @property
     def origin(self) -> str:
@@ -111,6 +112,10 @@ class Method:
         """What the method asks of the trace with these options, all of them given."""
         return self.needs(options) if callable(self.needs) else self.needs
 
+    def is_repeatable(self, options: dict[str, Any]) -> bool:
+        """Whether one run costs about as much as a pass, so that checks can afford to repeat it."""
+        return not self.costly and "probes" not in self.requirements(options)
+
     @property
     def reads_documents(self) -> bool:
         """Whether the method only calls the model on changed documents, so that it need not know about windows."""
@@ -161,13 +166,15 @@ def method(
     cost: str = "",
     use: str = "",
     avoid: str = "",
+    costly: bool = False,
 ) -> Callable[[MethodFunction], MethodFunction]:
     """Register the decorated function as a method and return it unchanged.
 
     title: the name people read ("Integrated gradients"), made from `name` unless given. summary: one sentence.
     needs: what the trace must record, or a function from the options to that. signed: whether negative scores speak
     against the target. class_specific: whether scores depend on the class that is explained. cost: in model passes.
-    use, avoid: a sentence that starts with "Use" or "Avoid".
+    use, avoid: a sentence that starts with "Use" or "Avoid". costly: whether one run takes far longer than the passes
+    it needs.
     """
     if kind not in get_args(Kind):
         raise OptionError(f"The kind of the method '{name}' must be one of {', '.join(get_args(Kind))}, not {kind!r}.")
@@ -188,6 +195,7 @@ def method(
                 cost=cost,
                 use=use,
                 avoid=avoid,
+                costly=costly,
             )
         )
         return function

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sightline.view.words.headline import headline
-from sightline.view.words.sentences import check_sentences, describe_verdict, notices
+from sightline.view.words.sentences import describe_verdict, further_sentences, notices
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
@@ -64,7 +64,8 @@ def _explanation(explanation: Explanation) -> dict[str, Any]:
         "word_scores": [word.score for word in explanation.words()],
         "checks": explanation.checks,
         "verdict": {**explanation.verdict.to_dict(), **describe_verdict(explanation.verdict).to_dict()},
-        "sentences": [*notices(explanation), *check_sentences(explanation.checks)],
+        "sentences": [*notices(explanation), *further_sentences(explanation)],
         "removal": None if explanation.removal is None else explanation.removal.to_dict(),
+        "artefacts": explanation.describe_artefacts(),
         "options": explanation.options,
     }

@@ -14,7 +14,7 @@ from sightline.view.inspect.attention import filter_sentence, relations_section,
 from sightline.view.inspect.comparison import comparison_section
 from sightline.view.inspect.parts import Picture, Section, Table
 from sightline.view.plots.style import AGAINST, FOR, PLAIN
-from sightline.view.words.sentences import check_sentences, describe_verdict, notices, prediction_sentence
+from sightline.view.words.sentences import describe_verdict, further_sentences, notices, prediction_sentence
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ def attribution_section(inspection: Inspection, name: str) -> Section:
         f"{prediction_sentence(explanation)} The scores below, by the method {name}, show what moved the "
         f"{explanation.target.description()}. {sides}",
         *notices(explanation),
-        " ".join([*describe_verdict(explanation.verdict).sentences, *check_sentences(explanation.checks)]),
+        " ".join([*describe_verdict(explanation.verdict).sentences, *further_sentences(explanation)]),
         filter_sentence(inspection),
     )
     by_type, by_position = inspection.by_type[name], inspection.by_position[name]

@@ -5,22 +5,19 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
+from sightline.artefacts import REASONS
 from sightline.text.units import units_of
 from sightline.view import colours
 from sightline.view.words.headline import headline
-from sightline.view.words.sentences import (
-    MARKS,
-    check_sentences,
-    describe_verdict,
-    notices,
-    number,
-)
+from sightline.view.words.lists import list_words
+from sightline.view.words.sentences import MARKS, describe_verdict, further_sentences, notices, number
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
     from sightline.report import Report
 
 LISTED = 8
+ARTEFACT_MARK = ";text-decoration:underline dotted"
 
 
 def render_static(report: Report) -> str:
@@ -35,7 +32,7 @@ def render_static(report: Report) -> str:
 def render_fragment(explanation: Explanation) -> str:
     """Return prediction, verdict, top words, coloured text and further checks as HTML for any place in a page."""
     sentence, method = headline(explanation), f"{explanation.method}, {explanation.target.description()}."
-    checks = check_sentences(explanation.checks)
+    checks = further_sentences(explanation)
     parts = [
         '<div style="max-width:48rem;line-height:1.7">',
         f'<p style="margin:.3em 0"><b>{html.escape(sentence)}</b> {html.escape(method)}</p>',
@@ -60,13 +57,15 @@ def _verdict(explanation: Explanation) -> str:
 
 
 def _top_words(explanation: Explanation) -> list[str]:
-    sides = (("for", "For"), ("against", "Against")) if explanation.signed else (("any", "Strongest"),)
+    titles = {"for": "For", "against": "Against", "any": "Strongest"}
+    lists = list_words(explanation, LISTED)
     lines = []
-    for sign, title in sides:
-        words = explanation.top(LISTED, sign=sign, merge=True)  # type: ignore[arg-type]
+    for sign, words in lists.sides:
         if words:
             listed = ", ".join(f"{html.escape(word.text)} {number(word.score)}" for word in words)
-            lines.append(f'<p style="margin:.3em 0">{title}: {listed}</p>')
+            lines.append(f'<p style="margin:.3em 0">{titles[sign]}: {listed}</p>')
+    if lists.note:
+        lines.append(f'<p style="margin:.3em 0;opacity:.75">{html.escape(lists.note)}</p>')
     return lines
 
 
@@ -75,18 +74,20 @@ def _coloured_text(explanation: Explanation) -> str:
     units = units_of(explanation.encoding, "word").drawable(explanation.encoding)
     scores = units.fold(explanation.scores).tolist()
     levels = colours.levels(scores)
+    flagged = explanation.artefact_tokens
     blocks = []
     for segment, text in enumerate(explanation.encoding.segment_texts):
         end, pieces = 0, []
         for unit, score, level in zip(units, scores, levels, strict=True):
             if unit.segment != segment:
                 continue
+            reason = next((flagged[position] for position in unit.tokens if position in flagged), None)
             word = html.escape(text[unit.start : unit.end])
             pieces.append(html.escape(text[end : unit.start]))
             if level:
-                pieces.append(
-                    f'<span style="background:{_tint(explanation, int(level))}" title="{number(score)}">{word}</span>'
-                )
+                mark, note = ("", "") if reason is None else (ARTEFACT_MARK, f": {REASONS[reason]}")
+                style = f"background:{_tint(explanation, int(level))}{mark}"
+                pieces.append(f'<span style="{style}" title="{number(score)}{note}">{word}</span>')
             else:
                 pieces.append(word)
             end = unit.end

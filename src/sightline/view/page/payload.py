@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.analysis.filters import TokenFilter
+from sightline.artefacts import REASONS
 from sightline.text.units import LEVELS, Level, Unit, units_of
 from sightline.view import colours
 from sightline.view.page.curves import removal_curves, removed_words
 from sightline.view.page.maps import EDGE, encode_maps, fine_maps, heads_by_importance, pool_maps
 from sightline.view.words.headline import headline_parts
-from sightline.view.words.sentences import check_sentences, describe_verdict, notices
+from sightline.view.words.sentences import describe_verdict, further_sentences, notices
 
 if TYPE_CHECKING:
     from sightline.analysis.internals import Inside, Windows
@@ -37,7 +38,7 @@ SHOWN_CLASSES = 6
 MAX_UNREAD = 10_000
 """Characters beyond the last token that the page shows; the rest of a long text is only counted."""
 LONGEST_TITLE = 70
-SPECIAL, STOP_WORD, PUNCTUATION = 1, 2, 4
+SPECIAL, STOP_WORD, PUNCTUATION, ARTEFACT = 1, 2, 4, 8
 """Bits of `tokens.flags`."""
 DIRECTIONS = ("attended", "attending")
 
@@ -109,7 +110,7 @@ def build(report: Report, *, title: str | None = None) -> Payload:
     )
     for level in LEVELS:
         _add_units(payload, report.first, level)
-    payload.add("tokens.flags", token_flags(encoding), "uint8")
+    payload.add("tokens.flags", token_flags(encoding) | _artefact_flags(report), "uint8")
     for number, explanation in enumerate(report):
         payload.add(f"scores.{number}", explanation.scores, "float32")
     if inside is not None:
@@ -124,13 +125,31 @@ def build(report: Report, *, title: str | None = None) -> Payload:
 
 def token_flags(encoding: Encoding) -> NDArray[np.uint8]:
     """Bits (n,) that say which tokens are specials, parts of (English) stop words, or punctuation."""
-    stop_words = TokenFilter(stop_words="en", punctuation=False, specials=False)
+    stop_words = TokenFilter(stop_words="en", punctuation=False, specials=False, meaningful=True)
     punctuation = TokenFilter(stop_words=None, punctuation=True, specials=False)
     flags = np.zeros(len(encoding), dtype=np.uint8)
     flags[encoding.special] |= SPECIAL
     flags[~stop_words.keep_tokens(encoding)] |= STOP_WORD
     flags[~punctuation.keep_tokens(encoding)] |= PUNCTUATION
     return flags
+
+
+def _artefact_flags(report: Report) -> NDArray[np.uint8]:
+    """Bits (n,) for tokens that the check of any explanation found to be artefacts."""
+    flags = np.zeros(len(report.encoding), dtype=np.uint8)
+    for explanation in report:
+        flags[list(_artefacts(explanation))] |= ARTEFACT
+    return flags
+
+
+def _artefacts(explanation: Explanation) -> dict[int, str]:
+    """Token positions of words whose score belongs to their position -> what that means; specials have their flag."""
+    exchange = explanation.exchange
+    return {
+        position: REASONS[artefact.reason]
+        for artefact in (exchange.artefacts if exchange is not None else ())
+        for position in artefact.tokens
+    }
 
 
 # The document ---------------------------------------------------------------------------------------------------------
@@ -244,9 +263,10 @@ def _explanation(explanation: Explanation, target: str) -> dict[str, Any]:
             {"text": part.text} if part.token is None else {"text": part.text, "token": part.token}
             for part in headline_parts(explanation)
         ],
+        "artefacts": list(_artefacts(explanation).items()),
         "notices": notices(explanation),
         "verdict": describe_verdict(explanation.verdict).to_dict(),
-        "checks": check_sentences(explanation.checks),
+        "checks": further_sentences(explanation),
         "removal": None if explanation.removal is None else _removal(explanation, explanation.removal),
         "facts": _facts(explanation),
     }

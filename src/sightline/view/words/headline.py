@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from sightline.analysis.filters import TokenFilter
+from sightline.view.words.lists import content_words
 from sightline.view.words.sentences import MARKS, percent
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ SMALLEST_SHARE = 0.2
 """A phrase is named if its score is at least this share of the strongest one's."""
 SMALLEST_PART = 0.1
 """The same for the words that a phrase is made of."""
-_CONTENT = TokenFilter()
 _TRUST: dict[Level, str] = {
     "holds": "the explanation holds up",
     "weak": "the evidence is weak",
@@ -73,11 +72,11 @@ def headline_parts(explanation: Explanation) -> list[Part]:
 
 
 def decisive_phrases(explanation: Explanation) -> list[Phrase]:
-    """Return up to `QUOTED` phrases with the highest scores, without stop words and punctuation.
+    """Return up to `QUOTED` phrases with the highest scores, without stop words, punctuation and artefacts.
 
     Two words are one phrase if the rarer of them stands beside the other in at least half of its instances.
     """
-    words = [word for word in explanation.words() if not _CONTENT.drops(word.text)]
+    words = content_words(explanation)
     scores: dict[str, float] = {}
     strongest: dict[str, WordScore] = {}
     for word in words:

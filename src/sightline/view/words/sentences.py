@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sightline.artefacts import EXCHANGE_ENTRIES, Exchange
 from sightline.verdict import CHECK_ENTRIES, TELLING, Level, Reason, Value, Verdict
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ MARKS: dict[Level, tuple[str, str]] = {
     "unchecked": ("○", "not checked"),
 }
 """The mark of each verdict: a shape and words, so that nobody needs colours to tell one from another."""
+NAMED_POSITIONS = 8
+"""Positions of artefacts that a sentence lists."""
 
 
 def percent(share: float) -> str:
@@ -176,6 +179,35 @@ def probability(value: float) -> str:
     return f"{value:.2f}" if 0.005 <= value < 0.995 or value in (0.0, 1.0) else f"{value:.4f}"
 
 
+def further_sentences(explanation: Explanation) -> list[str]:
+    """Return what is known about an explanation beside its verdict: artefacts first, then the other checks."""
+    return [*artefact_sentences(explanation.exchange, explanation.checks), *check_sentences(explanation.checks)]
+
+
+def artefact_sentences(exchange: Exchange | None, checks: Mapping[str, Value]) -> list[str]:
+    """Return how many of the strongest words have scores that belong to their position, if words were exchanged."""
+    if exchange is None or not exchange.tested:
+        return []
+    tested = "the strongest word" if exchange.tested == 1 else f"the {exchange.tested} strongest words"
+    count = len(exchange.artefacts)
+    if not count:
+        return [f"Exchanging {tested} with others found no score that belongs to a position."]
+    positions = sorted(artefact.tokens[0] for artefact in exchange.artefacts)
+    listed = ", ".join(f"{position:,}" for position in positions[:NAMED_POSITIONS])
+    more = f" and {count - NAMED_POSITIONS} more" if count > NAMED_POSITIONS else ""
+    share = percent(float(checks.get("artefact_share", 0.0)))
+    sinks = sum(artefact.reason == "sink" for artefact in exchange.artefacts)
+    belong = (
+        f"The scores of {count} of {tested} belong to their positions, not to the words (tokens"
+        if count > 1
+        else f"The score of one of {tested} belongs to its position, not to the word (token"
+    )
+    return [
+        f"{belong} {listed}{more}; {share} of the total).",
+        *([f"Of these positions, {sinks} draw attention whatever word is there."] if sinks else []),
+    ]
+
+
 def check_sentences(checks: Mapping[str, Value]) -> list[str]:
     """Return one sentence per check that neither the verdict nor a notice covers, in the method's order.
 
@@ -240,7 +272,7 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "settled_by_bounds": _tokens("Bounds settled {}."),
     "settled_by_flow": _tokens("An explicit flow settled {}."),
     "settled_by_cut": _tokens("A minimum cut settled {}."),
-    **dict.fromkeys((*CHECK_ENTRIES, "special_share"), _silent),
+    **dict.fromkeys((*CHECK_ENTRIES, *EXCHANGE_ENTRIES, "special_share"), _silent),
     "check_calls": lambda value: f"Checking it took {value:,} model calls.",
     "check_replacement": lambda value: f"For the check, words were replaced with the {value} token.",
     "replacements_agree": lambda value: (

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from sightline.text.units import units_of
 from sightline.view import colours
 from sightline.view.words.headline import headline
-from sightline.view.words.sentences import MARKS, check_sentences, describe_verdict, notices, number, percent
+from sightline.view.words.lists import WordLists, list_words
+from sightline.view.words.sentences import MARKS, describe_verdict, further_sentences, notices, number, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from sightline.explanation import Explanation, Sign, WordScore
+    from sightline.explanation import Explanation, WordScore
 
 SHOWN_LINES = 12
 """Lines shown of a long document: the strongest ones, with one line of context on both sides."""
@@ -32,6 +33,8 @@ WHOLE_UP_TO = 24
 SHOWN_CLASSES = 5
 LONGEST_FIELD = 200
 """Largest number of characters in a field of a table."""
+SHORTEST_WORD, LONGEST_WORD, PADDING = 8, 32, 2
+"""Widths in the list of words, in cells."""
 
 # C0 controls become their pictures (␛), other controls and the invisible marks that reorder text a replacement mark.
 _CONTROLS = (
@@ -47,9 +50,13 @@ def printable(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
-def plain_report(explanation: Explanation, top: int = 10) -> str:
-    """Return the explanation as lines of tab-separated fields: facts first, then the strongest words."""
+def plain_report(explanation: Explanation, top: int = 10, *, all_words: bool = False) -> str:
+    """Return the explanation as lines of tab-separated fields: facts first, then the strongest words.
+
+    `all_words` lists stop words, punctuation and artefacts as well.
+    """
     prediction, trust = explanation.prediction, describe_verdict(explanation.verdict)
+    lists = list_words(explanation, top, all_words=all_words)
     lines: list[tuple[str, ...]] = [
         ("summary", headline(explanation)),
         ("method", explanation.method),
@@ -59,22 +66,17 @@ def plain_report(explanation: Explanation, top: int = 10) -> str:
         *(("notice", sentence) for sentence in notices(explanation)),
         ("trust", trust.words, *trust.sentences),
         *((("warning", trust.warning),) if trust.warning is not None else ()),
-        *(("check", sentence) for sentence in check_sentences(explanation.checks)),
+        *(("check", sentence) for sentence in further_sentences(explanation)),
+        *((("list", lists.note),) if lists.note else ()),
         ("",),
         ("side", "rank", "word", "score", "count"),
     ]
-    for side, words in sides(explanation, top):
+    for side, words in lists.sides:
         lines += [
             (side, str(rank), word.text, f"{word.score:.6g}", str(word.count))
             for rank, word in enumerate(words, start=1)
         ]
     return "\n".join("\t".join(_one_line(field) for field in line) for line in lines) + "\n"
-
-
-def sides(explanation: Explanation, top: int) -> list[tuple[Sign, list[WordScore]]]:
-    """Return the strongest words with repeats added up: for and against, or one list for unsigned methods."""
-    signs: tuple[Sign, ...] = ("for", "against") if explanation.signed else ("any",)
-    return [(sign, explanation.top(top, sign=sign, merge=True)) for sign in signs]
 
 
 def print_report(
@@ -84,6 +86,7 @@ def print_report(
     *,
     passages: bool = True,
     consensus: str | None = None,
+    all_words: bool = False,
 ) -> None:
     """Print the prediction, then per explanation the passages (if asked for), the strongest words and the checks.
 
@@ -107,14 +110,17 @@ def print_report(
             for passage in _passages(explanation, console.width - 4):
                 console.print(Padding(passage, (0, 2)), soft_wrap=False)
             console.print()
-        console.print(_table(explanation, top))
+        lists = list_words(explanation, top, all_words=all_words)
+        console.print(_table(explanation, lists, console.width))
+        if lists.note:
+            console.print(Text(f"{lists.note} Add --all-words to list them.", style="dim"))
         console.print()
         trust = describe_verdict(explanation.verdict)
         mark, words = MARKS[trust.level]
         console.print(Text.assemble((f"{mark} {words}. ", "bold"), printable(" ".join(trust.sentences))))
         if trust.warning is not None:
             console.print(Text(trust.warning, style="bold #c26e10"))
-        for sentence in check_sentences(explanation.checks):
+        for sentence in further_sentences(explanation):
             console.print(Text(f"· {printable(sentence)}", style="dim"))
 
 
@@ -230,28 +236,37 @@ def wrapped(text: str, width: int) -> list[tuple[int, int]]:
     return lines
 
 
-def _table(explanation: Explanation, top: int) -> Table:
+def _table(explanation: Explanation, lists: WordLists, width: int) -> Table:
+    """Return the lists side by side; words are shortened so that every score is shown in full."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, PADDING, 0, 0))
     label = printable(explanation.target.label)
-    columns = sides(explanation, top)
+    columns = lists.sides
+    widest = max((len(_score(explanation, word)) for _, words in columns for word in words), default=0)
+    longest = max(SHORTEST_WORD, min(LONGEST_WORD, width // len(columns) - widest - 2 * PADDING))
     titles = {"for": f"For '{label}'", "against": f"Against '{label}'", "any": "Strongest words"}
     colour = {"for": "#3d8bd4", "against": "#c26e10", "any": "#9272cf"}
     for side, _ in columns:
         table.add_column(
-            Text(titles[side], style=f"bold {colour[side]}"), overflow="ellipsis", no_wrap=True, max_width=32
+            Text(titles[side], style=f"bold {colour[side]}"), overflow="ellipsis", no_wrap=True, max_width=longest
         )
-        table.add_column("", justify="right", no_wrap=True)
+        table.add_column("", justify="right", no_wrap=True, min_width=widest)
     for row in range(max((len(words) for _, words in columns), default=0)):
         cells: list[Text] = []
         for _, words in columns:
             if row < len(words):
                 repeats = f" × {words[row].count}" if words[row].count > 1 else ""
-                score = number(words[row].score) if explanation.signed else number(words[row].score).lstrip("+")
-                cells += [Text.assemble(_one_line(words[row].text), (repeats, "dim")), Text(score)]
+                cells += [
+                    Text.assemble(_one_line(words[row].text), (repeats, "dim")),
+                    Text(_score(explanation, words[row])),
+                ]
             else:
                 cells += [Text(), Text()]
         table.add_row(*cells)
     return table
+
+
+def _score(explanation: Explanation, word: WordScore) -> str:
+    return number(word.score) if explanation.signed else number(word.score).lstrip("+")

@@ -1,0 +1,76 @@
+"""Lists of the strongest words: by default without words that say little, and with the share that is left out.
+
+Words are ranked by the sum of their instances. Left out are stop words (but for negations), punctuation and artefacts,
+whose score belongs to the position (`Explanation.artefacts`). Only lists leave them out; no number does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sightline.analysis.filters import TokenFilter
+from sightline.explanation import merge_instances
+from sightline.view.words.sentences import percent
+
+if TYPE_CHECKING:
+    from sightline.explanation import Explanation, Sign, WordScore
+
+_FILLERS = TokenFilter(meaningful=True)
+
+
+@dataclass(frozen=True)
+class WordLists:
+    """The strongest words of an explanation."""
+
+    sides: tuple[tuple[Sign, tuple[WordScore, ...]], ...]
+    """For and against, or one list ("any") for methods without signs; strongest first, instances added up."""
+    left_out: float
+    """Share of the total magnitude of all words on words that are left out."""
+    artefacts: bool
+    """Whether artefacts are among the words that are left out."""
+
+    @property
+    def note(self) -> str:
+        """A sentence on what is left out; empty if nothing is."""
+        if not self.left_out:
+            return ""
+        kinds = "stop words, punctuation and artefacts" if self.artefacts else "stop words and punctuation"
+        return f"The list leaves out {kinds}, {percent(self.left_out)} of the total."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        sides: dict[str, Any] = {
+            sign: [{"text": word.text, "score": word.score, "count": word.count} for word in words]
+            for sign, words in self.sides
+        }
+        return {**sides, "left_out": self.left_out}
+
+
+def content_words(explanation: Explanation) -> list[WordScore]:
+    """Return the words in document order without stop words, punctuation and artefacts."""
+    flagged = explanation.artefact_tokens
+    return [
+        word
+        for word in explanation.words()
+        if not _FILLERS.drops(word.text) and not any(position in flagged for position in word.tokens)
+    ]
+
+
+def list_words(explanation: Explanation, top: int, *, all_words: bool = False) -> WordLists:
+    """Return the `top` strongest words of each side."""
+    everything = explanation.words()
+    words = everything if all_words else content_words(explanation)
+    merged = sorted(merge_instances(words), key=lambda word: -abs(word.score))
+    signs: tuple[Sign, ...] = ("for", "against") if explanation.signed else ("any",)
+    sides = tuple((sign, tuple([word for word in merged if _is_on(word, sign)][:top])) for sign in signs)
+    total, listed = (sum(abs(word.score) for word in group) for group in (everything, words))
+    return WordLists(
+        sides=sides,
+        left_out=max(0.0, 1.0 - listed / total) if total and len(words) < len(everything) else 0.0,
+        artefacts=explanation.exchange is not None and bool(explanation.exchange.artefacts),
+    )
+
+
+def _is_on(word: WordScore, sign: Sign) -> bool:
+    return sign == "any" or (word.score > 0 if sign == "for" else word.score < 0)
