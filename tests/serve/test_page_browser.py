@@ -231,3 +231,56 @@ def test_a_hostile_text_is_only_ever_text(browse):
         assert page.evaluate("localStorage.length + sessionStorage.length") == 0
 
     browse(scenario)
+
+
+def test_the_result_can_be_taken_away_as_a_page_and_as_json(browse, server, tmp_path):
+    def scenario(page):
+        explained(page, TEXT, "attcat", "rollout")
+        with page.expect_download() as saved:
+            page.locator("#save-page").click()
+        assert saved.value.suggested_filename == "The-compiler-infers-the-types-of-all-exp.html"
+        saved.value.save_as(tmp_path / "page.html")
+        with page.expect_download() as saved:
+            page.locator("#save").click()
+        assert saved.value.suggested_filename.endswith(".json")
+        saved.value.save_as(tmp_path / "data.json")
+        shown = page.locator("#view .headline p").inner_text()
+        # The file opens without the server, and shows the same.
+        offline = page.context.new_page()
+        offline.goto((tmp_path / "page.html").as_uri())
+        offline.locator("[data-ready]").wait_for()
+        assert offline.locator(".headline p").inner_text() == shown
+        assert offline.locator("nav.tabs button", has_text="Heads").count() == 1
+        offline.close()
+
+    browse(scenario)
+    data = json.loads((tmp_path / "data.json").read_text())
+    assert set(data["explanations"]) == {"attcat", "rollout"}
+    assert data["consensus"]["methods"] == ["attcat", "rollout"]
+
+
+def test_earlier_results_stay_beside_the_result_and_a_phone_shows_everything(browse):
+    def scenario(page):
+        page.locator("#file").set_input_files({"name": "my.txt", "mimeType": "text/plain", "buffer": TEXT.encode()})
+        page.locator("#file-name", has_text="“my.txt” loaded").wait_for()
+        assert page.locator("#methods h3").first.inner_text() == "Recommended"
+        assert page.locator("#chosen").inner_text().startswith("Chosen: ")
+        explained(page, TEXT, "attcat")
+        assert page.locator("h1:visible").all_inner_texts()[0].lower() == "sightline"
+        assert page.locator("#view .brand").is_hidden()
+        page.set_viewport_size({"width": 1400, "height": 900})
+        history, view = page.locator("#history").bounding_box(), page.locator("#view").bounding_box()
+        assert history["x"] + history["width"] <= view["x"]
+        assert page.locator("#view .details").is_visible()
+        assert page.locator("#earlier [aria-current=page]").count() == 1
+        page.set_viewport_size({"width": 375, "height": 700})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        for selector in ("#save-page", "#save", "#view .text", "#view [data-control=settings]", "#earlier a"):
+            assert page.locator(selector).first.is_visible(), selector
+        page.locator("#view .text .unit", has_text="compiler").first.click()
+        assert page.locator("#view [data-section=card] h2").inner_text() == "compiler"
+        page.locator("#asking > summary").click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        assert page.locator("#explain").is_visible()
+
+    browse(scenario)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import re
+import zlib
+
 import numpy as np
 import pytest
 
@@ -43,6 +48,20 @@ def test_every_array_the_payload_lists_can_be_fetched_as_it_says(server, seen):
         found = array(server, job, name)
         assert list(found.shape) == info["shape"]
         assert found.dtype == np.dtype(info["dtype"]).newbyteorder("<")
+
+
+def test_the_page_of_a_job_is_a_file_with_the_same_data(server, seen):
+    job, payload = seen
+    answer = server.client.get(f"/api/jobs/{job}/page")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-disposition"].startswith("attachment")
+    data = json.loads(re.search(r'id="sightline-data">(.*?)</script>', answer.text, re.S)[1])
+    assert data["explanations"] == payload["explanations"]
+    assert "live" not in data
+    for name, info in data["arrays"].items():
+        stored = zlib.decompress(base64.b64decode(info["data"]))
+        assert stored == server.client.get(f"/api/jobs/{job}/arrays/{name}").content
+    assert server.client.get("/api/jobs/unknown/page").status_code == 404
 
 
 def test_the_scores_of_the_view_are_those_of_the_result(server, seen):

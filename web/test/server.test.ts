@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { ExplainRequest } from "../src/server/api";
 import { parseValue } from "../src/server/form";
 import * as memory from "../src/server/history";
-import { decodeText, textOf } from "../src/server/upload";
+import { decodeText, fileName, textOf } from "../src/server/upload";
 
 class MemoryStorage implements Storage {
   [name: string]: unknown;
@@ -121,5 +121,15 @@ describe("option values", () => {
     ['"3"', "3"],
   ])("%s means %j", (typed, value) => {
     expect(parseValue(typed)).toEqual(value);
+  });
+});
+
+describe("downloads", () => {
+  it("are named after the title, whatever its characters", () => {
+    expect(fileName("The compiler: types & terms …", "html")).toBe("The-compiler-types-terms.html");
+    expect(fileName("../../etc/passwd", "json")).toBe("etc-passwd.json");
+    expect(fileName("… / …", "json")).toBe("explanation.json");
+    expect(fileName("漢字 und Wörter", "html")).toBe("漢字-und-Wörter.html");
+    expect(fileName("a".repeat(200), "html")).toBe(`${"a".repeat(40)}.html`);
   });
 });

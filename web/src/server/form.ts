@@ -28,6 +28,7 @@ export class Form {
   private readonly seed = byId<HTMLInputElement>("seed");
   private readonly check = byId<HTMLInputElement>("check");
   private readonly boxes = new Map<string, HTMLInputElement>();
+  private readonly titles: Map<string, string>;
 
   constructor(
     private readonly models: Model[],
@@ -40,11 +41,28 @@ export class Form {
     this.model.replaceChildren(...models.map((one) => option(`${one.name} (${one.task.replace(/_/g, " ")})`, one.name)));
     this.model.addEventListener("change", () => this.showLabels());
     this.showLabels();
-    for (const kind of Object.keys(KINDS)) {
-      const rows = methods.filter((method) => kindOf(method) === kind).map((method) => this.methodRow(method));
-      if (rows.length) byId("methods").append(element("li", { className: "kind" }, element("h3", {}, KINDS[kind]), element("ul", {}, ...rows)));
-    }
+    this.titles = new Map(methods.map((method) => [method.name, method.title || method.name]));
+    // The default methods come first, so that the list opens with what is chosen.
+    const group = (title: string, of: Method[]) => {
+      const rows = of.map((method) => this.methodRow(method));
+      if (rows.length) byId("methods").append(element("li", { className: "kind" }, element("h3", {}, title), element("ul", {}, ...rows)));
+    };
+    group("Recommended", defaults.flatMap((name) => methods.filter((method) => method.name === name)));
+    const others = methods.filter((method) => !defaults.includes(method.name));
+    for (const kind of Object.keys(KINDS)) group(KINDS[kind], others.filter((method) => kindOf(method) === kind));
+    byId("methods").addEventListener("change", () => this.showChosen());
+    this.showChosen();
     this.file.addEventListener("change", () => void this.readFile());
+  }
+
+  /** The name of a method for people. */
+  titleOf(name: string): string {
+    return this.titles.get(name) ?? name;
+  }
+
+  private showChosen(): void {
+    const chosen = [...this.boxes].filter(([, box]) => box.checked).map(([name]) => this.titleOf(name));
+    byId("chosen").textContent = chosen.length ? `Chosen: ${chosen.join(", ")}` : "Choose at least one";
   }
 
   /** The request in the form; throws an Error whose message says what is missing. */
@@ -85,6 +103,7 @@ export class Form {
       box.dispatchEvent(new Event("change"));
       for (const field of this.fields(name)) field.value = formatValue(settings.options[name]?.[field.name]);
     }
+    this.showChosen();
   }
 
   private showLabels(): void {
@@ -105,8 +124,8 @@ export class Form {
     const box = element("input", { type: "checkbox", checked: this.defaults.includes(method.name), name: "method" });
     box.value = method.name;
     this.boxes.set(method.name, box);
-    const label = element("label", { title: `${method.use} Cost: ${method.cost}.` }, box, " ", element("b", {}, method.title || method.name));
-    const row = element("li", {}, label, " ", element("small", {}, `${method.name}. ${method.summary}`));
+    const label = element("label", { title: `${method.name}: ${method.use} Cost: ${method.cost}.` }, box, " ", element("b", {}, method.title || method.name));
+    const row = element("li", {}, label, " ", element("small", {}, method.summary));
     const names = Object.keys(method.options);
     if (names.length) {
       const details = element("details", { hidden: !box.checked }, element("summary", {}, "options"));

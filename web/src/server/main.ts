@@ -7,6 +7,7 @@ import * as api from "./api";
 import { byId, element } from "./dom";
 import { Form } from "./form";
 import * as memory from "./history";
+import { fileName } from "./upload";
 
 // Not a literal, so that the bundler leaves the import to the browser; the server also serves the view.
 const VIEW: string = "/static/view.js";
@@ -83,6 +84,7 @@ class Page {
     this.following = new AbortController();
     const stop = this.following.signal;
     this.shown.dataset.job = id;
+    this.listHistory();
     try {
       const job = await api.follow(id, (one) => this.report(one), stop);
       if (stop.aborted) return;
@@ -114,11 +116,19 @@ class Page {
     const place = element("div");
     this.shown.replaceChildren(place);
     this.close = view.mount(place, source, { url: true });
-    byId<HTMLAnchorElement>("save").href = `${api.jobAddress(id)}/result`;
-    this.saving.hidden = false;
+    this.offerDownloads(id, source.payload.title);
     this.asking.open = false;
     document.title = `${source.payload.title} · Sightline`;
     this.shown.focus();
+  }
+
+  /** Links that save the result under a name made from its title. */
+  private offerDownloads(id: string, title: string): void {
+    for (const [link, address, suffix] of [["save-page", "page", "html"], ["save", "result", "json"]]) {
+      Object.assign(byId<HTMLAnchorElement>(link), { href: `${api.jobAddress(id)}/${address}`, download: fileName(title, suffix) });
+    }
+    this.saving.hidden = false;
+    document.body.classList.add("shown");
   }
 
   /** Close the result; a running job continues and stays in the history. */
@@ -129,6 +139,7 @@ class Page {
     delete this.shown.dataset.job;
     this.shown.replaceChildren();
     this.saving.hidden = true;
+    document.body.classList.remove("shown");
     this.asking.open = true;
     this.running.hidden = true;
     this.complain("");
@@ -166,11 +177,19 @@ class Page {
           this.form.fill(entry.settings, memory.textsOf(entry));
           void this.fromAddress();
         });
-        const facts = `${entry.settings.model} · ${entry.settings.methods.join(", ")} · ${new Date(entry.when).toLocaleString()}`;
-        return element("li", {}, link, " ", element("small", {}, facts));
+        if (entry.id === this.current) link.setAttribute("aria-current", "page");
+        const facts = `${entry.settings.model} · ${entry.settings.methods.map((name) => this.form.titleOf(name)).join(", ")} · ${whenText(entry.when)}`;
+        return element("li", {}, link, element("small", {}, facts));
       }),
     );
   }
+}
+
+/** The time of day for today, otherwise the date. */
+function whenText(when: number): string {
+  const date = new Date(when);
+  const today = date.toDateString() === new Date().toDateString();
+  return today ? date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
 }
 
 async function start(): Promise<void> {

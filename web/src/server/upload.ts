@@ -33,6 +33,12 @@ export function decodeText(bytes: Uint8Array, name: string): string {
   return text;
 }
 
+/** A file name from a title: letters and digits, at most 40 characters, never empty. */
+export function fileName(title: string, suffix: string): string {
+  const words = title.normalize("NFKC").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "");
+  return `${[...words].slice(0, 40).join("").replace(/-+$/, "") || "explanation"}.${suffix}`;
+}
+
 function count(number: number): string {
   return number.toLocaleString("en");
 }

@@ -217,6 +217,28 @@ async def job_result(job: FinishedJob) -> Response:
     return _json(job.parts["result"])
 
 
+@router.get(
+    "/jobs/{id}/page",
+    tags=["jobs"],
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The page as one HTML file that opens offline",
+            "content": {"text/html": {"schema": {"type": "string"}}},
+        },
+        **_errors(404, 409, 413, 422, 429, 500, 503, 504),
+    },
+)
+async def job_page(job: FinishedJob, dispatcher: TheDispatcher) -> Response:
+    """The result of a job as a self-contained HTML file, as `sightline explain -o page.html` writes it."""
+    question = {"about": "page", "optional": job.facts["optional"], "better": job.facts["better"]}
+    parts = {name: part for name, part in job.parts.items() if name != "result"}
+    message = await dispatcher.ask(job, question, parts)
+    # An attachment: shown by the browser, the page would run under the address of this server.
+    headers = {"Content-Disposition": "attachment"}
+    return Response(message.parts["answer"], headers=headers, media_type="text/html")
+
+
 @router.get("/jobs/{id}/payload", tags=["view"], response_model=dict[str, Any], responses=_errors(404, 409))
 async def job_payload(job: FinishedJob) -> Response:
     """The data of the page for a job: a JSON object that lists the arrays available separately."""

@@ -163,6 +163,9 @@ class ResultAnswer(BaseModel):
     dropped_tokens: int = Field(description="Number of tokens beyond the model's maximum length.")
     words: list[WordAnswer]
     explanations: dict[str, ExplanationAnswer]
+    consensus: dict[str, Any] | None = Field(
+        default=None, description="Words that all methods rank highest, with the number expected by chance."
+    )
     notes: list[str] = Field(description="Warnings of the methods.")
     provenance: dict[str, Any]
     seconds: float

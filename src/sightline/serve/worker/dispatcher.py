@@ -33,6 +33,8 @@ class Question:
 
     job: Job
     facts: Mapping[str, Any]
+    parts: Mapping[str, bytes] = field(default_factory=dict)
+    """Bytes that the worker needs besides the request."""
     answer: asyncio.Future[Message] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -124,11 +126,14 @@ class Dispatcher:
             self._cancelling = True
             self._inbox.put_nowait(_Cancel(job))
 
-    async def ask(self, job: Job, facts: Mapping[str, Any]) -> Message:
-        """Return the worker's answer to a question about a finished job; raise `Refusal` if it fails."""
+    async def ask(self, job: Job, facts: Mapping[str, Any], parts: Mapping[str, bytes] | None = None) -> Message:
+        """Return the worker's answer to a question about a finished job; raise `Refusal` if it fails.
+
+        `parts` are sent with the question.
+        """
         if len(self._questions) >= MAX_QUESTIONS:
             raise queue_full(max(1, round(self._last_seconds)))
-        question = Question(job, facts)
+        question = Question(job, facts, parts or {})
         self._questions.append(question)
         self._wake.set()
         try:
@@ -146,14 +151,14 @@ class Dispatcher:
             failure = await self._ensure_worker()
             if self._questions:
                 question = self._questions.popleft()
-                message = failure or await self._exchange(question.job, "question", question.facts)
+                message = failure or await self._exchange(question.job, "question", question.facts, question.parts)
                 if not question.answer.done():
                     question.answer.set_result(message)
             elif self._jobs:
                 job = self._current = self._jobs.popleft()
                 self._cancelling = False
                 job.start()
-                self._finish(job, failure or await self._exchange(job, "explain", {}))
+                self._finish(job, failure or await self._exchange(job, "explain", {}, {}))
                 self._current = None
             else:
                 self._wake.clear()
@@ -168,11 +173,11 @@ class Dispatcher:
             job.fail(int(message.facts["status"]), str(message.facts["error"]))
         self.job_store.trim()
 
-    async def _exchange(self, job: Job, kind: str, facts: Mapping[str, Any]) -> Message:
+    async def _exchange(self, job: Job, kind: str, facts: Mapping[str, Any], parts: Mapping[str, bytes]) -> Message:
         """Send one request to the worker and return its final message; a worker that ends or hangs gives `failed`."""
         worker = self._worker
         assert worker is not None
-        request = Message(kind, {**facts, "id": job.id}, {"request": job.request})
+        request = Message(kind, {**facts, "id": job.id}, {"request": job.request, **parts})
         self._worker_exchanges += 1
         await asyncio.to_thread(worker.send, request)
         deadline = time.monotonic() + self.settings.timeout

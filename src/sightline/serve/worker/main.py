@@ -88,7 +88,10 @@ def _answer(session: WorkerSession, message: Message, connection: Connection) ->
     try:
         request = json.loads(message.parts["request"])
         if message.kind == "question":
-            facts, parts = session.answer(job, request, message.facts, progress)
+            if message.facts["about"] == "page":
+                facts, parts = session.page(message.facts, message.parts)
+            else:
+                facts, parts = session.answer(job, request, message.facts, progress)
         else:
             facts, parts = session.explain(job, request, progress)
         return Message("result", {"id": job, **facts}, parts)

@@ -35,6 +35,7 @@ def result_record(job: str, model: str, report: Report, notes: Sequence[str], se
             for word in first.words()
         ],
         "explanations": {method: _explanation(explanation) for method, _, explanation in report.entries()},
+        "consensus": None if (consensus := report.consensus) is None else consensus.to_dict(),
         "notes": list(notes),
         "provenance": first.provenance,
         "seconds": round(seconds, 3),

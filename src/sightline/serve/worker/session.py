@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sightline.analysis.tiles import pooled_tile, strongest_relations
 from sightline.errors import InputError, OptionError
 from sightline.methods import METHODS, list_methods
@@ -19,6 +21,7 @@ from sightline.serve.settings import Settings
 from sightline.serve.worker.results import prediction_record, result_record
 from sightline.text import Encoding
 from sightline.view.page import payload
+from sightline.view.page.html import render_payload
 
 if TYPE_CHECKING:
     from sightline.trace import Trace
@@ -77,7 +80,20 @@ class WorkerSession:
         record = result_record(job, request["model"], report, notes, time.monotonic() - started)
         parts = {f"array:{name}": array.tobytes() for name, array in shown.arrays.items()}
         parts |= {"result": _json(record), "payload": _json(live)}
-        return {"arrays": shown.json["arrays"]}, parts
+        return {"arrays": shown.json["arrays"], "optional": shown.optional, "better": shown.better}, parts
+
+    def page(self, facts: Mapping[str, Any], parts: Mapping[str, bytes]) -> Answer:
+        """Return the result of a job as one HTML file, from the payload and arrays that `explain` returned."""
+        content = {name: value for name, value in json.loads(parts["payload"]).items() if name != "live"}
+        arrays = {
+            name: np.frombuffer(parts[f"array:{name}"], np.dtype(info["dtype"]).newbyteorder("<")).reshape(
+                info["shape"]
+            )
+            for name, info in content["arrays"].items()
+        }
+        optional = [tuple(group) for group in facts["optional"]]
+        html = render_payload(payload.Payload(content, arrays, optional, dict(facts["better"])))
+        return {}, {"answer": html.encode("utf-8")}
 
     def answer(self, job: str, request: Mapping[str, Any], question: Mapping[str, Any], progress: Progress) -> Answer:
         """Answer a question about a job: a tile of a map, relations of tokens, or the prediction of an edited text."""

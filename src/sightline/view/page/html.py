@@ -32,7 +32,11 @@ _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 def render_page(report: Report, *, title: str | None = None) -> str:
     """Return the page of a report as one string of HTML; several explanations get a switch."""
-    shown = payload.build(report, title=title)
+    return render_payload(payload.build(report, title=title))
+
+
+def render_payload(shown: payload.Payload) -> str:
+    """Return a page that holds a payload, as one string of HTML."""
     policy = (
         f"default-src 'none'; style-src {hash_source(style())}; script-src {hash_source(script())}; "
         "base-uri 'none'; form-action 'none'"
