@@ -246,7 +246,7 @@ def test_the_result_can_be_taken_away_as_a_page_and_as_json(browse, server, tmp_
         saved.value.save_as(tmp_path / "data.json")
         shown = page.locator("#view .headline p").inner_text()
         # The file opens without the server, and shows the same.
-        offline = page.context.new_page()
+        offline = page.context.browser.new_page()
         offline.goto((tmp_path / "page.html").as_uri())
         offline.locator("[data-ready]").wait_for()
         assert offline.locator(".headline p").inner_text() == shown

@@ -15,7 +15,7 @@ from sightline.evaluation import Evaluation, MetricCurve, Ranking, Record
 from sightline.evaluation.planted import Found, Planted, PlantedResult
 from sightline.evaluation.planted_task import PlantedTask
 from sightline.evaluation.sanity import Comparison, SanityResult
-from sightline.view.evaluate.report import write_evaluation
+from sightline.view.evaluate.report import _draw_overview, write_evaluation
 from sightline.view.evaluate.text import evaluation_text
 from sightline.view.words.evaluation import best_sentences, metric_sentences, opening_sentences, state_sentences
 from sightline.view.words.numbers import format_number
@@ -276,7 +276,7 @@ def test_the_page_explains_a_metric_before_it_names_a_method_beside_it(folder):
         "<dt>aopc</dt><dd>Mean fall of the probability as the highest-scored words are deleted step by step (signed)."
     )
     assert page.index(f"{meaning} Higher is better.</dd>") < page.index("<table>")
-    assert page.index("<dt>entropy</dt>") < page.index('<th scope="col" class="number">entropy</th>')
+    assert page.index("<dt>entropy</dt>") < page.index('<th scope="col">entropy</th>')
 
 
 def test_the_overview_on_the_page_ends_with_floor_and_ceiling(folder):
@@ -356,3 +356,42 @@ def test_every_row_of_a_long_table_is_on_the_page(tmp_path):
     assert "<summary>All 33 rows</summary>" in folded
     assert all(f"Reason of {name}." in folded for name in names[:30])
     assert "<img src=x" not in page
+
+
+def test_the_page_starts_with_the_overview_and_has_the_intervals_and_marks_of_the_terminal(folder):
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    assert page.index("figures/overview.svg") < page.index("<table>")
+    table = re.search(r"Means of faithfulness</h3>.*?</table>", page, re.S)[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", table, re.S)
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows[1:]]
+    text = evaluation_text(Ranking(evaluation()))
+    for row in cells:
+        assert all(cell in text for cell in row), row
+    weak = next(row for row in cells if row[0] == "rollout")
+    assert re.fullmatch(r"0\.\d+ \[0\.\d+, 0\.\d+\]\*", weak[1])
+    assert "* not clearly better than random orders." in page
+
+
+def test_the_overview_draws_a_dot_per_method_hollow_where_chance_does_as_well():
+    ranking = Ranking(evaluation())
+    figure = _draw_overview(ranking, ["aopc"])
+    axes = figure.axes[0]
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    assert sorted(float(dot.get_xdata()[0]) for dot in dots) == pytest.approx(
+        sorted(ranking.ranked("aopc")["mean"].tolist())
+    )
+    hollow = {float(dot.get_ydata()[0]) for dot in dots if dot.get_markerfacecolor() == "white"}
+    methods = [label.get_text() for label in axes.get_yticklabels()]
+    assert {methods[int(place)] for place in hollow} == set(ranking.no_better_than_floor("aopc"))
+    levels = [line.get_xdata()[0] for line in axes.lines if list(line.get_ydata()) == [0, 1]]
+    assert levels == pytest.approx([ranking.floors(["aopc"])["aopc"], ranking.ceilings(["aopc"])["aopc"]])
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1024, "light"), (1400, "dark"), (1920, "light")])
+def test_nothing_of_the_page_is_cut_off(browser, folder, width, scheme):
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto((folder / "index.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("img[src='figures/overview.svg']").evaluate("image => image.naturalWidth") > 100
+    page.close()

@@ -12,6 +12,7 @@ Files are written one at a time, each completely or not at all, the page last.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +22,13 @@ from sightline.evaluation.result import MODEL
 from sightline.files import write_whole
 from sightline.metrics import METRICS
 from sightline.metrics.registry import Kind
+from sightline.view.evaluate.overview import Dot, Panel, overview_chart
 from sightline.view.evaluate.plots import Priced, cascade_lines, perturbation_curves, worth_against_cost
-from sightline.view.evaluate.table import CEILING, FLOOR, ranked_methods
+from sightline.view.evaluate.table import CEILING, FLOOR, interval_tables, ranked_methods, with_arrow
 from sightline.view.frames import to_csv
 from sightline.view.inspect.folder import check_folder, write_sections
 from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
-from sightline.view.words.evaluation import metric_sentences, opening_sentences, state_sentences
+from sightline.view.words.evaluation import metric_sentences, opening_sentences, state_sentences, table_legend
 from sightline.view.words.sanity import planted_sentences, sanity_sentences
 
 if TYPE_CHECKING:
@@ -105,7 +107,49 @@ def write_evaluation(
 def _summary_section(ranking: Ranking) -> Section:
     overviews = [part for kind in KINDS for part in _overview(ranking, kind)]
     sentences = (*opening_sentences(ranking), *state_sentences(ranking)[1:])
-    return Section("summary", "Summary", sentences, (*overviews, *_cost_pictures(ranking)))
+    return Section(
+        "summary", "Summary", sentences, (*_overview_pictures(ranking), *overviews, *_cost_pictures(ranking))
+    )
+
+
+def _overview_pictures(ranking: Ranking) -> list[Picture]:
+    """The chart of all metrics by which methods can be ranked, or nothing where there is none."""
+    metrics = [name for name in ranking.evaluation.metrics if len(ranking.ranked(name))]
+    if not metrics:
+        return []
+    return [
+        Picture(
+            "overview",
+            "All methods by all metrics",
+            "Methods in the order of the first metric, best first; every metric has its own scale. An arrow says which "
+            "side is better. A hollow dot is not clearly better than chance.",
+            partial(_draw_overview, ranking, metrics),
+        )
+    ]
+
+
+def _draw_overview(ranking: Ranking, metrics: Sequence[str]) -> Figure:
+    floors, ceilings = ranking.floors(metrics), ranking.ceilings(metrics)
+    panels = []
+    for metric in metrics:
+        by_method = METRICS.get(metric).kind == "agreement"
+        dots = {
+            str(row.method): Dot(
+                row.mean,
+                row.low,
+                row.high,
+                row.floor if by_method and row.floor == row.floor else None,
+                ranking.better_than_floor(str(row.method), metric),
+            )
+            for row in ranking.ranked(metric).itertuples()
+        }
+        panels.append(Panel(with_arrow(metric), dots, None if by_method else floors.get(metric), ceilings.get(metric)))
+    return overview_chart(
+        panels,
+        [method for method in ranked_methods(ranking, metrics) if method != MODEL],
+        title="All methods by all metrics",
+        caption="↑ higher is better, ↓ lower is better.",
+    )
 
 
 def _overview(ranking: Ranking, kind: Kind) -> list[Terms | Table]:
@@ -123,10 +167,11 @@ def _overview(ranking: Ranking, kind: Kind) -> list[Terms | Table]:
         table[["method", *metrics, "seconds"]].set_index("method").loc[ranked_methods(ranking, metrics)].reset_index()
     )
     frame = pd.concat([measured, pd.DataFrame(below)], ignore_index=True) if below else measured
-    sentence = "Means over the documents; their intervals are further down. Seconds are those of one explanation."
+    sentence = f"{' '.join(table_legend(ranking, metrics))} Seconds are those of one explanation."
+    (intervals,) = interval_tables(ranking, metrics, widest=None)
     return [
         Terms(question, {name: f"{METRICS.get(name).summary} {_direction(name)}".strip() for name in metrics}),
-        Table(f"overview_{kind}", f"Means of {kind}", frame, sentence),
+        Table(f"overview_{kind}", f"Means of {kind}", frame, sentence, shown=intervals.map(str.strip)),
     ]
 
 

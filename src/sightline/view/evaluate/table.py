@@ -33,8 +33,8 @@ Column = tuple[str, list[str]]
 """Heading and cells, from top to bottom."""
 
 
-def interval_tables(ranking: Ranking, metrics: Sequence[str], *, widest: int = WIDEST) -> list[pd.DataFrame]:
-    """Return the tables of some metrics of one kind, all with the same rows, each at most `width` wide.
+def interval_tables(ranking: Ranking, metrics: Sequence[str], *, widest: int | None = WIDEST) -> list[pd.DataFrame]:
+    """Return the tables of some metrics of one kind, all with the same rows, each at most `widest` wide (None: any).
 
     Methods are in the order of the first metric, best first. Cells are texts, padded so that numbers are aligned.
     """
@@ -56,7 +56,7 @@ def interval_tables(ranking: Ranking, metrics: Sequence[str], *, widest: int = W
     tables = []
     while groups:
         columns = [first, *groups.pop(0)]
-        while groups and _width([*columns, *groups[0], last]) <= widest:
+        while groups and (widest is None or _width([*columns, *groups[0], last]) <= widest):
             columns += groups.pop(0)
         names, cells = zip(*columns, last, strict=True)
         tables.append(pd.DataFrame(list(zip(*cells, strict=True)), columns=list(names)))

@@ -12,7 +12,7 @@ from sightline.metrics import METRICS
 from sightline.view.evaluate.report import KINDS
 from sightline.view.evaluate.table import WIDEST, interval_tables, with_arrow
 from sightline.view.frames import to_csv, to_latex, to_markdown, to_text
-from sightline.view.words.evaluation import best_sentences, chance_name, opening_sentences, state_sentences
+from sightline.view.words.evaluation import best_sentences, opening_sentences, state_sentences, table_legend
 from sightline.view.words.sanity import planted_sentences, sanity_sentences
 
 if TYPE_CHECKING:
@@ -65,11 +65,7 @@ def _kind_blocks(ranking: Ranking, heading: str, metrics: Sequence[str]) -> list
         )
         for metric, name in names.items()
     ]
-    legend = ["Means with bootstrap 95 % intervals."]
-    if any(METRICS.get(metric).higher_is_better is not None for metric in metrics):
-        legend.append("↑ higher is better, ↓ lower is better.")
-    if any(ranking.no_better_than_floor(metric) for metric in metrics):
-        legend.append(f"* not clearly better than {chance_name(metrics[0])}.")
+    legend = table_legend(ranking, metrics)
     conclusions = [" ".join(sentences) for metric in metrics if (sentences := best_sentences(ranking, metric))]
     tables = [to_text(table) for table in interval_tables(ranking, metrics)]
     return [_lines([heading, *terms]), *tables, _lines([" ".join(legend), *conclusions])]

@@ -10,11 +10,15 @@ import base64
 import hashlib
 import html
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sightline.view import colours
 from sightline.view.frames import first_rows, to_html
 from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
 from sightline.view.words.terminal import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHOWN_ROWS = 20
 """Rows of a table that are visible at once; the others unfold."""
@@ -155,9 +159,10 @@ def _picture(picture: Picture, sizes: Mapping[str, tuple[int, int]]) -> str:
 
 def _table(table: Table) -> str:
     name = _text(table.name)
-    frame, title = first_rows(table.frame, table.title, SHOWN_ROWS)
+    whole = table.frame if table.shown is None else table.shown
+    frame, title = first_rows(whole, table.title, SHOWN_ROWS)
     shown = to_html(frame, digits=table.digits) if len(frame) else '<p class="quiet">Nothing to list.</p>'
-    rest = _all_rows(table) if len(frame) < len(table.frame) else ""
+    rest = _all_rows(table, whole) if len(frame) < len(whole) else ""
     sentence = f"<p>{_text(table.sentence)}</p>" if table.sentence else ""
     files = " · ".join(f'<a href="tables/{name}.{end}">{label}</a>' for end, label in _TABLE_FILES.items())
     return (
@@ -167,12 +172,12 @@ def _table(table: Table) -> str:
     )
 
 
-def _all_rows(table: Table) -> str:
+def _all_rows(table: Table, whole: pd.DataFrame) -> str:
     """Return the whole table, collapsed, in a scrolling box."""
-    frame, title = first_rows(table.frame, table.title, MOST_ROWS)
-    which = "All" if len(frame) == len(table.frame) else f"First {len(frame):,} of"
+    frame, title = first_rows(whole, table.title, MOST_ROWS)
+    which = "All" if len(frame) == len(whole) else f"First {len(frame):,} of"
     return (
-        f"<details><summary>{which} {len(table.frame):,} rows</summary>"
+        f"<details><summary>{which} {len(whole):,} rows</summary>"
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(title)}">'
         f"{to_html(frame, digits=table.digits)}</div></details>"
     )

@@ -34,6 +34,8 @@ class Table:
     frame: pd.DataFrame
     sentence: str = ""
     digits: int = DIGITS
+    shown: pd.DataFrame | None = None
+    """What the page shows in place of the frame, for example numbers with their intervals; the files have the frame."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,16 @@ def chance_name(metric: str) -> str:
     return (METRICS.get(metric).chance or RANDOM_ORDERS).name
 
 
+def table_legend(ranking: Ranking, metrics: Sequence[str]) -> list[str]:
+    """Return what intervals, arrows and stars mean in a table of some metrics of one kind."""
+    legend = ["Means with bootstrap 95 % intervals."]
+    if any(METRICS.get(metric).higher_is_better is not None for metric in metrics):
+        legend.append("↑ higher is better, ↓ lower is better.")
+    if any(ranking.no_better_than_floor(metric) for metric in metrics):
+        legend.append(f"* not clearly better than {chance_name(metrics[0])}.")
+    return legend
+
+
 def opening_sentences(ranking: Ranking) -> list[str]:
     """Return one sentence on what was done, one on the outcome, and one with its numbers."""
     methods, documents = len(ranking.evaluation.methods), len(ranking.evaluation.documents)
