@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sightline.view.plots.style import CATEGORIES, CHANCE, GRID, in_house_style, new_figure, to_label
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -62,11 +63,11 @@ def overview_chart(panels: Sequence[Panel], methods: Sequence[str], *, title: st
     for axes in grid[:, 0]:
         axes.set_yticks(range(len(methods)), [to_label(method) for method in methods])
         axes.set_ylim(len(methods) - 0.4, -0.6)
-    handles: dict[str, object] = {}
+    handles: dict[str, Artist] = {}
     for axes in grid.ravel():
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4)
+    figure.legend(list(handles.values()), list(handles), loc="outside upper right", ncols=4)
     return figure
 
 
