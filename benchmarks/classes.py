@@ -3,9 +3,9 @@
 Random classifiers of base shape with 2 and with 8 classes: BERT at 128 and 512 tokens, Longformer at 2,048. Two
 references, each with a whole pass per class:
 
-plain       as it is usually written: the library's model, the layers' inputs kept, `backward()` on the logit, which
+plain       the usual code: the library's model, the layers' inputs kept, `backward()` on the logit, which
             fills the gradients of all parameters on the way (for Longformer CAT only: the reference has less to do)
-one by one  our own `explain` called once a class, which needs no gradients of parameters
+one by one  our own `explain` called once per class, which needs no gradients of parameters
 
 A backward to the layers' inputs takes about as much arithmetic as the forward, so that against the second, one forward
 for C classes can save no more than 2C / (1 + C): 1.33x for two classes, 1.78x for eight.

@@ -6,7 +6,7 @@
     python -m benchmarks.corpus memory --documents 10000
 
 Throughput compares, in one run, two processes that only explain documents in a loop with a run of two workers, which
-also plans, writes tables and restarts. Times need an idle machine; ratios of one run stand a busy one.
+also plans, writes tables and restarts. Times need an idle machine; the ratios of one run are valid on a busy one, too.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def size() -> None:
 
 
 def aggregate(rows: int) -> None:
-    """Time aggregates over a synthetic store of so many words of one token each."""
+    """Time aggregates over a synthetic store of `words` words of one token each."""
     per_document, per_unit = 500, 100
     generator = np.random.default_rng(0)
     types = np.array([f"word{number}" for number in range(20_000)], dtype=object)

@@ -2,7 +2,7 @@
 
 A BERT of MiniLM's shape (6 layers, 12 heads, 384 wide) with random weights, one document of 512 tokens, ten orders of
 its words; AOPC, log-odds, comprehensiveness and sufficiency at their own shares. The other form runs every changed
-document of every order and metric by itself, as published programs do. Values must be the same up to single precision;
+document of every order and metric separately, as published code does. Values must be the same up to single precision;
 how many runs of the model are saved is reported. Floor and ceiling are left out on both sides.
 """
 
@@ -54,7 +54,7 @@ def document(tokens: int) -> list[int]:
 
 
 def one_at_a_time(model: Model, encoding: Encoding, target: Target, scores: dict[str, np.ndarray]) -> Values:
-    """Every changed document of every order and metric run by itself."""
+    """Run every changed document of every order and metric separately."""
     network, task = model.network, model.network.task
     units = removable_units(encoding, target)
 

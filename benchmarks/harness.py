@@ -35,7 +35,7 @@ Work = Callable[[], object]
 
 @dataclass
 class Report:
-    """Collects ratios and peak memory, prints them as they arrive, and ends with one JSON line if asked to."""
+    """Collects ratios and peak memory, prints them as they arrive, and ends with one JSON line if requested."""
 
     name: str
     quick: bool
@@ -79,14 +79,14 @@ class Report:
         target: float | None = None,
         seconds: dict[str, float] | None = None,
     ) -> float:
-        """Record reference / ours for quantities measured elsewhere; more is better, `target` is the least wanted."""
+        """Record reference / ours for quantities measured elsewhere; more is better, `target` is the goal."""
         value = reference / ours
         self.ratios[label] = value
         line = f"{label:32s} {value:10.1f}x"
         if seconds is not None:
             self.seconds[label] = seconds
             line += f"   ours {seconds['ours']:10.5f} s   reference {seconds['reference']:10.4f} s"
-        if target is not None and not self.quick:  # small sizes show that it runs, not what it gains
+        if target is not None and not self.quick:  # small sizes only show that it runs
             self.targets[label] = target
             line += f"   target {target:g}x {'reached' if value >= target else 'MISSED'}"
         print(line, flush=True)
@@ -183,7 +183,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def _forget_peak() -> float:
-    """Set the process's peak back to what it holds now and return that, in bytes."""
+    """Reset the peak memory of the process to its current memory and return that, in bytes."""
     if not _STATUS.exists():
         return _peak()
     Path("/proc/self/clear_refs").write_text("5")

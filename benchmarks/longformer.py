@@ -109,7 +109,7 @@ class Outcome(NamedTuple):
 
 
 class Runner:
-    """A process that holds one encoder's model and document, and runs and times work on them when asked to."""
+    """A process that holds one encoder's model and document, and runs and times work on them on request."""
 
     def __init__(self, encoder: str, tokens: int, layers: int) -> None:
         context = multiprocessing.get_context("spawn")

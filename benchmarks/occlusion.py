@@ -1,4 +1,4 @@
-"""Occlusion in batches of similar length beside one call of the model a token.
+"""Occlusion in batches of similar length beside one model call per token.
 
 The built-in model, a document of 256 tokens, every token in turn replaced by the mask token and, in a second run,
 deleted. Both forms run the same model on the same documents; the largest difference of their scores is reported.

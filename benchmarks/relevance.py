@@ -19,7 +19,7 @@ LONGEST = 2.5
 
 
 def main() -> None:
-    """Measure each method by itself."""
+    """Measure each method separately."""
     report = harness.start("relevance", __doc__)
     tokens, layers = (512, 2) if report.quick else (4096, 12)
     report.fact("tokens, layers", (tokens, layers))

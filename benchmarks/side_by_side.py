@@ -1,4 +1,4 @@
-"""Many inputs with a core each beside all cores for each: elapsed time, on a free machine and beside busy neighbours.
+"""Many inputs with one core each, compared with all cores for each: elapsed time, on an idle and on a busy machine.
 
 The built-in model reads a long document with parts of it deleted, as the check against random orders does. One form
 runs the batches one after the other, each product split over all cores (what torch does by itself); the other is

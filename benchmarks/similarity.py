@@ -1,7 +1,7 @@
 """Agreement statistics at document length, against their quadratic forms and the `rbo` package.
 
-Every form starts from the two score vectors. The quadratic forms are the definitions as they are usually typed: Kendall
-as a loop over all pairs of tokens, rank-biased overlap as a set intersection at every depth. The pairs are also
+Every form starts from the two score vectors. The quadratic forms are the definitions as they are usually written:
+Kendall as a loop over all pairs of tokens, rank-biased overlap as a set intersection at every depth. The pairs are also
 counted a row at a time with numpy, the best of the quadratic forms, for information.
 
 `python -m benchmarks.similarity [--quick] [--json]`
@@ -56,7 +56,7 @@ def ranking(scores: Scores) -> list[int]:
 
 
 def rbo_by_prefix_sets(a: Scores, b: Scores, *, p: float) -> float:
-    """Extrapolated rank-biased overlap with both prefixes built anew at every depth."""
+    """Extrapolated rank-biased overlap with both prefixes built again at every depth."""
     first, second = ranking(a), ranking(b)
     n = len(first)
     head = sum(p ** (d - 1) * len(set(first[:d]) & set(second[:d])) / d for d in range(1, n + 1))

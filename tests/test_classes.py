@@ -42,7 +42,7 @@ def explain(model, encoding, **options):
 
 
 @pytest.mark.parametrize("name", METHODS.names())
-def test_every_class_is_explained_as_if_asked_for_alone(model, name):
+def test_every_class_is_explained_as_if_requested_alone(model, name):
     options = QUICK.get(name, {})
     found = explain(model, document(model), method=name, target="all", **options)
     assert list(found) == ["AI", "PL", "other"]

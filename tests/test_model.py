@@ -25,8 +25,8 @@ def built_in():
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        (pd.DataFrame({"text": ["A compiler."]}), r"A table is no document.*list\(data\['text'\]\)"),
-        ({"text": "A compiler."}, "A table is no document"),
+        (pd.DataFrame({"text": ["A compiler."]}), r"A table is not a document.*list\(data\['text'\]\)"),
+        ({"text": "A compiler."}, "A table is not a document"),
         ([None], "Each document is a text or an encoding, not NoneType"),
         ([3], "Each document is a text or an encoding, not int"),
         (None, "A document is a text, an encoding or a trace, not NoneType"),

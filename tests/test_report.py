@@ -133,7 +133,7 @@ def test_a_report_without_inside_is_saved_too(tmp_path):
     assert Report.load(tmp_path / "report.zip").inside is None
 
 
-def test_files_that_are_no_reports_are_named_in_a_sentence(tmp_path):
+def test_files_that_are_not_reports_are_named_in_a_sentence(tmp_path):
     path = tmp_path / "report.zip"
     with pytest.raises(UsageError, match="saved in a .zip file"):
         Report({"attcat": explanation()}).save(tmp_path / "report.json")

@@ -68,7 +68,7 @@ def test_one_pass_gives_what_many_passes_give(family):
         np.testing.assert_allclose(together[name].scores, model.explain(encoding, name).scores, atol=1e-10)
 
 
-def test_nothing_runs_until_something_is_asked():
+def test_nothing_runs_until_something_is_needed():
     model = tiny_model()
     trace = model.trace(model.encode(ids=tiny_ids()))
     assert model.network.forward_passes == 0

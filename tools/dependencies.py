@@ -36,7 +36,7 @@ _TORCH_REASON = "# A CPU build is enough for everything here; other releases may
 
 
 def declared(*, development: bool) -> list[Requirement]:
-    """Return what pyproject.toml requires: the base, the extras for users and, if asked for, those of developers."""
+    """Return what pyproject.toml requires: the base, the extras for users and, if requested, those of developers."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     texts = list(project["dependencies"])
     for extra, listed in project["optional-dependencies"].items():
@@ -141,7 +141,7 @@ def imported_modules() -> Iterator[tuple[str, Path]]:
 
 
 def problems() -> Iterator[str]:
-    """Yield what is wrong with declarations and pins, without asking anybody."""
+    """Yield what is wrong with declarations and pins, without using the network."""
     users = {canonicalize_name(requirement.name) for requirement in declared(development=False)}
     for module, path in sorted(set(imported_modules())):
         if canonicalize_name(IMPORT_NAMES.get(module, module)) not in users:

@@ -1,4 +1,4 @@
-"""Take the pictures of the page that docs/images/ holds: `python -m tools.screenshots` (needs Chromium and Playwright).
+"""Take the screenshots in docs/images/: `python -m tools.screenshots` (needs Chromium and Playwright).
 
 Everything is shown on a built-in document with the built-in model, so that anybody can make the pictures again. With
 names (`python -m tools.screenshots server-form page-dark`) only these pictures are taken.
@@ -65,7 +65,7 @@ SERVER_SHOTS = (
     Shot("server-phone", "form", width=390, height=800),
     Shot("server-progress", "progress"),
 )
-"""`address` names the step that is shown; the explanation whose progress is shown goes on, so it comes last."""
+"""`address` names the step that is shown; the explanation whose progress is shown keeps running, so it comes last."""
 
 
 def document() -> str:
@@ -108,7 +108,7 @@ def take(browser: Any, shot: Shot, prepare: Callable[[Any, Shot], None]) -> Path
     path = FOLDER / f"{shot.name}.png"
     picture = Image.open(io.BytesIO(page.screenshot()))
     page.close()
-    # A palette is a third of the size, and nobody sees the difference on text and flat colours.
+    # A palette is a third of the size, and the difference is not visible on text and flat colours.
     small = picture.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
     return path

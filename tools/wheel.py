@@ -27,7 +27,7 @@ REQUIRED = (
     "sightline/builtin/model/model.safetensors",
     "sightline/py.typed",
 )
-"""Files a wheel must hold besides the Python modules; none may be empty except the type marker."""
+"""Files that a wheel must contain besides the Python modules; none may be empty except the type marker."""
 
 
 def build() -> Path:
@@ -40,7 +40,7 @@ def build() -> Path:
 
 
 def missing_files(wheel: Path) -> list[str]:
-    """Return the required files that the wheel lacks or holds empty."""
+    """Return the required files that are missing or empty in the wheel."""
     with zipfile.ZipFile(wheel) as archive:
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
     return [name for name in REQUIRED if name not in sizes or (sizes[name] == 0 and not name.endswith("py.typed"))]

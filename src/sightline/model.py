@@ -68,10 +68,8 @@ Progress = Callable[[str, int, int], None]
 
 def _check_document_type(document: object) -> None:
     if isinstance(document, Mapping) or hasattr(document, "columns"):
-        # Going through one gives the names of its columns, which would be explained in silence.
-        raise InputError(
-            "A table is no document. Give the column that holds the texts, for example list(data['text'])."
-        )
+        # Iterating over a table gives the names of its columns, which would be explained silently.
+        raise InputError("A table is not a document. Give the column with the texts, for example list(data['text']).")
     if not isinstance(document, Iterable | Trace | Encoding) or isinstance(document, bytes):
         raise InputError(f"A document is a text, an encoding or a trace, not {type(document).__name__}.")
 

@@ -23,7 +23,7 @@ def listed(rows):
     return [(row.text, row.score) for row in rows]
 
 
-def test_by_position_ranks_every_word_where_it_stands():
+def test_by_position_ranks_every_word_where_it_is():
     table = attributions_by_position(explained("the river The miller", the=1.0, The=3.0, miller=-2.0, river=-0.5))
     assert listed(table.positive) == [("The", 3.0), ("the", 1.0)]
     assert listed(table.negative) == [("miller", -2.0), ("river", -0.5)]
@@ -62,7 +62,7 @@ def test_dropped_words_are_not_ranked():
     assert listed(table.negative) == [("old", -1.0)]
 
 
-def test_fewer_words_than_asked_for_and_nothing_at_all_are_fine():
+def test_fewer_words_than_requested_and_nothing_at_all_are_fine():
     assert len(attributions_by_position(explained("old", old=1.0), 50).positive) == 1
     empty = attributions_by_type(explained("the is", the=1.0), filter=TokenFilter())
     assert (empty.positive, empty.negative) == ((), ())

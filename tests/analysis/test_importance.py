@@ -177,7 +177,7 @@ def test_normalisations():
 
 
 @pytest.mark.parametrize("family", ["bert", "albert", "longformer"])
-def test_leaves_the_model_as_it_was_also_after_an_error(family):
+def test_leaves_the_model_as_it_was_even_after_an_error(family):
     model = tiny_model(family)
     module = model.network.module
     before = {name: (id(parameter), parameter.clone()) for name, parameter in module.named_parameters()}

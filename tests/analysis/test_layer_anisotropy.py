@@ -73,7 +73,7 @@ def test_transformed_vectors_can_be_left_out():
     assert list(curves.to_frame()) == ["layer", "hidden", "y"]
 
 
-def test_long_documents_are_refused_only_where_transformed_vectors_are_asked_for(monkeypatch):
+def test_long_documents_are_refused_only_where_transformed_vectors_are_requested(monkeypatch):
     monkeypatch.setattr("sightline.analysis.layer_anisotropy.DENSE_LIMIT", 100)
     model = tiny_model()
     trace = model.trace(model.encode(ids=tiny_ids("bert", TOKENS)))

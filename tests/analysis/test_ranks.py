@@ -30,7 +30,7 @@ def test_every_special_token_and_each_sign_has_its_own_rank():
     assert frame.loc[",", "low"] == frame.loc[",", "high"] == frame.loc[",", "rank"]  # one document
 
 
-def test_other_tokens_can_be_asked_for_and_none_gives_an_empty_table():
+def test_other_tokens_can_be_requested_and_none_gives_an_empty_table():
     frame = token_ranks([explanation(encoding("The mill is old."))], ("mill", "giraffe"))
     assert frame["token"].tolist() == ["[CLS]", "[SEP]", "mill"]
     assert len(token_ranks([])) == 0

@@ -179,7 +179,7 @@ def test_the_intersection_by_position_holds_single_words():
         assert attended.set_index("position").loc[row.position, "text"] == row.text
 
 
-def test_instances_say_where_each_one_of_a_word_stands():
+def test_instances_say_where_each_instance_of_a_word_is():
     source = banded_source()
     found = relation_counts(source, 3)
     frame = found.instances("THE", layer=0)
@@ -208,7 +208,7 @@ def test_lists_of_one_layer_can_be_read_token_by_token():
     assert row.partner_token == source.encoding.tokens[row.partner]
 
 
-def test_short_documents_have_fewer_partners_than_asked_for():
+def test_short_documents_have_fewer_partners_than_requested():
     source = banded_source("old")
     assert len(source.encoding) == 3
     found = relation_counts(source, 10)

@@ -187,7 +187,7 @@ def test_disagreements_are_the_largest_differences_of_rank(source, explained):
 DROP_ALL = ("river", "runs", "past", "old", "hello", "miller")
 
 
-def test_nothing_left_after_the_filter_is_said_and_holds_no_numbers(source, explained):
+def test_nothing_left_after_the_filter_is_reported_and_holds_no_numbers(source, explained):
     found = document_similarity(source, explained, filter=TokenFilter(words=DROP_ALL), permutations=3)
     masked = [one for one in found if one.masked]
     assert [one.note for one in masked] == ["Nothing is left to compare: the filter drops every word."] * 2

@@ -183,7 +183,7 @@ def test_interrupts_and_surprises_end_with_a_sentence_too(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full is needed")
-def test_a_full_disk_behind_the_standard_output_is_said():
+def test_a_full_disk_behind_the_standard_output_is_reported():
     command = [sys.executable, "-c", "from sightline.cli import main; main()", "methods", "--json"]
     with Path("/dev/full").open("wb") as full:
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)

@@ -149,7 +149,7 @@ def test_named_entries_are_described_in_full(sightline, command, names):
 
 
 @pytest.mark.parametrize("name", [3, None, ["attcat"]])
-def test_a_name_that_is_no_string_is_refused_with_a_sentence(name):
+def test_a_name_that_is_not_a_string_is_refused_with_a_sentence(name):
     with pytest.raises(OptionError, match="chosen by its name, a string, not "):
         METHODS.get(name)
 

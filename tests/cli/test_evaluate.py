@@ -91,7 +91,7 @@ def test_the_same_seed_prints_the_same_numbers(evaluate):
     assert means() == means()
 
 
-def test_a_pipe_gets_the_summary_in_the_form_asked_for(evaluate):
+def test_a_pipe_gets_the_summary_in_the_form_requested(evaluate):
     quickest = ("--methods", "random,gradient", "--metrics", "entropy,special_share")
     rows = list(csv.DictReader(io.StringIO(evaluate(*quickest, "--format", "csv").stdout)))
     assert [(row["method"], row["metric"]) for row in rows] == [
@@ -138,7 +138,7 @@ def test_the_floor_is_made_of_as_many_orders_as_in_the_library():
     assert signature(command).parameters["random_orderings"].default == RANDOM_ORDERINGS
 
 
-def test_the_published_program_s_variant_can_be_asked_for(evaluate):
+def test_the_published_program_s_variant_can_be_requested(evaluate):
     result = evaluate("--methods", "gradient", "--compat", "attcat", "--format", "json")
     content = json.loads(result.stdout)
     assert content["settings"]["compat"] == "attcat"

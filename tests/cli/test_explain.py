@@ -46,7 +46,7 @@ def test_methods_may_be_repeated_or_listed(sightline, good_model):
     assert listed.stdout.count("method\t") == 2
 
 
-def test_the_form_asked_for_may_have_any_name(sightline, tmp_path, good_model):
+def test_the_form_requested_may_have_any_name(sightline, tmp_path, good_model):
     result = sightline("explain", "doc.txt", "--model", good_model, "-o", "letter.data", "--format", "json")
     assert result.exit_code == 0
     json.loads((tmp_path / "letter.data").read_text())
@@ -235,7 +235,7 @@ def test_a_real_process_fails_with_a_sentence_and_its_exit_code(tmp_path):
     assert err == "Error: There is no file 'absent.txt'. Give a text file, or - for standard input.\n"
 
 
-def test_a_reader_that_stops_early_is_no_error(tmp_path, good_model):
+def test_a_reader_that_stops_early_is_not_an_error(tmp_path, good_model):
     (tmp_path / "doc.txt").write_text(DOCUMENT)
     process = run_for_real("explain", "doc.txt", "--model", good_model, "--format", "html", cwd=tmp_path)
     process.stdout.close()

@@ -142,7 +142,7 @@ def test_a_foreign_page_is_replaced_only_with_overwrite(sightline, tmp_path, goo
     assert sightline(*arguments).exit_code == 0  # the page is Sightline's now
 
 
-def test_a_data_set_is_explained_for_the_target_asked_for(sightline, tmp_path, good_model):
+def test_a_data_set_is_explained_for_the_target_requested(sightline, tmp_path, good_model):
     (tmp_path / "data.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in ("The old mill.", "Hello!")))
     for target in ("AI", "PL"):
         result = sightline("inspect", "--data", "data.jsonl", "--target", target, "--model", good_model, *QUICK)

@@ -44,7 +44,7 @@ def test_without_its_libraries_it_says_what_to_install(sightline, monkeypatch):
     assert result.stderr == "Error: The server needs FastAPI and uvicorn: pip install 'sightline[serve]'.\n"
 
 
-def test_a_port_in_use_is_said_before_a_model_is_loaded(sightline):
+def test_a_port_in_use_is_reported_before_a_model_is_loaded(sightline):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         result = sightline("serve", "--port", str(taken.getsockname()[1]))
     assert result.exit_code == 2

@@ -60,6 +60,6 @@ def test_ray_continues_a_local_run_and_survives_the_death_of_an_actor(model, mod
     assert contents(out) == contents(expected.path)
 
 
-def test_an_address_without_a_cluster_is_said(model_folder, data_file, tmp_path):
+def test_an_address_without_a_cluster_is_reported(model_folder, data_file, tmp_path):
     with pytest.raises(UsageError, match="No Ray cluster can be reached at '127.0.0.1:1'"):
         sl.run(data_file, model_folder, out=tmp_path / "run", engine="ray", address="127.0.0.1:1", methods=["attcat"])

@@ -350,7 +350,7 @@ def test_only_regular_files_are_read(tmp_path, name):
             read_examples(path)
 
 
-def test_a_parquet_value_that_python_cannot_hold_is_said(tmp_path):
+def test_a_parquet_value_that_python_cannot_represent_is_reported(tmp_path):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -360,7 +360,7 @@ def test_a_parquet_value_that_python_cannot_hold_is_said(tmp_path):
         read_examples(tmp_path / "data.parquet")
 
 
-def test_a_parquet_file_that_stands_for_billions_of_values_is_refused(tmp_path, monkeypatch):
+def test_a_parquet_file_that_encodes_billions_of_values_is_refused(tmp_path, monkeypatch):
     pandas = pytest.importorskip("pandas")
     monkeypatch.setattr("sightline.corpus.data_files.MOST_PARQUET_VALUES", 1_000)
     pandas.DataFrame({"text": ["a"] * 2_000}).to_parquet(tmp_path / "data.parquet")
@@ -389,7 +389,7 @@ def test_a_saved_folder_reads_nothing_outside_itself(tmp_path, file, content, se
         read_examples(folder)
 
 
-def test_a_missing_file_folder_or_field_is_said(tmp_path):
+def test_a_missing_file_folder_or_field_is_reported(tmp_path):
     path = written(tmp_path, "jsonl")
     with pytest.raises(InputError, match="There is no data set"):
         read_examples(tmp_path / "absent.csv")
@@ -421,7 +421,7 @@ def test_without_the_datasets_library_a_sentence_says_how_to_get_it(tmp_path, mo
             read_examples(source)
 
 
-def test_a_hub_data_set_that_cannot_be_fetched_is_said():
+def test_a_hub_data_set_that_cannot_be_fetched_is_reported():
     pytest.importorskip("datasets")
     with pytest.raises(InputError, match="'nobody/nothing' of the hub could not be read"):
         read_examples("hf://nobody/nothing")

@@ -87,7 +87,7 @@ def test_units_hold_documents_of_similar_length(whole):
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(ends))
 
 
-def test_a_stopped_run_goes_on_where_it_was(whole, model, data_file, tmp_path):
+def test_a_stopped_run_resumes_where_it_stopped(whole, model, data_file, tmp_path):
     class StopError(Exception):
         pass
 

@@ -53,7 +53,7 @@ def test_a_row_that_cannot_be_used_is_yielded_with_its_error(tmp_path):
         read_examples(path)
 
 
-def test_a_stream_reads_no_more_than_is_asked_for(tmp_path):
+def test_a_stream_reads_no_more_than_is_requested(tmp_path):
     path = tmp_path / "long.jsonl"
     path.write_text('{"text": "fine"}\n' * 5 + "this is not JSON\n")
     assert len(list(islice(stream_examples(path), 5))) == 5

@@ -147,7 +147,7 @@ def test_the_same_seed_gives_the_same_numbers_whatever_is_compared_beside(model)
     assert [one for one in wide.pairs if (one.first, one.second) == ("attcat", "random")] == list(narrow.pairs)
 
 
-def test_what_cannot_be_explained_or_compared_is_counted_and_the_run_goes_on(model):
+def test_what_cannot_be_explained_or_compared_is_counted_and_the_run_continues(model):
     found = compare(model, ["", "hello", TEXTS[0]], ["attcat", "gradient"], ["kendall"])
     assert {one.document for one in found.failures} == {"0"}
     absent = [pair for pair in found.pairs if pair.value is None]

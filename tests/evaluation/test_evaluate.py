@@ -150,7 +150,7 @@ def test_rationales_are_compared_with_the_given_label_on_request(model):
     assert record.floor == pytest.approx(METRICS.get("auprc").chance.level(scores, [[1, 3]]), abs=1e-12)
 
 
-def test_agreement_stands_beside_what_shuffled_scores_give(model):
+def test_agreement_is_shown_beside_what_shuffled_scores_give(model):
     """Chance is that of the scores of tokens, summed to words again: a word of many tokens scores high in any order."""
     found = evaluate(model, [FIRST], ["attcat"], ["spearman", "cosine"], reference="gradient")
     explanation, other = model.explain(FIRST, "attcat"), words(model.explain(FIRST, "gradient"))
@@ -208,7 +208,7 @@ def test_the_seed_decides_what_is_random_and_documents_have_seeds_of_their_own(m
     assert value(same[0], "0", "random", "entropy") != value(same[0], "1", "random", "entropy")
 
 
-def test_a_method_that_fails_on_a_document_is_marked_and_the_run_goes_on(model):
+def test_a_method_that_fails_on_a_document_is_marked_and_the_run_continues(model):
     # The second document has nine tokens, 0 to 8: flow cannot start at token 9.
     assert len(model.encode(FIRST)) == 9 < len(model.encode(SECOND))
     found = evaluate(
@@ -240,7 +240,7 @@ def test_an_interrupted_run_keeps_the_documents_that_are_finished(model):
     assert len(found.records) == 1
 
 
-def test_progress_tells_documents_and_what_goes_on_in_them(model):
+def test_progress_tells_documents_and_what_happens_in_them(model):
     told = []
     evaluate(model, [FIRST], ["attcat"], ["aopc"], progress=lambda *state: told.append(state), **QUICK)
     assert told[0] == ("documents", 0, 1)

@@ -184,7 +184,7 @@ class Scaled:
         return (leaf * gradient).sum(dim=-1)[0, 1:-1].detach().numpy()
 
 
-def test_one_deciding_word_stands_on_a_plateau_which_layer_normalisation_makes(setting):
+def test_one_deciding_word_is_on_a_plateau_that_layer_normalisation_makes(setting):
     """Why input × gradient fails here: e·∂f/∂e is the slope of f(αe) at α = 1, and f is flat there.
 
     A layer normalisation divides by the size of what it reads, so that beyond some size more of a word is no more.
@@ -236,7 +236,7 @@ def test_the_same_seed_gives_the_same_model_and_the_caller_s_random_state_stays(
     assert train(documents, labels, steps=5, seed=2).network.weights_hash != first.network.weights_hash
 
 
-def test_a_model_that_has_not_learnt_is_said():
+def test_a_model_that_has_not_learnt_is_reported():
     result = planted_shortcuts(["random"], documents=4, steps=2)
     assert result.planted.accuracy < result.planted.attainable - 0.05
     assert "has NOT learnt the task" in planted_sentences(result)[0]

@@ -50,7 +50,7 @@ def test_the_deciding_words_are_those_whose_removal_changes_the_answer(models, r
         assert models[rule].explain(rest, "random").prediction.index != document.label
 
 
-def test_words_are_planted_in_the_third_that_is_asked_for():
+def test_words_are_planted_in_the_third_that_is_requested():
     for number, place in enumerate(PLACES):
         document = rule_document("any", 300, np.random.default_rng(number), first=2, place=place)
         assert all(number * 100 <= position < (number + 1) * 100 for position in document.deciding)

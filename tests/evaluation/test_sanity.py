@@ -223,7 +223,7 @@ def test_labels_in_random_order_are_compared_in_the_same_way(model):
     assert set(same.verdicts().values()) == {"unchanged"}
 
 
-def test_wrong_options_are_said(model):
+def test_wrong_options_are_reported(model):
     with pytest.raises(OptionError, match="mode='half' is not known"):
         weight_randomisation(model, TEXTS, METHODS, mode="half")
     with pytest.raises(OptionError, match="Did you mean 'gradient'?"):

@@ -87,7 +87,7 @@ def test_the_compiled_kernels_agree_with_the_entmax_package():
 
 
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-def test_masked_scores_are_taken_away_before_projecting(options):
+def test_masked_scores_are_removed_before_projecting(options):
     z = np.array([[0.2, 5.0, -0.3, 0.1], [1.0, 0.5, 0.2, 7.0]])
     mask = np.array([[True, False, True, True], [True, True, True, False]])
     found = sl.lab.project(z, **options, mask=mask)

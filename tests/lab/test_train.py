@@ -75,7 +75,7 @@ class InterruptedTestError(Exception):
     pass
 
 
-def test_a_run_that_was_cut_off_goes_on_with_the_same_curve(trained, tmp_path):
+def test_a_run_that_was_interrupted_resumes_with_the_same_curve(trained, tmp_path):
     def stop(stage, done, total):
         if done == 14:
             raise InterruptedTestError

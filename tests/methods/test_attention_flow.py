@@ -157,7 +157,7 @@ def test_flow_through_a_narrow_waist_is_cut_there():
     assert result.certified
 
 
-def test_more_arcs_in_use_than_foreseen_are_no_obstacle():
+def test_more_arcs_in_use_than_foreseen_are_not_an_obstacle():
     # whole numbers without structure: far more than the four used arcs a node that are first given room
     stack = np.random.default_rng(0).integers(1, 50, (4, 48, 48)) / UNIT
     assert_settled(solve_flow(stack, 7), scipy_flow(stack, 7))

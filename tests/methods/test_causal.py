@@ -52,7 +52,7 @@ def test_a_sliding_window_holds_the_last_tokens(family, windows):
         assert (seen == (np.tril(np.ones((9, 9))) - np.tril(np.ones((9, 9)), -window) == 1)).all()
 
 
-def test_a_classifier_reads_the_last_token_that_is_no_pad(model):
+def test_a_classifier_reads_the_last_token_that_is_not_a_pad(model):
     ids = tiny_ids("gpt2", 9)
     for given, place in ((ids, 8), ([*ids, PAD, PAD], 8), ([PAD], 0)):
         trace = model.trace(model.encode(ids=given))
@@ -153,7 +153,7 @@ def test_where_all_tokens_see_each_other_there_is_nothing_to_rescale(name):
         model.explain(document(model), name, receptive_field=True)
 
 
-def test_masks_stored_by_older_releases_are_no_leftover_weights(tmp_path):
+def test_masks_stored_by_older_releases_are_not_leftover_weights(tmp_path):
     tiny_module("gpt2", dtype=torch.float32).save_pretrained(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")
     weights |= {"transformer.h.0.attn.bias": torch.ones(1, 1, 8, 8), "transformer.h.0.attn.masked_bias": torch.ones(1)}

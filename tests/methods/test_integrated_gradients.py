@@ -191,7 +191,7 @@ def test_a_baseline_text_is_read_by_the_model_s_tokenizer():
 
 
 @pytest.mark.parametrize("own", [[], [500], [-1], [0.5]])
-def test_a_baseline_that_is_no_list_of_ids_is_refused(own):
+def test_a_baseline_that_is_not_a_list_of_ids_is_refused(own):
     model = tiny_model()
     with pytest.raises(OptionError, match="list of at least one token id between 0 and 127"):
         model.explain(model.encode(ids=IDS), "integrated_gradients", baseline=own)

@@ -61,7 +61,7 @@ def test_every_method_says_what_it_is():
         ("gradient", {"layer": 1}, "Its options: none"),
     ],
 )
-def test_a_wrong_name_or_option_is_said_in_one_sentence(method, options, message):
+def test_a_wrong_name_or_option_is_reported_in_one_sentence(method, options, message):
     model = tiny_model()
     with pytest.raises(OptionError, match=message):
         model.explain(model.encode(ids=tiny_ids()), method, **options)

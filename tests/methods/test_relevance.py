@@ -203,7 +203,7 @@ def test_longformer_in_the_librarys_form_is_refused_in_one_sentence():
 
 
 @pytest.mark.parametrize(("option", "value"), [("rules", "newest"), ("start_layer", 3)])
-def test_a_wrong_option_is_said(option, value):
+def test_a_wrong_option_is_reported(option, value):
     model = tiny_model("bert")
     with pytest.raises(OptionError):
         model.explain(model.encode(ids=tiny_ids()), "transatt", **{option: value})

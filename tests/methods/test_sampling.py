@@ -164,7 +164,7 @@ def test_a_document_of_specials_scores_zero(method):
 
 
 @pytest.mark.parametrize("method", ["lime", "kernel_shap"])
-def test_too_few_samples_are_said_and_refused(method):
+def test_too_few_samples_are_reported_and_refused(method):
     with pytest.warns(UserWarning, match=f"{method} has 4 samples for 5 words"):
         assert np.isfinite(explain(method, samples=4).scores).all()
     with pytest.raises(OptionError, match="at least 4 samples, not 3"):

@@ -102,7 +102,7 @@ def test_the_metrics_are_called_by_name_with_a_common_signature():
         (lambda: aopc([0.5], 0.5, summary="area"), "give ratios="),
     ],
 )
-def test_what_does_not_fit_is_said_in_a_sentence(call, sentence):
+def test_what_does_not_fit_is_reported_in_a_sentence(call, sentence):
     with pytest.raises(OptionError, match=sentence):
         call()
 

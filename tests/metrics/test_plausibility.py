@@ -76,7 +76,7 @@ def test_a_perfect_ranking_scores_one_and_the_reverse_little(metric):
 
 
 @pytest.mark.parametrize("metric", [token_f1, auprc])
-def test_tokens_outside_keep_are_neither_chosen_nor_asked_for(metric):
+def test_tokens_outside_keep_are_neither_chosen_nor_requested(metric):
     generator = np.random.default_rng(0)
     scores, gold, keep = generator.random(50), generator.random(50) < 0.3, generator.random(50) < 0.7
     assert metric(scores, spans_of(gold), keep=keep) == metric(scores[keep], spans_of(gold[keep]))

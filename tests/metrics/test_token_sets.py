@@ -78,7 +78,7 @@ def test_a_token_without_characters_is_in_no_span():
     assert tokens_in_characters([(0, 0), (0, 5), (5, 5), (5, 9)], [(0, 9)]).tolist() == [False, True, False, True]
 
 
-def test_tokens_in_characters_of_a_pair_belong_to_the_segment_asked_for():
+def test_tokens_in_characters_of_a_pair_belong_to_the_segment_requested():
     offsets, segments = [(0, 0), (0, 3), (0, 0), (0, 4), (0, 0)], [-1, 0, -1, 1, -1]
     assert np.flatnonzero(tokens_in_characters(offsets, [(0, 2)], segments=segments)).tolist() == [1]
     assert np.flatnonzero(tokens_in_characters(offsets, [(0, 2)], segments=segments, segment=1)).tolist() == [3]

@@ -224,7 +224,7 @@ def test_a_wrong_setting_is_named_with_what_it_must_be(changes, sentence, allow_
 
 
 @pytest.mark.parametrize("content", ["true", "[]", "3", '"x"', "null"])
-def test_a_config_that_is_no_object_is_refused(content, folder):
+def test_a_config_that_is_not_an_object_is_refused(content, folder):
     (folder / "config.json").write_text(content)
     with pytest.raises(ModelError, match="not a JSON object with settings"):
         sl.load(folder)

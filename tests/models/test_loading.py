@@ -100,7 +100,7 @@ def test_a_damaged_weights_file_is_one_sentence(folder):
         sl.load(folder)
 
 
-def test_places_that_are_no_model(tmp_path):
+def test_places_that_are_not_models(tmp_path):
     with pytest.raises(UsageError, match="There is no model folder"):
         sl.load(tmp_path / "nowhere")
     with pytest.raises(ModelError, match=r"has no config.json"):
@@ -171,7 +171,7 @@ def test_a_device_that_is_not_there_is_refused_in_one_sentence(device):
         sl.load(tiny_module(), device=device)
 
 
-def test_a_tokenizer_folder_that_is_not_there_is_said_to_be_missing(tmp_path):
+def test_a_tokenizer_folder_that_is_not_there_is_reported_as_missing(tmp_path):
     with pytest.raises(ModelError, match="There is no tokenizer folder"):
         sl.load(tiny_module(), tokenizer=tmp_path / "nowhere")
 

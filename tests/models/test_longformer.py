@@ -173,7 +173,7 @@ class TestEqualToTheLibrary:
             assert_equal(*((ours[name][seen], expected[seen]) if by_token else (ours[name], expected)), 1e-12)
 
     @batches
-    def test_attentions_and_hidden_states_when_asked_for(self, texts):
+    def test_attentions_and_hidden_states_when_requested(self, texts):
         model = classifier()
         inputs = texts.inputs()
         with torch.no_grad(), DoubleSoftmax():
@@ -361,7 +361,7 @@ class TestRecords:
                 assert_equal(recorder.layout.cut(x, row), expected[layer][row, :length], 1e-12)
             assert float(gradient.abs().max()) > 0
 
-    def test_no_attention_is_kept_when_not_asked_for(self):
+    def test_no_attention_is_kept_when_not_requested(self):
         model = classifier()
         use_banded(model)
         _, recorder = observed(model, Texts((9,), ((0,),)), attention=False)
@@ -544,7 +544,7 @@ def test_windows_the_library_cannot_run_are_refused_for_its_own_attention():
 
 
 @pytest.mark.parametrize("positions", ["ab", 5, [1.5], [True], [[0, 1]], [None]])
-def test_global_tokens_that_are_no_positions_are_refused(positions):
+def test_global_tokens_that_are_not_positions_are_refused(positions):
     with pytest.raises(InputError, match="Global tokens are a list of positions"):
         tiny_model("longformer").encode(ids=tiny_ids("longformer"), global_tokens=positions)
 

@@ -98,7 +98,7 @@ def test_multi_label_heads_use_independent_probabilities():
     np.testing.assert_allclose(trace.probabilities, 1 / (1 + np.exp(-trace.logits)))
 
 
-def test_token_classification_explains_the_token_asked_for():
+def test_token_classification_explains_the_token_requested():
     model = load(tiny_module(auto=AutoModelForTokenClassification))
     encoding = model.encode(ids=tiny_ids())
     trace = model.trace(encoding, target=1, position=4)
@@ -149,7 +149,7 @@ def test_question_answering_explains_the_best_span_of_the_second_text():
         model.explain(encoding, target=("cat", "mat"))
 
 
-def test_the_task_comes_from_the_architecture_or_is_asked_for():
+def test_the_task_comes_from_the_architecture_or_is_requested():
     assert task_class(None, ["RobertaForMaskedLM"]) is TASKS["masked_lm"]
     with pytest.raises(UnsupportedError, match="found: BertModel"):
         task_class(None, ["BertModel"])

@@ -84,7 +84,7 @@ def test_a_bad_request_is_answered_with_a_sentence(server, request_, status, sen
     ],
     ids=lambda value: repr(value[:24]) if isinstance(value, bytes) else None,
 )
-def test_a_body_that_is_no_request_is_refused(server, body, status, sentence):
+def test_a_body_that_is_not_a_request_is_refused(server, body, status, sentence):
     answer = server.client.post("/api/explain", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == status, answer.text
     assert sentence in answer.json()["error"]

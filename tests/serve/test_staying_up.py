@@ -50,7 +50,7 @@ def test_while_one_explanation_runs_others_are_answered_at_once_and_the_queue_is
     assert (answer.status_code, answer.json()["error"]) == (409, "This job was cancelled.")
 
 
-def test_a_result_that_is_not_there_yet_is_said_to_be_under_way(server):
+def test_a_result_that_is_not_there_yet_is_reported_as_under_way(server):
     job = server.submit(**PATIENT)
     server.until(job, running)
     answer = server.client.get(f"/api/jobs/{job}/result")
@@ -103,7 +103,7 @@ def test_what_takes_too_long_is_ended_and_what_does_not_stop_is_ended_by_force(i
     assert impatient.worker.pid != before
 
 
-def test_a_failure_inside_is_a_sentence_without_a_traceback_and_the_server_goes_on(server, caplog):
+def test_a_failure_inside_is_a_sentence_without_a_traceback_and_the_server_continues(server, caplog):
     answer = server.client.get("/fails")
     assert answer.status_code == 500
     assert answer.json() == {"error": "The server failed to answer this request. Its log has the details."}

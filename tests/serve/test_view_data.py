@@ -87,7 +87,7 @@ def test_a_check_is_answered_as_numbers_and_drawn_as_curves(server):
     ]
 
 
-def test_without_relations_no_inside_is_gathered_yet_it_can_be_asked_for(server, result):
+def test_without_relations_no_inside_is_gathered_yet_it_can_be_requested(server, result):
     payload = server.client.get(f"/api/jobs/{result['id']}/payload").json()
     assert payload["inside"] is None
     assert "thumbnails" not in payload["arrays"]
@@ -145,7 +145,7 @@ def test_relations_are_means_of_rows_and_columns(server, seen, dense, tokens, la
         ("relations?token=1&layers=77", "Layer 77 asked for"),
     ],
 )
-def test_what_is_not_there_is_said_in_a_sentence(server, seen, path, sentence):
+def test_what_is_not_there_is_reported_in_a_sentence(server, seen, path, sentence):
     answer = server.client.get(f"/api/jobs/{seen[0]}/{path}")
     assert answer.status_code == 422
     assert sentence in answer.json()["error"]

@@ -84,7 +84,7 @@ def test_answers_mark_the_planted_words():
             assert word in str(row.text).split()
 
 
-def test_rule_documents_have_both_classes_and_the_length_asked_for():
+def test_rule_documents_have_both_classes_and_the_length_requested():
     rows = rule_documents(8, 40)
     assert [row.label for row in rows] == [0, 1] * 4
     assert {len(str(row.text).split()) for row in rows} == {40}

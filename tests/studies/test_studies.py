@@ -113,7 +113,7 @@ def test_an_unknown_study_is_named_with_a_suggestion():
         find_study("atcat")
 
 
-def test_a_study_that_was_killed_goes_on_and_ends_with_the_same_tables(tmp_path):
+def test_a_study_that_was_killed_resumes_and_ends_with_the_same_tables(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     run = "run_study('attcat', sys.argv[1], size='tiny', documents=10)"
     code = f"import sys; from sightline.studies import run_study; {run}"

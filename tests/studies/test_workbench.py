@@ -138,7 +138,7 @@ def test_verdicts_follow_from_intervals(effect, control, verdict):
     assert judge(Measured(*effect, 9), None if control is None else Measured(*control, 9)) == verdict
 
 
-def test_nothing_measured_is_no_verdict():
+def test_nothing_measured_is_not_a_verdict():
     assert judge(Measured.of([])) == "not measured"
     assert shared_difference({"a": 1.0}, {"b": 1.0}).documents == 0
 

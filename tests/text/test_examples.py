@@ -31,7 +31,7 @@ def test_encodings_are_documents():
     assert as_examples([encoding])[0].text is encoding
 
 
-def test_a_frame_is_read_by_row_and_an_empty_cell_is_no_label():
+def test_a_frame_is_read_by_row_and_an_empty_cell_is_not_a_label():
     frame = pd.DataFrame({"review": ["good", "bad"], "stars": [5.0, np.nan]})
     assert [(example.text, example.label) for example in as_examples(frame, text="review", label="stars")] == [
         ("good", 5),

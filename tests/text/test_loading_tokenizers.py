@@ -46,7 +46,7 @@ def test_a_folder_without_vocabulary_has_no_tokenizer(folder):
     assert load_tokenizer(folder, local_only=True) is None
 
 
-def test_a_vocabulary_of_special_tokens_only_is_no_tokenizer(folder):
+def test_a_vocabulary_of_special_tokens_only_is_not_a_tokenizer(folder):
     (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
     assert load_tokenizer(folder, local_only=True) is None
 

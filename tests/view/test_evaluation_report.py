@@ -156,7 +156,7 @@ def test_no_method_is_in_two_groups():
         assert len(named) == len(set(named))
 
 
-def test_what_failed_was_left_out_or_cut_short_is_said():
+def test_what_failed_was_left_out_or_cut_short_is_reported():
     said = " ".join(state_sentences(Ranking(evaluation(complete=False))))
     assert "1 explanation of 1 document failed" in said
     assert "Left out: auprc, token_f1. No rationale" in said
@@ -186,7 +186,7 @@ def test_where_no_method_beats_random_orders_none_is_called_faithful():
     assert opening_sentences(Ranking(weak))[1] == "No method is clearly better than random orders; the best is rollout."
 
 
-def test_without_a_metric_of_faithfulness_nothing_is_said_about_it():
+def test_without_a_metric_of_faithfulness_nothing_is_reported_about_it():
     (said,) = opening_sentences(Ranking(replace(evaluation(), metrics=("entropy",))))
     assert said.endswith("Faithfulness was not measured.")
 
@@ -236,7 +236,7 @@ def test_every_metric_is_explained_above_its_column():
     assert place < next(place for place, line in enumerate(lines) if line.startswith("method"))
 
 
-def test_agreement_stands_beside_chance_method_by_method():
+def test_agreement_is_shown_beside_chance_method_by_method():
     records = tuple(
         Record(document, method, "spearman", value, chance)
         for document in "abc"
@@ -320,7 +320,7 @@ def test_a_report_without_any_value_can_be_written(tmp_path):
     assert "1 explanation of 1 document failed" in page.read_text()
 
 
-def test_a_place_that_is_no_folder_is_refused(tmp_path):
+def test_a_place_that_is_not_a_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match="it is a file"):
         write_evaluation(evaluation(), tmp_path / "file")

@@ -169,7 +169,7 @@ def test_the_same_inspection_gives_the_same_bytes(model, found, tmp_path):
     assert first == second
 
 
-def test_the_head_shown_in_full_is_the_one_asked_for_or_the_most_important(model, found):
+def test_the_head_shown_in_full_is_the_one_requested_or_the_most_important(model, found):
     assert found.importance is not None
     best = np.unravel_index(np.argmax(found.importance), found.importance.shape)
     assert (found.head_map.layer, found.head_map.head) == best

@@ -414,7 +414,7 @@ def test_filters_threshold_and_scale_change_what_is_coloured(open_page):
     assert page.locator("[data-control=gamma]").count() == 0
 
 
-def test_prediction_target_truncation_and_classes_are_said(open_page):
+def test_prediction_target_truncation_and_classes_are_reported(open_page):
     exp = explanation(
         encoding(LONG[:2000], max_tokens=60),
         prediction=prediction(("AI", "PL", "other")),

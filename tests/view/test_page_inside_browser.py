@@ -93,7 +93,7 @@ def test_relations_are_drawn_as_lines_and_the_list_jumps(open_page, encoded):
     assert page.locator(".card h2").inner_text() == name[place]
 
 
-def test_a_choice_that_the_file_does_not_hold_is_said(open_page, encoded):
+def test_a_choice_that_the_file_does_not_hold_is_reported(open_page, encoded):
     page = open_page(
         render_page([explanation(encoded)], inside=sample_inside(encoded, budget=1000)), "#unit=3&layers=0&heads=1"
     )

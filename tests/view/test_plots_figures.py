@@ -72,7 +72,7 @@ def test_one_head_shows_its_weights_and_names_the_tokens_of_a_short_text():
     assert axes.get_ylabel() == "attending"
 
 
-def test_a_tile_stands_at_its_positions():
+def test_a_tile_is_at_its_positions():
     axes = plots.attention_map(np.ones((4, 6)), ["x"] * 100, rows=(10, 14), columns=(50, 56)).axes[0]
     assert axes.images[0].get_extent() == [49.5, 55.5, 13.5, 9.5]
 
@@ -160,7 +160,7 @@ def test_instances_are_ticks_at_their_positions():
     assert labels(axes.yaxis) == ["mill  × 2", "old  × 1"]
 
 
-def test_similarity_stands_beside_chance():
+def test_similarity_is_shown_beside_chance():
     dots = [plots.Measured("last layer", 0.4, 0.3, 0.5, 0.1, 0.05, 0.15)]
     figure = plots.similarity_dots({"cosine": dots, "rbo": dots}, title="t")
     axes = figure.axes[0]

@@ -130,7 +130,7 @@ def test_the_reason_is_told_in_a_sentence(found, sentence):
     assert described(found).sentences[1] == sentence
 
 
-def test_without_a_check_it_is_said_how_to_get_one():
+def test_without_a_check_it_is_reported_how_to_get_one():
     found = described({"special_share": 0.2})
     assert found.level == "unchecked"
     for way in ("check=True", "--check", "server"):

@@ -91,7 +91,7 @@ def evaluate_model(work: Path, output: Path, seed: int, threads: int, papers: Pa
 
 
 def main() -> None:
-    """Run the asked stage, or all of them in order."""
+    """Run the requested stage, or all stages in order."""
     parser = argparse.ArgumentParser(prog="python -m tools.builtin_model", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(

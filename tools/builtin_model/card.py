@@ -51,7 +51,7 @@ def package_table(packages: Sequence[Package]) -> str:
 
 
 def write_card(folder: Path, packages: Sequence[Package]) -> None:
-    """Write MODEL_CARD.md beside the weights."""
+    """Write MODEL_CARD.md next to the weights."""
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     settings = metrics["settings"]

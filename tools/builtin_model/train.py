@@ -108,7 +108,7 @@ def new_bert(vocabulary_size: int, chunk: int, width: int = 128) -> BertForSeque
 
     Two starting values differ from BERT's. Weights have the spread 1/√d: the usual 0.02 suits d = 768, and at d = 128
     so little of the words reaches [CLS] that training sits at chance for hundreds of steps. Positions start at zero:
-    a subject does not depend on word order, and what is not learnt should not be noise.
+    a subject does not depend on word order, and what is not learnt should not add noise.
     """
     bert = BertForSequenceClassification(
         BertConfig(

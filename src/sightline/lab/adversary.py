@@ -321,7 +321,7 @@ def _check(
     strengths: Sequence[float],
     *counts: int,
 ) -> list[Encoding]:
-    """Return the documents as encodings, or say what is wrong with the request."""
+    """Return the documents as encodings; raise an error if the request is invalid."""
     if not model.network.family.single_attention:
         raise UnsupportedError(
             f"Adversarial attention is defined for models with a single attention; this one is of type "

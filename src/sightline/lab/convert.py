@@ -68,7 +68,7 @@ def convert(
     """Convert a checkpoint and write it to the new folder `out`, with its tokenizer.
 
     to: "longformer", or "same" to change nothing but the attention. positions: longest document in tokens. window:
-    tokens that a token attends to, both sides together. seam: see the module. attention: a projection in place of
+    tokens that a token attends to, both sides together. seam: see the module. attention: a projection instead of
     softmax in every head, such as entmax15; a model trained with softmax has to be fine-tuned with it.
     """
     folder = check_new_folder(out)

@@ -7,9 +7,9 @@ For a document x_1 … x_n, its representations h = encoder(x), the weights a an
 
 each scaled to sum 1 over the tokens that may get weight. Without h_i the remaining weights are renormalised
 (`removal="renormalise"`), or h_i counts as zero (`removal="zero"`). If a_i is 1, nothing remains to be renormalised and
-the scores without i are projected anew.
+the scores without i are projected again.
 
-How evenly g_{h_p} is spread says whether h_p stands for the word p: its normalised entropy is 0 if h_p depends on one
+How evenly g_{h_p} is spread says whether h_p represents the word p: its normalised entropy is 0 if h_p depends on one
 word and 1 if on all alike. How well the weights agree with an importance is Kendall's tau-b, with the number of ties.
 """
 
@@ -58,7 +58,7 @@ class FeatureImportance:
     representations: Array
     """g_h(x) (n, n): row p says how much h_p depends on every input."""
     facets: Array | None
-    """By facet (d, n, n), where asked for: ‖∂h_pk/∂x_i‖, scaled to sum 1 over i."""
+    """By facet (d, n, n), if requested: ‖∂h_pk/∂x_i‖, scaled to sum 1 over i."""
 
     @property
     def entropies(self) -> Array:

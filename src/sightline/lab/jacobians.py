@@ -5,7 +5,7 @@
 With s_p = h_p/‖h_p‖ this is ‖∂‖h_p‖/∂x_i‖, the importance of x_i for h_p; with the unit vectors as seeds it is the norm
 of each row of the Jacobian, facet by facet.
 
-One backward pass per position would send n vectors through the encoder one by one. For a bidirectional LSTM of one
+One backward pass per position would send n vectors through the encoder one at a time. For a bidirectional LSTM of one
 layer all of them travel together here: at step t the adjoints of the positions p ≥ t (p ≤ t in the reverse direction)
 are rows of one matrix, so that a step is one matrix product. Cost: O(K n² H (e + H)) time, half of what n separate
 passes do, in n matrix products instead of n² products of a vector; O(K n (n + H)) memory. Other encoders get all

@@ -24,7 +24,7 @@ def project(
     """Return weights over the last axis of the scores `z` (..., n), of the same kind (numpy or torch) and type.
 
     lam: λ < 1 of sparsegen. alpha: α ≥ 1 of entmax. transform: g of sparsegen. mask: booleans that broadcast to `z`,
-    False where no weight may be; masked scores are taken away before projecting. See `attention.projections` for the
+    False where no weight may be; masked scores are removed before projecting. See `attention.projections` for the
     formulas. A tensor stays on the autograd path.
     """
     chosen = Projection(kind, float(lam), float(alpha), transform)

@@ -15,7 +15,7 @@ from sightline.errors import UsageError
 
 
 def check_new_folder(out: str | Path) -> Path:
-    """Return the folder to write to; refuse one that holds anything or whose parent does not exist."""
+    """Return the folder to write to; raise UsageError if it is not empty or its parent does not exist."""
     folder = Path(out).expanduser()
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise UsageError(f"'{out}' exists and is not an empty folder. Name a new one for the model.")

@@ -1,7 +1,7 @@
 """`train`: fine-tune a classifier on labelled texts, or train a small one from scratch.
 
 The loop is transformers' Trainer (with accelerate); here are the checks before it, the folder that a killed run resumes
-from, and what is written at the end. While training, checkpoints live in `OUT.training` beside the model folder; the
+from, and what is written at the end. While training, checkpoints are in `OUT.training` next to the model folder; the
 model folder itself appears complete, when training has ended, with the weights of the best validation loss.
 """
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that decides a training run besides data and starting point."""
+    """Everything that determines a training run besides data and starting point."""
 
     epochs: float = 3.0
     max_steps: int | None = None
@@ -115,8 +115,8 @@ def train(
 
     data: as `read_examples` takes it, or rows; see `read_training_data` for the splits. model: a folder or hub id to
     fine-tune, or new-bilstm, new-transformer or new-encoder to train from scratch, with a `vocabulary` of words of the
-    training texts, a `projection` of the single attention, and `sizes` such as {"hidden_size": 64}. resume: go on from
-    the last checkpoint of a run with the same settings. Further keyword arguments are those of `Settings`.
+    training texts, a `projection` of the single attention, and `sizes` such as {"hidden_size": 64}. resume: continue
+    from the last checkpoint of a run with the same settings. Further keyword arguments are those of `Settings`.
     """
     unknown = next((name for name in settings if name not in Settings.__dataclass_fields__), None)
     if unknown is not None:
@@ -274,7 +274,7 @@ def _class_weights(data: TrainingData) -> torch.Tensor:
 
 
 def _max_tokens(module: Any, tokenizer: Any, asked: int | None) -> int:
-    """Return the length at which texts are cut: what was asked for, within what the model reads."""
+    """Return the length to which texts are truncated: the requested one, at most what the model reads."""
     from sightline.models.families import family_of
 
     config = module.config

@@ -1,4 +1,4 @@
-"""transformers' Trainer with what it lacks here: class weights, a stop at NaN, progress, and checkpoints one can trust.
+"""The Trainer of transformers with class weights, a stop at NaN, progress, and complete checkpoints.
 
 Everything else (AdamW, warm-up, accumulation, mixed devices through accelerate, the order of batches after a resumed
 run) is the library's own.

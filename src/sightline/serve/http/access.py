@@ -17,7 +17,7 @@ from sightline.errors import UsageError
 SHORTEST_TOKEN = 16
 COOKIE = "sightline-session"
 _OPEN_PATHS = frozenset({"/", "/openapi.json", "/api/health", "/api/session"})
-"""The page itself, its files and the state of the server hold nothing about anyone's texts."""
+"""The page, its files and the state of the server contain nothing about any text."""
 
 
 class Access:

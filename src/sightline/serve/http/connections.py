@@ -43,7 +43,7 @@ class ConnectionLimits:
 
 
 def connection_limits(settings: Settings) -> ConnectionLimits:
-    """Return the limits of a server: fewer connections than asked for if the process may open only few files."""
+    """Return the limits of a server: fewer connections than configured if the process may open only few files."""
     connections = settings.max_connections
     if resource is not None:
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -87,7 +87,7 @@ class Guard:
         try:
             await answer(scope, self._limit_body_time(receive), send_with_headers)
         except ClientDisconnect:
-            return  # a client may leave at any time; there is nobody to answer and nothing to repair
+            return  # a client may disconnect at any time; there is nothing left to do
         except Exception:
             # The client already has its answer; if the error escaped, uvicorn would also close the connection.
             _log.exception("A request to %s failed.", scope["path"])

@@ -226,7 +226,7 @@ class Dispatcher:
 
     @property
     def _worker_is_spent(self) -> bool:
-        """Whether the worker has run so many jobs that it is replaced before the next; queued jobs stay queued."""
+        """Whether the worker has run its maximum number of jobs and is replaced before the next; queued jobs wait."""
         return 0 < self.settings.worker_jobs <= self._worker_exchanges
 
     async def _discard_worker(self) -> None:

@@ -31,7 +31,7 @@ class Job:
     model: str
     methods: list[str]
     id: str = field(default_factory=lambda: secrets.token_urlsafe(16))
-    """A random secret: whoever knows it may read the result."""
+    """A random secret: everyone who knows it may read the result."""
     status: Status = "queued"
     progress: Progress = field(default_factory=Progress)
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Job:
         self._end("failed")
 
     def cancel(self) -> None:
-        """End the job because it is no longer wanted."""
+        """End the job because it was cancelled."""
         self.error, self.error_status = "This job was cancelled.", 409
         self._end("cancelled")
 
