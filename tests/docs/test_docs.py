@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,17 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 @pytest.mark.parametrize("tool", [docs, docs_metrics, docs_models], ids=["methods", "metrics", "models"])
 def test_the_generated_pages_are_what_the_registries_say(tool):
     assert tool.PAGE.read_text() == tool.page(), "run: python -m tools.docs"
+
+
+def test_the_architecture_lists_every_room_and_the_order_of_the_import_contract():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = {path.stem for path in (ROOT / "src" / "sightline").iterdir() if not path.name.startswith("_")} - {"py"}
+    described = set(re.findall(r"`(\w+)(?:\.py|/)`", page.split("## Who may import whom")[0]))
+    assert rooms - described == set()
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
+    layers = [set(re.findall(r"sightline\.(\w+)", layer)) for layer in reversed(contract)]
+    order = page.split("only from rooms to its left:\n\n```\n")[1].split("```")[0]
+    assert [set(layer.split(" · ")) for layer in " ".join(order.split()).split(" │ ")] == layers
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
