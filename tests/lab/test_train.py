@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import sightline as sl
 from sightline.cli.app import app
 from sightline.errors import InputError, ModelError, OptionError, SightlineError, UsageError
-from sightline.lab.train import Settings, _class_weights
+from sightline.lab.train import TrainingSettings, _class_weights
 from sightline.lab.trainer import ClassifierTrainer, DivergedError
 from sightline.lab.training_data import read_training_data
 from sightline.text.word_level import learn_word_tokenizer, word_tokenizer
@@ -218,7 +218,7 @@ def test_a_label_that_training_does_not_know_is_named(tmp_path):
 def test_settings_out_of_range_are_refused():
     for wrong in ({"batch": 0}, {"learning_rate": 0.0}, {"warmup": 1.0}, {"seed": -1}, {"patience": 0}):
         with pytest.raises(SightlineError):
-            Settings(**wrong)
+            TrainingSettings(**wrong)
 
 
 def test_the_learnt_vocabulary_depends_on_the_texts_alone():

@@ -5,15 +5,15 @@ from sightline.lab.convert import Conversion, convert
 from sightline.lab.divergences import jensen_shannon, normalised_entropy, total_variation
 from sightline.lab.importance import FeatureImportance, feature_importance
 from sightline.lab.projection import project
-from sightline.lab.train import Settings, Training, train
+from sightline.lab.train import Training, TrainingSettings, train
 
 __all__ = [
     "AdversarialResult",
     "AttentionPair",
     "Conversion",
     "FeatureImportance",
-    "Settings",
     "Training",
+    "TrainingSettings",
     "adversary",
     "convert",
     "feature_importance",

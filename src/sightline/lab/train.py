@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """Everything that determines a training run besides data and starting point."""
 
     epochs: float = 3.0
@@ -116,13 +116,13 @@ def train(
     data: as `read_examples` takes it, or rows; see `read_training_data` for the splits. model: a folder or hub id to
     fine-tune, or new-bilstm, new-transformer or new-encoder to train from scratch, with a `vocabulary` of words of the
     training texts, a `projection` of the single attention, and `sizes` such as {"hidden_size": 64}. resume: continue
-    from the last checkpoint of a run with the same settings. Further keyword arguments are those of `Settings`.
+    from the last checkpoint of a run with the same settings. Further keyword arguments are those of `TrainingSettings`.
     """
-    unknown = next((name for name in settings if name not in Settings.__dataclass_fields__), None)
+    unknown = next((name for name in settings if name not in TrainingSettings.__dataclass_fields__), None)
     if unknown is not None:
-        known = ", ".join(Settings.__dataclass_fields__)
+        known = ", ".join(TrainingSettings.__dataclass_fields__)
         raise OptionError(f"Training has no setting '{unknown}'. Its settings: {known}.")
-    chosen = Settings(**settings)
+    chosen = TrainingSettings(**settings)
     _require_accelerate()
     folder = check_new_folder(out)
     work = folder.with_name(f"{folder.name}.training")
@@ -141,7 +141,7 @@ def _run(
     module: Any,
     tokenizer: Any,
     data: TrainingData,
-    settings: Settings,
+    settings: TrainingSettings,
     folder: Path,
     work: Path,
     base: str,
