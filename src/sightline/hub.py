@@ -16,6 +16,7 @@ from sightline.foreign import first_line
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
+    "chat_template.jinja",
     "special_tokens_map.json",
     "added_tokens.json",
     "vocab.txt",

@@ -41,12 +41,15 @@ from sightline.prefixes import PrefixPass
 from sightline.report import Report
 from sightline.text import (
     Aggregation,
+    Chat,
     Encoding,
     check_known,
     continue_ids,
     continue_text,
+    encode_chat,
     encode_ids,
     encode_text,
+    is_chat,
     read_in_windows,
 )
 from sightline.trace import Trace
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
 CHECK_STAGE = "comparing with random orders"
 EXCHANGE_STAGE = "exchanging words"
 Document = str | Encoding
-Explainable = Document | Trace
+Explainable = Document | Trace | Chat
 ByClass = dict[str, Explanation]
 """Label -> explanation, in the order of the classes."""
 Progress = Callable[[str, int, int], None]
@@ -146,7 +149,7 @@ class Model:
 
     def encode(
         self,
-        text: str | None = None,
+        text: str | Chat | None = None,
         pair: str | None = None,
         global_tokens: Iterable[int] | None = None,
         *,
@@ -156,8 +159,10 @@ class Model:
         overlap: int | None = None,
         max_windows: int | None = None,
     ) -> Encoding:
-        """Turn a text (and its pair), or token ids, into what the model reads.
+        """Turn a text (and its pair), a chat, or token ids, into what the model reads.
 
+        A chat is a list of messages such as {"role": "user", "content": "Where are the keys?"}; the tokenizer's chat
+        template turns it into a text up to where the assistant is to answer. What the template wrote is special.
         A document longer than the model reads is cut into overlapping windows (`.windows`), where the task permits:
         the logits of the document are the mean of the windows' logits, the largest of each class, or those of the first
         window (`aggregation`); windows share about `overlap` tokens. At most `max_windows` are read, by default as many
@@ -191,12 +196,23 @@ class Model:
                 "Give one with tokenizer=, or token ids with encode(ids=[...])."
             )
         assert text is not None
+        if is_chat(text):
+            return self._encode_chat(text, pair)
+        assert isinstance(text, str)
         encode = partial(encode_text, self.tokenizer, text, pair, global_tokens=positions)
         whole = truncate or not self.network.task.reads_windows
         encoding = encode(max_tokens=self.max_tokens if whole else None)
         if len(encoding) > self.max_tokens:
             encoding = cut(encoding) or encode(max_tokens=self.max_tokens)
         check_known(encoding, self.tokenizer.unk_token_id)
+        return encoding
+
+    def _encode_chat(self, messages: Chat, pair: str | None) -> Encoding:
+        if pair is not None:
+            raise InputError("pair= goes with a text, not with a chat.")
+        encoding = encode_chat(self.tokenizer, messages)
+        if len(encoding) > self.max_tokens:
+            raise InputError(f"The chat has {len(encoding)} tokens, the model reads {self.max_tokens} at most.")
         return encoding
 
     def _read_in_windows(self, encoding: Encoding, **options: Any) -> Encoding | None:
@@ -230,6 +246,8 @@ class Model:
 
         A list of documents runs as one padded batch and gives a list of unpadded traces.
         """
+        if is_chat(document):
+            document = self.encode(document)
         _check_document_type(document)
         if isinstance(self.network.task, MaskedLanguageModel) and self.tokenizer is not None:
             target = name_tokens(target, self.network.task, self.tokenizer)
@@ -352,8 +370,9 @@ class Model:
     ) -> Any:
         """Explain a prediction by one method (by default the first of `default_methods`) or by several on one pass.
 
-        document: a text, an encoding, or a list of them (which gives a list, run in batches of similar length); or a
-        trace of this model, whose pass is then shared and whose target is explained.
+        document: a text, an encoding, a chat (see `encode`), or a list of texts or encodings (which gives a list, run
+        in batches of similar length); or a trace of this model, whose pass is then shared and whose target is
+        explained.
         target: the predicted class by default; a class number, a label, or a pair of them for a contrast. "all"
         explains every class on one shared forward and returns a dictionary label -> explanation; a class whose label is
         "all" is chosen by its number. "entities" explains every entity that a model which tags tokens finds in one
@@ -372,6 +391,8 @@ class Model:
         (`analysis.exchange`); left out for methods that call the model many times.
         """
         chosen = self._choose_methods(method, methods, options, quantity)
+        if is_chat(document):
+            document = self.encode(document)
         if continuation is not None or max_new_tokens is not None:
             if (target, position, pair, check) != (None, None, None, False):
                 raise OptionError(
@@ -473,6 +494,8 @@ class Model:
         is read in windows has none. check: compare every explanation with random orders of the words, for its verdict
         and its removal curve, and (`artefacts`) exchange its strongest words.
         """
+        if is_chat(document):
+            document = self.encode(document)
         if not isinstance(document, str | Encoding | Trace):
             raise InputError(f"A report is about one text, encoding or trace, not {type(document).__name__}.")
         if isinstance(document, Trace):
@@ -696,7 +719,7 @@ class Model:
         return bool(np.allclose(scores, explanation.scores, rtol=0.0, atol=tolerance))
 
     def _explain_entities(
-        self, document: Explainable, chosen: dict[Method, dict[str, Any]], quantity: str, progress: Progress | None
+        self, document: Document | Trace, chosen: dict[Method, dict[str, Any]], quantity: str, progress: Progress | None
     ) -> dict[str, Any]:
         """Return method -> entity -> explanation for a document, on one forward and one backward per entity."""
         task = self.network.task
@@ -824,7 +847,7 @@ class Model:
             "python": platform.python_version(),
         }
 
-    def _encode_document(self, document: Document, pair: str | None = None, truncate: bool = False) -> Encoding:
+    def _encode_document(self, document: object, pair: str | None = None, truncate: bool = False) -> Encoding:
         if isinstance(document, Encoding):
             if pair is not None:
                 raise OptionError("pair= goes with a text; an encoding already holds its pair.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,3 +59,13 @@ def test_the_python_of_a_page_runs(name, writes, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(python_of(ROOT / name), {})
     assert writes is None or (tmp_path / writes).exists()
+
+
+def test_the_decoder_guide_finds_the_words_that_decide_agreement_and_pronoun(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown: dict[str, Any] = {}
+    exec(python_of(ROOT / "docs/guides/decoders.md"), shown)
+    assert (tmp_path / "generated.html").exists()
+    assert (shown["agreement"].prediction.label, shown["strongest"]) == ("is", "key")
+    assert shown["pronoun"].top(1)[0].text == "Tom"
+    assert shown["written"]["alti"].text == "her dog"

@@ -5,11 +5,13 @@ Units, units_of the tokens, words, sentences or paragraphs of a document as grou
 Example, as_examples   one row of a data set: a text with what is known about it; rows in memory as examples
 encode_text     a text or a pair, through a fast tokenizer
 encode_ids      bare ids, for a model without tokenizer
+encode_chat     messages with roles, through the tokenizer's template
 continue_text, continue_ids   a prompt and what follows it, as one document
 Windows, read_in_windows   a long document as overlapping windows that a short model reads
 load_tokenizer, check_fit, check_known   a tokenizer, and whether it fits the model
 """
 
+from sightline.text.chat import Chat, encode_chat, is_chat
 from sightline.text.continuation import continue_ids, continue_text
 from sightline.text.encode import encode_ids, encode_text
 from sightline.text.encoding import Encoding
@@ -26,6 +28,7 @@ __all__ = [
     "LEVELS",
     "MAX_CHARACTERS",
     "Aggregation",
+    "Chat",
     "Encoding",
     "Example",
     "Level",
@@ -39,8 +42,10 @@ __all__ = [
     "continue_ids",
     "continue_text",
     "cut_windows",
+    "encode_chat",
     "encode_ids",
     "encode_text",
+    "is_chat",
     "load_tokenizer",
     "read_in_windows",
     "special_tokens",

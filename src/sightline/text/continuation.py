@@ -72,8 +72,10 @@ def _read_together(tokenizer: Any, prompt: Encoding, continuation: str) -> Encod
     if prompt.pair is not None:
         return None
     joined = encode_text(tokenizer, prompt.text + continuation, max_tokens=None)
-    starts_alike = len(joined) > len(prompt) and np.array_equal(joined.ids[: len(prompt)], prompt.ids)
-    return joined if starts_alike else None
+    k = len(prompt)
+    # In a chat, what the template wrote is special, which the text alone does not show.
+    alike = all(np.array_equal(getattr(joined, name)[:k], getattr(prompt, name)) for name in ("ids", "special"))
+    return joined if len(joined) > k and alike else None
 
 
 def _decoded_spans(tokenizer: Any, ids: NDArray[np.int64], marks: Mapping[int, str], text: str) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from typing import Any
 from sightline.errors import ModelError, SightlineError
 from sightline.foreign import first_line
 from sightline.hub import TOKENIZER_FILES, fetch_snapshot
+from sightline.text.chat_template import read_chat_template
 from sightline.text.encoding import Encoding
 from sightline.text.stderr import hold_back_stderr
 from sightline.text.tokenizer_files import has_vocabulary, lay_out
@@ -50,6 +51,7 @@ def load_tokenizer(folder_or_id: str | Path, *, local_only: bool) -> Any | None:
             tokenizer(_PROBE, truncation=False, padding=False, verbose=False)
             ordinary = _ordinary_tokens(tokenizer)
     tokenizer.name_or_path = str(folder_or_id)
+    tokenizer.chat_template = read_chat_template(folder)
     return tokenizer if ordinary else None
 
 
