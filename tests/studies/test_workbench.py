@@ -13,6 +13,7 @@ from sightline.studies.data import DataSources, draw
 from sightline.studies.study import Measured, judge, shared_difference
 from sightline.studies.workbench import Workbench, digest_of, to_plain
 from sightline.text import Example
+from tools import studies as copying
 
 ATTCAT = STUDIES["attcat"]
 
@@ -116,6 +117,16 @@ def test_data_that_are_not_there_are_named(source, sentence, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=sentence):
         DataSources(ATTCAT, [source])
+
+
+def test_the_page_of_a_study_is_copied_with_its_figures(tmp_path, monkeypatch):
+    folder = tmp_path / "flow"
+    (folder / "figures").mkdir(parents=True)
+    (folder / "study.md").write_text("![A map](figures/map.png)\n")
+    (folder / "figures" / "map.png").write_bytes(b"map")
+    monkeypatch.setattr(copying, "PAGES", tmp_path / "docs")
+    assert copying.copy_study(folder).read_text() == "![A map](figures/flow-map.png)\n"
+    assert (tmp_path / "docs" / "figures" / "flow-map.png").read_bytes() == b"map"
 
 
 def test_a_role_that_the_study_does_not_have_is_refused(tmp_path):

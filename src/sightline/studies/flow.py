@@ -282,7 +282,8 @@ def _differences(bench: Workbench, data: DataSet) -> list[Difference]:
             "tokens",
             "words of a fixed vocabulary, rare ones as their part of speech",
             "words of the training sentences; special tokens are left out of the ranking",
-            "[CLS] and [SEP] are no words of the sentence",
+            "[CLS] and [SEP] are no words of the sentence; the residual concerns [CLS] alone, so that the three views "
+            "are equal in the first layer here, and differ in the paper, which ranks [CLS] too",
         ),
     ]
 

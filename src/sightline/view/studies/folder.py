@@ -20,6 +20,7 @@ from sightline.view.frames import first_rows, markdown, to_markdown
 from sightline.view.inspect.folder import Progress, check_folder, write_sections
 from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
 from sightline.view.studies.drawings import draw_figure
+from sightline.view.words.numbers import format_number
 from sightline.view.words.studies import MEANINGS, difference_sentence, finding_sentence, opening_sentences
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def claims_frame(result: StudyResult) -> pd.DataFrame:
         rows.append(
             {
                 "claim": finding.claim.name,
-                "published": "not given here" if published is None else f"{published:g}",
+                "published": "not given here" if published is None else format_number(published, "g"),
                 "measured": None if measured is None else measured.value,
                 "low": None if measured is None else measured.low,
                 "high": None if measured is None else measured.high,
