@@ -91,7 +91,7 @@ def test_no_path_of_this_machine_is_on_the_page(finished):
 def test_a_study_declares_what_it_reads(name):
     study = find_study(name)
     assert set(study.sizes) == {"tiny", "small", "paper"}
-    assert set(study.paper_size.data) <= set(study.data)
+    assert set(study.paper_size.data) | set(study.paper_size.not_on_hub) <= set(study.data)
     assert set(study.paper_size.models) <= set(study.models)
     assert len({claim.name for claim in study.claims}) == len(study.claims)
     assert "GB of disk" in estimate(study)
@@ -106,6 +106,12 @@ def test_the_size_of_the_paper_stops_with_a_sentence_where_the_hub_is_out_of_rea
     with pytest.raises(UsageError, match="reads data and models from the hub, and the hub is switched off"):
         run_study(name, tmp_path / "out", size="paper")
     assert not (tmp_path / "out").exists()
+
+
+def test_data_that_the_hub_does_not_hold_are_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("sightline.studies.runner.why_unreachable", lambda: None)
+    with pytest.raises(UsageError, match="needs the data set 'sva'.*Give it with --data sva=FILE"):
+        run_study("flow", tmp_path / "out", size="paper")
 
 
 def test_an_unknown_study_is_named_with_a_suggestion():

@@ -36,6 +36,15 @@ def test_a_step_is_computed_once(tmp_path):
     assert len(calls) == 1
 
 
+def test_a_damaged_result_is_named(tmp_path):
+    bench = bench_in(tmp_path)
+    bench.step("thing", {}, lambda: 1)
+    (path,) = (tmp_path / "results").glob("thing-*.json")
+    path.write_text("[1, ")
+    with pytest.raises(InputError, match="is damaged. Delete it and run the study again"):
+        bench.step("thing", {}, lambda: 1)
+
+
 @pytest.mark.parametrize(
     "change", [{"identity": {"a": 2}}, {"name": "other"}, {"seed": 1}], ids=["settings", "step", "seed"]
 )
@@ -122,11 +131,15 @@ def test_data_that_are_not_there_are_named(source, sentence, tmp_path, monkeypat
 def test_the_page_of_a_study_is_copied_with_its_figures(tmp_path, monkeypatch):
     folder = tmp_path / "flow"
     (folder / "figures").mkdir(parents=True)
-    (folder / "study.md").write_text("![A map](figures/map.png)\n")
-    (folder / "figures" / "map.png").write_bytes(b"map")
+    parts = [f"### {name}\n\n![{name}](figures/{name}.png)\n\nA sentence.\n\n" for name in ("map", "text")]
+    (folder / "study.md").write_text("".join(parts) + "## End\n")
+    for name in ("map", "text"):
+        (folder / "figures" / f"{name}.png").write_bytes(name.encode())
     monkeypatch.setattr(copying, "PAGES", tmp_path / "docs")
-    assert copying.copy_study(folder).read_text() == "![A map](figures/flow-map.png)\n"
-    assert (tmp_path / "docs" / "figures" / "flow-map.png").read_bytes() == b"map"
+    page = copying.copy_study(folder, without=["text"])
+    assert page.read_text() == parts[0].replace("figures/", "figures/flow-") + "## End\n"
+    assert [path.name for path in (tmp_path / "docs" / "figures").iterdir()] == ["flow-map.png"]
+    assert "text.png" in copying.copy_study(folder).read_text()
 
 
 def test_a_role_that_the_study_does_not_have_is_refused(tmp_path):

@@ -381,6 +381,7 @@ ALTI = Study(
         models={"sentiment": "textattack/bert-base-uncased-SST-2"},
         hours=8,
         gigabytes=2,
+        not_on_hub=("sva",),
     ),
     run=run,
 )

@@ -335,6 +335,7 @@ FLOW = Study(
         models={"sentiment": "distilbert/distilbert-base-uncased-finetuned-sst-2-english"},
         hours=12,
         gigabytes=2,
+        not_on_hub=("sva",),
     ),
     run=run,
 )

@@ -35,9 +35,10 @@ def estimate(study: Study) -> str:
     """Return what a run at the size of the paper reads and costs, in a sentence."""
     paper = study.paper_size
     models = f"the models {', '.join(paper.models.values())}" if paper.models else "no model, since it trains its own"
+    files = "".join(f" Give --data {name}=FILE: {study.data[name]}, not on the hub." for name in paper.not_on_hub)
     return (
         f"The size of the paper reads {', '.join(hub.address for hub in paper.data.values())} and {models}: about "
-        f"{paper.gigabytes:g} GB of disk and {paper.hours:g} hours with one graphics card."
+        f"{paper.gigabytes:g} GB of disk and {paper.hours:g} hours with one graphics card.{files}"
     )
 
 
@@ -80,6 +81,12 @@ def run_study(
         seed=check_count("seed", seed, 0),
         progress=progress,
     )
+    missing = [name for name in study.paper_size.not_on_hub if size == "paper" and name not in bench.sources.paths]
+    if missing:
+        raise UsageError(
+            f"The size of the paper needs the data set '{missing[0]}' ({study.data[missing[0]]}), which is not on the "
+            f"hub. Give it with --data {missing[0]}=FILE."
+        )
     provenance = bench.provenance()
     outcome = study.run(bench)
     facts = {

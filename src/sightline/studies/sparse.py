@@ -384,6 +384,7 @@ SPARSE = Study(
         models={},
         hours=15,
         gigabytes=1,
+        not_on_hub=("20news",),
     ),
     run=run,
 )

@@ -217,6 +217,8 @@ class PaperSize:
     hours: float
     """On a machine with one graphics card, roughly."""
     gigabytes: float
+    not_on_hub: tuple[str, ...] = ()
+    """Data sets of the paper that the hub does not hold; they have to be given as files."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from sightline import builtin
-from sightline.errors import OptionError, UsageError
+from sightline.errors import InputError, OptionError, UsageError
 from sightline.files import write_whole
 from sightline.model import Model, Progress, load
 from sightline.studies.data import DataSet, DataSources, describe_rows
@@ -106,7 +106,10 @@ class Workbench:
             self.progress(name, 0, 0)
             write_whole(path, json.dumps(to_plain(compute()), ensure_ascii=False, allow_nan=False) + "\n")
             self.computed += 1
-        return json.loads(path.read_text(encoding="utf-8"))
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise InputError(f"The stored result '{path}' is damaged. Delete it and run the study again.") from None
 
     def measure_documents(
         self,
