@@ -10,7 +10,7 @@ import pytest
 from sightline.errors import InputError, OptionError
 from sightline.studies import STUDIES
 from sightline.studies.data import DataSources, draw
-from sightline.studies.study import Measured, judge, shared_difference
+from sightline.studies.study import Measured, judge, shared_difference, weakest
 from sightline.studies.workbench import Workbench, digest_of, to_plain
 from sightline.text import Example
 from tools import studies as copying
@@ -165,6 +165,12 @@ def test_verdicts_follow_from_intervals(effect, control, verdict):
 def test_nothing_measured_is_not_a_verdict():
     assert judge(Measured.of([])) == "not measured"
     assert shared_difference({"a": 1.0}, {"b": 1.0}).documents == 0
+
+
+def test_a_claim_about_all_models_is_judged_where_it_holds_least():
+    groups = {"a": Measured(0.5, 0.4, 0.6, 9), "b": Measured(0.6, -0.1, 0.9, 9), "none": Measured.of([])}
+    assert weakest(groups) == ("b", groups["b"])
+    assert weakest({"none": Measured.of([])})[1].documents == 0
 
 
 def test_differences_are_paired_by_document():

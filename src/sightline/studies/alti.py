@@ -42,6 +42,7 @@ from sightline.studies.study import (
     Table,
     in_words,
     judge,
+    weakest,
 )
 from sightline.studies.workbench import Subject, Workbench
 
@@ -142,9 +143,11 @@ def _judge_reference(data: str, measured: Mapping[str, Entries], control: Mappin
     claim = ALTI.claim(f"closer to {'gradients' if data == 'sst2' else 'blank-out'} than rollout")
     names = [name for name in measured if (name == "sentiment") == (data == "sst2")]
     reference = JUDGED[data]
-    effect = _difference([entry for name in names for entry in measured[name]], reference, "rollout", seed)
+    effects = {name: _difference(measured[name], reference, "rollout", seed) for name in names}
+    _, effect = weakest(effects)
     other = _difference(control[data], reference, "rollout", seed)
-    evidence = f"ρ of ALTI minus ρ of rollout: {in_words(effect)}; with random weights {in_words(other)}."
+    text = "; ".join(f"{name} {in_words(value)}" for name, value in effects.items())
+    evidence = f"ρ of ALTI minus ρ of rollout: {text}; with random weights {in_words(other)}."
     return Finding(claim, judge(effect, other), evidence, measured=effect, control=other)
 
 
@@ -162,14 +165,15 @@ def _judge_norms(measured: Mapping[str, Entries], seed: int) -> Finding:
 
 def _judge_specials(measured: Mapping[str, Entries], seed: int) -> Finding:
     claim = ALTI.claim("less weight on special tokens")
-    entries = [entry for rows in measured.values() for entry in rows]
-    drop = Measured.of([entry["special raw_attention"] - entry["special alti"] for entry in entries], seed)
-    evidence = (
-        f"Share of the scores on special tokens: raw attention "
-        f"{in_words(Measured.of(_values(entries, 'special raw_attention'), seed))}, ALTI "
-        f"{in_words(Measured.of(_values(entries, 'special alti'), seed))}; drop {in_words(drop)}."
-    )
-    return Finding(claim, judge(drop), evidence, measured=drop)
+    drops, parts = {}, []
+    for name, entries in measured.items():
+        raw, own = (np.array(_values(entries, f"special {method}")) for method in ("raw_attention", "alti"))
+        drops[name] = Measured.of(raw - own, seed)
+        parts.append(
+            f"{name}: raw attention {in_words(Measured.of(raw, seed))}, ALTI {in_words(Measured.of(own, seed))}"
+        )
+    _, drop = weakest(drops)
+    return Finding(claim, judge(drop), f"Share of the scores on special tokens: {'; '.join(parts)}.", measured=drop)
 
 
 def _judge_consistency(models: Sequence[Entries], control: Sequence[Entries], seed: int) -> Finding:
@@ -314,8 +318,8 @@ ALTI = Study(
         Claim(
             "closer to gradients than rollout",
             "On sentiment, ALTI correlates better with gradient norms than attention rollout does.",
-            "Confirmed if the paired difference of ρ has its 95 % interval above 0. Artefact if random weights show a "
-            "difference above 0 whose interval overlaps.",
+            "Confirmed if the paired difference of ρ has its 95 % interval above 0 in every model. Artefact if random "
+            "weights show a difference above 0 whose interval overlaps.",
         ),
         Claim(
             "closer to blank-out than rollout",
@@ -332,8 +336,8 @@ ALTI = Study(
             "less weight on special tokens",
             "ALTI gives special tokens and punctuation less relevance than attention weights do.",
             "Confirmed if the share of the scores on special tokens is lower than with raw attention, with the 95 % "
-            "interval of the paired difference above 0. The token that is read out is left out: a layer passes much of "
-            "it on to itself, which raw attention does not count.",
+            "interval of the paired difference above 0 in every model. The token that is read out is left out: a layer "
+            "passes much of it on to itself, which raw attention does not count.",
         ),
         Claim(
             "more consistent than gradients",

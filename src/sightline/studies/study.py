@@ -279,6 +279,18 @@ def shared_difference(first: Mapping[Any, float], second: Mapping[Any, float], s
     return Measured.of([first[key] - second[key] for key in first if key in second], seed)
 
 
+def weakest(groups: Mapping[str, Measured]) -> tuple[str, Measured]:
+    """Return the group whose interval reaches lowest: a claim about all models is judged where it holds least.
+
+    Documents that several models read are not independent, so that groups are never pooled.
+    """
+    known = {name: measured for name, measured in groups.items() if measured.documents}
+    if not known:
+        return "", Measured.of([])
+    name = min(known, key=lambda group: known[group].low)
+    return name, known[name]
+
+
 def in_words(measured: Measured) -> str:
     """Return "0.41 (0.38 to 0.44, 50 documents)"."""
     if not measured.documents:
