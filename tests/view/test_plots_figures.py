@@ -185,15 +185,28 @@ def test_layers_that_add_up_stand_above_the_scores_they_make(kind, total):
         np.testing.assert_array_equal(image(axes), values)
         assert axes.images[0].norm.vmin == -axes.images[0].norm.vmax
     assert labels(of_total.xaxis) == list("abcd")
-    assert total.__name__ in texts(figure)
+    assert total.__name__.capitalize() in texts(figure)
 
 
 @pytest.mark.parametrize("kind", ["cumulative", "separate"])
 def test_layers_that_do_not_add_up_have_no_sum(kind):
     figure = plots.layer_heat_map(np.ones((3, 4)), list("abcd"), kind=kind, signed=True, title="t")
     assert sum(bool(axes.images) for axes in figure.axes) == 1
-    assert not {"sum", "mean", "|product|"} & set(texts(figure))
+    assert not {"Sum", "Mean", "|product|"} & set(texts(figure))
     assert labels(figure.axes[0].xaxis) == list("abcd")
+
+
+def test_special_tokens_are_grey_and_do_not_stretch_the_colour_scale():
+    layers = GENERATOR.standard_normal((3, 5))
+    layers[:, [0, 4]] = 100.0
+    tokens = ["[CLS]", "a", "b", "c", "[SEP]"]
+    figure = plots.layer_heat_map(layers, tokens, kind="additive", signed=True, special=[0, 4], title="t")
+    for axes, values in zip(figure.axes[:2], (layers, layers.sum(axis=0, keepdims=True)), strict=True):
+        shown = axes.images[0].get_array()
+        assert np.ma.getmaskarray(shown).any(axis=0).tolist() == [True, False, False, False, True]
+        np.testing.assert_array_equal(shown[:, 1:4], values[:, 1:4])
+        assert axes.images[0].norm.vmax <= np.abs(values[:, 1:4]).max()
+    assert any("Special tokens are grey" in text.replace("\n", " ") for text in texts(figure))
 
 
 def test_scores_that_are_all_zero_are_drawn():
@@ -229,6 +242,69 @@ def test_the_graph_s_edges_are_the_strongest_weights_of_every_node():
 def test_a_graph_of_a_long_text_is_refused_with_a_sentence():
     with pytest.raises(SizeError, match=r"41 tokens cannot be read.*up to 40"):
         plots.attention_graph(np.zeros((1, 41, 41)), ["x"] * 41, title="t")
+
+
+def test_three_graphs_stand_side_by_side_on_one_input():
+    graphs = {name: GENERATOR.random((2, 6, 6)) for name in ("raw attention", "rollout", "flow")}
+    figure = plots.attention_graphs(graphs, list("abcdef"), readout=0, title="t")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list(graphs)
+    for axes, weights in zip(figure.axes, graphs.values(), strict=True):
+        edges = next(one for one in axes.collections if one.get_gid() == "edges")
+        assert len(edges.get_segments()) == len(graph_edges(weights)[0])
+        assert labels(axes.xaxis) == list("abcdef")
+    with pytest.raises(SizeError, match="41 tokens"):
+        plots.attention_graphs({"raw": np.zeros((1, 41, 41))}, ["x"] * 41, title="t")
+
+
+def test_rows_of_one_token_are_shown_over_the_layers_for_every_method():
+    panels = {name: GENERATOR.random((4, 3)) for name in ("raw attention", "rollout", "flow")}
+    figure = plots.layer_panels(panels, ["author", "talked", "Sara"], title="t")
+    shown = [axes for axes in figure.axes if axes.images]
+    assert [axes.get_title(loc="left") for axes in shown] == list(panels)
+    for axes, values in zip(shown, panels.values(), strict=True):
+        np.testing.assert_array_equal(image(axes), values)
+        assert axes.get_ylim()[0] < axes.get_ylim()[1]  # the first layer at the bottom
+        assert labels(axes.xaxis) == ["author", "talked", "Sara"]
+
+
+def test_probabilities_of_two_words_stand_beside_the_rows_of_the_mask():
+    panels = {"rollout": GENERATOR.random((4, 2))}
+    figure = plots.layer_panels(panels, ["author", "Sara"], probabilities={"his": 0.6, "her": 0.2}, title="t")
+    bars = figure.axes[0].patches
+    assert [bar.get_height() for bar in bars] == [0.6, 0.2]
+    assert labels(figure.axes[0].xaxis) == ["his", "her"]
+
+
+def test_curves_over_layers_keep_every_value_and_chance():
+    curves = {"rollout": np.array([0.1, 0.4, 0.2]), "flow": np.array([0.3, np.nan, 0.5])}
+    chance = {"rollout": np.zeros(3)}
+    axes = plots.layer_curves(curves, chance=chance, unit="spearman", title="t").axes[0]
+    lines = {line.get_label(): line.get_ydata() for line in axes.lines}
+    for name, values in curves.items():
+        np.testing.assert_array_equal(lines[name], values)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("layer", "spearman")
+    assert axes.get_xticks().tolist() == [0, 1, 2]
+
+
+def test_the_overlay_names_the_true_label_and_the_total_score():
+    one = explanation()
+    said = " ".join(texts(plots.text_overlay(one, true_label="AI", total=True, title="t"))).replace("\n", " ")
+    assert f"Predicted “PL” ({one.prediction.probability:.2f}), true label “AI”." in said
+    assert "Total score " + f"{one.scores.sum():+.3g}.".replace("-", "−") in said
+
+
+def test_several_methods_stand_on_one_text_each_with_its_total():
+    several = {"attcat": explanation(), "rollout": explanation(scores=np.ones(len(encoding())), signed=False)}
+    figure = plots.text_overlays(several, true_label="PL", title="t")
+    assert len(figure.axes) == 2
+    for axes, one in zip(figure.axes, several.values(), strict=True):
+        levels = [piece.level for piece in laid_out(one, 500.0)]
+        assert len(axes.patches) == sum(level != 0 for level in levels)
+    said = texts(figure)
+    assert f"rollout: Total score {len(encoding())}." in said
+    assert any("true label “PL”" in text for text in said)
+    tops = [axes.get_position().y0 for axes in figure.axes]
+    assert tops[0] > tops[1]
 
 
 def test_the_overlay_colours_words_as_the_page_does():

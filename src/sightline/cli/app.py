@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sightline.cli.compare import compare
 from sightline.cli.convert import convert
 from sightline.cli.demo import demo
 from sightline.cli.evaluate import evaluate
@@ -27,6 +28,7 @@ Examples:
   sightline explain letter.txt --model my-model --method rollout --method attcat
   sightline inspect letter.txt -o folder          heads, attention, relations: all pictures and tables
   sightline evaluate data.csv -o folder           compare methods on a data set: which explanation to believe
+  sightline compare data.csv --model a --model b  do two models look at the same words?
   sightline run tickets.csv --out explained       explain a whole data set; resumable, query it with SQL
   sightline train data.csv --model my-bert -o new-model      fine-tune a classifier on labelled texts
   sightline convert my-bert -o my-longformer      make a short model read long documents
@@ -67,6 +69,7 @@ def options(
 app.command()(explain)
 app.command()(inspect)
 app.command()(evaluate)
+app.command()(compare)
 app.command()(run)
 app.command()(query)
 app.command()(methods)

@@ -102,7 +102,7 @@ def compare(
     """
     named = _name_models(models)
     names = chosen_methods(methods)
-    statistics = _statistics(metrics)
+    statistics = check_statistics(metrics)
     check_one_of("level", level, LEVELS)
     check_one_of("target", target, get_args(TargetChoice))
     reference = None if reference is None else METHODS.get(reference).name
@@ -187,7 +187,8 @@ def _name_models(models: Any) -> dict[str, Model]:
     return named
 
 
-def _statistics(metrics: str | Sequence[str]) -> list[str]:
+def check_statistics(metrics: str | Sequence[str]) -> list[str]:
+    """Return the names of agreement metrics as a list; raise OptionError for other metrics."""
     names = list_names(metrics, "metrics")
     if not names:
         raise OptionError(f"No metric was given; name at least one, for example metrics={list(STATISTICS[:2])}.")

@@ -65,7 +65,7 @@ def attribution_section(inspection: Inspection, name: str) -> Section:
                 f"{name}-text",
                 "The text",
                 "The passage with the strongest scores. The deeper the colour, the larger the score.",
-                partial(plots.text_overlay, explanation, title=f"{name} on the text"),
+                partial(plots.text_overlay, explanation, total=True, title=f"{name} on the text"),
             ),
             Picture(
                 f"{name}-words",
@@ -229,7 +229,14 @@ def layers_section(inspection: Inspection, name: str) -> Section:
             f"{name}-layers",
             "The whole document",
             _LAYER_NOTES[kind],
-            partial(draw, layers, tokens, title=f"{name} by layer", caption=hues),
+            partial(
+                draw,
+                layers,
+                tokens,
+                special=np.flatnonzero(explanation.encoding.special).tolist(),
+                title=f"{name} by layer",
+                caption=hues,
+            ),
         )
     ]
     if len(strongest) < len(tokens) and strongest:

@@ -2,7 +2,8 @@
 
 from sightline.view.plots.bars import Ranking, ranked_bars
 from sightline.view.plots.comparisons import Gap, Measured, rank_gaps, similarity_dots
-from sightline.view.plots.layers import attention_graph, layer_heat_map, relevance_matrices
+from sightline.view.plots.layer_panels import layer_curves, layer_panels
+from sightline.view.plots.layers import attention_graph, attention_graphs, layer_heat_map, relevance_matrices
 from sightline.view.plots.maps import attention_grid, attention_map, head_importance_map
 from sightline.view.plots.positions import (
     instance_counts,
@@ -12,19 +13,22 @@ from sightline.view.plots.positions import (
     position_profile,
 )
 from sightline.view.plots.style import save_figure
-from sightline.view.plots.text import text_overlay
+from sightline.view.plots.text import text_overlay, text_overlays
 
 __all__ = [
     "Gap",
     "Measured",
     "Ranking",
     "attention_graph",
+    "attention_graphs",
     "attention_grid",
     "attention_map",
     "head_importance_map",
     "instance_counts",
     "instances_of_words",
+    "layer_curves",
     "layer_heat_map",
+    "layer_panels",
     "layers_over_positions",
     "lines_over_positions",
     "position_profile",
@@ -34,4 +38,5 @@ __all__ = [
     "save_figure",
     "similarity_dots",
     "text_overlay",
+    "text_overlays",
 ]

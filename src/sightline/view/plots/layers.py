@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from sightline.view.plots.maps import NAMED_TOKENS, own_scale
 from sightline.view.plots.positions import WIDTH, pooled_columns
 from sightline.view.plots.style import (
     CATEGORIES,
+    GRID,
     INK,
     QUIET,
     SEQUENTIAL,
@@ -22,6 +23,7 @@ from sightline.view.plots.style import (
     pooling_sentence,
     position_ticks,
     signed_colours,
+    to_label,
     token_label,
 )
 
@@ -42,21 +44,24 @@ def layer_heat_map(
     *,
     kind: LayerKind,
     signed: bool,
+    special: Sequence[int] = (),
     title: str,
     caption: str = "",
 ) -> Figure:
-    """Scores (L, n) by layer, layer 0 at the top.
+    """Draw scores (L, n) by layer, layer 0 at the top.
 
     A row below shows their sum (kind "additive") or mean ("averaged"), which are the scores of the explanation; for the
-    other kinds neither has a meaning. That row has its own colour scale. Up to 60 tokens are named; more are pooled
-    into columns by their largest magnitude.
+    other kinds neither has a meaning. That row has its own colour scale. Tokens at `special` are drawn grey and do not
+    stretch the colour scale. Up to 60 tokens are named; more are pooled into columns by their largest magnitude.
     """
     parts = [("layer", layers)]
     if kind == "additive":
-        parts.append(("sum", layers.sum(axis=0, keepdims=True)))
+        parts.append(("Sum", layers.sum(axis=0, keepdims=True)))
     elif kind == "averaged":
-        parts.append(("mean", layers.mean(axis=0, keepdims=True)))
+        parts.append(("Mean", layers.mean(axis=0, keepdims=True)))
     n = layers.shape[1]
+    if len(special):
+        caption = f"{caption} Special tokens are grey and not part of the colour scale.".strip()
     wide = pooled_columns(layers).shape[1]
     full_caption = caption
     if n > wide:
@@ -69,7 +74,7 @@ def layer_heat_map(
     heights = [max(2, len(layers)), *[1.5] * (len(parts) - 1)]
     panels = figure.subplots(len(parts), 1, height_ratios=heights, squeeze=False)[:, 0]
     for axes, (name, values) in zip(panels, parts, strict=True):
-        _strip(axes, values, signed)
+        _strip(axes, values, signed, special)
         axes.set_yticks(range(len(values)) if name == "layer" else [0], None if name == "layer" else [name])
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
@@ -83,15 +88,22 @@ def layer_heat_map(
     return figure
 
 
-def _strip(axes: Axes, values: FloatArray, signed: bool) -> None:
-    """Draw rows (·, n) with their own colour bar."""
+def _strip(axes: Axes, values: FloatArray, signed: bool, special: Sequence[int]) -> None:
+    """Draw rows (·, n) with a colour bar of their own; tokens at `special` are grey, or 0 where columns are pooled."""
+    from matplotlib import colormaps
     from matplotlib.colors import Normalize
 
-    pooled = pooled_columns(values)
+    shown = np.array(values, dtype=np.float64)
+    shown[:, list(special)] = 0.0
+    pooled = pooled_columns(shown)
     full = float(np.quantile(np.abs(pooled), 0.995) or np.abs(pooled).max() or 1.0)
+    is_special = np.zeros(pooled.shape, dtype=np.bool_)
+    if pooled.shape == values.shape:
+        is_special[:, list(special)] = True
+    colours = (signed_colours() if signed else colormaps[SEQUENTIAL]).with_extremes(bad=GRID)
     image = axes.imshow(
-        pooled,
-        cmap=signed_colours() if signed else SEQUENTIAL,
+        np.ma.masked_array(pooled, is_special),
+        cmap=colours,
         norm=Normalize(-full if signed else 0.0, full, clip=True),
         aspect="auto",
         extent=(-0.5, values.shape[1] - 0.5, len(values) - 0.5, -0.5),
@@ -149,16 +161,54 @@ def attention_graph(
     An edge from token i above to token j below is the weight with which i attends to j; the five strongest of every
     node are drawn, the wider the stronger. `readout` is the node that the prediction is read from.
     """
-    from matplotlib.collections import LineCollection
+    layers, n = _check_graph(weights)
+    figure = new_figure(max(5.0, 1.5 + 0.27 * n), 2.2 + 0.9 * layers, title, caption)
+    _draw_graph(figure.add_subplot(), weights, labels, readout)
+    return figure
 
+
+@in_house_style
+def attention_graphs(
+    graphs: Mapping[str, FloatArray],
+    labels: Sequence[str],
+    *,
+    readout: int | None = None,
+    title: str,
+    caption: str = "",
+) -> Figure:
+    """Draw several graphs (L, n, n) of the same short input side by side: raw attention, rollout and flow.
+
+    Raw attention is drawn between neighbouring layers. Of rollout and flow, an edge below layer l shows how much of an
+    *input* token is in a token after layer l (Abnar & Zuidema 2020, Figure 1). Each graph has its own scale.
+    """
+    sizes = [_check_graph(weights) for weights in graphs.values()]
+    layers, n = max(size[0] for size in sizes), max(size[1] for size in sizes)
+    figure = new_figure(0.8 + max(2.6, 0.8 + 0.24 * n) * len(graphs), 2.2 + 0.8 * layers, title, caption)
+    for place, (axes, (name, weights)) in enumerate(
+        zip(figure.subplots(1, len(graphs), squeeze=False)[0], graphs.items(), strict=True)
+    ):
+        _draw_graph(axes, weights, labels, readout)
+        axes.set_title(to_label(name))
+        if place:
+            axes.set_yticklabels([])
+    return figure
+
+
+def _check_graph(weights: FloatArray) -> tuple[int, int]:
+    """Return layers and tokens of a graph; raise SizeError if it has too many tokens to be read."""
     layers, n = weights.shape[:2]
     if n > GRAPH_TOKENS:
         raise SizeError(
             f"A graph of {n:,} tokens cannot be read: it is drawn for up to {GRAPH_TOKENS}. "
             "Look at the attention maps, or give a shorter text."
         )
-    figure = new_figure(max(5.0, 1.5 + 0.27 * n), 2.2 + 0.9 * layers, title, caption)
-    axes = figure.add_subplot()
+    return layers, n
+
+
+def _draw_graph(axes: Axes, weights: FloatArray, labels: Sequence[str], readout: int | None) -> None:
+    from matplotlib.collections import LineCollection
+
+    layers, n = weights.shape[:2]
     segments, strengths = graph_edges(weights)
     full = max((float(strength) for strength in strengths), default=1.0) or 1.0
     edges = LineCollection(
@@ -179,7 +229,6 @@ def attention_graph(
     axes.set_yticks(range(layers + 1), ["input", *(f"layer {layer}" for layer in range(layers))])
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    return figure
 
 
 def graph_edges(weights: FloatArray) -> tuple[list[NDArray[np.float64]], list[float]]:

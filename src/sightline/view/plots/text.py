@@ -6,6 +6,7 @@ shown, and the caption says which.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +23,10 @@ from sightline.view.plots.style import (
     new_figure,
     to_label,
 )
+from sightline.view.words.sentences import number
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from sightline.explanation import Explanation
@@ -35,6 +38,8 @@ LINE_HEIGHT = 0.205
 """Inches from one line to the next."""
 ABOVE = 0.4
 """Inches for the title."""
+HEADING = 0.3
+"""Inches for the heading of one of several texts."""
 FINENESS = 10
 """Dots per point when widths are measured."""
 
@@ -51,41 +56,106 @@ class Piece(NamedTuple):
 
 
 @in_house_style
-def text_overlay(explanation: Explanation, *, lines: int = LINES, title: str = "", caption: str = "") -> Figure:
-    """Words coloured as on the page: blue for, orange against, violet where the method has no sign."""
-    from matplotlib.patches import Rectangle
+def text_overlay(
+    explanation: Explanation,
+    *,
+    true_label: str | None = None,
+    total: bool = False,
+    lines: int = LINES,
+    title: str = "",
+    caption: str = "",
+) -> Figure:
+    """Draw words coloured as on the page: blue for, orange against, violet where the method has no sign.
 
-    pieces = laid_out(explanation, WIDTH * 72 - 24)
+    true_label: named in the caption, beside the prediction. total: write the sum of all scores there.
+    """
+    parts = [
+        prediction_caption(explanation, true_label) if true_label is not None or total else "",
+        total_caption(explanation) if total else "",
+        caption,
+    ]
+    title = title or f"{explanation.method} on the text"
+    return _draw_overlays({"": explanation}, lines, title, " ".join(filter(None, parts)))
+
+
+@in_house_style
+def text_overlays(
+    explanations: Mapping[str, Explanation],
+    *,
+    true_label: str | None = None,
+    lines: int = LINES,
+    title: str = "",
+    caption: str = "",
+) -> Figure:
+    """Draw the same text once per explanation, one below the other, each with its name and its total score.
+
+    All show the same lines: of a long document those where the first explanation is strongest.
+    """
+    first = next(iter(explanations.values()))
+    headed = {f"{name}: {total_caption(explanation)}": explanation for name, explanation in explanations.items()}
+    full_caption = f"{prediction_caption(first, true_label)} {caption}".strip()
+    return _draw_overlays(headed, lines, title or f"{len(explanations)} methods on one text", full_caption)
+
+
+def prediction_caption(explanation: Explanation, true_label: str | None = None) -> str:
+    """Return a sentence on what was predicted and, if it is known, what is true."""
+    predicted = explanation.prediction
+    truth = "" if true_label is None else f", true label “{true_label}”"
+    explained = explanation.target.name
+    target = "" if explained == predicted.label else f", explained “{explained}”"
+    return f"Predicted “{predicted.label}” ({predicted.probability:.2f}){truth}{target}."
+
+
+def total_caption(explanation: Explanation) -> str:
+    """Return the sum of the scores of all tokens, special tokens included, as a sentence."""
+    total = float(explanation.scores.sum())
+    written = number(total) if explanation.signed else number(total).removeprefix("+")
+    return f"Total score {written}."
+
+
+def _draw_overlays(explanations: Mapping[str, Explanation], lines: int, title: str, caption: str) -> Figure:
+    """Draw the text of every explanation below its heading; an empty heading takes no room."""
+    laid = {heading: laid_out(explanation, WIDTH * 72 - 24) for heading, explanation in explanations.items()}
+    pieces = next(iter(laid.values()))
     total = 1 + max((piece.line for piece in pieces), default=0)
     first = strongest_lines(pieces, total, lines)
     last = min(total, first + lines)
-    full_caption = caption
     if total > lines:
-        full_caption = (
-            f"{caption} Lines {first + 1:,} to {last:,} of {total:,}, where the scores are strongest.".strip()
-        )
-    below = 0.12 + (0.15 * (1 + len(full_caption) // int(WIDTH * CHARACTERS_PER_INCH)) if full_caption else 0.0)
+        caption = f"{caption} Lines {first + 1:,} to {last:,} of {total:,}, where the scores are strongest.".strip()
+    below = 0.12 + (0.15 * (1 + len(caption) // int(WIDTH * CHARACTERS_PER_INCH)) if caption else 0.0)
     text_height = LINE_HEIGHT * (last - first)
-    height = below + text_height + ABOVE
-    figure = new_figure(WIDTH, height, title or f"{explanation.method} on the text", full_caption)
-    # Placed explicitly: one unit must be exactly one line, whatever else is in the figure.
+    heights = [text_height + (HEADING if heading else 0.0) for heading in laid]
+    height = below + sum(heights) + ABOVE
+    figure = new_figure(WIDTH, height, title, caption)
+    # Placed by hand: one unit must be exactly one line, whatever else the figure holds.
     figure.set_layout_engine("none")
-    axes = figure.add_axes((0.0, below / height, 1.0, text_height / height))
-    axes.set_axis_off()
-    axes.set_xlim(-0.01 * 72 * WIDTH, 0.99 * 72 * WIDTH)
-    axes.set_ylim(last - first, 0)
+    top = height - ABOVE
+    for (heading, placed), block in zip(laid.items(), heights, strict=True):
+        top -= block
+        axes = figure.add_axes((0.0, top / height, 1.0, text_height / height))
+        axes.set_axis_off()
+        axes.set_xlim(-0.01 * 72 * WIDTH, 0.99 * 72 * WIDTH)
+        axes.set_ylim(last - first, 0)
+        if heading:
+            axes.text(0, -0.35, to_label(heading), fontsize=8.5, color=QUIET, va="baseline")
+        _draw_lines(axes, placed, explanations[heading].signed, first, last)
+    return figure
+
+
+def _draw_lines(axes: Axes, pieces: list[Piece], signed: bool, first: int, last: int) -> None:
+    from matplotlib.patches import Rectangle
+
     ramps = {hue: colours.steps(hue) for hue in ("for", "against", "plain")}
     for piece in pieces:
         if not first <= piece.line < last:
             continue
         top = piece.line - first
         if piece.level:
-            hue = "plain" if not explanation.signed else "for" if piece.level > 0 else "against"
+            hue = "plain" if not signed else "for" if piece.level > 0 else "against"
             colour = ramps[hue][abs(piece.level) - 1]
             axes.add_patch(Rectangle((piece.left, top), piece.width, 0.92, facecolor=colour, edgecolor="none"))
         ink = INK if piece.score or piece.level else QUIET
         axes.text(piece.left, top + 0.7, to_label(piece.text), fontsize=FONT_SIZE, color=ink, va="baseline")
-    return figure
 
 
 def laid_out(explanation: Explanation, width: float) -> list[Piece]:
