@@ -123,3 +123,18 @@ def test_a_model_without_a_tokenizer_inspects_encodings():
     encodings = [bare.encode(ids=[101, *range(20, 20 + n), 102]) for n in (5, 9)]
     inspection = inspect_dataset(bare, encodings, InspectionSettings(permutations=3))
     assert {cell.documents for cell in inspection.similarity["attcat"].cells} == {2}
+
+
+def test_short_documents_have_graphs_anisotropy_and_token_ranks(model):
+    inspection = model.inspect("The old mill.", methods=("rollout", "raw_attention"), permutations=3, anisotropy=True)
+    assert list(inspection.graphs) == ["raw attention", "rollout", "flow"]
+    n = len(inspection.encoding)
+    for matrices in inspection.graphs.values():
+        assert matrices.shape[1:] == (n, n)
+        np.testing.assert_allclose(matrices.sum(axis=-1), 1.0, atol=1e-9)
+    np.testing.assert_allclose(inspection.graphs["raw attention"][0], inspection.graphs["rollout"][0], atol=1e-9)
+    assert inspection.anisotropy is not None
+    assert model.inspect("The old mill.", permutations=3).anisotropy is None
+    assert len(inspection.anisotropy.outputs) == len(inspection.graphs["flow"])
+    assert set(inspection.token_ranks) == {"rollout", "raw_attention"}
+    assert "." in inspection.token_ranks["rollout"]["token"].tolist()

@@ -19,6 +19,7 @@ from sightline.analysis.importance import head_importance
 from sightline.analysis.inspection import InspectionSettings
 from sightline.analysis.maps import AttentionMaps, MapAverage
 from sightline.analysis.pickers import Predictions, predict
+from sightline.analysis.ranks import token_ranks
 from sightline.analysis.similarity import Similarity, document_similarity
 from sightline.analysis.similarity_tables import SimilarityTable, summarise_documents
 from sightline.analysis.source import Progress, track
@@ -28,6 +29,8 @@ from sightline.models import ALL, TargetLike
 from sightline.text import Encoding, Example, as_examples
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sightline.model import Model
 
 PERMUTATIONS = 50
@@ -66,6 +69,8 @@ class DataSetInspection:
     """By method."""
     notes: tuple[str, ...]
     """Which documents were left out, and why."""
+    token_ranks: dict[str, pd.DataFrame]
+    """Ranks of special tokens and punctuation over the documents, by method."""
     provenance: dict[str, str]
     """What produced the numbers: model, weights, versions."""
 
@@ -125,6 +130,7 @@ def inspect_dataset(
             for name, documents in compared.items()
         },
         notes=tuple(notes),
+        token_ranks={name: token_ranks(explained, seed=settings.seed) for name, explained in explanations.items()},
         provenance=model.provenance(),
     )
 

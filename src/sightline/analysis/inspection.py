@@ -19,7 +19,9 @@ import numpy.typing as npt
 from sightline.analysis.attribution_tables import AttributionTable, attributions_by_position, attributions_by_type
 from sightline.analysis.filters import TokenFilter
 from sightline.analysis.importance import head_importance_of
+from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer
 from sightline.analysis.maps import AttentionMaps, thumbnails, window_maps
+from sightline.analysis.ranks import token_ranks
 from sightline.analysis.received import PositionTotals, Totals, totals
 from sightline.analysis.relation_table import Count, RelationCounts
 from sightline.analysis.relations import relation_counts
@@ -36,12 +38,16 @@ from sightline.text import Encoding
 from sightline.trace import Trace
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sightline.model import Document, Model
 
 HEAD_PIXELS = 512
 """Pixels along the map of one head."""
 TILE_TOKENS = 192
 """Tokens along the piece of that map that shows every weight."""
+COMPARED_GRAPH_TOKENS = 24
+"""Tokens up to which attention, rollout and flow are kept as graphs to be drawn side by side."""
 GRAPH_TOKENS = 40
 """Tokens up to which attention is kept as a graph."""
 MATRIX_TOKENS = 256
@@ -79,6 +85,8 @@ class InspectionSettings:
     """Weight heads by their importance in totals and counts, which counts pairs."""
     head_importance: bool = True
     """Compute the importance of every head."""
+    anisotropy: bool = False
+    """Compute the anisotropy of hidden states, attention outputs and (up to 256 tokens) transformed vectors."""
     check: bool = False
     """Compare every explanation with random orders of the words on the model itself."""
     permutations: int = 100
@@ -150,6 +158,12 @@ class Inspection:
     """R^l (L, n, n) of every method that has them, of rollout if none has, for documents of up to 256 tokens."""
     readout: int | None
     """The token that the prediction is read from, if it is a single one."""
+    graphs: dict[str, Floats]
+    """Raw attention with its residual connection, rollout and flow, each (L, n, n), up to 24 tokens."""
+    anisotropy: LayerAnisotropy | None
+    """Of hidden states, y and T over the layers, where it was asked for."""
+    token_ranks: dict[str, pd.DataFrame]
+    """Ranks of special tokens and punctuation, by method."""
 
     @property
     def encoding(self) -> Encoding:
@@ -193,6 +207,8 @@ def inspect_document(
 
     # Everything is required before the pass runs, so that one pass serves it all.
     trace.require("attentions")
+    if settings.anisotropy:
+        trace.require("blocks", "hidden_states")
     if settings.head_importance:
         trace.require("head_importance")
     report("explaining", 0, 0)
@@ -237,6 +253,11 @@ def inspect_document(
         graph=_mean_attention(trace) if len(encoding) <= GRAPH_TOKENS else None,
         relevance=_relevance(trace, explanations) if len(encoding) <= MATRIX_TOKENS else {},
         readout=_single_readout(trace),
+        graphs=_graphs(trace) if len(encoding) <= COMPARED_GRAPH_TOKENS else {},
+        anisotropy=(
+            anisotropy_by_layer(trace, transformed=len(encoding) <= MATRIX_TOKENS) if settings.anisotropy else None
+        ),
+        token_ranks={name: token_ranks([explanation]) for name, explanation in explanations.items()},
     )
 
 
@@ -292,6 +313,15 @@ def _relevance(trace: Trace, explanations: Mapping[str, Explanation]) -> dict[st
             **(matrix_options(name, explanations[name].options) if name in explanations else {}),
         )
         for name in names or ["rollout"]
+    }
+
+
+def _graphs(trace: Trace) -> dict[str, Floats]:
+    mixed = _mean_attention(trace) + np.eye(trace.token_count)
+    return {
+        "raw attention": mixed / mixed.sum(axis=-1, keepdims=True),
+        "rollout": relevance_matrices(trace, "rollout"),
+        "flow": relevance_matrices(trace, "flow"),
     }
 
 

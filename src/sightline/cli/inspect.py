@@ -91,6 +91,9 @@ def inspect(
         bool,
         typer.Option("--similarity", help="Print how similar attention and attribution are, with chance levels."),
     ] = False,
+    anisotropy: Annotated[
+        bool, typer.Option("--anisotropy", help="Also show whether representations point the same way, by layer.")
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Compare the explanation with random orders of the words.")
     ] = False,
@@ -168,6 +171,7 @@ def inspect(
             word=word,
             scaled=scaled,
             head_importance=head_importance,
+            anisotropy=anisotropy,
             check=check,
             seed=seed,
         )

@@ -57,6 +57,15 @@ def dataset_section(inspection: DataSetInspection) -> Section:
             ),
             Table(stem, title, words.table.to_frame().drop(columns="position")),
         ]
+    parts += [
+        Table(
+            f"dataset-{name}-token-ranks",
+            f"Ranks of special tokens and punctuation by {name}",
+            frame,
+            "1 is the strongest token of a document; chance is the rank of a token like any other.",
+        )
+        for name, frame in inspection.token_ranks.items()
+    ]
     for name, table in inspection.similarity.items():
         if not table.cells:
             continue

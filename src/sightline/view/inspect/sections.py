@@ -77,6 +77,12 @@ def attribution_section(inspection: Inspection, name: str) -> Section:
             ),
             Table(f"{name}-by-type", "Strongest words, summed over instances", _of_one_document(by_type.to_frame())),
             Table(f"{name}-by-position", "Strongest words by position", _of_one_document(by_position.to_frame())),
+            Table(
+                f"{name}-token-ranks",
+                "Ranks of special tokens and punctuation",
+                inspection.token_ranks[name].drop(columns=["low", "high", "documents"]),
+                "1 is the strongest token of the document; chance is the rank of a token like any other.",
+            ),
         ),
     )
 
@@ -297,7 +303,63 @@ def mixing_section(inspection: Inspection) -> Section:
         )
     else:
         sentences.append(f"The attention graph is drawn for up to {GRAPH_TOKENS} tokens; this document has {n:,}.")
+    parts += _compared_parts(inspection)
     return Section("mixing", "How layers mix the tokens", tuple(sentences), tuple(parts))
+
+
+def _compared_parts(inspection: Inspection) -> list[Picture | Table]:
+    """Return graphs side by side, the readout's row over the layers, and anisotropy, as far as there are any."""
+    parts: list[Picture | Table] = []
+    tokens = inspection.encoding.tokens
+    if inspection.graphs:
+        parts.append(
+            Picture(
+                "attention-graphs",
+                "Raw attention, rollout and flow",
+                "Residual connections included. Raw attention is drawn between neighbouring layers; of rollout and "
+                "flow, a line below a layer shows how much of an input token is in the token above.",
+                partial(
+                    plots.attention_graphs,
+                    inspection.graphs,
+                    tokens,
+                    readout=inspection.readout,
+                    title="Raw attention, rollout and flow",
+                ),
+            )
+        )
+    rows = {
+        name: explanation.layers
+        for name, explanation in inspection.explanations.items()
+        if explanation.layers is not None and explanation.layer_kind in ("cumulative", "separate")
+    }
+    if len(rows) > 1 and len(tokens) <= NAMED_TOKENS:
+        parts.append(
+            Picture(
+                "readout-over-layers",
+                "The readout over the layers",
+                "What the token that the prediction is read from holds of every input token after each layer.",
+                partial(plots.layer_panels, rows, tokens, title="The readout over the layers"),
+            )
+        )
+    if inspection.anisotropy is not None:
+        frame = inspection.anisotropy.to_frame()
+        names = {"hidden": "hidden states", "y": "attention outputs y", "T": "vectors T", "T_in_row": "T of one row"}
+        parts += [
+            Picture(
+                "anisotropy",
+                "Anisotropy",
+                "Mean cosine between two vectors: near 1, all point the same way. y are the outputs of the attention "
+                "blocks, T the transformed vectors they are sums of.",
+                partial(
+                    plots.layer_curves,
+                    {names[name]: frame[name].to_numpy() for name in frame if name in names},
+                    unit="mean cosine",
+                    title="Anisotropy over the layers",
+                ),
+            ),
+            Table("anisotropy", "Anisotropy over the layers", frame),
+        ]
+    return parts
 
 
 def _of_one_document(frame: pd.DataFrame) -> pd.DataFrame:

@@ -179,7 +179,8 @@ def attention_graphs(
     """Draw several graphs (L, n, n) of the same short input side by side: raw attention, rollout and flow.
 
     Raw attention is drawn between neighbouring layers. Of rollout and flow, an edge below layer l shows how much of an
-    *input* token is in a token after layer l (Abnar & Zuidema 2020, Figure 1). Each graph has its own scale.
+    *input* token is in a token after layer l (Abnar & Zuidema 2020, Figure 1). Lines are as wide and dark as they are
+    strong beside the strongest of their layer.
     """
     sizes = [_check_graph(weights) for weights in graphs.values()]
     layers, n = max(size[0] for size in sizes), max(size[1] for size in sizes)
@@ -187,7 +188,8 @@ def attention_graphs(
     for place, (axes, (name, weights)) in enumerate(
         zip(figure.subplots(1, len(graphs), squeeze=False)[0], graphs.items(), strict=True)
     ):
-        _draw_graph(axes, weights, labels, readout)
+        strongest = weights.max(axis=(1, 2), keepdims=True)
+        _draw_graph(axes, weights / np.where(strongest > 0, strongest, 1.0), labels, readout)
         axes.set_title(to_label(name))
         if place:
             axes.set_yticklabels([])
