@@ -57,6 +57,21 @@ FAMILY_FACTS: dict[str, dict[str, Any]] = {
 DECODERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "phi", "phi3")
 """Families whose tokens see only themselves and earlier ones."""
 FAMILIES = tuple(FAMILY_FACTS)
+UNSEEN_FACTS: dict[str, dict[str, Any]] = {
+    "xlnet": {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64, "pad_token_id": 5},
+    "fnet": {"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64, "max_position_embeddings": 130},
+    "funnel": {
+        "d_model": 32,
+        "block_sizes": [1, 1],
+        "num_decoder_layers": 1,
+        "n_head": 4,
+        "d_head": 8,
+        "d_inner": 64,
+        "pad_token_id": 0,
+    },
+    "gpt_neox": {**SIZES, "max_position_embeddings": 130, "bos_token_id": 101, "eos_token_id": 102},
+}
+"""Types of models without an entry in `families`, of which only embeddings and logits are known."""
 DENSE_FAMILIES = tuple(family for family in FAMILIES if family != "longformer")
 SINGLE_PRECISION = ("longformer", "modernbert", *DECODERS[1:])
 """Families whose library code computes the softmax or the norms in single precision whatever the weights are."""
@@ -80,18 +95,27 @@ def tiny_module(
     **facts: Any,
 ) -> PreTrainedModel:
     """Return a random transformers model of one family, in evaluation mode."""
-    sizes = {} if family == "distilbert" else SIZES
-    common = {"vocab_size": VOCABULARY, "max_position_embeddings": 130, "num_labels": 3}
-    config = AutoConfig.for_model(family, **{**common, **sizes, **FAMILY_FACTS[family], **facts})
+    if family in UNSEEN_FACTS:
+        described = {"vocab_size": VOCABULARY, "num_labels": 3, **UNSEEN_FACTS[family], **facts}
+    else:
+        sizes = {} if family == "distilbert" else SIZES
+        common = {"vocab_size": VOCABULARY, "max_position_embeddings": 130, "num_labels": 3}
+        described = {**common, **sizes, **FAMILY_FACTS[family], **facts}
+    return randomise(auto.from_config(AutoConfig.for_model(family, **described), attn_implementation="eager"), seed).to(
+        dtype
+    )
+
+
+def randomise(module: Any, seed: int = 0) -> Any:
+    """Return a module with random weights, in evaluation mode."""
     generator = torch.Generator().manual_seed(seed)
-    module = auto.from_config(config, attn_implementation="eager")
     with torch.no_grad():
         for name, parameter in sorted(module.named_parameters()):
             noise = torch.randn(parameter.shape, generator=generator)
             is_gain = parameter.ndim == 1 and name.endswith("weight")
-            centre = 0 if family == "gemma" else 1  # its norms multiply by 1 + weight
+            centre = 0 if module.config.model_type == "gemma" else 1  # its norms multiply by 1 + weight
             parameter.copy_(centre + 0.3 * noise if is_gain else 0.25 * noise)
-    return module.to(dtype).eval()
+    return module.eval()
 
 
 def tiny_model(family: str = "bert", *, attention: Any = "banded", **options: Any) -> Model:

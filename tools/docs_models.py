@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sightline.methods import list_methods
 from sightline.methods.applicability import applies
-from sightline.models.families import FAMILIES
+from sightline.models.families import FAMILIES, unseen_family
 from sightline.models.tasks import TASKS
 
 PAGE = Path(__file__).parents[1] / "docs" / "models.md"
@@ -19,6 +19,10 @@ anything is computed.
   token that attends, so methods that follow attention from token to token do not apply.
 - **Sparse heads**: any other family whose heads use sparsemax or entmax instead of softmax (`sightline convert
   --attention`). Relevance propagation has no rules for these projections.
+- **Other types**: every other model of transformers that reads a text once and whose head is one of the tasks below
+  (XLNet, FNet, Funnel, ConvBERT, …). Sightline knows its word embeddings and its logits only, so methods that look at
+  layers or attention are not offered (`model.methods_not_offered` lists them with the reason), and documents are never
+  padded.
 - **Long documents**, longer than the model reads: the method runs on every window and the scores are merged with the
   window's share in the prediction ("merged"), or it calls the model on the whole document ("whole").
 """
@@ -38,13 +42,14 @@ def page() -> str:
     """Return the whole page."""
     single = sorted(name for name, family in FAMILIES.items() if family.single_attention)
     others = sorted(name for name, family in FAMILIES.items() if not family.single_attention)
-    columns = ("Transformer families", "sparse heads", "single attention", "long documents")
+    columns = ("Transformer families", "sparse heads", "single attention", "other types", "long documents")
     lines = [f"| method | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
     for method in list_methods():
         marks = (
             applies(method.name, FAMILIES[others[0]]),
-            applies(method.name, FAMILIES[others[0]], sparse_heads=True),
+            applies(method.name, FAMILIES[others[0]], sparse_heads="sparsemax"),
             applies(method.name, FAMILIES[single[0]]),
+            applies(method.name, unseen_family("other")),
         )
         lines.append(
             f"| [`{method.name}`](methods.md#{method.name}) | {' | '.join('yes' if m else '–' for m in marks)} "

@@ -12,5 +12,7 @@ Chosen by measurement (docs/trust.md): `attnlrp` is signed, specific to a class,
 whose rule is known; `alti` follows how tokens are mixed, without gradients, and is the second opinion."""
 FALLBACK_METHODS = ("attcat",)
 """The same for models on which a default method means nothing or cannot run (`methods.applicability`)."""
+UNSEEN_METHODS = ("integrated_gradients", "input_x_gradient")
+"""The same for models of which only embeddings and logits are known."""
 INSPECT_METHODS = ("attcat",)
 """Methods that an inspection compares with attention: computed from the pass that records it, at no further cost."""

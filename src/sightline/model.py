@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -27,7 +28,7 @@ from sightline.continuation import ContinuationExplanation
 from sightline.errors import InputError, ModelError, OptionError, SightlineError, TargetError, UnsupportedError
 from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS, Attribution, Method
-from sightline.methods.applicability import check_applies, default_methods
+from sightline.methods.applicability import check_applies, check_seen, default_methods, methods_not_offered
 from sightline.metrics.check import CheckReplacement, faithfulness_checks
 from sightline.models import ALL, Network, TargetLike, load_network
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
@@ -106,7 +107,14 @@ def load(
     )
     if source is None:
         network.name = builtin.NAME
-    return Model(network, tokenizer)
+    model = Model(network, tokenizer)
+    if not network.sees_inside:
+        warnings.warn(
+            f"Sightline knows only the embeddings and logits of '{network.config.model_type}' models, so methods that "
+            f"look at layers or attention are not offered: {', '.join(model.methods_not_offered)}.",
+            stacklevel=2,
+        )
+    return model
 
 
 class Model:
@@ -146,6 +154,11 @@ class Model:
     def default_methods(self) -> tuple[str, ...]:
         """Methods that explain a document unless others are asked for."""
         return default_methods(self.network)
+
+    @property
+    def methods_not_offered(self) -> dict[str, str]:
+        """Methods that mean nothing for this model or cannot run on it, each with the reason in a sentence."""
+        return methods_not_offered(self.network)
 
     def encode(
         self,
@@ -256,10 +269,13 @@ class Model:
         encodings = [self._encode_document(text) for text in documents]
         request = Request(target, quantity, position)
         short = [encoding for encoding in encodings if encoding.windows is None]
-        shared = Pass(self.network, short, [request] * len(short))
-        numbers = iter(range(len(short)))
+        if self.network.pads:
+            shared = Pass(self.network, short, [request] * len(short))
+            places = iter([(shared, number) for number in range(len(short))])
+        else:
+            places = iter([(Pass(self.network, [encoding], [request]), 0) for encoding in short])
         traces = [
-            self._make_trace(shared, next(numbers))
+            self._make_trace(*next(places))
             if encoding.windows is None
             else self._make_trace(WindowedPass(self.network, encoding, request), 0)
             for encoding in encodings
@@ -424,7 +440,7 @@ class Model:
             raise OptionError("pair= goes with one text; for several documents pass encodings made with encode().")
         encodings = [self._encode_document(text, truncate=truncate) for text in document]
         results: list[Any] = [None] * len(encodings)
-        for batch in _batches(encodings):
+        for batch in _batches(encodings, padded=self.network.pads):
             explained = self._explain_traces(self.trace([encodings[i] for i in batch], **request), chosen, progress)
             for index, by_method in zip(batch, map(finish, explained), strict=True):
                 results[index] = by_method if methods is not None else next(iter(by_method.values()))
@@ -491,8 +507,9 @@ class Model:
 
         The arguments are those of `explain` with `methods`; the default methods are `default_methods`. inside: add
         relations between tokens, head maps and head importance, from the pass that the methods share; a document that
-        is read in windows has none. check: compare every explanation with random orders of the words, for its verdict
-        and its removal curve, and (`artefacts`) exchange its strongest words.
+        is read in windows has none, nor has a model whose layers are not known. check: compare every explanation with
+        random orders of the words, for its verdict and its removal curve, and (`artefacts`) exchange its strongest
+        words.
         """
         if is_chat(document):
             document = self.encode(document)
@@ -506,7 +523,8 @@ class Model:
             trace = self.trace(encoding, target, quantity=quantity or "logit", position=position)
         seconds: dict[str, float] = {}
         with _time_stage(seconds, "explain"):
-            importance = self._require_inside(trace) if inside and not trace.windowed else None
+            seen = self.network.sees_inside and not trace.windowed
+            importance = self._require_inside(trace) if inside and seen else None
             explanations: dict[str, Any] = self.explain(
                 trace,
                 methods=self.default_methods if methods is None else methods,
@@ -557,6 +575,7 @@ class Model:
         """
         from sightline.analysis.inspection import InspectionSettings, inspect_document
 
+        check_seen(self.network)
         if settings is not None and fields:
             raise OptionError("Give either settings= or its fields, not both.")
         settings = settings or InspectionSettings(**fields)
@@ -860,8 +879,14 @@ class Model:
 _version = cache(version)  # reading a package's metadata takes a millisecond
 
 
-def _batches(encodings: Sequence[Encoding]) -> Iterator[list[int]]:
-    """Yield the numbers of documents that share a pass: documents with windows alone, others by length."""
+def _batches(encodings: Sequence[Encoding], *, padded: bool) -> Iterator[list[int]]:
+    """Yield the numbers of documents that share a pass: documents with windows alone, others by length.
+
+    If the model cannot be padded, every document has a pass of its own.
+    """
+    if not padded:
+        yield from ([index] for index in range(len(encodings)))
+        return
     short = [index for index, encoding in enumerate(encodings) if encoding.windows is None]
     yield from ([index] for index, encoding in enumerate(encodings) if encoding.windows is not None)
     for batch in batches_by_length([len(encodings[index]) for index in short], BATCH_TOKENS):

@@ -3,13 +3,14 @@
 A model with a single attention (`models/single_attention/`) has one row of weights and no token that attends. Methods
 that follow attention from token to token, through layers or through the parts of an attention block, mean nothing
 there. Relevance propagation has rules for softmax only, so it does not apply to heads with a sparse projection either.
-What does not apply is refused before anything runs.
+Of a model whose family has no entry (`families.unseen_family`) only embeddings and logits are known, so methods that
+look at layers or attention are not offered. What does not apply is refused before anything runs.
 """
 
 from __future__ import annotations
 
 from sightline.attention.projections import SOFTMAX, projection_of
-from sightline.defaults import DEFAULT_METHODS, FALLBACK_METHODS
+from sightline.defaults import DEFAULT_METHODS, FALLBACK_METHODS, UNSEEN_METHODS
 from sightline.errors import UnsupportedError
 from sightline.methods.registry import METHODS
 from sightline.models import Network
@@ -17,38 +18,75 @@ from sightline.models.families import Family
 
 RELEVANCE = frozenset({"lrp", "partial_lrp", "transatt", "attnlrp"})
 TOKEN_TO_TOKEN = RELEVANCE | {"received_attention", "rollout", "flow", "alti", "norm_rollout", "globenc"}
+LAYERED = RELEVANCE | {"layer_conductance"}
+"""Methods that look at layers although they announce no need for what a pass records of them."""
+FROM_OUTSIDE = frozenset({"gradients", "probes"})
+"""Needs that embeddings and logits meet."""
 
 
-def applies(method: str, family: Family, *, sparse_heads: bool = False) -> bool:
+def reason_against(method: str, family: Family, *, sparse_heads: str | None = None) -> str | None:
+    """Return why a method is not offered for models of a family, as the rest of a sentence; None if it is.
+
+    `sparse_heads` names the projection of the model's heads if it is not softmax.
+    """
+    if family.single_attention and method in TOKEN_TO_TOKEN:
+        return f"follows attention from token to token, and a '{family.model_type}' model has one row of weights only"
+    if sparse_heads is not None and method in RELEVANCE:
+        return f"has no rule for the sparse attention of this model ({sparse_heads})"
+    if family.attention_layout == "unseen" and _looks_inside(method):
+        return (
+            f"looks at layers or attention, and of '{family.model_type}' models Sightline knows embeddings and logits "
+            "only"
+        )
+    return None
+
+
+def _looks_inside(method: str) -> bool:
+    entry = METHODS.get(method)
+    return method in LAYERED or not entry.requirements(dict(entry.options)) <= FROM_OUTSIDE
+
+
+def applies(method: str, family: Family, *, sparse_heads: str | None = None) -> bool:
     """Whether a method means something for models of a family, with or without sparse projections in their heads."""
-    return not (family.single_attention and method in TOKEN_TO_TOKEN) and not (sparse_heads and method in RELEVANCE)
+    return reason_against(method, family, sparse_heads=sparse_heads) is None
 
 
 def default_methods(network: Network) -> tuple[str, ...]:
     """Return the methods that explain a document unless others are asked for, for this model.
 
     `FALLBACK_METHODS` where one of `DEFAULT_METHODS` does not apply (a single attention, sparse projections) or cannot
-    run (the library's Longformer attention does not show its operations).
+    run (the library's Longformer attention does not show its operations); `UNSEEN_METHODS` where layers and attention
+    are not known.
     """
+    if not network.sees_inside:
+        return UNSEEN_METHODS
     hidden_operations = network.banded and network.banded_encoder is None
-    sparse_heads = projection_of(network.config) != SOFTMAX
-    applicable = all(applies(name, network.family, sparse_heads=sparse_heads) for name in DEFAULT_METHODS)
-    return DEFAULT_METHODS if applicable and not hidden_operations else FALLBACK_METHODS
+    refused = methods_not_offered(network)
+    return (
+        FALLBACK_METHODS if hidden_operations or any(name in refused for name in DEFAULT_METHODS) else DEFAULT_METHODS
+    )
+
+
+def methods_not_offered(network: Network) -> dict[str, str]:
+    """Return the methods that do not apply to a model, each with the reason in a sentence."""
+    projection = projection_of(network.config)
+    sparse_heads = None if projection == SOFTMAX else projection.name
+    reasons = {name: reason_against(name, network.family, sparse_heads=sparse_heads) for name in METHODS.names()}
+    return {name: f"The method '{name}' {reason}." for name, reason in reasons.items() if reason is not None}
 
 
 def check_applies(method: str, network: Network) -> None:
     """Raise UnsupportedError if a method means nothing for a model, and name methods that do."""
-    family, projection = network.family, projection_of(network.config)
-    sparse_heads = projection != SOFTMAX
-    if applies(method, family, sparse_heads=sparse_heads):
-        return
-    others = ", ".join(name for name in METHODS.names() if applies(name, family, sparse_heads=sparse_heads))
-    if family.single_attention:
+    refused = methods_not_offered(network)
+    if method in refused:
+        others = ", ".join(name for name in METHODS.names() if name not in refused)
+        raise UnsupportedError(f"{refused[method]} Use one of: {others}.")
+
+
+def check_seen(network: Network) -> None:
+    """Raise UnsupportedError if there is nothing to look at inside a model."""
+    if not network.sees_inside:
         raise UnsupportedError(
-            f"The method '{method}' follows attention from token to token, and a '{family.model_type}' model has one "
-            f"row of weights only. Use one of: {others}."
+            f"Sightline does not know the layers of '{network.config.model_type}' models, so it cannot look inside. "
+            "Explain a document instead, with gradients or by changing its words."
         )
-    raise UnsupportedError(
-        f"The method '{method}' has no rule for the sparse attention of this model ({projection.name}). "
-        f"Use one of: {others}."
-    )

@@ -18,6 +18,7 @@ from sightline.attention.projections import Projection
 from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.foreign import read_json, regular_file, shown
 from sightline.models.families import family_of
+from sightline.models.open_config import read_open_settings
 
 CONFIG_BYTES = 32_000_000
 """Largest config.json: room for the names of several hundred thousand labels."""
@@ -42,7 +43,14 @@ _NUMBER_TYPES = ("auto", "float16", "bfloat16", "float32", "float64")
 UNUSED = frozenset(
     {
         # How the library answers or runs; we decide that.
-        *("output_hidden_states", "return_dict", "use_cache", "chunk_size_feed_forward", "onnx_export"),
+        *(
+            "output_hidden_states",
+            "return_dict",
+            "use_cache",
+            "chunk_size_feed_forward",
+            "onnx_export",
+            "architectures",
+        ),
         *("deterministic_flash_attn", "sparse_prediction", "sparse_pred_ignore_index", "transformers_version", "dtype"),
         *("is_encoder_decoder", "position_embedding_type", "is_causal"),
         # Rebuilt from id2label.
@@ -99,11 +107,12 @@ def check_config(content: Mapping[str, Any], place: str) -> ConfigFacts:
     model_type = content.get("model_type")
     if not isinstance(model_type, str):
         raise ModelError(f"{place[0].upper()}{place[1:]} does not name the family of the model ('model_type').")
-    family_of(shown(model_type))
-    settings = {}
+    family = family_of(shown(model_type))
+    unseen = family.attention_layout == "unseen"
+    settings = read_open_settings(model_type, content, place) if unseen else {}
     for name, value in content.items():
         check = SETTINGS.get(name)
-        if check is not None:
+        if check is not None and (not unseen or name in COMMON_SETTINGS):
             problem = check(value)
             if problem is not None:
                 raise _wrong(place, name, value, problem)
@@ -111,7 +120,7 @@ def check_config(content: Mapping[str, Any], place: str) -> ConfigFacts:
                 settings[name] = value
     _check_number_type(content, place)
     settings["id2label"] = _labels(content, place)
-    facts = ConfigFacts(model_type, tuple(settings.pop("architectures", None) or ()), settings)
+    facts = ConfigFacts(model_type, tuple(content.get("architectures") or ()), settings)
     _check_together(facts, place)
     return facts
 
@@ -286,6 +295,9 @@ SETTINGS: Mapping[str, Check] = {
     "position_embedding_type": _choice("absolute"),
 }
 """Every setting that is handed on, and what it has to be."""
+COMMON_SETTINGS = frozenset({"architectures", "problem_type", "vocab_size", "pad_token_id"})
+"""Those that mean the same in every type of model; the others of a type without an entry in `families` are checked by
+`open_config`."""
 
 
 def _check_number_type(content: Mapping[str, Any], place: str) -> None:

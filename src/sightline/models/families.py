@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import Tensor, nn
+from transformers import CONFIG_MAPPING
 
 from sightline.errors import UnsupportedError
 
@@ -29,9 +30,10 @@ class BlockWeights:
     """The LayerNorm after the feed-forward block; None in a pre-LN layer."""
 
 
-AttentionLayout = Literal["full", "band"]
+AttentionLayout = Literal["full", "band", "unseen"]
 """full: weights (H, n, n), observed through transformers' attention interface. band: a window and global tokens, which
-the encoder of `models/longformer/` computes and observes."""
+the encoder of `models/longformer/` computes and observes. unseen: a model of which only embeddings and logits are known
+(`unseen_family`)."""
 
 
 @dataclass(frozen=True)
@@ -263,11 +265,33 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+def unseen_family(model_type: str) -> Family:
+    """Return the facts of a model without an entry above: none, so that only its embeddings and logits are used.
+
+    Whether such a model reads its attention mask, and from which end, is unknown: documents are never padded.
+    """
+    return Family(
+        model_type=model_type,
+        layers=lambda base, config: [],
+        query="",
+        key="",
+        value="",
+        attention_output="",
+        attention_norm="",
+        output_norm="",
+        attention_layout="unseen",
+        position_table=None,
+        type_table=None,
+    )
+
+
 def family_of(model_type: str) -> Family:
-    """Return the facts of a family; raise UnsupportedError with the supported ones if it is unknown."""
-    try:
+    """Return the facts of a family; none if only transformers knows the type, and UnsupportedError if nobody does."""
+    if model_type in FAMILIES:
         return FAMILIES[model_type]
-    except KeyError:
-        raise UnsupportedError(
-            f"Models of type '{model_type}' are not supported. Supported: {', '.join(sorted(FAMILIES))}."
-        ) from None
+    if model_type in CONFIG_MAPPING:
+        return unseen_family(model_type)
+    raise UnsupportedError(
+        f"Models of type '{model_type}' are not supported, and transformers does not know them either. Supported with "
+        f"all methods: {', '.join(sorted(FAMILIES))}."
+    )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import torch
 from torch import Tensor, nn
 
+from sightline.errors import UnsupportedError
 from sightline.models.longformer.encoder import observe_library
 from sightline.models.recording import Padded, Recorder
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 Table = Literal["word", "position", "type"]
 Place: TypeAlias = "Table | int"
-"""Where a pass can be entered: the output of one of the embedding tables, or the input x^l of layer l."""
+"""Where a pass can be entered: the output of one of the embedding tables, or the input x^l of layer l (of a model whose
+layers are not known, 0 stands for the word embeddings)."""
 Change = Callable[[Tensor], Tensor]
 Step = Callable[[int, Change, Tensor], Tensor]
 """(number of the layer, the layer as a function, its input) -> its output."""
@@ -32,7 +34,16 @@ Step = Callable[[int, Change, Tensor], Tensor]
 def record_embeddings(network: Network, recorder: Recorder | None, *, leaf: bool) -> Iterator[None]:
     """Make the word embeddings the leaf of the autograd path, and record them."""
 
+    seen = 0
+
     def hook(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
+        nonlocal seen
+        seen += 1
+        if seen > 1 and not network.sees_inside:
+            raise UnsupportedError(
+                f"A '{network.config.model_type}' model looks its words up more than once in one pass, so it has no "
+                "single embedding per word that could be explained."
+            )
         if leaf:
             output = output.detach().requires_grad_()
         if recorder is not None:
@@ -55,6 +66,10 @@ def change_at(network: Network, place: Place, change: Change) -> AbstractContext
     """Replace the tensor x (B, N, ·) that the module computes at `place` with change(x)."""
     if not isinstance(place, int):
         return _change_table(network.tables[place], change)
+    if not network.sees_inside:
+        if place != 0:
+            raise UnsupportedError(f"The layers of a '{network.config.model_type}' model are not known.")
+        return _change_table(network.tables["word"], change)
     encoder = network.banded_encoder
     return _change_input(network.layers, place, change) if encoder is None else encoder.change_input(place, change)
 
@@ -157,6 +172,9 @@ def record_layers(network: Network, recorder: Recorder) -> Iterator[None]:
             yield
         return
     recorder.layout = Padded(recorder.lengths)
+    if not network.sees_inside:
+        yield
+        return
     last: list[Tensor] = []
 
     def before(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

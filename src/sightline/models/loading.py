@@ -33,6 +33,7 @@ from sightline.models.longformer.encoder import use_banded, use_library
 from sightline.models.network import Network
 from sightline.models.observe import OBSERVING, register
 from sightline.models.precision import HALF_TYPES, convert_to_half
+from sightline.models.recording import Recorder
 from sightline.models.tasks import MaskedLanguageModel, Task, TaskFacts, task_class
 from sightline.models.weights import Checkpoint, check_size, find_checkpoint, read_weights
 from sightline.registry import suggestion
@@ -107,7 +108,16 @@ def load_network(
 def _try_out(network: Network, folder: Path) -> None:
     """Run the model on one token, so that one that cannot be run is refused at the door."""
     with _as_model_error(f"The model in '{folder}' cannot be run"):
-        network.run([encode_ids([0], vocab_size=int(network.config.vocab_size))])
+        document = encode_ids([0], vocab_size=int(network.config.vocab_size))
+        network.run([document])
+        if not network.sees_inside:
+            recorder = Recorder(attention=False)
+            (logits,) = network.run([document], recorder, gradient=True)
+            if recorder.embeddings is None or not logits.requires_grad:
+                raise UnsupportedError(
+                    f"The output of this '{network.config.model_type}' model does not depend on its table of word "
+                    "embeddings, so Sightline cannot explain it."
+                )
     network.forward_passes = 0
 
 
@@ -247,7 +257,11 @@ def _choose_attention(module: Any, attention: AttentionKind) -> None:
         # It announces its padding to the window size at every first run; nothing we show depends on it.
         logging.getLogger("transformers.models.longformer.modeling_longformer").setLevel(logging.ERROR)
         (use_banded if attention == "banded" else use_library)(module)
-    elif not family.single_attention and module.config._attn_implementation != OBSERVING:
+    elif (
+        family.attention_layout == "full"
+        and not family.single_attention
+        and module.config._attn_implementation != OBSERVING
+    ):
         module.set_attn_implementation(OBSERVING)
 
 
@@ -268,6 +282,8 @@ def _load_tokenizer(given: Any, folder: Path | None) -> Any:
 
 def _check_direction(config: Any, family: Family) -> None:
     """Refuse a bidirectional family run as a decoder."""
+    if family.attention_layout == "unseen":
+        return
     if not family.causal and getattr(config, "is_decoder", False):
         raise UnsupportedError(
             f"This '{config.model_type}' model is set up as a decoder (is_decoder), where a token sees only those "
@@ -306,7 +322,8 @@ def _token_ids(module: Any, family: Family, tokenizer: Any) -> dict[str, int]:
     ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ("pad", "mask", "unk")}
     if ids["pad"] is None:
         ids["pad"] = module.config.pad_token_id
-    if ids["pad"] is None and family.causal and isinstance(module.config.eos_token_id, int):
+    maybe_causal = family.causal or family.attention_layout == "unseen"
+    if ids["pad"] is None and maybe_causal and isinstance(getattr(module.config, "eos_token_id", None), int):
         ids["pad"] = module.config.eos_token_id
     if tokenizer is None:
         ids = {name: dict(family.token_ids).get(name) if index is None else index for name, index in ids.items()}

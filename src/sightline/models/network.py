@@ -35,6 +35,10 @@ from sightline.text import Encoding
 WORTHWHILE_PRODUCTS = 2.5e9
 """Multiplications (tokens × weights of the layers) above which a batch on a CPU gains nothing from more documents: the
 matrix products are as fast as they get, and starting a pass costs a few percent."""
+UNBOUNDED_TOKENS = 4_096
+"""Longest document of a model without a table of positions, whose memory grows with the square of the length."""
+MAX_RESERVED = 4
+"""Rows of a position table that models which count from behind the pad token leave unused, at most."""
 MIN_BATCHES_PER_WORKER = 2
 """With fewer batches, a second copy of the modules does not pay off."""
 
@@ -97,14 +101,29 @@ class Network:
 
     @property
     def heads(self) -> int:
-        """Number of attention heads per layer."""
-        return int(self.config.num_attention_heads)
+        """Number of attention heads per layer; 0 if they are not seen."""
+        return int(self.config.num_attention_heads) if self.sees_inside else 0
 
     @property
     def max_tokens(self) -> int:
         """Length of the longest document that the position embeddings cover."""
-        reserved = self._first_position if self.family.positions_after_padding else 0
-        return int(self.config.max_position_embeddings) - reserved
+        positions = getattr(self.config, "max_position_embeddings", None)
+        if not isinstance(positions, int) or positions < 1:  # positions are relative
+            return UNBOUNDED_TOKENS
+        first = self._first_position
+        # Where an unseen model counts from is unknown: from behind the pad token, to be on the safe side.
+        counts_later = self.family.positions_after_padding or (not self.sees_inside and first <= MAX_RESERVED)
+        return positions - first if counts_later else positions
+
+    @property
+    def sees_inside(self) -> bool:
+        """Whether layers and attention are known, and not only embeddings and logits."""
+        return self.family.attention_layout != "unseen"
+
+    @property
+    def pads(self) -> bool:
+        """Whether documents of unequal length may share a batch."""
+        return self.sees_inside
 
     @property
     def banded(self) -> bool:
@@ -115,7 +134,7 @@ class Network:
     def has_custom_head(self) -> bool:
         """Whether the classifier is not one of the library's, so that the rows it reads have to be measured."""
         known = type(self.module).__module__.startswith(("transformers.", "sightline."))
-        return self.task.name == "sequence_classification" and not known
+        return self.task.name == "sequence_classification" and self.sees_inside and not known
 
     @cached_property
     def weights_hash(self) -> str:
@@ -155,7 +174,8 @@ class Network:
     @cached_property
     def worthwhile_tokens(self) -> int:
         """Tokens per batch above which larger batches gain nothing, see `WORTHWHILE_PRODUCTS`."""
-        weights = sum(weight.numel() for layer in self.layers for weight in layer.parameters())
+        layers = self.layers or [self.module]
+        weights = sum(weight.numel() for layer in layers for weight in layer.parameters())
         return BATCH_TOKENS if self.device.type != "cpu" else min(BATCH_TOKENS, int(WORTHWHILE_PRODUCTS / weights) + 1)
 
     def token_id(self, name: str) -> int:
@@ -236,6 +256,13 @@ class Network:
             if len(encoding) > self.max_tokens:
                 raise InputError(f"The document has {len(encoding)} tokens, the model reads {self.max_tokens} at most.")
         longest = max(len(encoding) for encoding in encodings)
+        if not self.pads and any(len(encoding) < longest for encoding in encodings):
+            raise RuntimeError("a model that is not known to read its attention mask got documents to pad")
+        if hidden is not None and any(hidden) and "attention_mask" not in self._accepted:
+            raise UnsupportedError(
+                f"A '{self.config.model_type}' model has no attention mask, so tokens cannot be hidden from it; "
+                "replace or delete them instead."
+            )
         pad = int(self.config.pad_token_id or 0)
         shape = (len(encodings), longest)
         ids = torch.full(shape, pad)
@@ -257,6 +284,8 @@ class Network:
         tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, "token_type_ids": types}
         if self.family.type_table is None:
             del tensors["token_type_ids"]
+        if not self.sees_inside:  # it counts by a rule of its own
+            del tensors["position_ids"]
         if self.banded:
             tensors["global_attention_mask"] = global_mask
         return {key: tensor.to(self.device) for key, tensor in tensors.items() if key in self._accepted}
@@ -301,7 +330,7 @@ class Network:
                 stack.enter_context(hooks.step_layers(self, step))
             if within is not None:
                 stack.enter_context(within)
-            outputs = self.module(**inputs, **self._settings)
+            outputs = self._call(inputs)
         self.forward_passes += 1
         if recorder is not None:
             self._check_complete(recorder)
@@ -312,6 +341,17 @@ class Network:
                 "number type too narrow (try dtype='float32')."
             )
         return logits
+
+    def _call(self, inputs: dict[str, Tensor]) -> Any:
+        """Run the module on its inputs; an unseen one on word embeddings that are looked up here.
+
+        Some types turn ids around before they look them up, others look them up more than once.
+        """
+        if not self.sees_inside and "inputs_embeds" in self._accepted:
+            others = {key: tensor for key, tensor in inputs.items() if key != "input_ids"}
+            embedded = self.module.get_input_embeddings()(inputs["input_ids"])
+            return self.module(inputs_embeds=embedded, **others, **self._settings)
+        return self.module(**inputs, **self._settings)
 
     def run_many(
         self,
@@ -328,7 +368,7 @@ class Network:
         if any(encoding.windows is not None for encoding in encodings):
             return run_windows(self, encodings, hidden, progress)
         lengths = [len(encoding) for encoding in encodings]
-        batches = list(batches_by_length(lengths, BATCH_TOKENS, self.worthwhile_tokens))
+        batches = list(batches_by_length(lengths, BATCH_TOKENS, self.worthwhile_tokens, padded=self.pads))
         logits: dict[int, Tensor] = {}
         for number, batch_logits in self._run_batches(batches, encodings, hidden):
             logits.update(zip(batches[number], batch_logits, strict=True))
@@ -367,7 +407,7 @@ class Network:
 
         with self._lock, hooks.change_at(self, place, stop), torch.no_grad():
             try:
-                self.module(**self.inputs([encoding]), **self._settings)
+                self._call(self.inputs([encoding]))
             except _Reached:
                 return vectors[0]
         raise RuntimeError(f"the forward pass ended without reaching {place!r}")
@@ -433,7 +473,7 @@ class Network:
         a time and reads its last token. Any id with which no document of the batch ends serves as the pad token.
         """
         facts, config = self.task.facts, self.config
-        if not facts.reads_last or facts.pad_id is not None:
+        if not (facts.reads_last or not self.sees_inside) or facts.pad_id is not None:
             yield
             return
         ends = {int(encoding.ids[-1]) for encoding in encodings}
@@ -446,6 +486,8 @@ class Network:
     def _check_complete(self, recorder: Recorder) -> None:
         """Raise RuntimeError unless every layer was recorded: a missing one would shift all results."""
         expected = len(self.layers)
+        if not self.sees_inside:
+            return
         if recorder.attention and len(recorder.layers) != expected:
             raise RuntimeError(f"attention of {len(recorder.layers)} of {expected} layers was recorded")
         if len(recorder.hidden) not in ({expected, expected + 1} if recorder.readout_only else {expected + 1}):

@@ -1,0 +1,157 @@
+"""Models of types without an entry in `families`: what needs embeddings and logits only is exact, the rest refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from captum.attr import IntegratedGradients
+
+import sightline as sl
+from sightline.defaults import UNSEEN_METHODS
+from sightline.errors import ModelError, UnsupportedError
+from sightline.methods import METHODS
+from sightline.models.open_config import read_open_settings
+from tests.contract.test_contract import QUICK
+from tests.tiny_models import UNSEEN_FACTS, tiny_ids, tiny_module
+from tests.tiny_tokenizers import wordpiece
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sightline knows only the embeddings")
+TYPES = tuple(UNSEEN_FACTS)
+OFFERED = {
+    *("gradient", "input_x_gradient", "integrated_gradients", "gradient_shap", "owen", "occlusion", "lime"),
+    *("kernel_shap", "random"),
+}
+
+
+@pytest.fixture(scope="module", params=TYPES)
+def model(request):
+    return sl.load(tiny_module(request.param))
+
+
+def document(model, n=9, seed=0):
+    return model.encode(ids=tiny_ids("bert", n, seed))
+
+
+def library_logits(model, encoding, **inputs):
+    ids = torch.from_numpy(encoding.ids)[None]
+    return model.network.module(**(inputs or {"input_ids": ids})).logits[0]
+
+
+def test_logits_and_embedding_gradient_equal_the_library_s(model):
+    encoding = document(model)
+    embedded = model.network.module.get_input_embeddings()(torch.from_numpy(encoding.ids)[None]).requires_grad_()
+    logits = library_logits(model, encoding, inputs_embeds=embedded)
+    (expected,) = torch.autograd.grad(logits[1], embedded)
+    trace = model.trace(encoding, target=1)
+    np.testing.assert_allclose(trace.logits, logits.detach().numpy(), atol=1e-10)
+    np.testing.assert_allclose(trace.embedding_gradient, expected[0].numpy(), atol=1e-10)
+
+
+def test_integrated_gradients_equal_captum_s(model):
+    encoding = document(model)
+    table = model.network.module.get_input_embeddings()
+    baseline = encoding.ids.copy()
+    baseline[~encoding.special] = 7
+    end, start = (table(torch.from_numpy(ids)[None]).detach() for ids in (encoding.ids, baseline))
+    engine = IntegratedGradients(lambda points: model.network.module(inputs_embeds=points).logits[:, 1])
+    expected = engine.attribute(end, start, n_steps=20, internal_batch_size=1).sum(-1)[0].numpy()
+    scores = model.explain(
+        encoding, "integrated_gradients", target=1, steps=20, baseline=[7] * int((~encoding.special).sum())
+    ).scores
+    np.testing.assert_allclose(scores, expected, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("method", sorted(OFFERED))
+def test_every_offered_method_keeps_its_promises(model, method):
+    options = QUICK.get(method, {})
+    encodings = [document(model, n, n) for n in (9, 7)]
+    together = model.explain(encodings, method, **options)
+    for encoding, explanation in zip(encodings, together, strict=True):
+        assert explanation.scores.shape == (len(encoding),)
+        assert np.isfinite(explanation.scores).all()
+        np.testing.assert_array_equal(model.explain(encoding, method, **options).scores, explanation.scores)
+
+
+def test_all_other_methods_are_refused_before_anything_runs(model):
+    refused = model.methods_not_offered
+    assert set(refused) == set(METHODS.names()) - OFFERED
+    passes = model.network.forward_passes
+    for method in refused:
+        with pytest.raises(UnsupportedError, match=f"'{method}' looks at layers or attention, and of .* Use one of"):
+            model.explain(document(model), method)
+    with pytest.raises(UnsupportedError, match="does not know the layers"):
+        model.inspect(document(model))
+    assert model.network.forward_passes == passes
+
+
+@pytest.mark.filterwarnings("ignore:The integral along the path stopped")
+def test_defaults_report_and_check_work(model):
+    assert model.default_methods == UNSEEN_METHODS
+    encoding = document(model)
+    report = model.report(encoding, check=True)
+    assert report.inside is None
+    assert tuple(report.explanations) == UNSEEN_METHODS
+    assert "faithfulness" in report.first.checks
+
+
+def test_documents_of_different_length_are_never_padded(model):
+    encodings = [document(model, n, n) for n in (4, 9, 4, 6)]
+    for encoding, logits in zip(encodings, model.network.run_many(encodings), strict=True):
+        np.testing.assert_allclose(logits, library_logits(model, encoding).detach(), atol=1e-10)
+
+
+def test_loading_says_what_is_not_offered():
+    with pytest.warns(UserWarning, match="only the embeddings and logits of 'fnet' models, .* not offered: .*rollout"):
+        sl.load(tiny_module("fnet"))
+
+
+def test_a_folder_is_loaded_as_data(tmp_path):
+    for model_type in ("xlnet", "fnet"):
+        tokenizer = wordpiece()
+        folder = tmp_path / model_type
+        tiny_module(model_type, vocab_size=len(tokenizer), dtype=torch.float32, pad_token_id=0).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        model = sl.load(folder)
+        explanation = model.explain("The old mill.")
+        assert explanation.method == "integrated_gradients"
+        assert model.network.config.model_type == model_type
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"n_layer": 10**6}, "'n_layer' .* at most 512"),
+        ({"d_model": 10**12}, "'d_model' .* at most 16,777,216"),
+        ({"d_inner": 16_000_000}, "do not fit its config"),
+        ({"summary_type": "../../etc/passwd"}, "'summary_type' .* a plain name"),
+        ({"summary_type": {"a": {"b": 1}}}, "'summary_type' .* a number, a plain name"),
+        ({"dropout": float("nan")}, "could not be read|finite number|NaN"),
+        ({"is_encoder_decoder": True}, "read a text twice"),
+        ({"auto_map": {"AutoConfig": "c.C"}}, "never runs code"),
+    ],
+)
+def test_a_config_that_asks_for_something_else_is_refused(changes, sentence, tmp_path):
+    tiny_module("xlnet", dtype=torch.float32).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | changes))
+    with pytest.raises((ModelError, UnsupportedError), match=sentence):
+        sl.load(tmp_path)
+
+
+def test_models_made_of_several_models_are_refused():
+    with pytest.raises(UnsupportedError, match="made of several models .text_config, vision_config"):
+        read_open_settings("clip", {}, "the config")
+
+
+def test_a_model_that_looks_its_words_up_twice_is_refused(tmp_path):
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
+    config = AutoConfig.for_model("bart", vocab_size=64, decoder_attention_heads=2, **sizes)
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
+    with pytest.raises(UnsupportedError, match="read a text twice, in an encoder and in a decoder"):
+        sl.load(tmp_path)
