@@ -36,6 +36,18 @@ FAMILY_FACTS: dict[str, dict[str, Any]] = {
         "global_attn_every_n_layers": 2,
     },
     "longformer": {"pad_token_id": 1, "attention_window": 8},
+    "mpnet": {"pad_token_id": 1},
+    # As in its third version: positions only in the scores, shared projections, buckets for distances.
+    "deberta-v2": {
+        "relative_attention": True,
+        "pos_att_type": ["c2p", "p2c"],
+        "position_buckets": 4,
+        "share_att_key": True,
+        "norm_rel_ebd": "layer_norm",
+        "position_biased_input": False,
+        "type_vocab_size": 0,
+    },
+    "big_bird": {"attention_type": "original_full"},
     "bidirectional-gpt2": {"n_inner": 64, "pad_token_id": 0},
     "gpt2": {**_MARKS, "n_inner": 64},
     "llama": {**_MARKS, "num_key_value_heads": 2},
@@ -76,6 +88,9 @@ DENSE_FAMILIES = tuple(family for family in FAMILIES if family != "longformer")
 SINGLE_PRECISION = ("longformer", "modernbert", *DECODERS[1:])
 """Families whose library code computes the softmax or the norms in single precision whatever the weights are."""
 FIRST_AND_LAST = {
+    "mpnet": (0, 2),
+    "deberta-v2": (1, 2),
+    "big_bird": (65, 66),
     "roberta": (0, 2),
     "xlm-roberta": (0, 2),
     "longformer": (0, 2),

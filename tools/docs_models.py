@@ -38,6 +38,11 @@ TASKS_HEAD = """## Tasks
 Every method explains every task of a family it applies to. See [long documents and answers](guides/tasks.md)."""
 
 
+WITHOUT_RELEVANCE = (
+    "Relevance propagation (`partial_lrp`, `lrp`, `transatt`, `attnlrp`) is not offered for these families: it"
+)
+
+
 def page() -> str:
     """Return the whole page."""
     single = sorted(name for name, family in FAMILIES.items() if family.single_attention)
@@ -59,4 +64,6 @@ def page() -> str:
     tasks = ["| task | what can be explained | long documents |", "|---|---|---|"]
     for name, task in TASKS.items():
         tasks.append(f"| `{name}` | {TARGETS[name]} | {'windows' if task.reads_windows else 'truncated'} |")
-    return "\n".join([HEAD.strip(), "", families, "", *lines, "", TASKS_HEAD, "", *tasks]) + "\n"
+    reasons = [f"- {name}: {family.without_relevance}" for name, family in FAMILIES.items() if family.without_relevance]
+    exceptions = "\n".join([WITHOUT_RELEVANCE, "", *sorted(reasons)])
+    return "\n".join([HEAD.strip(), "", families, "", exceptions, "", *lines, "", TASKS_HEAD, "", *tasks]) + "\n"

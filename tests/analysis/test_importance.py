@@ -43,6 +43,11 @@ def slow_importance(module, family, ids, label):
     found = np.zeros((LAYERS, HEADS))
     names = {
         "distilbert": (["attention.q_lin", "attention.k_lin", "attention.v_lin"], "attention.out_lin"),
+        "mpnet": ([f"attention.attn.{one}" for one in "qkv"], "attention.attn.o"),
+        "deberta-v2": (
+            [f"attention.self.{one}_proj" for one in ("query", "key", "value")],
+            "attention.output.dense",
+        ),
         "modernbert": ([], "attn.Wo"),
         "gpt2": ([], "attn.c_proj"),
         "bidirectional-gpt2": ([], "attn.c_proj"),

@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pytest
 
+from sightline.errors import UnsupportedError
 from sightline.methods import METHODS
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model
 
@@ -37,7 +38,11 @@ def model(request):
 
 
 @pytest.fixture(params=METHODS.names())
-def method(request):
+def method(request, model):
+    if request.param in model.methods_not_offered:
+        with pytest.raises(UnsupportedError, match="Use one of"):
+            model.explain(document(model), request.param)
+        pytest.skip("not offered")
     return METHODS.get(request.param)
 
 

@@ -204,6 +204,12 @@ def _either(*checks: Check) -> Check:
     return check
 
 
+def _position_scores(value: Any) -> str | None:
+    """Check DeBERTa's kinds of scores, written as one text."""
+    ok = value is None or (isinstance(value, str) and set(value.split("|")) <= {"c2p", "p2c"})
+    return None if ok else "c2p, p2c or both with | between them"
+
+
 def _rotation(value: Any) -> str | None:
     """Check the parameters of rotary positions: one set, or one per kind of layer."""
     what = f"an object with rope_type ({' or '.join(_ROTATIONS)}) and positive numbers"
@@ -240,11 +246,30 @@ SETTINGS: Mapping[str, Check] = {
     "architectures": _names,
     **dict.fromkeys(("vocab_size", "max_position_embeddings", "n_positions"), _rows),
     "type_vocab_size": _whole(0, MAX_ROWS),
-    **dict.fromkeys(("hidden_size", "dim", "n_embd", "embedding_size", "intermediate_size", "hidden_dim"), _width),
+    **dict.fromkeys(("relative_attention_num_buckets", "relative_attention_max_distance"), _whole(2, MAX_WIDTH)),
+    "max_relative_positions": _whole(-1, MAX_WIDTH),
+    "position_buckets": _whole(-1, MAX_WIDTH),
+    "pos_att_type": _either(_list_of(_choice("c2p", "p2c"), "a list of c2p and p2c"), _position_scores),
+    "norm_rel_ebd": _choice("none", "layer_norm"),
+    "conv_kernel_size": _whole(0, 63),
+    "conv_groups": _whole(1, MAX_HEADS),
+    "attention_type": _choice("block_sparse", "original_full"),
+    "block_size": _whole(1, 4_096),
+    "num_random_blocks": _whole(0, 4_096),
+    "feed_forward_proj": _choice("relu", "gated-gelu", "gelu", "gated-silu", "gated-relu"),
+    "initializer_factor": _real(0, 1e6),
+    **dict.fromkeys(
+        (
+            *("hidden_size", "d_model", "d_kv", "d_ff", "dim", "n_embd", "embedding_size", "intermediate_size"),
+            *("hidden_dim", "attention_head_size", "pooler_hidden_size"),
+        ),
+        _width,
+    ),
     "n_inner": _whole(1, MAX_WIDTH, optional=True),
-    **dict.fromkeys(("num_hidden_layers", "n_layers", "n_layer"), _layers),
+    "num_decoder_layers": _whole(1, MAX_LAYERS, optional=True),
+    **dict.fromkeys(("num_hidden_layers", "num_layers", "n_layers", "n_layer"), _layers),
     **dict.fromkeys(("num_hidden_groups", "inner_group_num", "global_attn_every_n_layers"), _layers),
-    **dict.fromkeys(("num_attention_heads", "n_heads", "n_head", "encoder_heads"), _heads),
+    **dict.fromkeys(("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_heads"), _heads),
     "num_key_value_heads": _whole(1, MAX_HEADS, optional=True),
     "head_dim": _whole(1, MAX_WIDTH, optional=True),
     **dict.fromkeys(("sliding_window", "original_max_position_embeddings"), _whole(1, MAX_ROWS, optional=True)),
@@ -260,13 +285,17 @@ SETTINGS: Mapping[str, Check] = {
     "attention_window": _either(_window, _list_of(_window, "a list of one such number per layer")),
     "local_attention": _whole(1, MAX_ROWS),
     **dict.fromkeys(
-        ("hidden_act", "activation", "activation_function", "hidden_activation", "classifier_activation"), _activation
+        (
+            *("hidden_act", "activation", "activation_function", "hidden_activation", "classifier_activation"),
+            *("pooler_hidden_act", "conv_act"),
+        ),
+        _activation,
     ),
     **dict.fromkeys(
         (
             *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "classifier_dropout_prob"),
             *("dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout", "embedding_dropout"),
-            *("mlp_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop"),
+            *("mlp_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "pooler_dropout", "dropout_rate"),
         ),
         _share,
     ),
@@ -277,7 +306,8 @@ SETTINGS: Mapping[str, Check] = {
     "eos_token_id": _either(_token_id, _list_of(_token_id, "a list of such numbers")),
     **dict.fromkeys(
         (
-            *("is_decoder", "add_cross_attention", "tie_word_embeddings"),
+            *("is_decoder", "add_cross_attention", "tie_word_embeddings", "legacy"),
+            *("relative_attention", "position_biased_input", "share_att_key", "use_bias", "rescale_embeddings"),
             *("sinusoidal_pos_embds", "scale_attn_weights", "scale_attn_by_inverse_layer_idx"),
             *("reorder_and_upcast_attn", "attention_bias", "mlp_bias", "norm_bias", "decoder_bias", "classifier_bias"),
         ),

@@ -30,10 +30,11 @@ class BlockWeights:
     """The LayerNorm after the feed-forward block; None in a pre-LN layer."""
 
 
-AttentionLayout = Literal["full", "band", "unseen"]
-"""full: weights (H, n, n), observed through transformers' attention interface. band: a window and global tokens, which
-the encoder of `models/longformer/` computes and observes. unseen: a model of which only embeddings and logits are known
-(`unseen_family`)."""
+AttentionLayout = Literal["full", "returned", "band", "unseen"]
+"""full: weights (H, n, n), observed through transformers' attention interface. returned: the same, returned by the
+self-attention module `attention_module`, because the family does not use the interface (`models/returned`). band: a
+window and global tokens, which the encoder of `models/longformer/` computes and observes. unseen: a model of which only
+embeddings and logits are known (`unseen_family`)."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,14 @@ class Family:
     """The module with the inputs (mixed values, residual), after which tokens no longer interact within the layer; None
     where no module has these two inputs."""
     attention_layout: AttentionLayout = "full"
+    attention_module: str | None = None
+    """The self-attention module, in the layout "returned"."""
+    without_relevance: str | None = None
+    """Why relevance propagation has no rules for these models, as the rest of a sentence; None if it has."""
+    mixes_outside: Callable[[Any], bool] = lambda config: False
+    """config -> whether tokens are also mixed outside the attention, so that nothing that follows attention holds."""
+    encoder_only: bool = False
+    """The library has encoder-decoder models of this type as well, of which only the encoder is known."""
     pre_norm: bool = False
     causal: bool = False
     """A token attends only to itself and to earlier tokens; classifiers read the last one."""
@@ -66,6 +75,8 @@ class Family:
     """Position ids start at pad_token_id + 1, as in RoBERTa."""
     rotary: bool = False
     """Positions are rotations of queries and keys inside the attention."""
+    word_table: str | None = None
+    """Path from the base model to the table of word embeddings, where it is not the one that the library names."""
     position_table: str | None = "embeddings.position_embeddings"
     type_table: str | None = "embeddings.token_type_embeddings"
     """Paths from the base model to the tables that are added to the word embeddings; None where there is none."""
@@ -111,6 +122,7 @@ def _albert_layers(base: nn.Module, config: Any) -> list[nn.Module]:
     return [inner for i in range(config.num_hidden_layers) for inner in groups[int(i / per_group)].albert_layers]
 
 
+_POSITION_SCORES = "has no rule for learned scores of positions, which are added to those of words and take relevance"
 _BERT_SPECIALS = ((0, "[PAD]"), (101, "[CLS]"), (102, "[SEP]"))
 _BERT_TOKENS = (("pad", 0), ("unk", 100), ("mask", 103))
 _ROBERTA_SPECIALS = ((0, "<s>"), (1, "<pad>"), (2, "</s>"))
@@ -248,6 +260,69 @@ FAMILIES: dict[str, Family] = {
             position_table=None,
             type_table=None,
             special_ids=((50283, "[PAD]"), (50281, "[CLS]"), (50282, "[SEP]")),
+        ),
+        Family(
+            model_type="mpnet",
+            layers=_at("encoder", "layer"),
+            query="attention.attn.q",
+            key="attention.attn.k",
+            value="attention.attn.v",
+            attention_output="attention.attn.o",
+            attention_norm="attention.LayerNorm",
+            output_norm="output.LayerNorm",
+            attention_layout="returned",
+            attention_module="attention.attn",
+            without_relevance=_POSITION_SCORES,
+            positions_after_padding=True,
+            type_table=None,
+            special_ids=_ROBERTA_SPECIALS,
+            token_ids=(("pad", 1), ("unk", 3), ("mask", 30526)),
+        ),
+        Family(
+            model_type="deberta-v2",
+            layers=_at("encoder", "layer"),
+            query="attention.self.query_proj",
+            key="attention.self.key_proj",
+            value="attention.self.value_proj",
+            attention_output="attention.output.dense",
+            attention_norm="attention.output.LayerNorm",
+            output_norm="output.LayerNorm",
+            row_wise_block="attention.output",
+            attention_layout="returned",
+            attention_module="attention.self",
+            without_relevance="has no rule for disentangled attention, whose scores also multiply words with positions",
+            # The largest models of the second version have a convolution over tokens after the first layer.
+            mixes_outside=lambda config: int(getattr(config, "conv_kernel_size", 0) or 0) > 0,
+            special_ids=((0, "[PAD]"), (1, "[CLS]"), (2, "[SEP]")),
+            token_ids=(("pad", 0), ("unk", 3), ("mask", 128000)),
+        ),
+        _bert_like(
+            "big_bird",
+            attention_layout="returned",
+            attention_module="attention.self",
+            without_relevance="has no rule for the activation function that BigBird's head makes anew at every call",
+            special_ids=((0, "<pad>"), (65, "[CLS]"), (66, "[SEP]")),
+            token_ids=(("pad", 0), ("unk", 100), ("mask", 67)),
+        ),
+        Family(
+            model_type="t5",
+            layers=_at("encoder", "block"),
+            query="layer.0.SelfAttention.q",
+            key="layer.0.SelfAttention.k",
+            value="layer.0.SelfAttention.v",
+            attention_output="layer.0.SelfAttention.o",
+            attention_norm="layer.0.layer_norm",
+            output_norm="layer.1.layer_norm",
+            pre_norm=True,
+            without_relevance=_POSITION_SCORES,
+            encoder_only=True,
+            # The table that the library names has the same weights, but the encoder looks words up in its own module.
+            word_table="encoder.embed_tokens",
+            # Positions are added to the scores.
+            position_table=None,
+            type_table=None,
+            special_ids=((0, "<pad>"), (1, "</s>")),
+            token_ids=(("pad", 0), ("unk", 2)),
         ),
         _gpt2_like("gpt2", causal=True, special_ids=((50256, "<|endoftext|>"),)),
         _gpt2_like("bidirectional-gpt2"),

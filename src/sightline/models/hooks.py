@@ -50,7 +50,7 @@ def record_embeddings(network: Network, recorder: Recorder | None, *, leaf: bool
             recorder.embeddings = output
         return output
 
-    handle = network.module.get_input_embeddings().register_forward_hook(hook)
+    handle = network.tables["word"].register_forward_hook(hook)
     try:
         yield
     finally:

@@ -28,12 +28,13 @@ from sightline.foreign import first_line, printable
 from sightline.hub import MODEL_FILES, PICKLED_FILES, fetch_snapshot
 from sightline.models.architectures import register_architectures
 from sightline.models.config import ConfigFacts, read_config
-from sightline.models.families import Family, family_of
+from sightline.models.families import Family, family_of, unseen_family
 from sightline.models.longformer.encoder import use_banded, use_library
 from sightline.models.network import Network
 from sightline.models.observe import OBSERVING, register
 from sightline.models.precision import HALF_TYPES, convert_to_half
 from sightline.models.recording import Recorder
+from sightline.models.returned import observe_returned
 from sightline.models.tasks import MaskedLanguageModel, Task, TaskFacts, task_class
 from sightline.models.weights import Checkpoint, check_size, find_checkpoint, read_weights
 from sightline.registry import suggestion
@@ -81,10 +82,10 @@ def load_network(
         # Half types are reached from single precision, which the result is compared with.
         loaded = torch.float32 if chosen is None or chosen in HALF_TYPES else chosen
         module, untrained = _load_module(folder, name, task, loaded, allow_pickle, allow_random)
-    family = family_of(module.config.model_type)
+    family = _choose_family(module)
     if device is not None:
         _move(module, device)
-    _choose_attention(module, attention)
+    _choose_attention(module, family, attention)
     reader = _load_tokenizer(tokenizer, folder)
     if reader is not None:
         check_fit(reader, int(module.config.vocab_size))
@@ -251,12 +252,27 @@ def _check_weights(folder: Path, report: dict[str, Any], allow_random: bool) -> 
     )
 
 
-def _choose_attention(module: Any, attention: AttentionKind) -> None:
+def _choose_family(module: Any) -> Family:
+    """Return the facts of a model's family; none where tokens are also mixed outside the attention."""
     family = family_of(module.config.model_type)
+    if family.encoder_only and hasattr(module.base_model, "decoder"):
+        raise UnsupportedError(
+            f"This '{family.model_type}' model reads a text twice, in an encoder and in a decoder. Sightline explains "
+            "heads on its encoder alone, for example token classification."
+        )
+    return unseen_family(family.model_type) if family.mixes_outside(module.config) else family
+
+
+def _choose_attention(module: Any, family: Family, attention: AttentionKind) -> None:
     if family.attention_layout == "band":
         # It announces its padding to the window size at every first run; nothing we show depends on it.
         logging.getLogger("transformers.models.longformer.modeling_longformer").setLevel(logging.ERROR)
         (use_banded if attention == "banded" else use_library)(module)
+    elif family.attention_layout == "returned":
+        if hasattr(module.base_model, "set_attention_type"):
+            # BigBird reads short texts with full attention; `Network.max_tokens` says how long they may be.
+            module.base_model.set_attention_type("original_full")
+        observe_returned(family.layers(module.base_model, module.config), family)
     elif (
         family.attention_layout == "full"
         and not family.single_attention

@@ -35,8 +35,8 @@ from sightline.text import Encoding
 WORTHWHILE_PRODUCTS = 2.5e9
 """Multiplications (tokens × weights of the layers) above which a batch on a CPU gains nothing from more documents: the
 matrix products are as fast as they get, and starting a pass costs a few percent."""
-UNBOUNDED_TOKENS = 4_096
-"""Longest document of a model without a table of positions, whose memory grows with the square of the length."""
+UNBOUNDED_TOKENS = 512
+"""Longest document of a model without a table of positions (T5, XLNet): the length such models were trained with."""
 MAX_RESERVED = 4
 """Rows of a position table that models which count from behind the pad token leave unused, at most."""
 MIN_BATCHES_PER_WORKER = 2
@@ -110,6 +110,9 @@ class Network:
         positions = getattr(self.config, "max_position_embeddings", None)
         if not isinstance(positions, int) or positions < 1:  # positions are relative
             return UNBOUNDED_TOKENS
+        if getattr(self.config, "attention_type", None) == "block_sparse":
+            # Beyond these BigBird would leave pairs of blocks out; longer documents are read in windows.
+            positions = min(positions, (5 + 2 * self.config.num_random_blocks) * self.config.block_size)
         first = self._first_position
         # Where an unseen model counts from is unknown: from behind the pad token, to be on the safe side.
         counts_later = self.family.positions_after_padding or (not self.sees_inside and first <= MAX_RESERVED)
@@ -349,7 +352,7 @@ class Network:
         """
         if not self.sees_inside and "inputs_embeds" in self._accepted:
             others = {key: tensor for key, tensor in inputs.items() if key != "input_ids"}
-            embedded = self.module.get_input_embeddings()(inputs["input_ids"])
+            embedded = self.tables["word"](inputs["input_ids"])
             return self.module(inputs_embeds=embedded, **others, **self._settings)
         return self.module(**inputs, **self._settings)
 
@@ -416,10 +419,13 @@ class Network:
     def tables(self) -> dict[Table, nn.Module]:
         """The embedding tables whose sum is the input of the first layer."""
         tables: dict[Table, nn.Module] = {"word": self.module.get_input_embeddings()}
-        if self.family.position_table is not None:
-            tables["position"] = self.module.base_model.get_submodule(self.family.position_table)
-        if self.family.type_table is not None:
-            tables["type"] = self.module.base_model.get_submodule(self.family.type_table)
+        paths: dict[Table, str | None] = {
+            "word": self.family.word_table,
+            "position": self.family.position_table,
+            "type": self.family.type_table,
+        }
+        modules = dict(self.module.base_model.named_modules())  # without tables that a config leaves out
+        tables.update({table: modules[path] for table, path in paths.items() if path is not None and path in modules})
         return tables
 
     def backward(self, value: Tensor, inputs: Sequence[Tensor], *, keep_graph: bool = False) -> list[Tensor]:

@@ -98,12 +98,14 @@ def observing_attention(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
+    position_bias: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Compute attention as the library does and pass it to the active recorder.
 
     Shapes: q (B, H, N, e); k, v (B, G, N, e), where each of the G heads serves H/G query heads (G = H in encoders).
-    What is recorded has H heads: the values of a group are repeated.
+    What is recorded has H heads: the values of a group are repeated. `position_bias` (1, H, N, N) is added to the
+    scores (T5).
     """
     recorder = active_recorder()
     observed = recorder is not None and recorder.attention
@@ -112,12 +114,16 @@ def observing_attention(
     if not observed and query.dtype != torch.float64 and projection == SOFTMAX:
         fused: Any = AttentionInterface()["sdpa"]
         kwargs.pop("is_causal", None)
+        if position_bias is not None:
+            kwargs["position_bias"] = position_bias
         output, _ = fused(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False, **kwargs
         )
         return output, None
     key, value = _repeat_heads(key, query.shape[1]), _repeat_heads(value, query.shape[1])
     scores = torch.matmul(query, key.transpose(2, 3)) * (scaling if scaling is not None else query.shape[-1] ** -0.5)
+    if position_bias is not None:
+        scores = scores + position_bias
     if attention_mask is not None:
         scores = scores + attention_mask
     weights = nn.functional.softmax(scores, dim=-1) if projection == SOFTMAX else projection(scores)
