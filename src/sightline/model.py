@@ -88,12 +88,14 @@ def load(
     attention: AttentionKind = "banded",
     allow_pickle: bool = False,
     allow_random: bool = False,
+    similar_to: str | None = None,
 ) -> Model:
     """Load a model from a folder, a hub id or a transformers model object; without a source, the built-in one.
 
     task: inferred from the architecture unless given. tokenizer: an object, a folder or a hub id; by default the
     model's own. attention: "banded" (exact, fast, for Longformer) or "library". allow_random: accept missing weights
-    and mark every result as coming from an untrained model.
+    and mark every result as coming from an untrained model. similar_to: explain how similar a document is to this text,
+    for a sentence-transformers folder without a classifier.
     """
     network, tokenizer = load_network(
         builtin.model_folder() if source is None else source,
@@ -104,6 +106,7 @@ def load(
         attention=attention,
         allow_pickle=allow_pickle,
         allow_random=allow_random,
+        similar_to=similar_to,
     )
     if source is None:
         network.name = builtin.NAME

@@ -15,6 +15,7 @@ from sightline.errors import UnsupportedError
 from sightline.methods.registry import METHODS
 from sightline.models import Network
 from sightline.models.families import Family
+from sightline.models.pooled import PooledClassifier
 
 RELEVANCE = frozenset({"lrp", "partial_lrp", "transatt", "attnlrp"})
 TOKEN_TO_TOKEN = RELEVANCE | {"received_attention", "rollout", "flow", "alti", "norm_rollout", "globenc"}
@@ -74,6 +75,8 @@ def methods_not_offered(network: Network) -> dict[str, str]:
     projection = projection_of(network.config)
     sparse_heads = None if projection == SOFTMAX else projection.name
     reasons = {name: reason_against(name, network.family, sparse_heads=sparse_heads) for name in METHODS.names()}
+    if isinstance(network.module, PooledClassifier) and network.module.without_relevance is not None:
+        reasons |= {name: reasons[name] or network.module.without_relevance for name in RELEVANCE}
     return {name: f"The method '{name}' {reason}." for name, reason in reasons.items() if reason is not None}
 
 

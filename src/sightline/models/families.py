@@ -73,6 +73,8 @@ class Family:
     """Projections store their matrix as (in, out), not as `nn.Linear` does."""
     positions_after_padding: bool = False
     """Position ids start at pad_token_id + 1, as in RoBERTa."""
+    first_position: int | None = None
+    """Where position ids start whatever the pad token is."""
     rotary: bool = False
     """Positions are rotations of queries and keys inside the attention."""
     word_table: str | None = None
@@ -274,6 +276,7 @@ FAMILIES: dict[str, Family] = {
             attention_module="attention.attn",
             without_relevance=_POSITION_SCORES,
             positions_after_padding=True,
+            first_position=2,  # the library's code says that the pad token is 1
             type_table=None,
             special_ids=_ROBERTA_SPECIALS,
             token_ids=(("pad", 1), ("unk", 3), ("mask", 30526)),

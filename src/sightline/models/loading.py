@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -32,13 +33,15 @@ from sightline.models.families import Family, family_of, unseen_family
 from sightline.models.longformer.encoder import use_banded, use_library
 from sightline.models.network import Network
 from sightline.models.observe import OBSERVING, register
+from sightline.models.pooled import PooledClassifier
 from sightline.models.precision import HALF_TYPES, convert_to_half
 from sightline.models.recording import Recorder
 from sightline.models.returned import observe_returned
+from sightline.models.sentence_folder import SentenceFolder, read_sentence_folder
 from sightline.models.tasks import MaskedLanguageModel, Task, TaskFacts, task_class
 from sightline.models.weights import Checkpoint, check_size, find_checkpoint, read_weights
 from sightline.registry import suggestion
-from sightline.text import check_fit, encode_ids, load_tokenizer
+from sightline.text import check_fit, encode_ids, encode_text, load_tokenizer
 
 AttentionKind = Literal["banded", "library"]
 
@@ -46,6 +49,8 @@ NUMBER_TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 HUB = "hf://"
 """Says that what follows is the name of a model on the hub, whatever folders there are."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.\-]*(/[\w.\-]+)?")
+BODIES = ("AutoModel", "AutoModelForTextEncoding")
+"""Classes of models without a head."""
 HARMLESS_LEFTOVERS = re.compile(
     r"position_ids$"  # a constant that older releases stored
     r"|\.attn\.(masked_)?bias$"  # the causal mask, which older releases stored in every layer of GPT-2
@@ -65,6 +70,7 @@ def load_network(
     attention: AttentionKind = "banded",
     allow_pickle: bool = False,
     allow_random: bool = False,
+    similar_to: str | None = None,
 ) -> tuple[Network, Any]:
     """Return the network and its tokenizer (None when the source has none)."""
     if attention not in get_args(AttentionKind):
@@ -73,6 +79,7 @@ def load_network(
     register_architectures()
     chosen = _dtype(dtype)
     folder: Path | None = None
+    sentence: SentenceFolder | None = None
     if isinstance(source, PreTrainedModel):
         module, name, untrained = source, _name_of(source), False
         if chosen is not None and chosen not in HALF_TYPES:
@@ -81,15 +88,23 @@ def load_network(
         folder, name = _find_folder(source, allow_pickle)
         # Half types are reached from single precision, which the result is compared with.
         loaded = torch.float32 if chosen is None or chosen in HALF_TYPES else chosen
-        module, untrained = _load_module(folder, name, task, loaded, allow_pickle, allow_random)
+        load = partial(_load_module, name=name, dtype=loaded, allow_pickle=allow_pickle, allow_random=allow_random)
+        sentence = read_sentence_folder(folder)
+        if sentence is None:
+            module, untrained = load(
+                folder, auto_class=task_class(task, list(read_config(folder).architectures)).auto_class
+            )
+        else:
+            module, untrained = _load_sentence_model(sentence, folder, load, similar_to)
     family = _choose_family(module)
     if device is not None:
         _move(module, device)
     _choose_attention(module, family, attention)
-    reader = _load_tokenizer(tokenizer, folder)
+    reader = _load_tokenizer(tokenizer, folder if sentence is None else sentence.body)
     if reader is not None:
         check_fit(reader, int(module.config.vocab_size))
-    head = task_class(task, module.config.architectures or [type(module).__name__])
+    pooled = isinstance(module, PooledClassifier)
+    head = task_class("sequence_classification" if pooled else task, _architectures(module))
     _check_direction(module.config, family)
     network = Network(
         module,
@@ -98,9 +113,12 @@ def load_network(
         name=name,
         token_ids=_token_ids(module, family, reader),
         untrained=untrained,
+        limit=None if sentence is None else sentence.max_tokens,
     )
     if folder is not None:
         _try_out(network, folder)
+    if similar_to is not None:
+        _set_reference(network, reader, similar_to)
     if chosen is not None and chosen in HALF_TYPES and network.dtype != chosen:
         network.rounding_error = convert_to_half(network, chosen)
     return network, reader
@@ -157,19 +175,62 @@ def _similar(path: Path) -> str:
     return suggestion(path.name, [config.parent.name for config in path.parent.glob("*/config.json")])
 
 
+def _architectures(module: Any) -> list[str]:
+    return list(module.config.architectures or [type(module).__name__])
+
+
+def _load_sentence_model(
+    facts: SentenceFolder, folder: Path, load: Callable[..., tuple[Any, bool]], similar_to: str | None
+) -> tuple[PooledClassifier, bool]:
+    """Return the modules of a sentence-transformers folder as one classifier, and whether some weights are random."""
+    config = read_config(facts.body)
+    auto_class = "AutoModelForTextEncoding" if family_of(config.model_type).encoder_only else "AutoModel"
+    body, untrained = load(facts.body, auto_class=auto_class)
+    width = len(facts.poolings) * int(body.config.hidden_size)
+    for dense in facts.dense:
+        if dense.weight.shape[1] != width:
+            raise ModelError(
+                f"The modules of '{folder}' do not fit together: a Dense module reads {dense.weight.shape[1]:,} "
+                f"numbers and gets {width:,}."
+            )
+        width = dense.weight.shape[0]
+    classifies = bool(facts.dense) and not facts.normalises and width == len(config.settings["id2label"])
+    if similar_to is not None:
+        body.config.id2label, body.config.problem_type = {0: "similarity"}, "regression"
+    elif not classifies:
+        raise ModelError(
+            f"The folder '{folder}' holds a sentence-transformers model without a classifier, which turns a text into "
+            "a vector. Give a second text to explain how similar they are: sl.load(folder, similar_to='...')."
+        )
+    return PooledClassifier(body, facts), untrained
+
+
+def _set_reference(network: Network, tokenizer: Any, text: str) -> None:
+    """Make the logit the cosine of the document's vector and that of a reference text."""
+    module = network.module
+    if not isinstance(module, PooledClassifier):
+        raise OptionError(
+            "similar_to= goes with a sentence-transformers folder, whose model turns a text into a vector."
+        )
+    if tokenizer is None:
+        raise ModelError("The model has no tokenizer to read the text of similar_to=; give one with tokenizer=.")
+    (vector,) = network.run([encode_text(tokenizer, text, max_tokens=network.max_tokens)])
+    module.reference = torch.nn.functional.normalize(vector, dim=-1)
+    network.forward_passes = 0
+
+
 def _load_module(
-    folder: Path, name: str, task: str | None, dtype: torch.dtype, allow_pickle: bool, allow_random: bool
+    folder: Path, *, auto_class: str, name: str, dtype: torch.dtype, allow_pickle: bool, allow_random: bool
 ) -> tuple[Any, bool]:
     """Return the module and whether some of its weights are random."""
     facts = read_config(folder)
-    head = task_class(task, list(facts.architectures))
     checkpoint = find_checkpoint(folder, allow_pickle=allow_pickle)
     if checkpoint is None and not allow_random:
         raise ModelError(f"The folder '{folder}' has no weights (model.safetensors). --allow-random makes random ones.")
     _check_layers(facts, checkpoint, folder)
     with _quiet_library():
         config = _build_config(facts, folder)
-        auto = getattr(transformers, head.auto_class)
+        auto = getattr(transformers, auto_class)
         options: dict[str, Any] = {"attn_implementation": _implementation(facts.model_type)}
         with _as_model_error(f"The config of '{folder}' describes no model that can be built"), torch.device("meta"):
             blueprint = auto.from_config(config, trust_remote_code=False, **options)
@@ -190,6 +251,8 @@ def _load_module(
                 **options,
             )
     module.config.name_or_path = name
+    if auto_class in BODIES:  # whose own pooling layer is not used
+        report["missing_keys"] = {key for key in report["missing_keys"] if not key.startswith("pooler.")}
     untrained = _check_weights(folder, report, allow_random)
     _check_finite(folder, module)
     return module, untrained

@@ -26,6 +26,7 @@ from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.families import Family
 from sightline.models.hooks import Place, Step, Table
 from sightline.models.longformer.encoder import BandedEncoder
+from sightline.models.pooled import PooledClassifier
 from sightline.models.recording import Recorder, recording
 from sightline.models.side_by_side import Send, run_side_by_side
 from sightline.models.task import Task
@@ -59,6 +60,7 @@ class Network:
         name: str,
         token_ids: Mapping[str, int] | None = None,
         untrained: bool = False,
+        limit: int | None = None,
     ) -> None:
         self.module = module.eval().requires_grad_(False)
         self.family = family
@@ -67,13 +69,16 @@ class Network:
         self.token_ids = dict(token_ids or {})
         """Ids of the tokens "pad", "mask" and "unk", as far as the vocabulary has them."""
         self.untrained = untrained
+        self.limit = limit
+        """Longest document in tokens, where it is shorter than the position embeddings allow."""
         self.rounding_error: float | None = None
         """Relative error of the logits that the conversion to a half type has brought; None without one."""
         self.forward_passes = 0
         self.backward_passes = 0
         # Hooks belong to the module: two threads that run it at once would record each other's tensors.
         self._lock = threading.RLock()
-        self._accepted = frozenset(inspect.signature(module.forward).parameters)
+        accepted = getattr(module, "accepted_inputs", None)
+        self._accepted = frozenset(accepted or inspect.signature(module.forward).parameters)
         # Causal models cache keys and values for generation, which is never used here.
         self._settings = {"use_cache": False} if "use_cache" in self._accepted else {}
 
@@ -106,7 +111,11 @@ class Network:
 
     @property
     def max_tokens(self) -> int:
-        """Length of the longest document that the position embeddings cover."""
+        """Length of the longest document that the position embeddings cover, or that the model is limited to."""
+        return self._positions if self.limit is None else min(self._positions, self.limit)
+
+    @property
+    def _positions(self) -> int:
         positions = getattr(self.config, "max_position_embeddings", None)
         if not isinstance(positions, int) or positions < 1:  # positions are relative
             return UNBOUNDED_TOKENS
@@ -136,7 +145,8 @@ class Network:
     @cached_property
     def has_custom_head(self) -> bool:
         """Whether the classifier is not one of the library's, so that the rows it reads have to be measured."""
-        known = type(self.module).__module__.startswith(("transformers.", "sightline."))
+        from_library = type(self.module).__module__.startswith(("transformers.", "sightline."))
+        known = from_library and not isinstance(self.module, PooledClassifier)
         return self.task.name == "sequence_classification" and self.sees_inside and not known
 
     @cached_property
@@ -158,7 +168,13 @@ class Network:
         with self._lock:  # or the hooks of a running pass would be copied as well
             module = copy.deepcopy(self.module, shared)
         twin = Network(
-            module, self.family, self.task, name=self.name, token_ids=self.token_ids, untrained=self.untrained
+            module,
+            self.family,
+            self.task,
+            name=self.name,
+            token_ids=self.token_ids,
+            untrained=self.untrained,
+            limit=self.limit,
         )
         twin.rounding_error = self.rounding_error
         return twin
@@ -463,7 +479,8 @@ class Network:
 
     @property
     def _first_position(self) -> int:
-        return int(self.config.pad_token_id or 0) + 1
+        fixed = self.family.first_position
+        return int(self.config.pad_token_id or 0) + 1 if fixed is None else fixed
 
     @property
     def banded_encoder(self) -> BandedEncoder | None:

@@ -1,0 +1,154 @@
+"""Folders of sentence-transformers, read as data: which modules run one after the other, and with which settings.
+
+`modules.json` lists them, each in a folder of its own:
+
+    [Transformer  the body: config.json and weights, here or in 0_Transformer
+     Pooling      how the vectors of the tokens become one: 1_Pooling/config.json
+     Dense        a linear map and an activation, any number of them: 2_Dense/config.json and model.safetensors
+     Normalize]   divides the vector by its length
+
+The names of classes in these files only choose among the four kinds: no code is looked up by name. All paths are names
+of folders inside the folder, and weights are safetensors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from sightline.errors import ModelError, UnsupportedError
+from sightline.foreign import read_json, regular_file, shown
+from sightline.models.weights import SINGLE_FILE, Checkpoint, read_header, read_weights
+
+MODULES_FILE = "modules.json"
+CONFIG_BYTES = 1_000_000
+MAX_MODULES = 16
+MAX_WIDTH = 262_144
+FOLDER = re.compile(r"[\w\-]{1,64}")
+POOLINGS = ("cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken")
+"""Ways to pool, in the order in which their vectors are joined."""
+ACTIVATIONS: Mapping[str, type[nn.Module]] = {
+    "Identity": nn.Identity,
+    "Tanh": nn.Tanh,
+    "ReLU": nn.ReLU,
+    "GELU": nn.GELU,
+    "Sigmoid": nn.Sigmoid,
+}
+
+
+@dataclass(frozen=True)
+class DenseFacts:
+    """One linear map with its activation."""
+
+    weight: Tensor
+    """(out, in)."""
+    bias: Tensor | None
+    activation: str
+
+
+@dataclass(frozen=True)
+class SentenceFolder:
+    """What a sentence-transformers folder describes."""
+
+    body: Path
+    """The folder of the Transformer."""
+    poolings: tuple[str, ...]
+    dense: tuple[DenseFacts, ...]
+    normalises: bool
+    max_tokens: int | None
+    """The length to which sentence-transformers truncates."""
+
+
+def read_sentence_folder(folder: Path) -> SentenceFolder | None:
+    """Return what `modules.json` in `folder` describes; None if there is none."""
+    path = regular_file(folder, MODULES_FILE, ModelError)
+    if path is None:
+        return None
+    kinds = _read_modules(path, folder)
+    names = [kind for kind, _ in kinds]
+    inner = [kind for kind in names[2:] if kind != "Dense"]
+    if names[:2] != ["Transformer", "Pooling"] or inner not in ([], ["Normalize"]) or "Normalize" in names[2:-1]:
+        raise UnsupportedError(
+            f"The sentence-transformers model in '{folder}' has the modules {', '.join(names)}; Sightline runs a "
+            "Transformer, a Pooling, any number of Dense modules and at most one Normalize at the end."
+        )
+    limits = _read_settings(folder, kinds[0][1], "sentence_bert_config.json", optional=True)
+    longest = limits.get("max_seq_length")
+    return SentenceFolder(
+        body=folder / kinds[0][1],
+        poolings=_read_poolings(_read_settings(folder, kinds[1][1], "config.json"), folder),
+        dense=tuple(_read_dense(folder, place) for kind, place in kinds if kind == "Dense"),
+        normalises=names[-1] == "Normalize",
+        max_tokens=longest if isinstance(longest, int) and not isinstance(longest, bool) and longest > 0 else None,
+    )
+
+
+def _read_modules(path: Path, folder: Path) -> list[tuple[str, str]]:
+    """Return kind and folder of every module."""
+    content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"The list of modules of '{folder}'")
+    if not isinstance(content, list) or not 2 <= len(content) <= MAX_MODULES:
+        raise ModelError(f"'{MODULES_FILE}' in '{folder}' is not a list of 2 to {MAX_MODULES} modules.")
+    modules = []
+    for entry in content:
+        kind, place = (entry.get("type"), entry.get("path")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(kind, str) or not isinstance(place, str) or (place and not FOLDER.fullmatch(place)):
+            raise ModelError(
+                f"'{MODULES_FILE}' in '{folder}' has an entry without a type, or whose path is not the name of a "
+                "folder inside it."
+            )
+        modules.append((kind.rpartition(".")[2], place))
+    return modules
+
+
+def _read_settings(folder: Path, place: str, name: str, *, optional: bool = False) -> dict[str, Any]:
+    path = regular_file(folder, f"{place}/{name}" if place else name, ModelError)
+    if path is None:
+        if optional:
+            return {}
+        raise ModelError(f"The folder '{folder}' has no '{place}/{name}'.")
+    content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"'{place}/{name}' in '{folder}'")
+    if not isinstance(content, dict):
+        raise ModelError(f"'{place}/{name}' in '{folder}' is {shown(content)}, not an object with settings.")
+    return content
+
+
+def _read_poolings(settings: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+    modes = settings.get("pooling_mode")
+    if modes is not None:
+        listed = modes if isinstance(modes, list) else [modes]
+    else:
+        names = {name: "pooling_mode_" + {"cls": "cls_token"}.get(name, f"{name}_tokens") for name in POOLINGS}
+        names["lasttoken"] = "pooling_mode_lasttoken"
+        listed = [name for name, key in names.items() if settings.get(key) is True]
+    if not listed or any(mode not in POOLINGS for mode in listed):
+        raise UnsupportedError(
+            f"The pooling of the sentence-transformers model in '{folder}' is not one of {', '.join(POOLINGS)}."
+        )
+    return tuple(name for name in POOLINGS if name in listed)
+
+
+def _read_dense(folder: Path, place: str) -> DenseFacts:
+    settings = _read_settings(folder, place, "config.json")
+    activation = str(settings.get("activation_function", "Tanh")).rpartition(".")[2]
+    if activation not in ACTIVATIONS:
+        known = ", ".join(ACTIVATIONS)
+        raise UnsupportedError(
+            f"The activation '{shown(activation)}' of '{place}' in '{folder}' is not one of {known}."
+        )
+    weights = regular_file(folder, f"{place}/{SINGLE_FILE}", ModelError)
+    if weights is None:
+        raise ModelError(
+            f"'{place}' in '{folder}' has no {SINGLE_FILE}; weights of a Dense module are read from safetensors only."
+        )
+    tensors = read_weights(Checkpoint((weights,), read_header(weights)))
+    weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
+    if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
+        raise ModelError(f"The weights of '{place}' in '{folder}' are not those of a linear map.")
+    if not all(bool(tensor.isfinite().all()) for tensor in (weight, bias) if tensor is not None):
+        raise ModelError(f"The weights of '{place}' in '{folder}' are damaged: they hold NaN or infinity.")
+    return DenseFacts(weight, bias, activation)
