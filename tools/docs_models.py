@@ -7,6 +7,7 @@ from pathlib import Path
 from sightline.methods import list_methods
 from sightline.methods.applicability import applies
 from sightline.models.families import FAMILIES, unseen_family
+from sightline.models.heads import reason_against_head
 from sightline.models.tasks import TASKS
 
 PAGE = Path(__file__).parents[1] / "docs" / "models.md"
@@ -38,6 +39,19 @@ TASKS_HEAD = """## Tasks
 Every method explains every task of a family it applies to. See [long documents and answers](guides/tasks.md)."""
 
 
+FAMILIES_HEAD = """## Families, tasks and methods
+
+**exact**: on a tiny random model of the family, logits, attention weights, hidden states and the gradients of
+embeddings and attention equal those of transformers' own code (in double precision to 1e-11, to 1e-5 where the library
+computes a softmax or a norm in single precision), and every method of the last column keeps the promises of the
+contract suite; `tests/contract/test_heads.py` runs every such cell. **no such head**: transformers has none.
+**refused**: with one sentence, when the model is loaded."""
+UNSUPPORTED = """Not supported: models with an encoder and a decoder (BART, LED, T5 with its decoder; transformers 5 has
+no classifier on LED's encoder alone), the block-sparse attention of BigBird beyond the length that it reads with full
+attention (longer documents are read in windows of that length), and **Vision Transformers**. Their attention goes
+through the same interface, so the weights could be observed; what is missing is everything around them: an encoding of
+pictures instead of texts, units made of patches, removal of patches for the check, and a page that draws over a
+picture."""
 WITHOUT_RELEVANCE = (
     "Relevance propagation (`partial_lrp`, `lrp`, `transatt`, `attnlrp`) is not offered for these families: it"
 )
@@ -64,6 +78,12 @@ def page() -> str:
     tasks = ["| task | what can be explained | long documents |", "|---|---|---|"]
     for name, task in TASKS.items():
         tasks.append(f"| `{name}` | {TARGETS[name]} | {'windows' if task.reads_windows else 'truncated'} |")
+    heads = [f"| family | {' | '.join(f'`{name}`' for name in TASKS)} | methods |", f"|---|{'---|' * (len(TASKS) + 1)}"]
+    for name, family in sorted(FAMILIES.items()):
+        cells = [reason_against_head(family, task) or "exact" for task in TASKS]
+        refused = [f"`{method.name}`" for method in list_methods() if not applies(method.name, family)]
+        heads.append(f"| {name} | {' | '.join(cells)} | {'all' if not refused else 'all but ' + ', '.join(refused)} |")
     reasons = [f"- {name}: {family.without_relevance}" for name, family in FAMILIES.items() if family.without_relevance]
     exceptions = "\n".join([WITHOUT_RELEVANCE, "", *sorted(reasons)])
-    return "\n".join([HEAD.strip(), "", families, "", exceptions, "", *lines, "", TASKS_HEAD, "", *tasks]) + "\n"
+    parts = [HEAD.strip(), "", families, "", exceptions, "", *lines, "", FAMILIES_HEAD, "", *heads, "", UNSUPPORTED]
+    return "\n".join([*parts, "", TASKS_HEAD, "", *tasks]) + "\n"

@@ -28,7 +28,7 @@ from sightline.continuation import ContinuationExplanation
 from sightline.errors import InputError, ModelError, OptionError, SightlineError, TargetError, UnsupportedError
 from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS, Attribution, Method
-from sightline.methods.applicability import check_applies, check_seen, default_methods, methods_not_offered
+from sightline.methods.applicability import check_applies, default_methods, methods_not_offered
 from sightline.metrics.check import CheckReplacement, faithfulness_checks
 from sightline.models import ALL, Network, TargetLike, load_network
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
@@ -578,7 +578,7 @@ class Model:
         """
         from sightline.analysis.inspection import InspectionSettings, inspect_document
 
-        check_seen(self.network)
+        self.network.require_layers()
         if settings is not None and fields:
             raise OptionError("Give either settings= or its fields, not both.")
         settings = settings or InspectionSettings(**fields)
@@ -723,7 +723,7 @@ class Model:
 
         def rerun(encodings: Sequence[Encoding]) -> list[FloatArray]:
             scores: dict[int, FloatArray] = {}
-            for batch in _batches(encodings):
+            for batch in _batches(encodings, padded=self.network.pads):
                 traces = self.trace([encodings[place] for place in batch], explanation.target)
                 for place, by_method in zip(batch, self._explain_traces(traces, chosen, None), strict=True):
                     scores[place] = by_method[explanation.method].scores

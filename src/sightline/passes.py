@@ -44,6 +44,10 @@ sums gradients of weights by head; "blocks" are the parts of the attention block
 with changed inputs, which no single pass can share."""
 
 
+SEEN_FROM_OUTSIDE: frozenset[Need] = frozenset({"gradients", "probes"})
+"""Needs that embeddings and logits meet."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What the user wants explained, before the model has run."""
@@ -156,6 +160,8 @@ class Pass:
     def require(self, *needs: Need) -> None:
         """Announce what will be needed; results of a pass that recorded less are dropped, and it runs again later."""
         wanted = set(needs)
+        if wanted - SEEN_FROM_OUTSIDE:
+            self.network.require_layers()
         if "head_importance" in wanted and self._head_weights is None and len(self.encodings) == 1:
             self._head_weights = HeadWeights(self.network)
             self._forget()

@@ -16,13 +16,12 @@ from sightline.methods.registry import METHODS
 from sightline.models import Network
 from sightline.models.families import Family
 from sightline.models.pooled import PooledClassifier
+from sightline.passes import SEEN_FROM_OUTSIDE
 
 RELEVANCE = frozenset({"lrp", "partial_lrp", "transatt", "attnlrp"})
 TOKEN_TO_TOKEN = RELEVANCE | {"received_attention", "rollout", "flow", "alti", "norm_rollout", "globenc"}
 LAYERED = RELEVANCE | {"layer_conductance"}
 """Methods that look at layers although they announce no need for what a pass records of them."""
-FROM_OUTSIDE = frozenset({"gradients", "probes"})
-"""Needs that embeddings and logits meet."""
 
 
 def reason_against(method: str, family: Family, *, sparse_heads: str | None = None) -> str | None:
@@ -46,7 +45,7 @@ def reason_against(method: str, family: Family, *, sparse_heads: str | None = No
 
 def _looks_inside(method: str) -> bool:
     entry = METHODS.get(method)
-    return method in LAYERED or not entry.requirements(dict(entry.options)) <= FROM_OUTSIDE
+    return method in LAYERED or not entry.requirements(dict(entry.options)) <= SEEN_FROM_OUTSIDE
 
 
 def applies(method: str, family: Family, *, sparse_heads: str | None = None) -> bool:
@@ -86,12 +85,3 @@ def check_applies(method: str, network: Network) -> None:
     if method in refused:
         others = ", ".join(name for name in METHODS.names() if name not in refused)
         raise UnsupportedError(f"{refused[method]} Use one of: {others}.")
-
-
-def check_seen(network: Network) -> None:
-    """Raise UnsupportedError if there is nothing to look at inside a model."""
-    if not network.sees_inside:
-        raise UnsupportedError(
-            f"Sightline does not know the layers of '{network.config.model_type}' models, so it cannot look inside. "
-            "Explain a document instead, with gradients or by changing its words."
-        )

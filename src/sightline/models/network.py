@@ -450,6 +450,14 @@ class Network:
         gradients = torch.autograd.grad(value, list(inputs), retain_graph=keep_graph, allow_unused=True)
         return [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, gradients, strict=True)]
 
+    def require_layers(self) -> None:
+        """Raise UnsupportedError if the layers of this model are not known."""
+        if not self.sees_inside:
+            raise UnsupportedError(
+                f"Sightline does not know the layers of '{self.config.model_type}' models, so it cannot look inside. "
+                "Explain a document instead, with gradients or by changing its words."
+            )
+
     def require_plain_operations(self) -> None:
         """Raise UnsupportedError if the attention of this model cannot run as ordinary operations."""
         if self.banded and self.banded_encoder is None:

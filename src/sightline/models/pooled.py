@@ -24,6 +24,9 @@ from sightline.models.sentence_folder import ACTIVATIONS, SentenceFolder
 class PooledClassifier(nn.Module):
     """The modules of a sentence-transformers folder, called like a sequence classifier of transformers."""
 
+    reference: Tensor | None
+    """The vector of the reference text, of length 1; None if the logits are those of a classifier."""
+
     def __init__(self, body: Any, facts: SentenceFolder) -> None:
         super().__init__()
         self.body = body
@@ -31,7 +34,8 @@ class PooledClassifier(nn.Module):
         self.normalises = facts.normalises
         layers: list[nn.Module] = []
         for dense in facts.dense:
-            linear = nn.Linear(*reversed(dense.weight.shape), bias=dense.bias is not None)
+            outputs, inputs = dense.weight.shape
+            linear = nn.Linear(inputs, outputs, bias=dense.bias is not None)
             linear.load_state_dict({"weight": dense.weight} | ({} if dense.bias is None else {"bias": dense.bias}))
             layers += [linear, ACTIVATIONS[dense.activation]()]
         self.head = nn.Sequential(*layers).to(body.dtype)
@@ -81,8 +85,7 @@ class PooledClassifier(nn.Module):
         vector = self.head(pooled)
         if self.normalises or self.reference is not None:
             vector = nn.functional.normalize(vector, dim=-1)
-        reference: Tensor | None = self.reference
-        return SequenceClassifierOutput(logits=vector if reference is None else vector @ reference[:, None])
+        return SequenceClassifierOutput(logits=vector if self.reference is None else vector @ self.reference[:, None])
 
 
 def _pool(mode: str, hidden: Tensor, mask: Tensor) -> Tensor:
