@@ -392,3 +392,10 @@ def test_what_is_no_model_is_refused(given, sentence):
 def test_an_empty_data_set_is_refused(model):
     with pytest.raises(InputError, match="The data set is empty"):
         evaluate(model, [])
+
+
+def test_a_numeric_label_names_the_class_of_that_name_before_the_class_at_that_index():
+    model = tiny_model(id2label={0: "1", 1: "2", 2: "7"})
+    encoding = model.encode(ids=tiny_ids())
+    chosen = [choose_target(model, Example(encoding, label=label), encoding, "label") for label in (1, "2", 0)]
+    assert [model.trace(encoding, target).target.label for target in chosen] == ["1", "2", "1"]

@@ -50,7 +50,9 @@ def choose_target(model: Model, example: Example, encoding: Encoding, choice: Ta
         return _true_answer(example, encoding)
     if example.label is None:
         raise Missing("The document has no label, and the label was to be explained.")
-    return example.label
+    # A class may be named by a number ("1" to "5" stars): then a label of the data is its name, not its index.
+    name = str(example.label)
+    return name if name in model.labels else example.label
 
 
 def context_segment(model: Model, encoding: Encoding) -> int:
