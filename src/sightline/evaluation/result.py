@@ -51,8 +51,8 @@ class Record:
     value: float | None
     """None where `status` is not "ok"."""
     floor: float | None = None
-    """What chance gives, mean of several draws: random orders for faithfulness, shuffled scores of the tokens for
-    agreement; None for metrics that need no such comparison."""
+    """What chance gives: the mean of random orders for faithfulness and of shuffled token scores for agreement, the
+    expected value of random scores for retrieval and plausibility; None for metrics without such a comparison."""
     ceiling: float | None = None
     """The same metric for the order of the exact one-at-a-time effects; a reference, which a method may pass."""
     calls: int = 0

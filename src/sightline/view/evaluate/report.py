@@ -54,8 +54,9 @@ KINDS: dict[Kind, tuple[str, str]] = {
     ),
     "plausibility": (
         "Does it agree with what people marked?",
-        "Agreement with human rationales. A faithful explanation of a model that is right for the wrong reasons is not "
-        "plausible, so this is no measure of faithfulness.",
+        "Agreement with human rationales, which justify the given label: --target label explains that. A faithful "
+        "explanation of a model that is right for the wrong reasons is not plausible, so this is no measure of "
+        "faithfulness. The floor is the expected value of random scores.",
     ),
     "retrieval": ("Does it find the answer?", "How much of the answer is among the words that score highest."),
     "agreement": (
