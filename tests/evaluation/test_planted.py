@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from sightline.errors import OptionError
-from sightline.evaluation.planted import Planted, PlantedResult, plant, planted_shortcuts, remove_planted
+from sightline.evaluation.planted import Found, Planted, PlantedResult, plant, planted_shortcuts, remove_planted
 from sightline.evaluation.planted_model import BATCH, planted_tokenizer, predict_classes, train
 from sightline.evaluation.planted_task import DISTRACTORS, FIRST, LABELS, NEUTRAL, SECOND, PlantedDocument, PlantedTask
 from sightline.evaluation.sanity import label_permutation
@@ -264,3 +264,15 @@ def test_impossible_tasks_are_refused():
         plant(documents=0)
     with pytest.raises(OptionError, match="Did you mean 'gradient'?"):
         planted_shortcuts(["gradeint"])
+
+
+def test_a_method_that_misses_most_words_is_not_praised_for_beating_chance(setting):
+    found = tuple(Found(number, "attcat", 0.2, 0.01) for number in range(40))
+    sentence = planted_sentences(PlantedResult(found, ("attcat",), setting))[-1]
+    assert sentence.endswith("it misses most of them, but finds more than chance would.")
+
+
+def test_attcat_finds_a_single_deciding_word_if_relevance_replaces_the_slope(setting):
+    for document in setting.documents[:10]:
+        words = setting.model.explain(document.text, "attcat", slope="relevance").words()
+        assert max(words, key=lambda word: word.score).index in document.planted

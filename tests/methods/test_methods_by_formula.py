@@ -190,3 +190,11 @@ def test_a_class_that_depends_on_nothing_gives_zeros_and_a_warning(method):
     model = load(module)
     with pytest.warns(UserWarning, match=f"All scores of {method} are zero"):
         assert not model.explain(model.encode(ids=IDS), method, target=1).scores.any()
+
+
+def test_cat_and_attcat_by_relevance_are_sums_of_what_attnlrp_gives_the_layers(lib):
+    model = tiny_model()
+    relevance = model.explain(model.encode(ids=IDS), "attnlrp", target=TARGET).layers
+    np.testing.assert_allclose(scores("cat", slope="relevance"), relevance.sum(0), atol=1e-12)
+    received = lib.A.mean(axis=(1, 2))
+    np.testing.assert_allclose(scores("attcat", slope="relevance"), (received * relevance).sum(0), atol=1e-12)

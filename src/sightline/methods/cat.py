@@ -9,16 +9,30 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sightline.methods.applicability import check_applies
 from sightline.methods.registry import Array, Attribution, method
+from sightline.methods.relevance.propagation import propagate
+from sightline.methods.relevance.rules import ATTENTION_AWARE
 from sightline.passes import Need
 from sightline.trace import Trace
 
 Hidden = Literal["input", "output"]
+Slope = Literal["gradient", "relevance"]
+"""What multiplies a state: its gradient, or what AttnLRP propagates to it, with LayerNorm's divisors held constant."""
 Aggregate = Literal["sum", "product"]
 
 
-def activations(trace: Trace, hidden: Hidden) -> Array:
-    """c^l_i for every layer, (L, n): of the layers' inputs (default) or outputs."""
+def activations(trace: Trace, hidden: Hidden, slope: Slope = "gradient") -> Array:
+    """c^l_i for every layer, (L, n): of the layers' inputs (default) or outputs.
+
+    LayerNorm divides by the size of what it reads. Where one word decides, y therefore no longer rises with the word's
+    state, and the sign of the small gradient that is left is an accident. slope="relevance" takes c^l = Σ_d R(x^l)
+    from the rules of AttnLRP, which hold that divisor constant.
+    """
+    if slope == "relevance":
+        check_applies("attnlrp", trace.network)
+        states = propagate(trace, ATTENTION_AWARE).hidden
+        return np.stack([state.sum(axis=-1) for state in (states[:-1] if hidden == "input" else states[1:])])
     if hidden == "input":
         pairs = zip(trace.inputs, trace.input_gradients, strict=True)
     else:
@@ -37,6 +51,8 @@ def combine_layers(layers: Array, aggregate: Aggregate) -> Attribution:
 
 
 def _needs(options: dict[str, Any], *further: Need) -> set[Need]:
+    if options["slope"] == "relevance":
+        return set(further)
     needs: set[Need] = (
         {"gradients", "inputs"} if options["hidden"] == "input" else {"hidden_states", "hidden_gradients"}
     )
@@ -55,11 +71,14 @@ def _needs(options: dict[str, Any], *further: Need) -> set[Need]:
     class_specific=True,
     cost="one forward and one backward pass",
     use="Use it as a cheap signed explanation that covers all layers.",
-    avoid="Avoid it where a single word decides (its sign is unreliable) and for comparing models of different depth.",
+    avoid="Avoid it where a single word decides (its sign is unreliable; slope='relevance' helps) and for comparing "
+    "models of different depth.",
 )
-def cat(trace: Trace, *, hidden: Hidden = "input", aggregate: Aggregate = "sum") -> Attribution:
+def cat(
+    trace: Trace, *, hidden: Hidden = "input", aggregate: Aggregate = "sum", slope: Slope = "gradient"
+) -> Attribution:
     """Σ_l c^l. With hidden="output" the last term vanishes for every token but the readout."""
-    return combine_layers(activations(trace, hidden), aggregate)
+    return combine_layers(activations(trace, hidden, slope), aggregate)
 
 
 @method(
@@ -75,7 +94,8 @@ def cat(trace: Trace, *, hidden: Hidden = "input", aggregate: Aggregate = "sum")
     cost="one forward and one backward pass",
     use="Use it as a cheap explanation that is signed, class-specific and by layer, where attnlrp cannot run.",
     avoid="Avoid it where a single word decides: LayerNorm divides by what it reads, so that the slope at the word is "
-    "small and its sign an accident (use attnlrp, or read magnitudes). Where attention sinks dominate, compare cat.",
+    "small and its sign an accident (use slope='relevance' or attnlrp, or read magnitudes). Where attention sinks "
+    "dominate, compare cat.",
 )
 def attcat(
     trace: Trace,
@@ -83,13 +103,14 @@ def attcat(
     hidden: Hidden = "input",
     attention: Literal["column", "readout", "row", "sum"] = "column",
     aggregate: Aggregate = "sum",
+    slope: Slope = "gradient",
 ) -> Attribution:
-    """Σ_l a^l⊙c^l.
+    """Σ_l a^l⊙c^l; slope="relevance" for signs that can be trusted where a single word decides (`activations`).
 
     `attention` chooses a^l_i: "column" the mean over heads and rows of column i; "sum" the same summed over rows;
     "readout" the entry of the readout row; "row" the mean over heads and columns of row i.
     """
-    return combine_layers(attention_factor(trace, attention) * activations(trace, hidden), aggregate)
+    return combine_layers(attention_factor(trace, attention) * activations(trace, hidden, slope), aggregate)
 
 
 def attention_factor(trace: Trace, attention: Literal["column", "readout", "row", "sum"]) -> Array:

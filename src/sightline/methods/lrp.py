@@ -7,36 +7,22 @@ logits with ∂y/∂logits, that is 1 for the target's logit; for `attnlrp` with
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal
 
 import numpy as np
-import torch
 
 from sightline.arguments import check_layer
 from sightline.attention import Attention
 from sightline.methods.attention_weights import rollout_rows
 from sightline.methods.registry import Attribution, method
-from sightline.methods.relevance.mode import Propagation
-from sightline.methods.relevance.rules import ATTENTION_AWARE, RULE_SETS, Rules, RuleSet
+from sightline.methods.relevance.propagation import propagate
+from sightline.methods.relevance.rules import ATTENTION_AWARE, RULE_SETS, RuleSet
 from sightline.methods.scaling.shares import warn_if_all_zero
 from sightline.passes import Relevance
 from sightline.trace import Trace
 
 Embeddings = Literal["full", "word"]
 """Where scores are read: x^0, the input of the first layer, or the word embeddings (positions keep their part)."""
-
-
-def propagate(trace: Trace, rules: Rules) -> Relevance:
-    """Return the relevance of everything in the trace; methods with the same rules and target share the pass."""
-    relevance = trace.relevance(Propagation(rules))
-    if relevance.lost:
-        warnings.warn(
-            f"{relevance.lost} relevances exceeded {trace.network.dtype} where contributions cancel, and count as zero"
-            + ('; load the model with dtype="float64".' if trace.network.dtype != torch.float64 else "."),
-            stacklevel=3,
-        )
-    return relevance
 
 
 def token_relevance(relevance: Relevance, embeddings: Embeddings) -> Attribution:

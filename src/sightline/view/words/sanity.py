@@ -42,7 +42,7 @@ def planted_sentences(result: PlantedResult) -> list[str]:
     if not planted.learnt:
         sentences.append("So the planted words are no known truth here: train for more steps before reading on.")
     for row in result.summary().sort_values("precision", ascending=False, kind="stable").itertuples():
-        verdict = "" if row.precision >= 0.5 else ": better than chance, but it misses most of them"
+        verdict = "" if row.precision >= 0.5 else ": it misses most of them, but finds more than chance would"
         verdict = verdict if row.better_than_chance else ": no better than chance"
         sentences.append(
             f"{row.method} ranks {row.precision:.0%} of the planted words first "
