@@ -32,10 +32,10 @@ LARGEST_CHANCE = 0.1
 """How often a random order may do as well as an explanation that holds up. If b of R random orders are beaten, one more
 random order is among the best R − b + 1 of R + 1 with probability (R − b + 1) / (R + 1): 1/10 if all of 9 are beaten,
 2/21 if 19 of 20 are. Beating all of fewer than 9 orders is never enough."""
-SMALLEST_EFFECT = 0.65
+SMALLEST_EFFECT = 1.0
 """Smallest difference between the fall and the mean fall of random orders, in stakes, of an explanation that holds up.
 Measured: the smallest at which at most 2.5 % of each kind of wrong explanation held up on one half of the calibration
-set. On the other half 7 of 180 wrong and 24 of 24 right ones held up (docs/trust.md, `python -m tools.calibrate`)."""
+set. On the other half 10 of 540 wrong and 93 of 96 right ones held up (docs/trust.md, `python -m tools.calibrate`)."""
 TIE = 0.01
 """Falls that differ by less than this many stakes are ties: smaller differences are rounding errors of a saturated
 probability."""

@@ -301,7 +301,9 @@ def test_the_switch_shows_another_method_with_its_own_scale_notices_and_checks(o
     plain = explanation(encoded, np.abs(signed.scores), method="rollout", signed=False, checks={"untrained": True})
     page = open_page(render_page([signed, plain]))
     page.get_by_text("Further checks").click()
-    assert texts(page, "[data-section=trust] li") == ["The completeness gap is 0.3 %."]
+    assert texts(page, "[data-section=trust] li") == [
+        "The scores add up to the explained difference within 0.3 % (completeness gap)."
+    ]
     assert page.locator(".text .against-8, .text .for-8").count() > 0
     choose(page, "method", "Attention rollout")
     assert page.locator(".text [class^=for], .text [class^=against]").count() == 0

@@ -253,7 +253,7 @@ _REPLACEMENTS = {
     "delete": "Words were deleted.",
 }
 _SENTENCES: dict[str, Callable[[Any], str]] = {
-    "completeness_gap": _share("The completeness gap is {}."),
+    "completeness_gap": _share("The scores add up to the explained difference within {} (completeness gap)."),
     "change": _share("More steps are expected to change the scores by {}."),
     "measured_share": _share("Units of the finest level were measured in {} of the text; elsewhere larger ones."),
     "reconstruction_error": _share("The parts add up to the layers' outputs with an error of {}."),
