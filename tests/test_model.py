@@ -10,7 +10,8 @@ import pytest
 
 from sightline.errors import InputError, OptionError
 from sightline.model import load
-from tests.tiny_models import tiny_ids, tiny_model
+from tests.tiny_models import tiny_ids, tiny_model, tiny_module
+from tests.tiny_tokenizers import wordpiece
 
 pytestmark = pytest.mark.slow
 
@@ -66,3 +67,12 @@ def test_threads_that_share_a_model_see_nothing_of_each_other(family):
         together = list(pool.map(lambda task: model.explain(*task).scores, tasks))
     for first, second in zip(alone, together, strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+def test_a_document_is_as_long_as_both_positions_and_tokenizer_allow():
+    tokenizer = wordpiece()
+    assert load(tiny_module(), tokenizer=tokenizer).max_tokens == 130
+    tokenizer.model_max_length = 128
+    model = load(tiny_module(), tokenizer=tokenizer)
+    assert model.max_tokens == 128
+    assert len(model.encode("mill " * 300, truncate=True)) == 128

@@ -150,8 +150,9 @@ class Model:
 
     @property
     def max_tokens(self) -> int:
-        """Length in tokens of the longest document that the model reads."""
-        return self.network.max_tokens
+        """Length in tokens of the longest document that the model reads: what positions and tokenizer allow."""
+        limit = getattr(self.tokenizer, "model_max_length", None)
+        return min(self.network.max_tokens, int(limit)) if limit else self.network.max_tokens
 
     @property
     def default_methods(self) -> tuple[str, ...]:

@@ -275,3 +275,10 @@ def test_the_allocator_gives_memory_back():
     del blocks
     release_memory()
     assert resident_bytes() < full - 100_000_000
+
+
+def test_a_run_without_methods_uses_those_that_the_model_can_run(tmp_path):
+    library = sl.load(attention="library")
+    assert library.default_methods == ("attcat",)
+    store = sl.run(["the old mill", "a parser for a language"], library, out=tmp_path / "run", measures=())
+    assert tuple(store.methods) == ("attcat",)

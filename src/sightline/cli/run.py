@@ -142,7 +142,7 @@ def run(
         store = run_corpus(
             data,
             Source(model, allow_pickle=allow_pickle, allow_random=allow_random),
-            methods,
+            methods if method else None,
             out=out,
             engine=engine.value,
             workers=workers,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,6 @@ from sightline.corpus.settings import MEASURES, PREDICTED, Measure, ModelSource,
 from sightline.corpus.streaming import Selection, stream_examples
 from sightline.corpus.tables import RESULTS
 from sightline.corpus.unit_worker import Job
-from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.methods import METHODS
 from sightline.model import Model
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def run(
     data: Any,
     model: str | Path | ModelSource | Model | None = None,
-    methods: Sequence[str] = DEFAULT_METHODS,
+    methods: Sequence[str] | None = None,
     *,
     out: str | Path,
     engine: str = "local",
@@ -60,14 +60,16 @@ def run(
 
     data: a file, a folder, hf://name, or rows in memory (a DataFrame, a list of texts or of examples). model: a folder
     or hub id, which every worker loads (`ModelSource` for further arguments of `load`), or a loaded `Model`, which then
-    works alone in this process. out: the folder of the run. engine: "local", `workers` processes on this machine, or
-    "ray", as many actors on the cluster at `address`, or on one that is started for the run. target: "predicted", a
-    class or a contrast (A, B) for all documents, or "all" classes. measures: what is measured of attention. check:
-    compare every explanation with random orders of the words. selection: fields, conditions, limit and sample.
-    retry_failed: compute failed documents again. options: options by method. Further settings: see `RunSettings`.
+    works alone in this process. methods: by default the `default_methods` of the model. out: the folder of the run.
+    engine: "local", `workers` processes on this machine, or "ray", as many actors on the cluster at `address`, or on
+    one that is started for the run. target: "predicted", a class or a contrast (A, B) for all documents, or "all"
+    classes. measures: what is measured of attention. check: compare every explanation with random orders of the words.
+    selection: fields, conditions, limit and sample. retry_failed: compute failed documents again. options: options by
+    method. Further settings: see `RunSettings`.
     """
+    named = {} if methods is None else {"methods": (methods,) if isinstance(methods, str) else tuple(methods)}
     chosen = RunSettings(
-        methods=(methods,) if isinstance(methods, str) else tuple(methods),
+        **named,
         options=options or {},
         target=target,
         measures=tuple(measures),
@@ -89,6 +91,8 @@ def run(
     folder = RunFolder(out)
     with folder.lock():
         loaded = model if isinstance(model, Model) else source.load()
+        if methods is None:
+            chosen = replace(chosen, methods=loaded.default_methods)
         _check_request(loaded, chosen)
         plan = _prepare(folder, loaded, data, selection, chosen)
         del loaded  # workers load their own

@@ -5,6 +5,7 @@ export interface Model {
   task: string;
   labels: string[];
   max_tokens: number;
+  default_methods: string[];
 }
 
 export interface MethodOption {
@@ -83,7 +84,6 @@ async function request<T>(address: string, init?: RequestInit): Promise<T> {
 export const models = (): Promise<Model[]> => request("/api/models");
 export const methods = (): Promise<Method[]> => request("/api/methods");
 export interface Health {
-  default_methods: string[];
   limits: Limits;
 }
 

@@ -33,13 +33,14 @@ export class Form {
   constructor(
     private readonly models: Model[],
     methods: Method[],
-    /** Selected at first; the result opens with the first selected method. */
-    private readonly defaults: string[],
     private readonly limits: Limits,
     private readonly complain: (sentence: string) => void,
   ) {
     this.model.replaceChildren(...models.map((one) => option(`${one.name} (${one.task.replace(/_/g, " ")})`, one.name)));
-    this.model.addEventListener("change", () => this.showLabels());
+    this.model.addEventListener("change", () => {
+      this.showLabels();
+      this.selectDefaults();
+    });
     this.showLabels();
     this.titles = new Map(methods.map((method) => [method.name, method.title || method.name]));
     // The default methods come first, so that the list opens with what is chosen.
@@ -67,7 +68,9 @@ export class Form {
 
   /** The request in the form; throws an Error whose message says what is missing. */
   request(): ExplainRequest {
-    const rank = (name: string) => this.defaults.indexOf(name) + 1 || this.defaults.length + 1;
+    // The result opens with the first selected method.
+    const defaults = this.defaults();
+    const rank = (name: string) => defaults.indexOf(name) + 1 || defaults.length + 1;
     const chosen = [...this.boxes].filter(([, box]) => box.checked).map(([name]) => name).sort((a, b) => rank(a) - rank(b));
     if (!this.text.value.trim()) throw new Error("Paste a text or choose a file first.");
     if (!chosen.length) throw new Error("Choose at least one method.");
@@ -106,6 +109,22 @@ export class Form {
     this.showChosen();
   }
 
+  /** The default methods of the selected model. */
+  private defaults(): string[] {
+    return this.models.find((one) => one.name === this.model.value)?.default_methods ?? [];
+  }
+
+  /** Tick the default methods of another model, unless the choice was changed. */
+  private selectDefaults(): void {
+    const ticked = [...this.boxes].filter(([, box]) => box.checked).map(([name]) => name).sort();
+    const known = this.models.some((one) => [...one.default_methods].sort().join() === ticked.join());
+    if (!known) return;
+    for (const [name, box] of this.boxes) {
+      box.checked = this.defaults().includes(name);
+      box.dispatchEvent(new Event("change"));
+    }
+  }
+
   private showLabels(): void {
     const labels = this.models.find((one) => one.name === this.model.value)?.labels ?? [];
     const options = (): HTMLOptionElement[] => labels.map((label, index) => option(label, String(index)));
@@ -121,7 +140,7 @@ export class Form {
   }
 
   private methodRow(method: Method): HTMLElement {
-    const box = element("input", { type: "checkbox", checked: this.defaults.includes(method.name), name: "method" });
+    const box = element("input", { type: "checkbox", checked: this.defaults().includes(method.name), name: "method" });
     box.value = method.name;
     this.boxes.set(method.name, box);
     const label = element("label", { title: `${method.name}: ${method.use} Cost: ${method.cost}.` }, box, " ", element("b", {}, method.title || method.name));

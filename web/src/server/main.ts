@@ -193,9 +193,9 @@ function whenText(when: number): string {
 }
 
 async function start(): Promise<void> {
-  const [models, methods, { limits, default_methods: defaults }] = await Promise.all([api.models(), api.methods(), api.health()]);
+  const [models, methods, { limits }] = await Promise.all([api.models(), api.methods(), api.health()]);
   byId("kept").textContent = `The server keeps the latest ${limits.kept_jobs} results while it runs.`;
-  const page: Page = new Page(new Form(models, methods, defaults, limits, (sentence) => page.complain(sentence)));
+  const page: Page = new Page(new Form(models, methods, limits, (sentence) => page.complain(sentence)));
   byId<HTMLButtonElement>("explain").disabled = false;
   await page.fromAddress();
 }

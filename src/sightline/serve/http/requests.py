@@ -102,8 +102,13 @@ def parse_token(body: bytes) -> str:
     return str(content["token"])
 
 
-def check_request(request: ExplainRequest, settings: Settings, models: Sequence[str], methods: Sequence[str]) -> bytes:
-    """Check everything that does not need the models; return the request as JSON for the worker."""
+def check_request(
+    request: ExplainRequest, settings: Settings, models: Mapping[str, list[str]], methods: Sequence[str]
+) -> tuple[bytes, list[str]]:
+    """Check everything that does not need the models; return the request as JSON for the worker, and its methods.
+
+    models: name -> the methods of a request that names none.
+    """
     characters = len(request.text) + len(request.pair or "")
     if characters > settings.max_characters:
         raise Refusal(
@@ -118,23 +123,25 @@ def check_request(request: ExplainRequest, settings: Settings, models: Sequence[
     except InputError as error:
         raise Refusal(422, str(error)) from None
     if request.model is not None:
-        _check_known(request.model, models, "model", 404)
-    for name in request.methods:
+        _check_known(request.model, list(models), "model", 404)
+    model = request.model or next(iter(models))
+    chosen = models[model] if request.methods is None else request.methods
+    for name in chosen:
         _check_known(name, methods, "method", 422)
     if request.target == ALL_CLASSES:
         raise Refusal(
             422, "The server explains one class per request. Send one request per label listed in /api/models."
         )
     for name in request.options:
-        if name not in request.methods:
+        if name not in chosen:
             raise Refusal(422, f"Options are given for '{_shorten(name)}', which is not one of the requested methods.")
-    fields = request.model_dump(exclude={"wait"}) | {"model": request.model or models[0]}
+    fields = request.model_dump(exclude={"wait"}) | {"model": model, "methods": chosen}
     try:
         body = json.dumps(fields, allow_nan=False).encode()
     except ValueError:
         raise Refusal(422, "Numbers must be finite.") from None
     check_options(request.options)
-    return body
+    return body, chosen
 
 
 def _check_known(name: str, known: Sequence[str], kind: str, status: int) -> None:

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from sightline import __version__
-from sightline.defaults import DEFAULT_METHODS
 from sightline.serve.http import schemas
 from sightline.serve.http.requests import check_request, parse_request, parse_token, read_body
 from sightline.serve.refusal import Refusal, queue_full
@@ -111,7 +110,7 @@ async def health(dispatcher: TheDispatcher) -> schemas.HealthAnswer:
         version=__version__,
         running=int(dispatcher.current is not None),
         waiting=dispatcher.waiting,
-        default_methods=list(DEFAULT_METHODS),
+        default_methods=dispatcher.default_methods[dispatcher.model_names[0]],
         limits=schemas.LimitsAnswer(
             max_characters=limits.max_characters,
             max_tokens=limits.max_tokens,
@@ -162,8 +161,10 @@ async def explain(request: Request, dispatcher: TheDispatcher) -> Response:
     Answers with the result or, with `"wait": false`, immediately with 202 and a job.
     """
     request_body = parse_request(await read_body(request, dispatcher.settings.max_body, request.app.state.pending))
-    body = check_request(request_body, dispatcher.settings, dispatcher.model_names, dispatcher.method_names)
-    job = Job(body, request_body.model or dispatcher.model_names[0], request_body.methods)
+    body, methods = check_request(
+        request_body, dispatcher.settings, dispatcher.default_methods, dispatcher.method_names
+    )
+    job = Job(body, request_body.model or dispatcher.model_names[0], methods)
     dispatcher.submit(job)
     headers = {"Location": f"/api/jobs/{job.id}"}
     if not request_body.wait:

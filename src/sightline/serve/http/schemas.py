@@ -6,8 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
-from sightline.defaults import DEFAULT_METHODS
-
 MAX_METHODS = 32
 
 Class = StrictInt | StrictStr
@@ -35,8 +33,10 @@ class ExplainRequest(BaseModel):
     text: StrictStr = Field(description="The text.")
     pair: StrictStr | None = Field(None, description="The second text, for models that take text pairs.")
     model: StrictStr | None = Field(None, description="A name from /api/models; by default, the first.")
-    methods: Annotated[list[StrictStr], Field(min_length=1, max_length=MAX_METHODS)] = Field(
-        default=list(DEFAULT_METHODS), description="Names from /api/methods; the methods share one pass of the model."
+    methods: Annotated[list[StrictStr], Field(min_length=1, max_length=MAX_METHODS)] | None = Field(
+        None,
+        description="Names from /api/methods; the methods share one pass of the model. By default, the "
+        "`default_methods` of the model in /api/models.",
     )
     target: Class | Annotated[list[Class], Field(min_length=2, max_length=2)] | None = Field(
         None, description="A label or class number, or a list of two for a contrast; by default, the predicted class."
@@ -203,6 +203,7 @@ class ModelAnswer(BaseModel):
     layers: int
     heads: int
     untrained: bool
+    default_methods: list[str]
 
 
 class OptionAnswer(BaseModel):
@@ -266,7 +267,7 @@ class HealthAnswer(BaseModel):
     version: str
     running: int
     waiting: int
-    default_methods: list[str] = Field(description="Methods that the form of the page selects at first.")
+    default_methods: list[str] = Field(description="The default methods of the first model.")
     limits: LimitsAnswer
 
 

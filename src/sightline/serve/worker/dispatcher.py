@@ -52,9 +52,10 @@ class Dispatcher:
         self.settings = settings
         self.job_store = JobStore(settings.kept_jobs, settings.kept_bytes)
         self.catalogue = worker.catalogue
-        self.model_names, self.method_names = (
-            [str(entry["name"]) for entry in json.loads(worker.catalogue[kind])] for kind in ("models", "methods")
-        )
+        models, methods = (json.loads(worker.catalogue[kind]) for kind in ("models", "methods"))
+        self.default_methods: dict[str, list[str]] = {entry["name"]: entry["default_methods"] for entry in models}
+        """Model -> the methods of a request that names none."""
+        self.model_names, self.method_names = list(self.default_methods), [str(entry["name"]) for entry in methods]
         self._worker: WorkerProcess | None = worker
         self._inbox: asyncio.Queue[Message | _Cancel | None] = asyncio.Queue()
         self._jobs: deque[Job] = deque()

@@ -165,6 +165,7 @@ def _model_facts(name: str, model: Model) -> dict[str, Any]:
         "layers": len(model.network.layers),
         "heads": model.network.heads,
         "untrained": bool(model.network.untrained),
+        "default_methods": list(model.default_methods),
     }
 
 
