@@ -714,7 +714,9 @@ class Model:
         exchange = exchange_words(explanation, self._rerun(explanation), seed=seed)
         if exchange.artefacts and explanation.encoding.windows is None:
             with suppress(UnsupportedError):  # a model whose attention cannot be seen
-                exchange = name_sinks(exchange, self.trace(explanation.encoding).received)
+                target = explanation.target
+                trace = self.trace(explanation.encoding, target, position=target.position)
+                exchange = name_sinks(exchange, trace.received)
         checks = {**explanation.checks, **exchange_checks(explanation, exchange)}
         return replace(explanation, checks=checks, exchange=exchange)
 
@@ -725,7 +727,8 @@ class Model:
         def rerun(encodings: Sequence[Encoding]) -> list[FloatArray]:
             scores: dict[int, FloatArray] = {}
             for batch in _batches(encodings, padded=self.network.pads):
-                traces = self.trace([encodings[place] for place in batch], explanation.target)
+                documents, target = [encodings[place] for place in batch], explanation.target
+                traces = self.trace(documents, target, position=target.position)
                 for place, by_method in zip(batch, self._explain_traces(traces, chosen, None), strict=True):
                     scores[place] = by_method[explanation.method].scores
             return [scores[place] for place in range(len(encodings))]

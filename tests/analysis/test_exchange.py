@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
 import sightline as sl
 from sightline.analysis.exchange import CONFIRMING, SMALLEST_STAY, exchange_checks, exchange_words, name_sinks
@@ -217,3 +218,19 @@ def test_every_target_can_be_exchanged():
 def test_the_threshold_lies_between_what_was_measured():
     # Positions of converted Longformers kept 0.79 and more, words of the same documents at most 0.52.
     assert 0.52 < SMALLEST_STAY < 0.79
+
+
+@pytest.mark.parametrize(
+    ("auto", "facts", "request_"),
+    [
+        (AutoModelForMaskedLM, {}, {"position": 3}),
+        (AutoModelForTokenClassification, {}, {}),
+        (AutoModelForQuestionAnswering, {"num_labels": 2}, {"pair": " ".join([WORDS] * 3)}),
+    ],
+)
+def test_every_task_can_be_exchanged_and_what_the_head_reads_stays(auto, facts, request_):
+    model = load(tiny_module(auto=auto, **facts), tokenizer=wordpiece())
+    exp = model.explain(" ".join([WORDS] * 4), "input_x_gradient", check=True, check_budget=12, **request_)
+    assert exp.exchange.tested > 0
+    flagged = {position for artefact in exp.exchange.artefacts for position in artefact.tokens}
+    assert flagged.isdisjoint(exp.target.read_positions)

@@ -26,6 +26,7 @@ from sightline.corpus.settings import MEASURES, PREDICTED, Measure, ModelSource,
 from sightline.corpus.streaming import Selection, stream_examples
 from sightline.corpus.tables import RESULTS
 from sightline.corpus.unit_worker import Job
+from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.methods import METHODS
 from sightline.model import Model
@@ -67,9 +68,10 @@ def run(
     selection: fields, conditions, limit and sample. retry_failed: compute failed documents again. options: options by
     method. Further settings: see `RunSettings`.
     """
-    named = {} if methods is None else {"methods": (methods,) if isinstance(methods, str) else tuple(methods)}
+    if isinstance(methods, str):
+        methods = (methods,)
     chosen = RunSettings(
-        **named,
+        methods=DEFAULT_METHODS if methods is None else tuple(methods),
         options=options or {},
         target=target,
         measures=tuple(measures),

@@ -338,7 +338,7 @@ async def relations(
 async def predict_edited(job: FinishedJob, request: Request, dispatcher: TheDispatcher) -> Response:
     """The prediction of the job's model for an edited text; of the body only `text` and `pair` are used."""
     edited = parse_request(await read_body(request, dispatcher.settings.max_body, request.app.state.pending))
-    check_request(edited, dispatcher.settings, dispatcher.model_names, dispatcher.method_names)
+    check_request(edited, dispatcher.settings, dispatcher.default_methods, dispatcher.method_names)
     question = {"about": "predict", "text": edited.text, "pair": edited.pair}
     return _json((await dispatcher.ask(job, question)).parts["answer"])
 
