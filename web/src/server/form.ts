@@ -43,7 +43,8 @@ export class Form {
     });
     this.showLabels();
     this.titles = new Map(methods.map((method) => [method.name, method.title || method.name]));
-    // The default methods come first, so that the list opens with what is chosen.
+    // The default methods of the first model come first, so that the list opens with what is chosen.
+    const defaults = this.defaults();
     const group = (title: string, of: Method[]) => {
       const rows = of.map((method) => this.methodRow(method));
       if (rows.length) byId("methods").append(element("li", { className: "kind" }, element("h3", {}, title), element("ul", {}, ...rows)));
@@ -123,6 +124,7 @@ export class Form {
       box.checked = this.defaults().includes(name);
       box.dispatchEvent(new Event("change"));
     }
+    this.showChosen();
   }
 
   private showLabels(): void {
