@@ -222,3 +222,11 @@ def test_prompts_that_are_too_long_and_models_that_write_nothing_are_refused(rea
     plain = tiny_model("llama", auto=AutoModelForCausalLM)
     with pytest.raises(ModelError, match="give the continuation as a list of ids"):
         plain.explain(plain.encode(ids=PROMPT), "gradient", continuation=" river")
+
+
+@pytest.mark.parametrize("wrong", [3, b"text", {"role": "user"}, [3]])
+def test_a_prompt_that_is_no_text_is_one_sentence(reader, wrong):
+    with pytest.raises(InputError):
+        reader.encode(wrong)
+    with pytest.raises(InputError):
+        reader.explain(wrong, "gradient", continuation=" river")

@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
+    AutoModelForTokenClassification,
+)
 
 from sightline.errors import InputError, OptionError, SizeError, UnsupportedError
+from sightline.methods.structure.removals import request_removals
 from sightline.model import load
 from sightline.perturb import Perturbations, default_replacement, perturb_probability, removable_units
 from tests.metrics.brute_force import OneAtATime
@@ -229,3 +235,19 @@ def test_what_is_read_of_the_logits_is_what_is_kept(model):
 def test_the_default_replacement_is_the_first_that_the_vocabulary_has(model):
     assert default_replacement(model.network) == "mask"
     assert default_replacement(tiny_model("gpt2").network) in ("pad", "delete")
+
+
+def test_documents_of_a_language_model_are_read_in_parts_and_one_row_of_each_is_kept(monkeypatch):
+    model = tiny_model("llama", auto=AutoModelForCausalLM)
+    encoding = model.encode(ids=tiny_ids("llama", 9))
+    expected = model.explain(encoding, "occlusion", target=5).scores
+    monkeypatch.setattr("sightline.perturb.OUTPUT_BYTES", 3 * 4 * 9 * 128)  # three documents at a time
+    steps = []
+    found = model.explain(encoding, "occlusion", target=5, progress=lambda *step: steps.append(step))
+    np.testing.assert_allclose(found.scores, expected, atol=1e-12)
+    assert steps[-1][1:] == (8, 8)
+    removals, keys = request_removals(model.trace(encoding, 5), [[1], [2]], "pad")
+    removals.run()
+    kept = removals.result(keys[0])
+    assert kept.shape == (9, 128)
+    assert kept.untyped_storage().nbytes() == 128 * 8

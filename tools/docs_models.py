@@ -31,7 +31,7 @@ TARGETS = {
     "sequence_classification": "a class, a contrast of two, all classes",
     "token_classification": "a label at a token, a contrast, all labels, all entities",
     "masked_lm": "a token at the mask, a contrast of two",
-    "causal_lm": "the next token, a contrast of two",
+    "causal_lm": "the next token, a contrast of two, every token of a continuation",
     "question_answering": "the best answer, an answer by its text or tokens, one of its ends, no answer",
 }
 TASKS_HEAD = """## Tasks

@@ -97,14 +97,15 @@ class ContinuationExplanation:
         positions = np.flatnonzero(~self.encoding.special[self.prompt_length :]) + self.prompt_length
         if not len(positions):
             return ""
-        return self.encoding.text[
-            int(self.encoding.offsets[positions[0], 0]) : int(self.encoding.offsets[-1, 1]) or None
-        ]
+        first, last = self.encoding.offsets[positions[0], 0], self.encoding.offsets[positions[-1], 1]
+        return self.encoding.text[int(first) : int(last)]
 
     @cached_property
     def matrix(self) -> NDArray[np.floating[Any]]:
         """Scores (g, n): row t is zero from generated token t on."""
-        matrix = np.zeros((len(self), len(self.encoding)), dtype=self.rows[0].scores.dtype)
+        matrix = np.zeros(
+            (len(self), len(self.encoding)), dtype=np.result_type(*(row.scores.dtype for row in self.rows))
+        )
         for number, row in enumerate(self.rows):
             matrix[number, : len(row.scores)] = row.scores
         matrix.setflags(write=False)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 import torch
@@ -215,8 +215,7 @@ class Model:
         assert text is not None
         if is_chat(text):
             return self._encode_chat(text, pair)
-        assert isinstance(text, str)
-        encode = partial(encode_text, self.tokenizer, text, pair, global_tokens=positions)
+        encode = partial(encode_text, self.tokenizer, cast(str, text), pair, global_tokens=positions)
         whole = truncate or not self.network.task.reads_windows
         encoding = encode(max_tokens=self.max_tokens if whole else None)
         if len(encoding) > self.max_tokens:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
@@ -29,6 +30,8 @@ from sightline.text import Encoding
 from sightline.text.units import Level, Units, units_of
 
 T = TypeVar("T")
+OUTPUT_BYTES = 500_000_000
+"""Size of the logits that are kept at a time until `read` has seen them."""
 Key = bytes
 """Identifies an input: equal for inputs that the model cannot tell apart."""
 Replacement = Literal["delete", "pad", "mask", "unk"]
@@ -172,12 +175,19 @@ class Perturbations(Generic[T]):
             raise SizeError(f"{self.calls_made:,} model calls are needed, the budget is {self.budget:,}.")
         # Sorted by content, so that the batches do not depend on the order of the requests.
         waiting = sorted(self._waiting.items(), key=lambda item: item[0])
-        hidden = [perturbed.hidden for _, perturbed in waiting]
-        logits = self.network.run_many(
-            [perturbed.encoding for _, perturbed in waiting], hidden=hidden if any(hidden) else None, progress=progress
-        )
-        for (key, perturbed), document_logits in zip(waiting, logits, strict=True):
-            self._results[key] = self.read(document_logits, perturbed.target)
+        # A language model has one logit per token and word of the vocabulary: all documents at once would be gigabytes.
+        size = 4 * len(self.encoding) * len(self.network.task.facts.labels)
+        step = max(1, OUTPUT_BYTES // max(1, size))
+        for start in range(0, len(waiting), step):
+            part = waiting[start : start + step]
+            hidden = [perturbed.hidden for _, perturbed in part]
+            logits = self.network.run_many(
+                [perturbed.encoding for _, perturbed in part],
+                hidden=hidden if any(hidden) else None,
+                progress=None if progress is None else partial(_report_part, progress, start, len(waiting)),
+            )
+            for (key, perturbed), document_logits in zip(part, logits, strict=True):
+                self._results[key] = self.read(document_logits, perturbed.target)
         self._waiting.clear()
 
     def result(self, key: Key) -> T:
@@ -195,6 +205,10 @@ class Perturbations(Generic[T]):
         keys = [self.request(removed, replacement) for removed in sets]
         self.run(progress)
         return self.results(keys)
+
+
+def _report_part(progress: Progress, start: int, total: int, done: int, _of_part: int) -> None:
+    progress(start + done, total)
 
 
 def perturb_probability(

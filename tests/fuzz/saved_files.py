@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sightline.continuation import ContinuationExplanation
 from sightline.evaluation import Evaluation
 from sightline.explanation import Explanation, RemovalCurve
 from sightline.report import Report
@@ -26,6 +27,17 @@ from tests.view.sample_inside import sample_inside
 
 _DTYPES = ("<f2", "<f4", "<f8", "S999999999", "O", "<U9", "<i8", "|b1", "V8", "<c16", "datetime64[s]", "<f16", "")
 _CHECKS = {"faithfulness": 0.4, "random_mean": 0.1, "random_beaten": 2, "random_orderings": 2, "stake": 0.3}
+
+
+CONTINUATION = "continuation.json"
+
+
+def _continuation(scores: Any) -> ContinuationExplanation:
+    """The last three tokens of a text, each explained from those before it."""
+    encoded = encoding()
+    prompt = len(encoded) - 3
+    rows = [explanation(encoded.select(np.arange(length)), scores[:length]) for length in range(prompt, len(encoded))]
+    return ContinuationExplanation(tuple(rows), encoded, prompt, np.array([0.1, 0.2, 0.3]))
 
 
 class SavedFiles:
@@ -42,18 +54,19 @@ class SavedFiles:
         }
         scores = np.random.default_rng(0).standard_normal((3, len(encoded))).astype(np.float32)
         full = explanation(encoded, scores.sum(axis=0), layers=scores, layer_kind="additive", **facts)
-        self.files = {name: workspace / name for name in ("a.json", "a.parquet", "a.zip", "evaluation")}
+        self.files = {name: workspace / name for name in ("a.json", "a.parquet", "a.zip", "evaluation", CONTINUATION)}
         full.save(self.files["a.json"])
         full.save(self.files["a.parquet"])
         Report({"attcat": full, "rollout": {"PL": explanation(encoded)}}, inside=sample_inside(encoded)).save(
             self.files["a.zip"]
         )
         sample().save(self.files["evaluation"])
+        _continuation(scores[0]).save(self.files[CONTINUATION])
         for path in self.files.values():
             _use(path)
 
     def build(self, random: Random, folder: Path, canary: Path) -> object:
-        name = random.choices(list(self.files), weights=(5, 3, 4, 4))[0]
+        name = random.choices(list(self.files), weights=(5, 3, 4, 4, 3))[0]
         path = folder / name
         if name == "evaluation":
             shutil.copytree(self.files[name], path)
@@ -99,6 +112,15 @@ def _use(path: Path) -> str:
             for method in loaded.methods:
                 loaded.curves(method, metric)
         return "evaluation"
+    if path.name == CONTINUATION:
+        continuation = ContinuationExplanation.load(path)
+        assert continuation.matrix.shape == (len(continuation), len(continuation.tokens))
+        assert "</html>" in continuation.to_html()
+        for level in ("token", "word", "sentence"):
+            continuation.to_frame(level)
+        assert repr(continuation)
+        json.dumps(continuation.to_dict(), allow_nan=False)
+        return "continuation"
     results: list[Explanation] = []
     if path.suffix == ".zip":
         report = Report.load(path)

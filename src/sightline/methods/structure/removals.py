@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sightline.errors import OptionError
 from sightline.models.target import Quantity, Target
+from sightline.models.tasks import MaskedLanguageModel
 from sightline.perturb import Key, Perturbations, Replacement
 from sightline.trace import Trace
 
@@ -34,8 +35,25 @@ def request_removals(
             "This model reads single tokens, and deleting others would move them; "
             "use replacement='mask', 'unk' or 'pad'."
         )
-    removals = Perturbations(trace.network, trace.encoding, _WHOLE_OUTPUT, lambda logits, _target: logits)
+    removals = Perturbations(trace.network, trace.encoding, _WHOLE_OUTPUT, _output_to_keep(trace))
     return removals, [removals.request(positions, replacement) for positions in removed]
+
+
+def _output_to_keep(trace: Trace) -> Callable[[Tensor, Target], Tensor]:
+    """Return what is kept of the logits of a changed document: all, or of a language model the row that is read.
+
+    The row stands in for all rows: y reads no other, and a vocabulary of logits per token and document would be
+    gigabytes.
+    """
+    task = trace.network.task
+    if not isinstance(task, MaskedLanguageModel):
+        return lambda logits, _target: logits
+
+    def keep_row(logits: Tensor, _target: Target) -> Tensor:
+        row = logits[trace.target.position].clone()
+        return row.expand(len(logits), -1)
+
+    return keep_row
 
 
 def evaluate_removals(

@@ -124,7 +124,8 @@ def _method(continuation: ContinuationExplanation, words: Units, rows: dict[int,
     }
 
 
-def _scores(values: NDArray[np.float64]) -> dict[str, list[Any]]:
+def _scores(sums: NDArray[np.float64]) -> dict[str, list[Any]]:
+    values = np.nan_to_num(sums)  # sums of finite scores may overflow
     return {
         "levels": colours.levels(values).tolist(),
         "scores": [float(f"{value:.{DIGITS}g}") for value in values.tolist()],
