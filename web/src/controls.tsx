@@ -10,6 +10,7 @@ import { HIDABLE, layerCount, readingNames } from "./state";
 import { WithoutWords } from "./summary";
 import { Verdict, verdictOf } from "./verdict";
 import type { Setting } from "./views";
+import { WindowList } from "./windows";
 
 const HIDDEN_NAMES = { specials: "special tokens", stopwords: "stop words", punctuation: "punctuation" } as const;
 
@@ -20,6 +21,7 @@ export function Controls({ page, picture, uses }: { page: Page; picture: Picture
   return (
     <aside class="controls" aria-label="Explanation and settings">
       <Prediction explanation={explanation} />
+      <WindowList data={page.source.payload.document} />
       <Section title="How far to trust the explanation" name="verdict">
         <Verdict verdict={verdictOf(page.source.payload, picture.reading)} note={layersNote(page, picture)} />
         {checked && <WithoutWords explanation={explanation} />}

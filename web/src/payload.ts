@@ -26,6 +26,19 @@ export interface DocumentData {
   dropped: number;
   segments: { name: string; text: string; read: number }[];
   specials: [position: number, name: string][];
+  /** Of a document longer than the model reads: its windows, and how they make one prediction. */
+  windows?: WindowData[];
+  aggregation?: "mean" | "max" | "first";
+}
+
+/** One window: its characters in a segment, how much it counts, and what it predicts by itself. */
+export interface WindowData {
+  segment: number;
+  start: number;
+  end: number;
+  share: number;
+  label?: string;
+  probability?: number;
 }
 
 export interface ExplanationData {

@@ -8,6 +8,7 @@ import { LEVELS, type Level } from "./payload";
 import { Pieces, type LineSize, type Place } from "./pieces";
 import { colourClass, type Picture } from "./reading";
 import { stretches } from "./stretches";
+import { markWindows } from "./windows";
 
 export interface Marks {
   /** The clicked unit, −1 for none. */
@@ -66,6 +67,7 @@ export class TextView {
       section.append(this.block(segment, COARSE_TO_FINE.map((level) => model.units(level)), number));
       this.element.append(section);
     });
+    markWindows(model, (word) => this.layers.word.parts[word]);
     this.pieces.findDirections();
   }
 
