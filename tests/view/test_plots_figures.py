@@ -342,3 +342,37 @@ def test_positions_of_a_short_document_are_whole_numbers():
         ticks = figure.axes[0].get_xticks()
         assert len(ticks) > 3
         assert all(float(tick).is_integer() for tick in ticks)
+
+
+def test_a_density_is_the_mean_of_every_stretch_and_names_the_highest():
+    generator = np.random.default_rng(0)
+    values = generator.poisson(3, size=1234).astype(float)
+    values[600:612] += 50
+    labels = [f"w{i}" for i in range(1234)]
+    figure = plots.density_over_positions({"attended": values}, labels, unit="count", title="x")
+    (stairs,) = [patch for patch in figure.axes[0].patches if hasattr(patch, "get_data")]
+    heights, edges, _ = stairs.get_data()
+    assert (heights * np.diff(edges)).sum() == pytest.approx(values.sum())
+    for height, start, end in zip(heights, edges[:-1].astype(int), edges[1:].astype(int), strict=True):
+        assert height == pytest.approx(values[start:end].mean())
+    best = int(np.argmax(heights))
+    start, end = int(edges[best]), int(edges[best + 1])
+    assert figure.axes[0].texts[0].get_text() == f"w{start + int(np.argmax(values[start:end]))}"
+
+
+def test_a_straightened_window_has_words_and_distances_on_its_axes():
+    figure = plots.window_map(
+        np.random.default_rng(0).random((20, 9)), [f"w{i}" for i in range(200)], reach=4, title="x"
+    )
+    axes = figure.axes[0]
+    assert axes.get_xlim() == (-4.5, 4.5)
+    names = labels(axes.yaxis)
+    assert (names[0], names[-1]) == ("w0  0", "w199  199")
+
+
+def test_references_are_ticks_across_the_bars():
+    ranking = plots.Ranking("most", ["a", "b"], [5.0, 3.0], references=[2.0, 7.0])
+    axes = plots.ranked_bars([ranking], title="x").axes[0]
+    (ticks,) = [line for line in axes.lines if line.get_marker() == "|"]
+    assert list(ticks.get_xdata()) == [2.0, 7.0]
+    assert axes.get_xlim()[1] > 7.0

@@ -19,8 +19,9 @@ import numpy.typing as npt
 from sightline.analysis.attribution_tables import AttributionTable, attributions_by_position, attributions_by_type
 from sightline.analysis.filters import TokenFilter
 from sightline.analysis.importance import head_importance_of
+from sightline.analysis.internals import WINDOW_COLUMNS, WINDOW_ROWS
 from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer
-from sightline.analysis.maps import AttentionMaps, thumbnails, window_maps
+from sightline.analysis.maps import AttentionMaps, straighten, thumbnails, window_maps
 from sightline.analysis.ranks import token_ranks
 from sightline.analysis.received import PositionTotals, Totals, totals
 from sightline.analysis.relation_table import Count, RelationCounts
@@ -29,6 +30,7 @@ from sightline.analysis.similarity import Disagreement, Similarity, disagreement
 from sightline.analysis.source import Floats, Progress, head_number, layer_number
 from sightline.analysis.tiles import tile
 from sightline.arguments import check_count, check_one_of, check_position
+from sightline.attention import BandedAttention
 from sightline.defaults import INSPECT_METHODS
 from sightline.errors import OptionError
 from sightline.explanation import Explanation
@@ -124,6 +126,10 @@ class HeadMap:
     """(s, s), s up to 512."""
     tile: Floats | None
     """(192, 192) weights of the first tokens, for documents too long for a pixel per weight."""
+    window: Floats | None = None
+    """(r, c) mean weight by position and distance, for long documents read through a window (`maps.straighten`)."""
+    reach: int = 0
+    """The farthest distance in the window."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,11 +287,15 @@ def _head_map(trace: Trace, layer: int | None, head: int | None, importance: Flo
         allowed[rows, columns] = importance[rows, columns]
         layer, head = (int(index) for index in np.unravel_index(np.argmax(allowed), allowed.shape))
     side = (0, TILE_TOKENS)
+    attention = trace.attentions[layer].head(head)
+    window = straighten(attention, WINDOW_ROWS, WINDOW_COLUMNS)
     return HeadMap(
         layer=layer,
         head=head,
-        image=trace.attentions[layer].head(head).image(HEAD_PIXELS)[0],
+        image=attention.image(HEAD_PIXELS)[0],
         tile=tile(trace, layer, head, side, side) if trace.token_count > HEAD_PIXELS else None,
+        window=None if window is None else window[0],
+        reach=attention.window if window is not None and isinstance(attention, BandedAttention) else 0,
     )
 
 

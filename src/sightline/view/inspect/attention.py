@@ -12,6 +12,7 @@ from sightline.view import plots
 from sightline.view.inspect.parts import Picture, Section, Table
 from sightline.view.plots.style import CATEGORIES
 from sightline.view.words.sentences import percent
+from sightline.view.words.takeaways import reference_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +42,8 @@ def relations_section(inspection: Inspection) -> Section:
             "relations",
             "Most attended and most attending words",
             f"How often each word is among the {k} strongest partners of other tokens, summed over its instances; "
-            f"{count_name(inspection)}.",
+            f"{count_name(inspection)}. The black tick is the reference: what as many instances of an average listed "
+            "word would have.",
             partial(
                 plots.ranked_bars,
                 _relation_rankings(inspection, inspection.relations, top),
@@ -68,17 +70,21 @@ def relations_section(inspection: Inspection) -> Section:
         )
         for side in ("attended", "attending")
     }
+    long = len(inspection.encoding) > plots.LONG_DOCUMENT
     parts.append(
         Picture(
             "relations-by-position",
-            "Counts by position",
-            "The same counts at every position of the document; words that are left out have a count of 0.",
+            "Counts along the document",
+            "The mean count of the tokens of each stretch of the document, with the word that is counted most in the "
+            "highest stretches; words that are left out have a count of 0."
+            if long
+            else "The same counts at every position of the document; words that are left out have a count of 0.",
             partial(
-                plots.lines_over_positions,
+                plots.density_over_positions if long else plots.lines_over_positions,
                 counts,
                 inspection.encoding.tokens,
                 unit="count",
-                title=f"Relations by position, {where}",
+                title=f"Relations along the document, {where}",
             ),
         )
     )
@@ -220,6 +226,7 @@ def totals_section(inspection: Inspection) -> Section:
             partial(
                 plots.layers_over_positions,
                 totals.per_layer(),
+                labels=inspection.encoding.tokens,
                 sinks=flagged,
                 unit="received",
                 title="Attention received by layer",
@@ -309,7 +316,17 @@ def _relation_rankings(inspection: Inspection, relations: RelationCounts, top: i
         ("attending", "most attending", CATEGORIES[2]),
     ):
         frame = _relation_frame(inspection, relations, side, "type").head(top)  # type: ignore[arg-type]
-        panels.append(plots.Ranking(title, frame["type"].tolist(), frame["count"].tolist(), "count", colour))
+        average = reference_count(inspection, side, filtered=relations is inspection.relations)
+        panels.append(
+            plots.Ranking(
+                title,
+                frame["type"].tolist(),
+                frame["count"].tolist(),
+                "count",
+                colour,
+                references=(average * frame["instances"]).tolist(),
+            )
+        )
     return panels
 
 

@@ -21,7 +21,7 @@ from sightline.files import check_writable, write_whole
 from sightline.view.frames import write_table
 from sightline.view.inspect.dataset import dataset_section
 from sightline.view.inspect.page import GENERATOR, document_title, render_index
-from sightline.view.inspect.parts import Picture, Section, Table, Terms
+from sightline.view.inspect.parts import Links, Picture, Section, Table, Terms
 from sightline.view.inspect.sections import document_sections
 from sightline.view.plots import save_figure
 
@@ -66,7 +66,7 @@ def write_sections(
     previous = _linked_files(page)
     for name in ("figures", "tables"):
         make_folder(folder / name)
-    parts = [part for section in sections for part in section.parts if not isinstance(part, Terms)]
+    parts = [part for section in sections for part in section.parts if not isinstance(part, Terms | Links)]
     sizes: dict[str, tuple[int, int]] = {}
     for number, part in enumerate(parts):
         if progress is not None:

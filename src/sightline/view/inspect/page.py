@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sightline.view import colours
 from sightline.view.frames import first_rows, to_html
-from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
+from sightline.view.inspect.parts import Links, Part, Picture, Section, Table, Terms
 from sightline.view.words.terminal import printable
 
 if TYPE_CHECKING:
@@ -73,6 +73,10 @@ details th:first-child{z-index:1}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;overflow-wrap:anywhere}
 dt{color:var(--quiet)}
 dd{margin:0}
+.takeaways{max-width:56rem;margin:.6rem 0;padding-inline-start:1.4rem;font-size:1.05rem}
+.takeaways li{margin:.45rem 0}
+figure:target{outline:2px solid var(--accent);outline-offset:.6rem;border-radius:.2rem}
+figure{scroll-margin-top:1rem}
 .terms{max-width:56rem;margin:.3rem 0}
 .terms dt{color:var(--ink);font-weight:600}
 @media(max-width:56rem){body{display:block}nav{position:static;height:auto;border:0;
@@ -136,7 +140,19 @@ def _section(section: Section, sizes: Mapping[str, tuple[int, int]]) -> str:
 def _part(part: Part, sizes: Mapping[str, tuple[int, int]]) -> str:
     if isinstance(part, Picture):
         return _picture(part, sizes)
+    if isinstance(part, Links):
+        return _links(part, sizes)
     return _table(part) if isinstance(part, Table) else _terms(part)
+
+
+def _links(links: Links, sizes: Mapping[str, tuple[int, int]]) -> str:
+    rows = "".join(
+        f"<li>{_text(sentence)}"
+        + (f' <a href="#figure-{_text(picture)}">Figure</a>' if picture in sizes else "")
+        + "</li>"
+        for sentence, picture in links.sentences
+    )
+    return f'<ol class="takeaways">{rows}</ol>'
 
 
 def _terms(terms: Terms) -> str:
@@ -149,7 +165,7 @@ def _picture(picture: Picture, sizes: Mapping[str, tuple[int, int]]) -> str:
     width, height = sizes[picture.name]
     sentence = f"<p>{_text(picture.sentence)}</p>" if picture.sentence else ""
     return (
-        f"<figure><figcaption><h3>{_text(picture.title)}</h3>{sentence}</figcaption>"
+        f'<figure id="figure-{name}"><figcaption><h3>{_text(picture.title)}</h3>{sentence}</figcaption>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(picture.title)}">'
         f'<img src="figures/{name}.svg" width="{width}" height="{height}" decoding="async" '
         f'alt="{_text(f"{picture.title}. {picture.sentence}")}"></div>'

@@ -47,7 +47,16 @@ class Terms:
     """Term -> meaning, in the order of the page."""
 
 
-Part = Picture | Table | Terms
+@dataclass(frozen=True)
+class Links:
+    """Numbered sentences, each with a link to the picture that shows it."""
+
+    sentences: tuple[tuple[str, str], ...]
+    """(sentence, name of the picture)."""
+    title: str = "In short"
+
+
+Part = Picture | Table | Terms | Links
 
 
 @dataclass(frozen=True, eq=False)

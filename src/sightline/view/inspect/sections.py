@@ -12,9 +12,10 @@ from sightline.layer_kind import LayerKind
 from sightline.view import plots
 from sightline.view.inspect.attention import filter_sentence, relations_section, totals_section
 from sightline.view.inspect.comparison import comparison_section
-from sightline.view.inspect.parts import Picture, Section, Table
+from sightline.view.inspect.parts import Links, Picture, Section, Table
 from sightline.view.plots.style import AGAINST, FOR, PLAIN
 from sightline.view.words.sentences import describe_verdict, further_sentences, notices, prediction_sentence
+from sightline.view.words.takeaways import takeaways
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +30,7 @@ NAMED_TOKENS = 40
 def document_sections(inspection: Inspection) -> list[Section]:
     """Return the sections in the order of the page; a sentence stands for each part that has nothing to show."""
     return [
+        takeaways_section(inspection),
         *(attribution_section(inspection, name) for name in inspection.explanations),
         *([importance_section(inspection)] if inspection.importance is not None else []),
         maps_section(inspection),
@@ -42,6 +44,11 @@ def document_sections(inspection: Inspection) -> list[Section]:
         ),
         mixing_section(inspection),
     ]
+
+
+def takeaways_section(inspection: Inspection) -> Section:
+    """Return the sentences to read first, with links to the pictures below."""
+    return Section("takeaways", "Takeaways", (), (Links(tuple(takeaways(inspection))),))
 
 
 def attribution_section(inspection: Inspection, name: str) -> Section:
@@ -152,8 +159,9 @@ def maps_section(inspection: Inspection) -> Section:
     chosen = inspection.settings.layer is not None or inspection.settings.head is not None
     best = "the most important one" if inspection.importance is not None else "the first of the last layer"
     why = "as requested" if chosen else best
-    pictures = [
-        Picture(
+    # The window of a long document is a thin diagonal of the square map, so it is drawn straightened instead.
+    if inspection.windows is None:
+        grid = Picture(
             "attention-maps",
             "All heads",
             "One small picture per head. Rows attend to columns: a diagonal is attention to neighbours, a vertical "
@@ -164,34 +172,38 @@ def maps_section(inspection: Inspection) -> Section:
                 tokens=inspection.maps.tokens,
                 importance=inspection.importance,
             ),
-        ),
+        )
+    else:
+        grid = Picture(
+            "attention-windows",
+            "The windows of all heads",
+            "The document runs from top to bottom, the distance to the attended token from left to right, with the "
+            "token itself in the middle. A vertical line is attention to a fixed distance.",
+            partial(
+                plots.attention_grid,
+                inspection.windows,
+                tokens=len(inspection.encoding),
+                importance=inspection.importance,
+                title="Windows of all heads",
+                caption="Row: position of the attending token; column: distance to the attended token, 0 in the "
+                "middle.",
+            ),
+        )
+    if head_map.window is None:
+        draw = partial(plots.attention_map, head_map.image, tokens, title=f"Attention of {here}")
+    else:
+        draw = partial(
+            plots.window_map, head_map.window, tokens, reach=head_map.reach, title=f"Attention of {here}, by distance"
+        )
+    pictures = [
+        grid,
         Picture(
             f"attention-layer-{head_map.layer}-head-{head_map.head}",
             f"One head: {here}",
             f"The head ({why}) in detail; colours follow the square root of the weight.",
-            partial(plots.attention_map, head_map.image, tokens, title=f"Attention of {here}"),
+            draw,
         ),
     ]
-    if inspection.windows is not None:
-        pictures.insert(
-            1,
-            Picture(
-                "attention-windows",
-                "The windows of all heads",
-                "The diagonals above, straightened: the document runs from top to bottom, the distance to the attended "
-                "token from left to right, with the token itself in the middle. A vertical line is attention to a "
-                "fixed distance.",
-                partial(
-                    plots.attention_grid,
-                    inspection.windows,
-                    tokens=len(inspection.encoding),
-                    importance=inspection.importance,
-                    title="Windows of all heads",
-                    caption="Row: position of the attending token; column: distance to the attended token, 0 in the "
-                    "middle.",
-                ),
-            ),
-        )
     if head_map.tile is not None:
         span = (0, len(head_map.tile))
         pictures.append(

@@ -4,8 +4,10 @@ from sightline.view.plots.bars import Ranking, ranked_bars
 from sightline.view.plots.comparisons import Gap, Measured, rank_gaps, similarity_dots
 from sightline.view.plots.layer_panels import layer_curves, layer_panels
 from sightline.view.plots.layers import attention_graph, attention_graphs, layer_heat_map, relevance_matrices
-from sightline.view.plots.maps import attention_grid, attention_map, head_importance_map
+from sightline.view.plots.maps import attention_grid, attention_map, head_importance_map, window_map
 from sightline.view.plots.positions import (
+    LONG_DOCUMENT,
+    density_over_positions,
     instance_counts,
     instances_of_words,
     layers_over_positions,
@@ -16,6 +18,7 @@ from sightline.view.plots.style import save_figure
 from sightline.view.plots.text import text_overlay, text_overlays
 
 __all__ = [
+    "LONG_DOCUMENT",
     "Gap",
     "Measured",
     "Ranking",
@@ -23,6 +26,7 @@ __all__ = [
     "attention_graphs",
     "attention_grid",
     "attention_map",
+    "density_over_positions",
     "head_importance_map",
     "instance_counts",
     "instances_of_words",
@@ -39,4 +43,5 @@ __all__ = [
     "similarity_dots",
     "text_overlay",
     "text_overlays",
+    "window_map",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sightline.view.plots.style import PLAIN, QUIET, in_house_style, new_figure, to_label, token_label
+from sightline.view.plots.style import INK, PLAIN, QUIET, in_house_style, new_figure, to_label, token_label
 from sightline.view.words.sentences import number
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ class Ranking:
     unit: str = ""
     """What the numbers count; the label of the axis."""
     colour: str = PLAIN
+    references: Sequence[float] = ()
+    """What each value is compared with, drawn as a tick across its bar."""
 
 
 @in_house_style
@@ -48,14 +50,19 @@ def _draw(axes: Axes, panel: Ranking, rows: int) -> None:
     axes.set_yticks(places, [token_label(label) for label in panel.labels])
     axes.set_ylim(max(rows, 1) - 0.4, -0.6)
     axes.axvline(0, color=QUIET, linewidth=0.6)
-    low, high = min(0.0, *panel.values), max(0.0, *panel.values)
+    if panel.references:
+        axes.plot(panel.references, places, "|", color=INK, markersize=11, markeredgewidth=1.6, zorder=3)
+    shown = [*panel.values, *panel.references]
+    low, high = min(0.0, *shown), max(0.0, *shown)
     room = 0.32 * ((high - low) or 1.0)  # for the number at the end of the longest bar
     axes.set_xlim(low - (room if low < 0 else 0.0), high + (room if high > 0 or low == 0 else 0.0))
-    for place, value in zip(places, panel.values, strict=True):
+    references = panel.references or panel.values
+    for place, value, reference in zip(places, panel.values, references, strict=True):
         written = f"{value:,}" if isinstance(value, int) else number(value).removeprefix("+")
         axes.annotate(
             written,
-            (value, place),
+            # Behind the tick of the reference where it lies beyond the bar.
+            (max(value, reference) if value >= 0 else value, place),
             xytext=(3 if value >= 0 else -3, 0),
             textcoords="offset points",
             ha="left" if value >= 0 else "right",

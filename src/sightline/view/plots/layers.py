@@ -81,9 +81,8 @@ def layer_heat_map(
     panels[0].set_ylabel("layer")
     for axes in panels[:-1]:
         axes.set_xticks([])
-    if named:
-        position_ticks(panels[-1], labels, "x", NAMED_TOKENS)
-    else:
+    position_ticks(panels[-1], labels, "x", NAMED_TOKENS)
+    if not named:
         panels[-1].set_xlabel("position")
     return figure
 

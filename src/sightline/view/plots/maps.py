@@ -145,6 +145,29 @@ def attention_map(
     return figure
 
 
+@in_house_style
+def window_map(image: FloatArray, labels: Sequence[str], *, reach: int, title: str, caption: str = "") -> Figure:
+    """One straightened window (r, c): the document down, the distance -reach … reach to the attended token across."""
+    from matplotlib.colors import PowerNorm
+
+    sentence = f"{len(labels):,} tokens on {len(image):,} rows: a pixel is the mean of its tokens and distances."
+    figure = new_figure(7.0, 6.3, title, " ".join(filter(None, [caption, sentence])))
+    axes = figure.add_subplot()
+    picture = axes.imshow(
+        image,
+        cmap=SEQUENTIAL,
+        aspect="auto",
+        norm=PowerNorm(GAMMA, vmin=0.0, vmax=_full(image), clip=True),
+        extent=(-reach - 0.5, reach + 0.5, len(labels) - 0.5, -0.5),
+        interpolation="nearest",
+    )
+    axes.axvline(0, color="white", linewidth=0.5, linestyle=(0, (2, 3)))
+    position_ticks(axes, labels, "y", NAMED_TOKENS)
+    axes.set(xlabel="distance to the attended token", ylabel="attending token")
+    root_scale(figure, axes, picture, "weight")
+    return figure
+
+
 def root_scale(figure: Figure, axes: Axes, image: Any, label: str) -> None:
     """Draw the colour bar of a picture whose colours follow the square root of its values, ticks evenly apart."""
     low, high = image.norm.vmin, image.norm.vmax

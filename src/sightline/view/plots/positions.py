@@ -33,6 +33,10 @@ FloatArray = NDArray[np.floating[Any]]
 WIDEST = 1024
 """Columns of a heat map along a document."""
 NAMED_SINKS = 8
+LONG_DOCUMENT = 400
+"""Tokens beyond which counts along a document are drawn as a density: single positions are narrower than a pixel."""
+STRETCHES = 100
+NAMED_STRETCHES = 5
 NAMED_INSTANCES = 24
 """Instances of a word up to which their counts are written."""
 LABELS_ACROSS = 40
@@ -75,10 +79,53 @@ def lines_over_positions(
 
 
 @in_house_style
-def layers_over_positions(
-    values: FloatArray, *, sinks: Sequence[int] = (), unit: str = "", title: str, caption: str = ""
+def density_over_positions(
+    lines: Mapping[str, FloatArray], labels: Sequence[str], *, unit: str = "", title: str, caption: str = ""
 ) -> Figure:
-    """Heat map (layers, n), layer 0 at the top; sinks have a mark above."""
+    """One panel per line (n,) of a long document: the mean of each of about a hundred stretches, the mean dotted.
+
+    The highest stretches name their token with the largest value.
+    """
+    figure = new_figure(WIDTH, 1.2 + 1.45 * len(lines), title, caption)
+    panels = figure.subplots(len(lines), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (name, values) in zip(panels, lines.items(), strict=True):
+        n = len(values)
+        starts = np.unique(np.arange(STRETCHES) * n // STRETCHES)
+        ends = np.append(starts[1:], n)
+        means = np.add.reduceat(values.astype(np.float64), starts) / (ends - starts)
+        axes.stairs(means, np.append(starts, n), fill=True, color=CATEGORIES[0], alpha=0.75)
+        axes.axhline(float(values.mean()), color=QUIET, linewidth=0.8, linestyle=(0, (1, 1.2)))
+        for stretch in _apart(np.argsort(-means, kind="stable"), NAMED_STRETCHES, len(means) // 20):
+            strongest = int(starts[stretch] + np.argmax(values[starts[stretch] : ends[stretch]]))
+            axes.annotate(
+                token_label(labels[strongest], 12),
+                ((starts[stretch] + ends[stretch]) / 2, means[stretch]),
+                xytext=(0, 2),
+                textcoords="offset points",
+                ha="center",
+                fontsize=7,
+                color=QUIET,
+            )
+        axes.set_title(to_label(name))
+        axes.set_ylabel(f"mean {unit}".strip())
+        axes.margins(x=0.01, y=0.22)
+        axes.set_ylim(bottom=0)
+    panels[-1].set_xlabel("position")
+    position_ticks(panels[-1], labels, "x", NAMED_TOKENS)
+    return figure
+
+
+@in_house_style
+def layers_over_positions(
+    values: FloatArray,
+    *,
+    labels: Sequence[str] = (),
+    sinks: Sequence[int] = (),
+    unit: str = "",
+    title: str,
+    caption: str = "",
+) -> Figure:
+    """Heat map (layers, n), layer 0 at the top; sinks have a mark above. `labels` (n) name some of the positions."""
     from matplotlib.colors import PowerNorm
 
     layers, n = values.shape
@@ -102,6 +149,8 @@ def layers_over_positions(
     axes.set_yticks(range(layers))
     axes.set(xlabel="position", ylabel="layer")
     axes.locator_params(axis="x", integer=True)
+    if labels:
+        position_ticks(axes, labels, "x", NAMED_TOKENS)
     if len(sinks):
         axes.plot(sinks, [-0.62] * len(sinks), "v", color=SINK, markersize=5, clip_on=False)
     axes.set_xlim(-0.5, n - 0.5)
@@ -183,6 +232,17 @@ def instance_counts(
     panels[-1].set_xlabel("position")
     panels[-1].locator_params(axis="x", integer=True)
     return figure
+
+
+def _apart(order: NDArray[np.integer[Any]], most: int, distance: int) -> list[int]:
+    """Return the first places of an order, at most `most`, that are at least `distance` away from each other."""
+    chosen: list[int] = []
+    for place in order.tolist():
+        if len(chosen) == most:
+            break
+        if all(abs(place - other) >= distance for other in chosen):
+            chosen.append(place)
+    return chosen
 
 
 def pooled_columns(values: FloatArray, widest: int = WIDEST) -> FloatArray:

@@ -181,11 +181,18 @@ def signed_colours() -> Colormap:
     return LinearSegmentedColormap.from_list("for-against", ["#7a3b05", AGAINST, "#fbfaf7", FOR, "#0f3a66"])
 
 
+NAMED_PLACES = 9
+"""Tokens that an axis along a long document names."""
+
+
 def position_ticks(axes: Axes, labels: Sequence[str], axis: str, most: int) -> None:
-    """Name every token along an axis if there are at most `most`; otherwise the axis counts positions."""
-    if len(labels) > most:
-        return
+    """Name every token along an axis if there are at most `most`; otherwise a few, each with its position."""
     place = axes.set_xticks if axis == "x" else axes.set_yticks
+    if len(labels) > most:
+        chosen = [round(share * (len(labels) - 1) / (NAMED_PLACES - 1)) for share in range(NAMED_PLACES)]
+        between = "\n" if axis == "x" else "  "
+        place(chosen, [f"{token_label(labels[i], 12)}{between}{i:,}" for i in chosen], fontsize=7)
+        return
     rotation: dict[str, Any] = {"rotation": 90} if axis == "x" else {}
     place(range(len(labels)), [token_label(label) for label in labels], fontsize=7, **rotation)
 

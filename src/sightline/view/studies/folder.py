@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from sightline.files import write_whole
 from sightline.view.frames import first_rows, markdown, to_markdown
 from sightline.view.inspect.folder import Progress, check_folder, write_sections
-from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
+from sightline.view.inspect.parts import Links, Part, Picture, Section, Table, Terms
 from sightline.view.studies.drawings import draw_figure
 from sightline.view.words.numbers import format_number
 from sightline.view.words.studies import MEANINGS, difference_sentence, finding_sentence, opening_sentences
@@ -106,6 +106,8 @@ def study_markdown(title: str, sections: Sequence[Section], result: StudyResult)
             lines += [f"### {markdown(part.title)}", ""]
             if isinstance(part, Terms):
                 lines += [f"- **{markdown(name)}**: {markdown(meaning)}" for name, meaning in part.meanings.items()]
+            elif isinstance(part, Links):
+                lines += [f"- {markdown(sentence)}" for sentence, _ in part.sentences]
             elif isinstance(part, Table):
                 frame, caption = first_rows(part.frame, part.sentence, MARKDOWN_ROWS)
                 lines += [to_markdown(frame, caption, digits=part.digits).rstrip()]

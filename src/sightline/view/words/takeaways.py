@@ -1,0 +1,134 @@
+"""The takeaways of an inspection: up to five sentences, each with the name of the figure that shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from sightline.view.words.headline import headline
+from sightline.view.words.numbers import count, format_number
+
+if TYPE_CHECKING:
+    from sightline.analysis import Inspection
+
+
+CLEARLY_MORE = 1.5
+"""Ratio to the average word from which a word is listed often by itself, not only because it is frequent."""
+
+
+class Takeaway(NamedTuple):
+    """One sentence, and the name of the picture that shows it."""
+
+    sentence: str
+    picture: str
+
+
+def takeaways(inspection: Inspection) -> list[Takeaway]:
+    """Return what a reader should know first: the words, the heads, where attention goes, what attends to what."""
+    first = next(iter(inspection.explanations))
+    candidates = [
+        Takeaway(headline(inspection.first), f"{first}-words"),
+        _heads(inspection),
+        _received(inspection),
+        _relations(inspection),
+        _similarity(inspection, first),
+    ]
+    return [takeaway for takeaway in candidates if takeaway is not None]
+
+
+def _heads(inspection: Inspection) -> Takeaway | None:
+    """Which head matters most, and how few heads make up half of the importance."""
+    importance = inspection.importance
+    if importance is None or importance.sum() <= 0:
+        return None
+    layer, head = (int(place) for place in np.unravel_index(np.argmax(importance), importance.shape))
+    ranked = np.sort(importance.ravel())[::-1]
+    half = int(np.searchsorted(np.cumsum(ranked), ranked.sum() / 2)) + 1
+    sentence = (
+        f"Head {head} of layer {layer} matters most; {half} of {count(importance.size, 'head')} "
+        f"{'has' if half == 1 else 'have'} half of the total importance."
+    )
+    return Takeaway(sentence, "head-importance")
+
+
+def _received(inspection: Inspection) -> Takeaway | None:
+    """Which word receives the most attention, and whether sinks look like artefacts."""
+    most = inspection.totals.top(1, filter=inspection.settings.filter)
+    if most.empty:
+        return None
+    row = most.iloc[0]
+    sentence = (
+        f"Of the listed words, “{row['text']}” at position {int(row['position']):,} receives the most attention, "
+        f"{format_number(float(row['received']), '.2g')} times as much as an average token"
+    )
+    flagged = [sink for sink in inspection.totals.sinks if sink.flagged]
+    if flagged:
+        sentence += (
+            f"; {count(len(flagged), 'token')} at multiples of 512 "
+            f"{'receives' if len(flagged) == 1 else 'receive'} far more than the neighbours, probably an artefact of "
+            "copied position embeddings"
+        )
+    return Takeaway(f"{sentence}.", "received")
+
+
+def _relations(inspection: Inspection) -> Takeaway | None:
+    """Which word is most often among the strongest partners of others."""
+    settings = inspection.settings
+    frame = inspection.relations.by_type(
+        "attended",
+        settings.layer,
+        settings.head,
+        head_weights=inspection.head_weights,
+        count=settings.counting,
+        top=1,
+    )
+    if frame.empty:
+        return None
+    row = frame.iloc[0]
+    ratio = float(row["mean"]) / max(reference_count(inspection, "attended"), 1e-12)
+    times = f"{format_number(ratio, '.2g')} times as often as an average word"
+    instances = int(row["instances"])
+    reason = (
+        f"each of its {count(instances, 'instance')} is listed {times}"
+        if ratio >= CLEARLY_MORE
+        else f"it owes this to its {count(instances, 'instance')}, each of which is listed {times}"
+    )
+    sentence = f"“{row['type']}” is most often among the {inspection.relations.k} strongest partners of other tokens"
+    return Takeaway(f"{sentence}; {reason}.", "relations")
+
+
+def reference_count(inspection: Inspection, side: str, *, filtered: bool = True) -> float:
+    """Return how often the average listed word (one instance) is counted: the reference for the counts of words."""
+    settings = inspection.settings
+    relations = inspection.relations if filtered else inspection.all_relations
+    frame = relations.by_type(
+        side,  # type: ignore[arg-type]
+        settings.layer,
+        settings.head,
+        head_weights=inspection.head_weights,
+        count=settings.counting,
+    )
+    return float(frame["count"].sum() / frame["instances"].sum()) if len(frame) else 0.0
+
+
+def _similarity(inspection: Inspection, name: str) -> Takeaway | None:
+    """Whether attention and the first method rank words alike, beside chance."""
+    filtered = inspection.settings.filter is not None
+    measured = [
+        similarity
+        for similarity in inspection.similarity.get(name, ())
+        if "spearman" in similarity.values and similarity.masked == filtered and not similarity.scaled
+    ]
+    if not measured:
+        return None
+    similarity = next((each for each in measured if each.layers == "all"), measured[0])
+    value, chance = similarity.values["spearman"], similarity.chance["spearman"]
+    range_ = f"{format_number(chance.low, '.2f')} to {format_number(chance.high, '.2f')}"
+    verdict = (
+        f"which is within what shuffled scores give ({range_})"
+        if chance.low <= value <= chance.high
+        else f"while shuffled scores give {range_}"
+    )
+    sentence = f"Attention and {name} rank the words with Spearman's ρ = {format_number(value, '.2f')}, {verdict}."
+    return Takeaway(sentence, f"{name}-similarity")

@@ -1,0 +1,74 @@
+"""The takeaways of an inspection: sentences that agree with its numbers, with links to pictures that exist."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+import sightline as sl
+from sightline.view.inspect.folder import write_inspection
+from sightline.view.inspect.parts import Picture
+from sightline.view.inspect.sections import document_sections
+from sightline.view.words.takeaways import reference_count, takeaways
+from tests.tiny_models import tiny_module
+from tests.tiny_tokenizers import byte_level
+
+pytestmark = pytest.mark.slow
+
+TEXT = " ".join(f"river the old mill {i}." for i in range(45))
+
+
+@pytest.fixture(scope="module")
+def long():
+    """An inspection of a document that is long for the window of its model."""
+    module = tiny_module("longformer", dtype=torch.float32, vocab_size=400, id2label={0: "AI", 1: "PL"})
+    return sl.load(module, tokenizer=byte_level()).inspect(TEXT, top_k=4, permutations=10, methods=("attcat",))
+
+
+def test_the_sentences_agree_with_the_numbers_and_name_pictures_of_the_page(long):
+    found = takeaways(long)
+    assert 4 <= len(found) <= 5
+    names = {part.name for section in document_sections(long) for part in section.parts if isinstance(part, Picture)}
+    assert all(takeaway.picture in names for takeaway in found)
+    layer, head = np.unravel_index(np.argmax(long.importance), long.importance.shape)
+    assert found[1].sentence.startswith(f"Head {head} of layer {layer} matters most; ")
+    half = int(re.search(r"; (\d+) of", found[1].sentence)[1])
+    ranked = np.sort(long.importance.ravel())[::-1]
+    assert ranked[:half].sum() >= ranked.sum() / 2 > ranked[: half - 1].sum()
+
+
+def test_the_reference_times_the_instances_adds_up_to_all_counts(long):
+    for side in ("attended", "attending"):
+        frame = long.relations.by_type(side)
+        expected = reference_count(long, side) * frame["instances"].sum()
+        assert expected == pytest.approx(frame["count"].sum())
+
+
+def test_a_long_document_has_its_windows_straightened_instead_of_square_maps(long):
+    pictures = {
+        part.name: part for section in document_sections(long) for part in section.parts if hasattr(part, "draw")
+    }
+    assert "attention-windows" in pictures
+    assert "attention-maps" not in pictures
+    here = long.head_map
+    figure = pictures[f"attention-layer-{here.layer}-head-{here.head}"].draw()
+    assert figure.axes[0].get_xlabel() == "distance to the attended token"
+    assert here.window.shape[1] == 2 * here.reach + 1
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1024, "light"), (1400, "dark"), (1920, "light")])
+def test_the_page_opens_with_links_that_lead_to_the_figures(browser, long, tmp_path, width, scheme):
+    write_inspection(tmp_path / "out", long)
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto((tmp_path / "out" / "index.html").as_uri())
+    assert page.locator("main section").first.get_attribute("id") == "takeaways"
+    links = page.locator(".takeaways a")
+    assert links.count() == len(takeaways(long))
+    for place in range(links.count()):
+        assert page.locator(links.nth(place).get_attribute("href")).count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
