@@ -78,3 +78,18 @@ def test_the_height_of_text_that_is_not_laid_out_is_estimated_well(open_page):
     assert estimated != true
     np.testing.assert_allclose(estimated, true, rtol=0.2)
     np.testing.assert_allclose(sum(estimated), sum(true), rtol=0.1)
+
+
+def test_a_text_without_line_breaks_is_broken_between_sentences_and_left_out_in_parts(open_page):
+    text = " ".join(f"The river runs past the old mill number {i} and the miller says hello." for i in range(400))
+    page = open_page(render_page([explanation(encoding(text))]))
+    settle(page)
+    assert page.locator(".text").text_content() == text
+    lines = page.locator(".text p").all_text_contents()
+    assert len(lines) > 10
+    assert all(line.startswith("The river") for line in lines)
+    assert max(map(len, lines)) < 2000
+    assert sum(page.locator(".text p").evaluate_all(LAID_OUT)) < len(lines) / 2
+    # Not even a text without sentences is one line.
+    page = open_page(render_page([explanation(encoding("mill river " * 2000))]))
+    assert max(map(len, page.locator(".text p").all_text_contents())) < 4000

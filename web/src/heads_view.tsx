@@ -10,6 +10,9 @@ import { useArray, type Page } from "./hooks";
 import { WindowMap } from "./window_map";
 import type { ViewProperties } from "./views";
 
+/** With more heads than this, narrow maps have no room for the middle of their axis. */
+const MANY = 8;
+
 export function HeadsView({ page }: ViewProperties) {
   const { source, state } = page;
   const { inside } = source.payload;
@@ -40,7 +43,7 @@ export function HeadsView({ page }: ViewProperties) {
       </p>
       <GridLegend framed={importance !== null} />
       <div
-        class="grid"
+        class={inside.heads > MANY ? "grid many" : "grid"}
         role="group"
         aria-label={`Attention maps of ${inside.layers} layers with ${inside.heads} heads each`}
         style={{ gridTemplateColumns: `max-content repeat(${inside.heads}, minmax(2.6rem, 8rem))` }}

@@ -79,8 +79,9 @@ export class TextView {
     let open: number[] = [];
     const inner: HTMLElement[] = [];
     const shown: [start: number, end: number][] = [];
+    const breaks = new LineBreaks(levels);
     for (const { start, end, units } of stretches(text, number, levels, read)) {
-      if (!line) {
+      if (!line || breaks.before(start, end, units)) {
         line = this.pieces.addLine(body);
         open = [];
       }
@@ -103,7 +104,10 @@ export class TextView {
       if (start === end) innermost.dataset.special = levels[levels.length - 1].text(units[levels.length - 1]);
       else innermost.append(start < read ? text.slice(start, end) : unread(text.slice(start, end)));
       this.pieces.grow(end - start);
-      if (text[end - 1] === "\n" && end > start) line = null;
+      if (text[end - 1] === "\n" && end > start) {
+        line = null;
+        breaks.newLine();
+      }
     }
     return body;
   }
@@ -169,6 +173,34 @@ export class TextView {
     const place = this.level && this.layers[this.level].places[unit];
     if (!first || !place) return undefined;
     return this.pieces.isLaidOut(place) ? first.getClientRects()[0] : this.pieces.about(place);
+  }
+}
+
+/** Characters from which a line is broken before a sentence, and from which before any word. */
+const LONG_LINE = 1500;
+const ENDLESS_LINE = 2 * LONG_LINE;
+
+/** Where a text without line breaks is broken all the same: a browser could not leave parts of one long line out. */
+class LineBreaks {
+  private length = 0;
+  private readonly last: number[] = [];
+
+  constructor(private readonly levels: Units[]) {}
+
+  newLine(): void {
+    this.length = 0;
+  }
+
+  /** Whether a new line begins at a stretch. */
+  before(start: number, end: number, units: number[]): boolean {
+    const begins = this.levels.map(({ level }, i) => {
+      const first = units[i] >= 0 && units[i] !== this.last[i];
+      if (units[i] >= 0) this.last[i] = units[i];
+      return first && ((level === "sentence" && this.length >= LONG_LINE) || (level === "word" && this.length >= ENDLESS_LINE));
+    });
+    const breaks = begins.includes(true);
+    this.length = (breaks ? 0 : this.length) + end - start;
+    return breaks;
   }
 }
 
