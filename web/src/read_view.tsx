@@ -10,7 +10,9 @@ import { drawMinimap, scrollPlace } from "./minimap";
 import { rankCorrelation } from "./ranking";
 import { explanationOf, type Picture } from "./reading";
 import { Passages } from "./summary";
+import { readingNames } from "./state";
 import { TextView, type Marks } from "./text_view";
+import { whenIdle } from "./timing";
 import { Mark, verdictOf } from "./verdict";
 import type { ViewProperties } from "./views";
 
@@ -170,6 +172,12 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
     () => pictures.map((_, i) => (made.current[i] ??= new TextView(model, made.current[0]))),
     [model, pictures.length],
   );
+
+  // The copy for a second method is made while nothing else is to be done, so that it appears at once when chosen.
+  useEffect(() => {
+    if (readingNames(page.source.payload).length < 2) return;
+    return whenIdle(() => void (made.current[1] ??= new TextView(model, made.current[0])));
+  }, [model]);
 
   useLayoutEffect(() => {
     views.forEach((view, i) => {

@@ -13,3 +13,16 @@ export function untilDrawn(name: string, start: number, then?: () => void): void
     channel.port2.postMessage(null);
   });
 }
+
+/** Milliseconds after which idle work is done in browsers that cannot say when they are idle. */
+const PATIENCE = 1000;
+
+/** Run a function when the browser has nothing else to do; the function returned cancels it. */
+export function whenIdle(act: () => void): () => void {
+  if (typeof requestIdleCallback === "function") {
+    const request = requestIdleCallback(act);
+    return () => cancelIdleCallback(request);
+  }
+  const timer = setTimeout(act, PATIENCE);
+  return () => clearTimeout(timer);
+}
