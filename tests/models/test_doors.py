@@ -235,7 +235,7 @@ def test_a_config_that_is_not_an_object_is_refused(content, folder):
     [
         ("[" * 100_000 + "]" * 100_000, "nested more than 64 levels"),
         ('{"a":' * 80 + "1" + "}" * 80, "nested more than 64 levels"),
-        ('{"vocab_size": NaN}', "holds NaN"),
+        ('{"vocab_size": NaN}', "contains NaN"),
         ("{", "not valid JSON .line 1"),
         ("", "not valid JSON"),
     ],
@@ -243,7 +243,7 @@ def test_a_config_that_is_not_an_object_is_refused(content, folder):
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
 def test_json_that_cannot_be_read_is_one_sentence(name, content, reason, folder):
     (folder / name).write_text(content)
-    with pytest.raises(ModelError, match=f"could not be read: it .*{reason}|could not be read: it holds NaN"):
+    with pytest.raises(ModelError, match=f"could not be read: it .*{reason}|could not be read: it contains NaN"):
         sl.load(folder)
 
 

@@ -133,8 +133,8 @@ def test_an_unsupported_family_or_head_is_named(folder):
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
     with pytest.raises(UnsupportedError, match="found: BertModel"):
         sl.load(folder)
-    (folder / "config.json").write_text(json.dumps({**config, "model_type": "bloom"}))
-    with pytest.raises(SightlineError, match="'bloom' are not supported"):
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "blossom"}))
+    with pytest.raises(SightlineError, match="'blossom' are not supported"):
         sl.load(folder)
 
 
