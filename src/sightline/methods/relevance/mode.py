@@ -256,7 +256,7 @@ def _as_one_activation(module: nn.Module) -> Iterator[None]:
     """Let relevance pass a module as a whole: some activations (gelu_new) are written out as sums and powers.
 
     So is RMSNorm, y_k = γ_k·x_k / √(mean x² + ε). With the root held fixed every component is scaled by a number of its
-    own, so that all of R_k belongs to x_k in every rule set (Achtibat et al. 2024, proposition 3.4).
+    own, so that all of R_k belongs to x_k in every rule set (Achtibat et al. 2024).
     """
     inputs: list[Tensor] = []
 
