@@ -9,6 +9,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sightline.corpus import read_examples
@@ -427,3 +428,16 @@ def test_a_hub_data_set_that_cannot_be_fetched_is_reported():
         read_examples("hf://nobody/nothing")
     with pytest.raises(InputError, match="needs the name"):
         read_examples("hf://")
+
+
+def test_a_saved_data_set_whose_arrow_offsets_lead_out_of_the_file_is_refused(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    texts = ["four", "a text of some length"]
+    datasets.Dataset.from_dict({"text": texts}).save_to_disk(tmp_path / "saved")
+    (arrow,) = (tmp_path / "saved").glob("*.arrow")
+    ends = np.cumsum([0, *map(len, texts)]).astype("<i4").tobytes()
+    raw = arrow.read_bytes()
+    assert raw.count(ends) == 1
+    arrow.write_bytes(raw.replace(ends, ends[:-4] + (2**31 - 1).to_bytes(4, "little")))
+    with pytest.raises(InputError, match="could not be read"):
+        read_examples(tmp_path / "saved")

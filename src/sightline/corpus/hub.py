@@ -110,6 +110,11 @@ def _choose_split(loaded: Any, split: str | None, source: str) -> Any:
 
 
 def _single_row(table: Any) -> Mapping[str, Any]:
+    """Return the row of a table of one row, after a check that its offsets stay within its buffers.
+
+    Arrow maps a file without looking at it, and following damaged offsets would end the process.
+    """
+    table.validate(full=True)
     row: Mapping[str, Any] = table.to_pylist()[0]
     return row
 
