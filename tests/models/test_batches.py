@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.errors import SizeError
 from sightline.models.batching import batches_by_length
 from tests.tiny_models import FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module
 
@@ -80,3 +81,11 @@ def test_a_twin_gives_the_same_logits_from_the_same_weights_and_has_hooks_of_its
     for one, other in zip(network.run_many(encodings), theirs, strict=True):
         assert torch.equal(one, other)
     assert heard
+
+
+def test_memory_that_runs_out_is_reported_in_a_sentence():
+    model = tiny_model()
+    hook = model.network.module.register_forward_pre_hook(lambda *_: torch.empty(2**52, dtype=torch.uint8) and None)
+    with pytest.raises(SizeError, match="not enough memory to run the model .* on 11 tokens"):
+        model.trace(model.encode(ids=tiny_ids())).logits  # noqa: B018 (a trace runs when it is read)
+    hook.remove()

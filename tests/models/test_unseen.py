@@ -155,3 +155,8 @@ def test_a_model_that_looks_its_words_up_twice_is_refused(tmp_path):
     AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
     with pytest.raises(UnsupportedError, match="read a text twice, in an encoder and in a decoder"):
         sl.load(tmp_path)
+
+
+def test_a_model_that_pools_tokens_loads_from_a_folder(tmp_path):
+    tiny_module("funnel").save_pretrained(tmp_path)
+    assert len(sl.load(tmp_path).explain(document(sl.load(tmp_path)), method="gradient").scores) == 9

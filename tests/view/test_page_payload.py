@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sightline.explanation import Explanation, RemovalCurve
-from sightline.models.target import Target
+from sightline.models.target import Prediction, Target
 from sightline.text import LEVELS
 from sightline.view.page.curves import describe_points
 from sightline.view.page.payload import (
@@ -204,6 +204,21 @@ def test_the_headline_names_prediction_phrases_and_trust():
     assert "; no word supports it; " in headline(against)
     other = explanation(encoded, scores, target=Target(0, "AI"))
     assert "“PL” (73 %); the main evidence for “AI” is “old hello”" in headline(other)
+
+
+def test_the_headline_does_not_contradict_itself():
+    encoded = encoding("The old river runs.")
+    tokens = [token.lower() for token in encoded.tokens]
+    fillers = np.array([1.0 if token == "the" else -0.5 for token in tokens])
+    assert "; only stop words, punctuation or artefacts support it; " in headline(explanation(encoded, fillers))
+    unmoved = {"faithfulness": 0.0, "random_mean": 0.0, "random_beaten": 15, "random_orderings": 20, "stake": 0.2}
+    telling = dict.fromkeys(("probability", "probability_without", "probability_without_random"), 0.73)
+    checks = {**unmoved, **telling, "probability_empty": 0.73, "removed_words": 1, "removed_share": 0.1}
+    undecided = explanation(encoded, np.abs(fillers), checks=checks)
+    assert headline(undecided) == "The model says “PL” (73 %); nothing in the text decides."
+    one_output = Prediction(0, "similarity", 1.0, ("similarity",), np.array([0.814]), np.array([1.0]))
+    similar = explanation(encoded, np.abs(fillers), prediction=one_output, target=Target(0, "similarity"))
+    assert headline(similar).startswith("The model gives “similarity” the value 0.814, mainly because of ")
 
 
 def test_methods_have_a_title_a_sentence_and_a_formula():

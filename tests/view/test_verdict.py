@@ -122,12 +122,28 @@ def test_the_sentence_names_how_many_words_were_removed():
     ("found", "sentence"),
     [
         (checks(0.3, 0.1, 15), "It beats 15 of 20 random orders, too few to rule out chance."),
-        (checks(0.02, 0.0, 20), "It beats 20 of 20 random orders, but by little."),
+        (checks(0.02, 0.0, 20), "It beats 20 of 20 random orders, but not by enough."),
         (checks(-0.1, 0.1, 7), "It beats 7 of 20 random orders, no more than chance would."),
     ],
 )
 def test_the_reason_is_told_in_a_sentence(found, sentence):
     assert described(found).sentences[1] == sentence
+
+
+def test_a_small_effect_is_compared_with_what_would_hold_up():
+    numbers = checks(0.02, 0.0, 20)
+    needed = f"{SMALLEST_EFFECT * numbers['stake']:.2f}"
+    assert described(numbers).sentences[2] == (
+        "On average over all numbers of removed words the probability falls by 0.02 more than with random words; from "
+        f"{needed} on that would hold up."
+    )
+
+
+def test_an_explanation_that_holds_up_tells_if_an_empty_text_is_judged_alike():
+    assert "of an empty text" not in " ".join(described(checks(probability_empty=0.1)).sentences)
+    said = described(checks(probability_empty=0.99))
+    assert said.level == "holds"
+    assert "Without any word at all the probability is 0.99" in said.sentences[2]
 
 
 def test_without_a_check_it_is_reported_how_to_get_one():

@@ -70,6 +70,7 @@ def study(
             from sightline.studies import estimate, find_study, run_study
             from sightline.view.frames import to_text
             from sightline.view.studies.folder import check_folder, claims_frame, write_study
+            from sightline.view.words.studies import TRIAL
 
         chosen = find_study(name)
         check_folder(out, overwrite=overwrite)
@@ -98,6 +99,8 @@ def study(
         page = write_study(result, out, overwrite=overwrite, progress=report)
         printed = to_text(claims_frame(result))
     typer.echo(printed.encode(), nl=False)
+    if size is SizeChoice.tiny:
+        typer.echo(TRIAL, err=True)
     typer.echo(f"Wrote {one_line(str(page))}", err=True)
 
 

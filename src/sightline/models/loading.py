@@ -24,7 +24,7 @@ import transformers
 from transformers import CONFIG_MAPPING, PreTrainedModel
 from transformers import logging as library_logging
 
-from sightline.errors import ModelError, OptionError, SightlineError, UnsupportedError, UsageError
+from sightline.errors import InputError, ModelError, OptionError, SightlineError, UnsupportedError, UsageError
 from sightline.foreign import first_line, printable
 from sightline.hub import MODEL_FILES, PICKLED_FILES, fetch_snapshot
 from sightline.models.architectures import register_architectures
@@ -58,6 +58,8 @@ HARMLESS_LEFTOVERS = re.compile(
     r"|^cls\.seq_relationship\."  # next-sentence head beside a masked-language head
     r"|decoder\.(weight|bias)$"  # a copy of tied embeddings
 )
+_TRIED_TOKENS = 16
+"""Length of the document on which a model of an unknown family is tried out."""
 
 
 def load_network(
@@ -125,9 +127,11 @@ def load_network(
 
 
 def _try_out(network: Network, folder: Path) -> None:
-    """Run the model on one token, so that one that cannot be run is refused at the door."""
+    """Run the model on a few tokens, so that one that cannot be run is refused at the door."""
     with _as_model_error(f"The model in '{folder}' cannot be run"):
-        document = encode_ids([0], vocab_size=int(network.config.vocab_size))
+        # One token is enough for a family that is known; of others, some pool tokens and need several.
+        count = 1 if network.sees_inside else min(_TRIED_TOKENS, network.max_tokens)
+        document = encode_ids([0] * count, vocab_size=int(network.config.vocab_size))
         network.run([document])
         if not network.sees_inside:
             recorder = Recorder(attention=False)
@@ -214,7 +218,13 @@ def _set_reference(network: Network, tokenizer: Any, text: str) -> None:
         )
     if tokenizer is None:
         raise ModelError("The model has no tokenizer to read the text of similar_to=; give one with tokenizer=.")
-    (vector,) = network.run([encode_text(tokenizer, text, max_tokens=network.max_tokens)])
+    reference = encode_text(tokenizer, text, max_tokens=network.max_tokens)
+    if reference.dropped:
+        raise InputError(
+            f"The text of similar_to= has {len(reference) + reference.dropped} tokens, the model reads "
+            f"{network.max_tokens} at most: shorten it."
+        )
+    (vector,) = network.run([reference])
     module.reference = torch.nn.functional.normalize(vector, dim=-1)
     network.forward_passes = 0
 

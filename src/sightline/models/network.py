@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
+from sightline.errors import InputError, ModelError, OptionError, SizeError, UnsupportedError
 from sightline.models import hooks
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.families import Family
@@ -349,7 +349,7 @@ class Network:
                 stack.enter_context(hooks.step_layers(self, step))
             if within is not None:
                 stack.enter_context(within)
-            outputs = self._call(inputs)
+            outputs = self._call_within_memory(inputs)
         self.forward_passes += 1
         if recorder is not None:
             self._check_complete(recorder)
@@ -360,6 +360,19 @@ class Network:
                 "number type too narrow (try dtype='float32')."
             )
         return logits
+
+    def _call_within_memory(self, inputs: dict[str, Tensor]) -> Any:
+        """Run the module; raise SizeError if the memory does not suffice, which torch reports in its own ways."""
+        try:
+            return self._call(inputs)
+        except RuntimeError as error:
+            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+                raise
+            rows, tokens = inputs["input_ids"].shape
+            raise SizeError(
+                f"There is not enough memory to run the model '{self.name}' on {rows * tokens:,} tokens: take a "
+                "shorter text, fewer methods or a smaller model."
+            ) from error
 
     def _call(self, inputs: dict[str, Tensor]) -> Any:
         """Run the module on its inputs; an unseen one on word embeddings that are looked up here.

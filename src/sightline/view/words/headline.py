@@ -55,20 +55,37 @@ def headline_parts(explanation: Explanation) -> list[Part]:
     prediction, target = explanation.prediction, explanation.target
     level = explanation.verdict.level
     trust = _TRUST.get(level, MARKS[level][1])
-    if "nothing_decides" in explanation.verdict.reasons:
-        trust = "nothing in the text decides"
-    parts = [Part(f"The model says “{prediction.label}” ({percent(prediction.probability)})")]
+    parts = [Part(_prediction_clause(explanation))]
     phrases = decisive_phrases(explanation)
+    if "nothing_decides" in explanation.verdict.reasons:
+        return [*parts, Part("; nothing in the text decides.")]
     if target.label != prediction.label:
         if phrases:
             parts += [Part(f"; the main evidence for “{target.label}” is "), *_join(phrases)]
         else:
-            parts.append(Part(f"; no word supports “{target.label}”"))
+            parts.append(Part(f"; {_without_phrases(explanation, f'“{target.label}”')}"))
     elif not phrases:
-        parts.append(Part("; no word supports it" if explanation.signed else "; no word stands out"))
+        parts.append(Part(f"; {_without_phrases(explanation, 'it')}"))
     else:
         parts += [Part(", mainly because of "), *_join(phrases)]
     return [*parts, Part(f"; {trust}.")]
+
+
+def _prediction_clause(explanation: Explanation) -> str:
+    """Return what the model says; a model of one output (a regression, a similarity) gives a number, not a class."""
+    prediction = explanation.prediction
+    if len(prediction.labels) == 1 and prediction.probability == 1.0:
+        return f"The model gives “{prediction.label}” the value {float(prediction.logits[0]):.3g}"
+    return f"The model says “{prediction.label}” ({percent(prediction.probability)})"
+
+
+def _without_phrases(explanation: Explanation, what: str) -> str:
+    """Return the clause for an explanation in which no content word counts for `what`."""
+    if not explanation.signed:
+        return "no word stands out"
+    if any(word.score > 0.0 for word in explanation.words()):
+        return f"only stop words, punctuation or artefacts support {what}"
+    return f"no word supports {what}"
 
 
 def decisive_phrases(explanation: Explanation) -> list[Phrase]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sightline.artefacts import EXCHANGE_ENTRIES, Exchange
-from sightline.verdict import CHECK_ENTRIES, TELLING, Level, Reason, Value, Verdict
+from sightline.verdict import CHECK_ENTRIES, SMALLEST_EFFECT, TELLING, Level, Reason, Value, Verdict
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
@@ -124,7 +124,7 @@ def describe_verdict(verdict: Verdict) -> VerdictText:
 _QUALIFIERS: dict[Reason, str] = {
     "no_better_than_random": ", no more than chance would",
     "chance_not_excluded": ", too few to rule out chance",
-    "small_effect": ", but by little",
+    "small_effect": ", but not by enough",
 }
 
 
@@ -146,7 +146,25 @@ def _comparison_sentences(verdict: Verdict) -> list[str]:
         sentences.append(_removal_sentence(numbers))
     qualifier = next((_QUALIFIERS[reason] for reason in verdict.reasons if reason in _QUALIFIERS), "")
     sentences.append(f"It beats {numbers['random_beaten']} of {numbers['random_orderings']} random orders{qualifier}.")
+    if "small_effect" in verdict.reasons:
+        lead = numbers["faithfulness"] - numbers["random_mean"]
+        sentences.append(
+            f"On average over all numbers of removed words the probability falls by {probability(lead)} more than with "
+            f"random words; from {probability(SMALLEST_EFFECT * numbers['stake'])} on that would hold up."
+        )
+    if verdict.level == "holds" and _is_said_of_nothing(numbers):
+        empty = probability(numbers["probability_empty"])
+        sentences.append(
+            f"Without any word at all the probability is {empty}: the model says the same of an empty text."
+        )
     return sentences
+
+
+def _is_said_of_nothing(numbers: Mapping[str, float | int]) -> bool:
+    """Say whether removing all words lowers the probability by less than half of what could change the prediction."""
+    if "probability_empty" not in numbers or "probability" not in numbers:
+        return False
+    return numbers["probability"] - numbers["probability_empty"] < numbers["stake"] / 2
 
 
 def _removal_sentence(numbers: Mapping[str, float | int]) -> str:

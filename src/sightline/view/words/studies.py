@@ -17,6 +17,8 @@ MEANINGS = {
     "not measured": "the data or the model it needs were not given",
 }
 """Verdict -> what it says."""
+TRIAL = "This is a trial on a handful of documents; its verdicts mean nothing."
+"""For studies of size tiny."""
 
 
 def opening_sentences(result: StudyResult) -> tuple[str, ...]:
@@ -25,7 +27,7 @@ def opening_sentences(result: StudyResult) -> tuple[str, ...]:
     divided = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
     sentences = [f"{result.study.paper}.", result.study.question, f"{count(verdicts.total(), 'claim')}: {divided}."]
     if result.size == "tiny":
-        sentences.append("This is a trial on a handful of documents; its verdicts mean nothing.")
+        sentences.append(TRIAL)
     return tuple(sentences)
 
 
