@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
 import pytest
 import torch
+from tokenizers import processors
 from transformers import AutoModelForCausalLM
 
 import sightline as sl
@@ -14,7 +16,10 @@ from sightline.continuation import ContinuationExplanation
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
 from sightline.methods import METHODS
 from sightline.prefixes import PrefixPass
+from sightline.text import LEVELS, continue_ids, continue_text, encode_text
+from sightline.text.word_level import word_tokenizer
 from tests.contract.test_contract import QUICK
+from tests.sample_explanations import explanation
 from tests.tiny_models import DECODERS, VOCABULARY, tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import ALL_KINDS, byte_level
 
@@ -142,7 +147,7 @@ def test_prompt_and_continuation_keep_their_tokens_and_characters(kind, continua
         assert encoding.tokens[position] == encoding.text[start:end]
         if position >= len(prompt):
             assert start >= len(TEXT)
-    assert result.text.split() == continuation.split()
+    assert result.text == continuation
     assert len(result.rows) == len(encoding) - len(prompt)
 
 
@@ -150,7 +155,7 @@ def test_generated_ids_have_their_place_in_the_decoded_text(reader):
     vocabulary = reader.tokenizer.get_vocab()
     ids = [vocabulary[token] for token in ("Ġold", "Ġriver", "er", "</s>")]
     result = reader.explain(TEXT, "gradient", continuation=ids)
-    assert result.text == "old riverer"
+    assert result.text == " old riverer"
     assert result.generated == ("old", "river", "er", "</s>")
     assert result.encoding.special[-1]
     assert [unit[0] for unit in result.top()] == ["old", "riverer"]
@@ -167,10 +172,87 @@ def test_sums_by_word_are_the_sums_of_the_matrix(reader):
             rows = words.tokens[number] - result.prompt_length
             assert row[column] == pytest.approx(result.matrix[np.ix_(rows, words.tokens[column])].sum(), abs=1e-9)
     np.testing.assert_allclose(result.total(), result.matrix.sum(axis=0))
-    assert result.sums("sentence", "token").shape == (1, (~result.encoding.special).sum())
+    assert result.sums("sentence", "token").shape == (2, (~result.encoding.special).sum())
     frame = result.to_frame("word")
     assert (frame["index"] < frame["generated_index"]).all()
     assert len(result.to_frame()) == sum(len(row.scores) for row in result.rows)
+
+
+PROMPTS = ("the old mill", "The old mill. Rivers", "one\n\ntwo", "mill\n", "3", "don", "the mill ", "日本", "mill.")
+CONTINUATIONS = ("s", "had paid", " had paid", "er's. Old mill", ".14", "'t go", "\n\nNew river. Old", "語 😀", ". Old")
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_units_are_cut_at_the_border_and_cover_every_token_once(kind):
+    tokenizer = ALL_KINDS[kind]()
+    for prompt, text in itertools.product(PROMPTS, CONTINUATIONS):
+        start = encode_text(tokenizer, prompt, max_tokens=None)
+        whole = continue_text(tokenizer, start, text)
+        for encoding in (whole, continue_ids(start, whole.ids[len(start) :], tokenizer=tokenizer)):
+            check_cut(sample(encoding, len(start)))
+
+
+def test_units_of_a_text_read_at_once_are_cut_too():
+    """Files of earlier versions hold encodings whose words span the border."""
+    encoding = encode_text(byte_level(), "The old mill had paid. Old river\n\nnew mill", max_tokens=None)
+    for prompt in range(1, len(encoding)):
+        if not encoding.special[:prompt].all() and not encoding.special[prompt:].all():
+            check_cut(sample(encoding, prompt))
+
+
+def sample(encoding, prompt):
+    """A continuation of made-up scores."""
+    lengths = range(prompt, len(encoding))
+    rows = [explanation(encoding.select(np.arange(length)), np.arange(1.0, length + 1)) for length in lengths]
+    return ContinuationExplanation(tuple(rows), encoding, prompt, np.full(len(rows), 0.5))
+
+
+def check_cut(result):
+    prompt, special = result.prompt_length, result.encoding.special
+    for level in LEVELS:
+        units, generated = result.units(level), result.generated_units(level)
+        rows = [row for tokens in generated.values() for row in tokens]
+        assert sorted(rows) == np.flatnonzero(~special[prompt:]).tolist()
+        others = [int(p) for n, positions in enumerate(units.tokens) if n not in generated for p in positions]
+        assert sorted(others) == np.flatnonzero(~special[:prompt]).tolist()
+        assert list(generated) == list(range(len(units) - len(generated), len(units)))
+        assert generated
+        assert level == "token" or all(units.texts)  # a word-boundary sign has no character
+        sums = result.sums(level, level)
+        assert sums.sum() == pytest.approx(result.matrix[np.ix_(rows, ~special)].sum())
+        assert len(result.top(1, level)) == len(generated) == len(result.unit_probabilities(level))
+
+
+def test_a_word_that_the_border_cuts_has_a_prompt_part_and_a_generated_part(reader):
+    result = reader.explain("the old mill", "gradient", continuation="er had")
+    assert [word for word, _ in result.top()] == ["er", "had"]
+    assert result.units("word").texts == ("the", "old", "mill", "er", "had")
+    assert result.units("sentence").texts == result.units("paragraph").texts == ("the old mill", "er had")
+    assert [word.text for word in result.rows[-1].words()][:4] == ["the", "old", "mill", "er"]
+
+
+def test_the_space_before_generated_words_is_that_of_the_whole_text():
+    """Tokenizers that join words with spaces decode the first word without one."""
+    tokenizer = word_tokenizer(["old", "mill", "river"])
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
+    prompt = encode_text(tokenizer, "old mill", max_tokens=None)
+    ids = tokenizer.convert_tokens_to_ids(["river", "old"])
+    assert continue_ids(prompt, ids, tokenizer=tokenizer).text == "old mill river old"
+
+
+def test_a_continuation_knows_who_wrote_it(reader, tmp_path):
+    given = reader.explain(TEXT, "gradient", continuation=" river")
+    generated = reader.explain(TEXT, "gradient", max_new_tokens=2)
+    assert (given.origin, generated.origin) == ("given", "generated")
+    generated.save(tmp_path / "result.json")
+    assert ContinuationExplanation.load(tmp_path / "result.json").origin == "generated"
+    record = {name: value for name, value in given.to_dict().items() if name not in ("origin", "border")}
+    earlier = ContinuationExplanation.from_record(record)
+    assert earlier.origin is None
+    assert earlier.text == " river"
+    for name, wrong in (("origin", "nobody"), ("origin", []), ("border", 10**6), ("border", "x")):
+        with pytest.raises((TypeError, ValueError)):
+            ContinuationExplanation.from_record({**given.to_dict(), name: wrong})
 
 
 def test_a_continuation_survives_saving(reader, tmp_path):
@@ -205,6 +287,8 @@ def test_a_row_can_be_checked(reader):
         ({"continuation": " river" * 200}, InputError, "tokens together, the model reads 130 at most"),
         ({"continuation": [10**9]}, InputError, "is too large"),
         ({"continuation": []}, InputError, "empty"),
+        ({"continuation": 5}, InputError, "must be a text or a list of token ids, not int"),
+        ({"continuation": b"x"}, InputError, "must be a text or a list of token ids, not bytes"),
     ],
 )
 def test_a_wrong_request_is_one_sentence(reader, options, error, sentence):
@@ -222,6 +306,13 @@ def test_prompts_that_are_too_long_and_models_that_write_nothing_are_refused(rea
     plain = tiny_model("llama", auto=AutoModelForCausalLM)
     with pytest.raises(ModelError, match="give the continuation as a list of ids"):
         plain.explain(plain.encode(ids=PROMPT), "gradient", continuation=" river")
+
+
+def test_a_chat_without_messages_is_one_sentence(reader):
+    with pytest.raises(InputError, match="The chat has no message"):
+        reader.encode([])
+    with pytest.raises(InputError, match="The chat has no message"):
+        reader.explain([], "gradient", continuation=" river")
 
 
 @pytest.mark.parametrize("wrong", [3, b"text", {"role": "user"}, [3]])

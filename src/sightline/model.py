@@ -24,7 +24,7 @@ from sightline.analysis.exchange import Rerun, exchange_checks, exchange_words, 
 from sightline.analysis.importance import Importance, head_importance_of
 from sightline.analysis.internals import inside as look_inside
 from sightline.artefacts import EXCHANGE_ENTRIES
-from sightline.continuation import ContinuationExplanation
+from sightline.continuation import ContinuationExplanation, Origin
 from sightline.errors import InputError, ModelError, OptionError, SightlineError, TargetError, UnsupportedError
 from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS, Attribution, Method
@@ -44,6 +44,7 @@ from sightline.text import (
     Aggregation,
     Chat,
     Encoding,
+    check_chat,
     check_known,
     continue_ids,
     continue_text,
@@ -213,6 +214,7 @@ class Model:
                 "Give one with tokenizer=, or token ids with encode(ids=[...])."
             )
         assert text is not None
+        check_chat(text)
         if is_chat(text):
             return self._encode_chat(text, pair)
         encode = partial(encode_text, self.tokenizer, cast(str, text), pair, global_tokens=positions)
@@ -419,7 +421,8 @@ class Model:
                     "(model.check() checks one of .rows)."
                 )
             whole, prompt = self._encode_continuation(document, continuation, max_new_tokens)
-            continued = self._explain_continuation(whole, prompt, chosen, quantity or "logit", progress)
+            origin: Origin = "generated" if continuation is None else "given"
+            continued = self._explain_continuation(whole, prompt, origin, chosen, quantity or "logit", progress)
             return continued if methods is not None else next(iter(continued.values()))
         finish = (
             (lambda result: self._check_all(result, check_budget, check_replacement, artefacts, progress))
@@ -764,14 +767,19 @@ class Model:
 
     def _encode_continuation(
         self, prompt: object, continuation: str | Sequence[int] | None, max_new_tokens: int | None
-    ) -> tuple[Encoding, int]:
-        """Return prompt and continuation as one encoding, and the number of tokens of the prompt."""
+    ) -> tuple[Encoding, Encoding]:
+        """Return prompt and continuation as one encoding, and the prompt alone."""
         if not isinstance(self.network.task, CausalLanguageModel):
             raise UnsupportedError(f"Only a causal language model continues a text; this is a model for {self.task}.")
         if continuation is not None and max_new_tokens is not None:
             raise OptionError("Give either continuation= or max_new_tokens=, not both.")
+        if isinstance(continuation, bytes) or not isinstance(continuation, Sequence | np.ndarray | None):
+            raise InputError(
+                f"The continuation must be a text or a list of token ids, not {type(continuation).__name__}."
+            )
+        check_chat(prompt)
         if not isinstance(prompt, str | Encoding):
-            raise InputError(f"A prompt is one text or encoding, not {type(prompt).__name__}.")
+            raise InputError(f"A prompt is one text, one chat or one encoding, not {type(prompt).__name__}.")
         start = self._encode_document(prompt)
         if start.dropped:
             raise InputError(
@@ -797,18 +805,19 @@ class Model:
                 f"Prompt and continuation have {len(whole)} tokens together, the model reads {self.max_tokens} at "
                 "most: shorten one of them."
             )
-        return whole, len(start)
+        return whole, start
 
     def _explain_continuation(
         self,
         encoding: Encoding,
-        prompt: int,
+        prompt: Encoding,
+        origin: Origin,
         chosen: dict[Method, dict[str, Any]],
         quantity: str,
         progress: Progress | None,
     ) -> dict[str, ContinuationExplanation]:
-        """Return method -> continuation: one forward, one backward per generated token behind `prompt` tokens."""
-        shared = PrefixPass(self.network, encoding, prompt, quantity)
+        """Return method -> continuation: one forward, one backward per generated token behind the prompt."""
+        shared = PrefixPass(self.network, encoding, len(prompt), quantity)
         shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
         rows, probabilities = [], []
         for number in range(len(shared.encodings)):
@@ -819,7 +828,12 @@ class Model:
                 progress("explaining generated tokens", number + 1, len(shared.encodings))
         return {
             entry.name: ContinuationExplanation(
-                tuple(row[entry.name] for row in rows), encoding, prompt, np.array(probabilities)
+                tuple(row[entry.name] for row in rows),
+                encoding,
+                len(prompt),
+                np.array(probabilities),
+                origin,
+                len(prompt.text),
             )
             for entry in chosen
         }

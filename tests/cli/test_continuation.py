@@ -41,16 +41,26 @@ def test_json_loads_as_the_library_explains_without_the_line_break_of_the_file(r
     expected = sl.load(decoder).explain("the old mill", "attcat", continuation=" hello world")
     loaded = ContinuationExplanation.load(tmp_path / "result.json")
     np.testing.assert_array_equal(loaded.matrix, expected.matrix)
-    assert json.loads(result.stdout)["text"] == "hello world"
+    assert json.loads(result.stdout)["text"] == " hello world"
     both = run("--continuation", " hello", "--methods", "attcat,alti", "--format", "json")
     assert [entry["method"] for entry in json.loads(both.stdout)["continuations"]] == ["attcat", "alti"]
 
 
 def test_text_lists_the_words_behind_every_generated_word(run):
     lines = run("--continuation", " hello world", "--method", "alti", "--top", "2").stdout.splitlines()
-    assert lines[0].startswith("2 generated tokens after a prompt of ")
-    assert [line.split()[0] for line in lines[1:]] == ["hello", "world"]
-    assert all(line.count(",") == 1 for line in lines[1:])
+    assert lines[0].startswith("Given continuation, not written by the model: 2 tokens after a prompt of ")
+    assert "share" in lines[1]
+    assert "logit" not in lines[1]
+    assert "not checked" in lines[2]
+    words = [line for line in lines if line.startswith("  ")]
+    assert [line.split()[0] for line in words] == ["hello", "world"]
+    assert all(line.count(",") == 1 for line in words)
+    assert all(" % " in line for line in words)
+
+
+def test_a_continuation_without_a_space_is_listed(run):
+    lines = run("--continuation", "s", "--method", "alti").stdout.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == ["s"]
 
 
 def test_csv_has_one_row_per_pair_of_words(run):
@@ -61,7 +71,7 @@ def test_csv_has_one_row_per_pair_of_words(run):
 
 def test_a_page_is_written_and_the_model_can_write_the_text_itself(run, tmp_path):
     result = run("--max-new-tokens", "3", "--method", "gradient", "-o", "page.html")
-    assert "generated token" in result.stdout
+    assert result.stdout.startswith("Written by the model, always the likeliest next token: 3 tokens after")
     assert "Wrote page.html" in result.stderr
     assert "<h2>Generated</h2>" in (tmp_path / "page.html").read_text()
 

@@ -60,7 +60,7 @@ def test_a_chat_is_explained_and_continued(tokenizer):
     result = model.explain(CHAT, "gradient", continuation=" old mill")
     np.testing.assert_array_equal(result.encoding.special[: len(encoding)], encoding.special)
     np.testing.assert_array_equal(result.encoding.ids[: len(encoding)], encoding.ids)
-    assert result.text == "old mill"
+    assert result.text == " old mill"
 
 
 @pytest.mark.parametrize(

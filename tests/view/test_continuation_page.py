@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
 from transformers import AutoModelForCausalLM
 
 import sightline as sl
+from sightline.methods import METHODS
 from sightline.view.continuation import render_continuation
+from sightline.view.words.continuation import MEANINGS, describe_scores
+from sightline.view.words.sentences import percent
 from tests.tiny_models import VOCABULARY, tiny_module
 from tests.tiny_tokenizers import byte_level
 
@@ -19,11 +24,15 @@ CONTINUATION = " hello world. <b>old</b> mill"
 
 
 @pytest.fixture(scope="module")
-def continuations():
+def reader():
     tokenizer = byte_level()
     module = tiny_module("llama", auto=AutoModelForCausalLM, vocab_size=max(VOCABULARY, len(tokenizer)))
-    model = sl.load(module, tokenizer=tokenizer)
-    return model.explain(
+    return sl.load(module, tokenizer=tokenizer)
+
+
+@pytest.fixture(scope="module")
+def continuations(reader):
+    return reader.explain(
         PROMPT, methods=["input_x_gradient", "alti"], continuation=CONTINUATION, quantity="log_probability"
     )
 
@@ -40,7 +49,7 @@ def test_texts_are_escaped_and_nothing_is_loaded(continuations):
     assert "default-src &#x27;none&#x27;" in html
     assert not re.search(r'(src|href)\s*=\s*"', html)
     shown = re.sub(r"<[^>]*>", "", html.split('id="prompt"')[1].split("</div>")[0].partition(">")[2])
-    assert shown == PROMPT.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") + " "
+    assert shown == PROMPT.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def test_rows_of_the_page_are_sums_of_the_matrix(continuations):
@@ -63,6 +72,51 @@ def test_a_notebook_shows_the_words_behind_every_generated_word(continuations):
     assert html.count("<tr>") == 1 + len(continuations["alti"].generated_units())
 
 
+def test_the_page_says_who_wrote_the_text_and_that_nothing_was_checked(continuations):
+    given = continuations["alti"]
+    html = given.to_html()
+    assert "<h2>Given continuation, not written by the model</h2>" in html
+    assert "was written from" not in html
+    assert "not checked" in html
+    assert "not checked" in given._repr_html_()
+    generated = replace(given, origin="generated").to_html()
+    assert "<h2>Generated</h2>" in generated
+    assert "was written from" in generated
+    unknown = replace(given, origin=None).to_html()
+    assert "<h2>Continuation</h2>" in unknown
+    assert "was written from" not in unknown
+
+
+def test_the_page_shows_the_probability_of_every_word_before_a_click(continuations):
+    result = continuations["alti"]
+    shown = re.findall(r"<small>(.*?)</small>", result.to_html())
+    assert [unescape(text) for text in shown] == [percent(float(p)) for p in result.unit_probabilities()]
+    assert all(text in result._repr_html_() for text in shown)
+
+
+def test_each_method_says_what_its_scores_are(continuations):
+    signed, unsigned = (describe_scores(continuations[name]) for name in ("input_x_gradient", "alti"))
+    assert "what each word added to the log probability" in signed
+    assert "without a sign" in unsigned
+    assert "added" not in unsigned
+    unsigned_methods = {name for name in METHODS.names() if not METHODS.get(name).signed}
+    assert unsigned_methods <= set(MEANINGS) <= set(METHODS.names())
+    data = data_of(render_continuation(list(continuations.values())))
+    assert [method["meaning"] for method in data["methods"]] == [signed, unsigned]
+
+
+def test_words_at_the_border_are_drawn_in_their_part(reader):
+    html = reader.explain("the old mill", "alti", continuation="er's river").to_html()
+    prompt, continuation = (html.split(f'id="{name}"')[1].split("</div>")[0] for name in ("prompt", "continuation"))
+    assert re.findall(r">([^<>]+)</span>", prompt) == ["the", "old", "mill"]
+    assert [unescape(word) for word in re.findall(r">([^<>]+)</button>", continuation)] == ["er's", "river"]
+
+
+def test_a_continuation_of_white_space_can_be_clicked(reader):
+    blank = reader.tokenizer("\n", add_special_tokens=False)["input_ids"]
+    assert "↵</button>" in reader.explain("the old mill", "alti", continuation=blank).to_html()
+
+
 @pytest.mark.browser
 def test_a_click_on_a_generated_word_colours_the_words_behind_it(open_page, continuations):
     page = open_page(render_continuation(list(continuations.values())))
@@ -83,5 +137,6 @@ def test_a_click_on_a_generated_word_colours_the_words_behind_it(open_page, cont
     assert buttons.nth(3).get_attribute("aria-pressed") == "true"
     page.locator("#method").select_option("1")
     assert "plain8" in page.locator("#legend").inner_html()
+    assert "without a sign" in page.locator("#meaning").inner_text()
     page.locator("#all").click()
-    assert "sum over all generated words" in page.locator("#status").inner_text()
+    assert "sum over all words of the continuation" in page.locator("#status").inner_text()

@@ -11,7 +11,7 @@ Windows, read_in_windows   a long document as overlapping windows that a short m
 load_tokenizer, check_fit, check_known   a tokenizer, and whether it fits the model
 """
 
-from sightline.text.chat import Chat, encode_chat, is_chat
+from sightline.text.chat import Chat, check_chat, encode_chat, is_chat
 from sightline.text.continuation import continue_ids, continue_text
 from sightline.text.encode import encode_ids, encode_text
 from sightline.text.encoding import Encoding
@@ -36,6 +36,7 @@ __all__ = [
     "Windows",
     "Word",
     "as_examples",
+    "check_chat",
     "check_fit",
     "check_known",
     "check_text",

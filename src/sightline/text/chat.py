@@ -44,6 +44,12 @@ def is_chat(document: object) -> TypeGuard[Chat]:
     )
 
 
+def check_chat(document: object) -> None:
+    """Raise InputError for a chat without messages: an empty list."""
+    if isinstance(document, list | tuple) and not document:
+        raise InputError('The chat has no message: give at least one, {"role": "user", "content": …}.')
+
+
 def encode_chat(tokenizer: Any, messages: Chat) -> Encoding:
     """Return the encoding of a chat up to where the assistant is to answer.
 

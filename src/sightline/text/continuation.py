@@ -1,9 +1,10 @@
 """A prompt and the text that continues it as one Encoding whose first tokens are exactly those of the prompt.
 
 The text of the result is the prompt's text followed by the continuation's. If the tokenizer reads both together and
-finds the prompt's tokens at the beginning, that is the encoding: it is what the model would see of the whole text. Else
-(a word that spans the border, marks that the tokenizer puts around every text) the continuation is read alone and its
-tokens follow those of the prompt, as they do when a model generates.
+finds the prompt's tokens at the beginning, these are the tokens: they are what the model would see of the whole text.
+Else (a token that spans the border, marks that the tokenizer puts around every text) the continuation is read alone and
+its tokens follow those of the prompt, as they do when a model generates. Words end at the border in either case: the
+continuation "s" of "tenant" is a word of its own.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ from sightline.text.tokenizers import special_tokens, tokenizer_errors
 from sightline.text.validation import check_text
 from sightline.text.words import Word, split_words, words_of_tokens
 
+CONTEXT = 16
+"""Last tokens of the prompt that are decoded together with what follows them."""
+
 
 def continue_text(tokenizer: Any, prompt: Encoding, continuation: str) -> Encoding:
     """Return the encoding of a prompt and the text that follows it; the space between them is part of either text."""
     check_text(continuation, "continuation")
     with tokenizer_errors("The tokenizer failed on the continuation"):
-        joined = _read_together(tokenizer, prompt, continuation)
-        if joined is not None:
-            return joined
+        together = _read_together(tokenizer, prompt, continuation)
+        if together is not None:
+            return _append(prompt, continuation, *together, special_tokens(tokenizer))
         ids = np.asarray(
             tokenizer(continuation, add_special_tokens=False, truncation=False, verbose=False)["input_ids"],
             dtype=np.int64,
@@ -50,8 +54,9 @@ def continue_ids(
 ) -> Encoding:
     """Return the encoding of a prompt followed by bare ids, as a model generates them.
 
-    The text of the ids is what the tokenizer decodes; a token whose bytes are only part of a character has the span of
-    what decoding adds when the token is appended. Without a tokenizer, ids are shown as numbers.
+    The text of the ids is what they add to the decoded prompt, since some tokenizers drop the first space of what they
+    decode; a token whose bytes are only part of a character has the span of what decoding adds when the token is
+    appended. Without a tokenizer, ids are shown as numbers.
     """
     added = encode_ids(ids, special_ids=special_ids, vocab_size=vocab_size).ids  # checked
     if tokenizer is None:
@@ -59,35 +64,54 @@ def continue_ids(
     with tokenizer_errors("The tokenizer failed on the continuation"):
         marks = special_tokens(tokenizer)
         ordinary = [int(i) for i in added if int(i) not in marks]
-        text = tokenizer.decode(ordinary, clean_up_tokenization_spaces=False) if ordinary else ""
-        joined = _read_together(tokenizer, prompt, text) if text else None
-        if joined is not None and np.array_equal(joined.ids[len(prompt) :], added):
-            return joined
-        spans = _decoded_spans(tokenizer, added, marks, text)
+        context = [int(i) for i in prompt.ids[~prompt.special][-CONTEXT:] if int(i) not in marks]
+        decoded, text = _decode(tokenizer, context), _decode(tokenizer, context + ordinary)
+        if not text.startswith(decoded):  # the first id completes a character of the prompt
+            context, decoded, text = [], "", _decode(tokenizer, ordinary)
+        text = text[len(decoded) :]
+        together = _read_together(tokenizer, prompt, text) if text else None
+        if together is not None and np.array_equal(together[0], added):
+            return _append(prompt, text, *together, marks)
+        spans = _decoded_spans(tokenizer, context, added, marks, text)
     return _append(prompt, text, added, spans, marks)
 
 
-def _read_together(tokenizer: Any, prompt: Encoding, continuation: str) -> Encoding | None:
-    """Return the encoding of both texts read as one, or None if it does not begin with the prompt's tokens."""
+def _read_together(
+    tokenizer: Any, prompt: Encoding, continuation: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return the ids (k,) and spans (k, 2) of the continuation, in its characters, where both texts are read as one.
+
+    None if that does not begin with the tokens of the prompt, or if a token has characters of both.
+    """
     if prompt.pair is not None:
         return None
     joined = encode_text(tokenizer, prompt.text + continuation, max_tokens=None)
-    k = len(prompt)
+    k, border = len(prompt), len(prompt.text)
     # In a chat, what the template wrote is special, which the text alone does not show.
-    alike = all(np.array_equal(getattr(joined, name)[:k], getattr(prompt, name)) for name in ("ids", "special"))
-    return joined if len(joined) > k and alike else None
+    names = ("ids", "special", "offsets")
+    alike = all(np.array_equal(getattr(joined, name)[:k], getattr(prompt, name)) for name in names)
+    if len(joined) <= k or not alike:
+        return None
+    special, spans = joined.special[k:], joined.offsets[k:] - border
+    return None if (spans[~special] < 0).any() else (joined.ids[k:], np.where(special[:, None], 0, spans))
 
 
-def _decoded_spans(tokenizer: Any, ids: NDArray[np.int64], marks: Mapping[int, str], text: str) -> NDArray[np.int64]:
-    """Return where each id stands in the decoded text, (k, 2): from the length of what precedes it to its own end."""
+def _decode(tokenizer: Any, ids: list[int]) -> str:
+    return str(tokenizer.decode(ids, clean_up_tokenization_spaces=False)) if ids else ""
+
+
+def _decoded_spans(
+    tokenizer: Any, context: list[int], ids: NDArray[np.int64], marks: Mapping[int, str], text: str
+) -> NDArray[np.int64]:
+    """Return where each id stands in the text that it adds to `context`, (k, 2): from the end of what precedes it."""
     spans = np.zeros((len(ids), 2), dtype=np.int64)
-    before: list[int] = []
+    before, shift = list(context), len(_decode(tokenizer, context))
     end = 0
     for place, token in enumerate(ids.tolist()):
         if token in marks:
             continue
         before.append(token)
-        start, end = end, max(end, min(len(text), len(tokenizer.decode(before, clean_up_tokenization_spaces=False))))
+        start, end = end, max(end, min(len(text), len(_decode(tokenizer, before)) - shift))
         shown = text[start:end]
         if not shown.isspace():
             start += len(shown) - len(shown.lstrip())

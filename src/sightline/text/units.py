@@ -149,6 +149,27 @@ class Units:
         """Return for every unit the number of the coarser unit that holds it, (U,); -1 if none does."""
         return np.asarray(coarser.of_token[self.first_tokens])
 
+    def cut_at(self, position: int, encoding: Encoding) -> Units:
+        """Return the units with those cut in two that have tokens before and from `position` on.
+
+        Units of earlier tokens come first, then those of later ones. Each part of a unit that was cut has the
+        characters of its tokens.
+        """
+        inside = self.of_token >= 0
+        later = inside & (np.arange(len(inside)) >= position)
+        groups = self.of_token + len(self) * later
+        present = np.unique(groups[inside])
+        units = np.where(present >= len(self), present - len(self), present)
+        halves = np.intersect1d(self.of_token[later], self.of_token[inside & ~later])
+        places = np.column_stack([self.segments, self.starts, self.ends])[units]
+        texts = [self.texts[unit] for unit in units]
+        for number in np.flatnonzero(np.isin(units, halves)):
+            spans = encoding.offsets[groups == present[number]]
+            start, end = int(spans[:, 0].min()), int(spans[:, 1].max())
+            places[number, 1:] = start, end
+            texts[number] = encoding.segment_texts[places[number, 0]][start:end]
+        return _build(self.level, places, _renumber(groups), encoding.segment_texts, tuple(texts))
+
     def drawable(self, encoding: Encoding) -> Units:
         """Return the units as pieces of text that can be drawn one after the other.
 

@@ -26,6 +26,7 @@ button.word{{font:inherit;color:inherit;border:0;border-bottom:2px dotted var(--
   cursor:pointer;white-space:pre-wrap}}
 button:not([class*=for]):not([class*=against]):not([class*=plain]).word{{background:none}}
 button.word[aria-pressed=true]{{outline:2px solid var(--ink);outline-offset:1px}}
+#continuation small{{font-size:.65rem;color:var(--quiet);margin-left:.15rem;white-space:nowrap}}
 button.all,select{{font:inherit;color:var(--ink);background:var(--background);border:1px solid var(--line);
   border-radius:4px;padding:.1rem .5rem;cursor:pointer}}
 button.all[aria-pressed=true]{{outline:2px solid var(--ink)}}
@@ -45,7 +46,7 @@ const data = JSON.parse(document.getElementById('data').textContent);
 const words = [...document.querySelectorAll('[data-word]')];
 const all = document.getElementById('all'), status = document.getElementById('status');
 const list = document.querySelector('#list tbody'), select = document.getElementById('method');
-const legend = document.getElementById('legend');
+const legend = document.getElementById('legend'), meaning = document.getElementById('meaning');
 const generated = data.generated.map(word => words.find(element => element.dataset.word === String(word.unit)));
 let method = 0, chosen = -1;
 for (const [place, shown] of data.methods.entries()) select.add(new Option(shown.title, place));
@@ -67,9 +68,10 @@ function draw() {
   }
   all.setAttribute('aria-pressed', String(chosen < 0));
   generated.forEach((element, place) => element.setAttribute('aria-pressed', String(place === chosen)));
+  meaning.textContent = data.methods[method].meaning;
   const word = chosen < 0 ? null : data.generated[chosen];
   status.textContent = word === null
-    ? 'Colours show the sum over all generated words. Click one of them to see the words behind it.'
+    ? 'Colours show the sum over all words of the continuation. Click one of them to see the words behind it.'
     : '“' + word.text + '” had a probability of ' + percent(word.probability) + '; the words behind it are coloured.';
   const order = scores.map((score, unit) => [unit, score]).filter(([, score]) => score)
     .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 12);

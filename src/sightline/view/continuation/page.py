@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.text.units import Units, units_of
+from sightline.text.units import Units
 from sightline.view import colours
 from sightline.view.continuation.assets import SCRIPT, STYLE
 from sightline.view.inspect.page import GENERATOR
 from sightline.view.page.html import embed_json, hash_source
-from sightline.view.words.numbers import count, format_number
+from sightline.view.words.continuation import HEADINGS, describe_check, describe_origin, describe_scores
+from sightline.view.words.numbers import format_number
+from sightline.view.words.sentences import percent
 
 if TYPE_CHECKING:
     from sightline.continuation import ContinuationExplanation
@@ -26,14 +28,16 @@ if TYPE_CHECKING:
 LISTED = 5
 DIGITS = 4
 """Significant digits of the scores in a page."""
+_BLANKS = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥"})
+"""How a word of white space only is drawn, so that it can be clicked."""
 
 
 def render_continuation(continuations: Sequence[ContinuationExplanation], *, title: str | None = None) -> str:
     """Return the page of one generated text, explained by one or more methods, as one string of HTML."""
     first = continuations[0]
-    words = units_of(first.encoding, "word").drawable(first.encoding)
-    rows = _generated_words(first, words)
-    name = title or f"What “{_shorten(first.text)}” was written from"
+    words, rows, probabilities = first.units("word"), first.generated_units("word"), first.unit_probabilities("word")
+    shown = dict(zip(rows, probabilities.tolist(), strict=True))
+    name = title or _title(first)
     policy = (
         f"default-src 'none'; style-src {hash_source(STYLE)}; script-src {hash_source(SCRIPT)}; "
         "base-uri 'none'; form-action 'none'"
@@ -41,18 +45,21 @@ def render_continuation(continuations: Sequence[ContinuationExplanation], *, tit
     content = "".join(
         [
             f"<h1>{escape(name)}</h1>",
-            f'<p class="quiet">{escape(_opening(first))}</p>',
+            f'<p class="quiet">{escape(describe_origin(first))} <span id="meaning"></span></p>',
+            f'<p class="quiet">{escape(describe_check())}</p>',
             '<p><label>Method <select id="method"></select></label> ',
-            '<button type="button" class="all" id="all" aria-pressed="true">All generated words</button></p>',
+            '<button type="button" class="all" id="all" aria-pressed="true">All words of the continuation</button>',
+            "</p>",
             '<p id="status" class="quiet" role="status"></p><div class="columns"><main>',
             '<h2>Prompt</h2><div class="text" id="prompt" dir="auto">',
-            _text(first, words, rows, generated=False),
-            '</div><h2>Generated</h2><div class="text" dir="auto">',
-            _text(first, words, rows, generated=True),
-            "</div></main>",
+            _text(first, words, shown, generated=False),
+            f'</div><h2>{escape(HEADINGS[first.origin])}</h2><div class="text" id="continuation" dir="auto">',
+            _text(first, words, shown, generated=True),
+            '</div><p class="quiet">The small number behind a word is the probability that the model gives it.</p>',
+            "</main>",
             '<aside><h2>Strongest words</h2><table id="list"><tbody></tbody></table>',
             '<h2>Colours</h2><p id="legend" class="legend"></p>',
-            '<p class="quiet">The arrow keys go from one generated word to the next.</p>',
+            '<p class="quiet">The arrow keys go from one word of the continuation to the next.</p>',
             "<h2>What produced this</h2><dl>",
             *(f"<dt>{escape(str(key))}</dt><dd>{escape(str(value))}</dd>" for key, value in first.provenance.items()),
             "</dl></aside></div>",
@@ -62,12 +69,8 @@ def render_continuation(continuations: Sequence[ContinuationExplanation], *, tit
         {
             "words": list(words.texts),
             "generated": [
-                {
-                    "unit": unit,
-                    "text": words.texts[unit],
-                    "probability": float(np.prod(first.probabilities[list(tokens)])),
-                }
-                for unit, tokens in rows.items()
+                {"unit": unit, "text": words.texts[unit], "probability": probability}
+                for unit, probability in shown.items()
             ],
             "methods": [_method(continuation, words, rows) for continuation in continuations],
         }
@@ -83,20 +86,21 @@ def render_continuation(continuations: Sequence[ContinuationExplanation], *, tit
 def render_fragment(continuation: ContinuationExplanation) -> str:
     """Return the generated words with the strongest words behind each as a table without script, for notebooks."""
     lines = [
-        f"<tr><td>{escape(word)}</td><td>"
+        f"<tr><td>{escape(word)}</td><td>{escape(percent(float(probability)))}</td><td>"
         + ", ".join(f"{escape(text)} {format_number(score)}" for text, score in behind)
         + "</td></tr>"
-        for word, behind in continuation.top(LISTED)
+        for (word, behind), probability in zip(continuation.top(LISTED), continuation.unit_probabilities(), strict=True)
     ]
-    head = "<tr><th>generated</th><th>strongest words before it</th></tr>"
-    return f"<p>{escape(_opening(continuation))}</p><table>{head}{''.join(lines)}</table>"
+    opening = f"{describe_origin(continuation)} {describe_scores(continuation)} {describe_check()}"
+    head = "<tr><th>word</th><th>probability</th><th>strongest words before it</th></tr>"
+    return f"<p>{escape(opening)}</p><table>{head}{''.join(lines)}</table>"
 
 
-def _opening(continuation: ContinuationExplanation) -> str:
-    return (
-        f"{count(len(continuation), 'generated token')} after a prompt of {continuation.prompt_length}: what each word "
-        f"added to the {continuation.rows[0].target.quantity.replace('_', ' ')} of every generated token."
-    )
+def _title(continuation: ContinuationExplanation) -> str:
+    text = _shorten(continuation.text)
+    if continuation.origin == "generated":
+        return f"What “{text}” was written from"
+    return f"The words behind the {'given ' if continuation.origin else ''}continuation “{text}”"
 
 
 def _shorten(text: str, characters: int = 60) -> str:
@@ -104,21 +108,12 @@ def _shorten(text: str, characters: int = 60) -> str:
     return flat if len(flat) <= characters else f"{flat[:characters].rstrip()}…"
 
 
-def _generated_words(continuation: ContinuationExplanation, words: Units) -> dict[int, tuple[int, ...]]:
-    """Return the rows of the matrix that belong to each generated word, by the word's number."""
-    start = continuation.prompt_length
-    return {
-        number: tuple(int(position) - start for position in positions)
-        for number, positions in enumerate(words.tokens)
-        if positions[0] >= start
-    }
-
-
 def _method(continuation: ContinuationExplanation, words: Units, rows: dict[int, tuple[int, ...]]) -> dict[str, Any]:
     folded = words.fold(continuation.matrix)
     return {
         "title": continuation.method,
         "signed": continuation.signed,
+        "meaning": describe_scores(continuation),
         "rows": [_scores(folded[list(tokens)].sum(axis=0)) for tokens in rows.values()],
         "total": _scores(folded.sum(axis=0)),
     }
@@ -133,21 +128,26 @@ def _scores(sums: NDArray[np.float64]) -> dict[str, list[Any]]:
 
 
 def _text(
-    continuation: ContinuationExplanation, words: Units, rows: dict[int, tuple[int, ...]], *, generated: bool
+    continuation: ContinuationExplanation, words: Units, probabilities: dict[int, float], *, generated: bool
 ) -> str:
     """Return the text of the prompt or of what follows it, every word an element with its number."""
-    text = continuation.encoding.text
-    border = min((int(words.starts[unit]) for unit in rows), default=len(text))
+    text, border = continuation.encoding.text, continuation.border
     pieces: list[str] = []
     end, stop = (border, len(text)) if generated else (0, border)
     for unit in range(len(words)):
         start, finish = int(words.starts[unit]), int(words.ends[unit])
-        if start < end or start >= stop:
+        if (unit in probabilities) != generated or words.segments[unit] != 0 or not end <= start < stop:
             continue
         pieces.append(escape(text[end:start]))
-        tag = "button" if unit in rows else "span"
-        button = ' type="button" aria-pressed="false"' if unit in rows else ""
-        pieces.append(f'<{tag}{button} class="word" data-word="{unit}">{escape(text[start:finish])}</{tag}>')
+        written = text[start:finish]
+        if generated:
+            likely = escape(percent(probabilities[unit]))
+            pieces.append(
+                f'<button type="button" aria-pressed="false" class="word" data-word="{unit}">'
+                f"{escape(written if written.strip() else written.translate(_BLANKS))}</button><small>{likely}</small>"
+            )
+        else:
+            pieces.append(f'<span class="word" data-word="{unit}">{escape(written)}</span>')
         end = finish
     pieces.append(escape(text[end:stop]))
     return "".join(pieces)
