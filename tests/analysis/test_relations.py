@@ -139,21 +139,115 @@ def test_types_put_the_instances_of_a_word_together_whatever_their_case():
     assert types["count"].is_monotonic_decreasing
     assert types.set_index("type").instances["the"] == 3
     assert types.set_index("type").loc["the", "mean"] == pytest.approx(totals["the"] / 3)
-    assert words["count"].sum() == found.counts()[~source.encoding.special].sum()
+    pairs = found.by_position(count="pairs")
+    assert pairs["count"].sum() == found.counts(count="pairs")[~source.encoding.special].sum()
     assert list(found.by_type(top=2).type) == list(types.type[:2])
 
 
-def test_a_word_of_several_tokens_counts_with_all_of_them():
+def test_pairs_of_a_word_are_those_of_all_its_tokens():
     source = banded_source()
     found = relation_counts(source, 3)
     document = source.encoding
     (place,) = [w for w, word in enumerate(document.words) if word.text == "Miller"]
     tokens = np.flatnonzero(document.word_ids == place)
     assert len(tokens) == 2
-    row = found.by_position().set_index("position").loc[tokens[0]]
-    assert (row.text, row["count"]) == ("Miller", found.counts()[tokens].sum())
+    row = found.by_position(count="pairs").set_index("position").loc[tokens[0]]
+    assert (row.text, row["count"]) == ("Miller", found.counts(count="pairs")[tokens].sum())
     pieces = found.by_position(level="token").set_index("position")
     assert pieces.loc[tokens[1], "count"] == found.counts()[tokens[1]]
+
+
+SPLIT = "Miller runs. The unrivalled miller past the old Rivermill runs; hello, Millerrun! The mill is old, Miller."
+
+
+@pytest.mark.parametrize("filter", [None, FILTER], ids=["unmasked", "masked"])
+@pytest.mark.parametrize("k", [1, 3, 50])
+@pytest.mark.parametrize("dense", [False, True], ids=["band", "matrix"])
+def test_a_querying_token_counts_once_for_all_tokens_of_a_word(filter, k, dense):
+    source = banded_source(SPLIT, window=6)
+    source = source.dense() if dense else source
+    document = source.encoding
+    n = len(document)
+    keep = np.ones(n, bool) if filter is None else filter.keep_tokens(document)
+    tokens_of = {}
+    for position, word in enumerate(document.word_ids.tolist()):
+        if word >= 0 and keep[position]:
+            tokens_of.setdefault(word, []).append(position)
+    assert sum(len(tokens) > 1 for tokens in tokens_of.values()) >= 3
+    found = relation_counts(source, k, filter)
+    lists = {}
+    for layer in range(3):
+        allowed = np.stack([source.attentions[layer].allowed(i) for i in range(n)])
+        for head in range(2):
+            matrix = source.matrices[layer, head]
+            attended = slow_partners(matrix, allowed, keep, k)
+            attending = slow_partners(matrix.T, allowed.T, keep, k)
+            mutual = [set(a) & set(b) for a, b in zip(attended, attending, strict=True)]
+            lists[layer, head] = {"attended": attended, "attending": attending, "mutual": mutual}
+    for where in ({}, {"layer": 1}, {"head": 1}, {"layer": 2, "head": 0}, {"layer": -1, "head": 1}):
+        cells = [
+            lists[layer, head]
+            for layer in range(3)
+            for head in range(2)
+            if where.get("layer", layer) % 3 == layer and where.get("head", head) % 2 == head
+        ]
+        by_side = {}
+        for side in ("attended", "attending", "mutual"):
+            expected = {
+                tokens[0]: len({i for cell in cells for i in range(n) if set(cell[side][i]) & set(tokens)})
+                for tokens in tokens_of.values()
+            }
+            by_side[side] = expected
+            frame = found.by_position(side, **where)
+            assert dict(zip(frame.position, frame["count"], strict=True)) == expected
+            assert frame["count"].max() <= keep.sum()
+            by_type = Counter()
+            for word, tokens in tokens_of.items():
+                by_type[document.words[word].text.casefold()] += expected[tokens[0]]
+            types = found.by_type(side, **where)
+            assert dict(zip(types.type, types["count"], strict=True)) == by_type
+            assert types["mean"].max() <= keep.sum()
+        for row in found.instances("miller", **where).itertuples():
+            for side, expected in by_side.items():
+                assert getattr(row, side) == expected[row.position]
+        for row in found.intersection(by="position", top=5, **where).itertuples():
+            assert (row.attended, row.attending) == (
+                by_side["attended"][row.position],
+                by_side["attending"][row.position],
+            )
+    with pytest.raises(OptionError, match="Tokens are not counted by sentence"):
+        found.by_position(level="sentence")
+
+
+@pytest.mark.parametrize("filter", [None, FILTER], ids=["unmasked", "masked"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_lists_that_hold_every_visible_token_are_saturated(filter, causal):
+    document = encoding(SPLIT)
+    n = len(document)
+    rng = np.random.default_rng(3)
+    allowed = np.tril(np.ones((n, n), bool)) if causal else np.ones((n, n), bool)
+    layers = [DenseAttention(rng.random((2, n, n)) * allowed, allowed) for _ in range(3)]
+    source = Source(document, layers)
+    kept = n if filter is None else int(filter.keep_tokens(document).sum())
+    for k in (1, kept // 2, kept - 1, kept):
+        found = relation_counts(source, k, filter)
+        keep = np.ones(n, bool) if filter is None else filter.keep_tokens(document)
+        for where in ({}, {"layer": 1}, {"head": 0}, {"layer": 2, "head": 1}):
+            cells = [
+                slow_partners(layers[layer].dense()[head], allowed, keep, k)
+                for layer in range(3)
+                for head in range(2)
+                if where.get("layer", layer) == layer and where.get("head", head) == head
+            ]
+            visible = [set(np.flatnonzero(allowed[i] & keep).tolist()) if keep[i] else set() for i in range(n)]
+            union = [set().union(*(cell[i] for cell in cells)) for i in range(n)]
+            assert found.is_saturated("attended", **where) == (union == visible)
+            every = all(set(cell[i]) == visible[i] for cell in cells for i in range(n))
+            assert found.is_saturated("attended", **where, count="pairs") == every
+        assert found.is_saturated("attending", 0, 0) == (k >= kept)
+    assert found.is_saturated("attending")
+    if not causal:
+        assert set(found.by_position()["count"]) == {float(kept)}
 
 
 def test_the_intersection_holds_types_that_are_high_in_both_lists():
@@ -227,6 +321,7 @@ def test_only_stop_words_leave_empty_tables_without_nan():
     source = banded_source("the the is")
     found = relation_counts(source, 3, FILTER)
     assert not found.counts().any()
+    assert not found.is_saturated()
     for frame in (found.by_position(), found.by_type(), found.intersection(), found.instances("the"), found.to_frame()):
         assert len(frame) == 0
         assert len(frame.columns) >= 4

@@ -40,8 +40,8 @@ def test_the_summary_says_how_relations_are_counted_and_lists_one_word(sightline
     once = sightline(
         "inspect", "doc.txt", "--model", good_model, "--word", "the", "--stop-words", "none", *QUICK
     ).stdout
-    assert "Most attended words (top-5 lists, each querying token counted once)" in once
-    assert "Instances of “the” (each querying token counted once)" in once
+    assert "Most attended words (top-5 lists, each querying token counted once per instance)" in once
+    assert "Instances of “the” (each querying token counted once per instance)" in once
     pairs = sightline("inspect", "doc.txt", "--model", good_model, "--count", "pairs", *QUICK).stdout
     assert "Most attended words (top-5 lists, each list of a layer and head counted)" in pairs
     refused = sightline("inspect", "doc.txt", "--model", good_model, "--count", "tokens", "--scaled")

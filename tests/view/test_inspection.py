@@ -22,6 +22,7 @@ from sightline.view.inspect.folder import check_folder, write_inspection, write_
 from sightline.view.inspect.parts import Section, Table
 from sightline.view.inspect.sections import document_sections, importance_section
 from sightline.view.inspect.summary import compact, dataset_summary, document_summary, similarity_text
+from sightline.view.words.takeaways import takeaways
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
 
@@ -216,6 +217,18 @@ def test_short_texts_and_texts_of_stop_words_say_so_in_sentences(small, text):
     if text == "the of and the":
         assert "Nothing is left to rank: the filter drops every word." in summary
         assert "Nothing is left to compare: the filter drops every word." in summary
+
+
+def test_captions_say_where_counts_are_saturated(small):
+    text = "The old mill runs past the river. Miller runs past the old mill."
+    full = small.inspect(text, top_k=40, permutations=5)
+    picture = next(part for part in relations_section(full).parts if part.name == "relations")
+    assert "saturated and do not rank words: in a text this short" in picture.sentence
+    assert "saturated" in document_summary(full)
+    assert all(takeaway.picture != "relations" for takeaway in takeaways(full))
+    ranked = small.inspect(text, top_k=1, layer=0, head=0, permutations=5)
+    assert "saturated" not in document_summary(ranked)
+    assert any(takeaway.picture == "relations" for takeaway in takeaways(ranked))
 
 
 def test_keeping_stop_words_keeps_one_list_of_relations(small):

@@ -7,8 +7,10 @@ Token j is a *partner* of token i if j is among the k strongest in the list of i
              default of every table.
     pairs    every list counts: the number of (layer, head, i) with j in the list. Heads can be weighted.
 
-A word's count is the sum of its tokens' counts, a type's the sum of its instances', whatever their case. Tables hold
-the words that the filter kept, most counted first, equal counts in document order.
+Where tokens are counted, a word of several tokens counts once for every querying token that lists any of them (the
+union over its tokens), so no word is counted more often than the document has tokens. Where pairs are counted, its
+count is the sum over its tokens. A type's count is the sum over its instances, whatever their case. Tables hold the
+words that the filter kept, most counted first, equal counts in document order.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 Count = Literal["tokens", "pairs"]
 Counts = npt.NDArray[np.uint32]
 Values = npt.NDArray[np.float64]
+SHORT_DOCUMENT = 1024
+"""Tokens up to which lists are compared with everything that they could hold."""
 
 
 def resolve_count(count: Count | None, head_weights: npt.ArrayLike | None = None) -> Count:
@@ -49,7 +53,10 @@ def resolve_count(count: Count | None, head_weights: npt.ArrayLike | None = None
 
 @dataclass(frozen=True, eq=False)
 class TokenCounts:
-    """How many tokens have each position as a partner, every token counted once."""
+    """How many tokens have each position (or word) as a partner, every token counted once.
+
+    The count of a word stands at its first token; its other tokens have 0.
+    """
 
     total: Counts
     """(n,) in any layer and head."""
@@ -57,6 +64,8 @@ class TokenCounts:
     """(L, n) in any head of the layer."""
     by_head: Counts
     """(H, n) in the head of that number in any layer."""
+    within_head: Counts
+    """(L, H, n) in one head of one layer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +84,14 @@ class RelationCounts:
     attending: Counts
     mutual: Counts
     distinct: Mapping[Direction, TokenCounts]
-    """The same with every querying token counted once; empty if only pairs were counted."""
+    """By position, with every querying token counted once; empty if only pairs were counted."""
+    distinct_words: Mapping[Direction, TokenCounts]
+    """By word, with every querying token counted once for all tokens of the word; empty if only pairs were counted."""
+    visible_pairs: npt.NDArray[np.int64] | None
+    """(L + 1,) pairs of a token and one that it may attend to, both kept: in each layer, and in any layer (the last).
+
+    None for documents of more than `SHORT_DOCUMENT` tokens, and if only pairs were counted.
+    """
 
     def counts(
         self,
@@ -97,7 +113,9 @@ class RelationCounts:
         layer = None if layer is None else check_layer(layer, layers)
         head = None if head is None else check_head(head, heads)
         if resolve_count(count, head_weights) == "tokens":
-            return self._distinct(direction, layer, head).astype(np.float64)
+            if layer is not None and head is not None:  # within one head, lists and tokens are the same
+                return np.asarray(counted[layer, head], dtype=np.float64)
+            return self._distinct(self.distinct, direction, layer, head).astype(np.float64)
         weights = check_head_weights(head_weights, layers, heads)
         if layer is not None:
             counted, weights = counted[layer : layer + 1], weights[layer : layer + 1]
@@ -121,7 +139,7 @@ class RelationCounts:
         import pandas as pd
 
         units, listed = self._units(level)
-        counted = units.fold(self.counts(direction, layer, head, head_weights, count=count))
+        counted = self._unit_counts(units, direction, layer, head, head_weights, count)
         order = listed[np.argsort(-counted[listed], kind="stable")][: _depth(top)]
         return pd.DataFrame(
             {
@@ -146,8 +164,9 @@ class RelationCounts:
         """Return one row per word type (case folded), most counted first: rank, type, count, instances, mean."""
         import pandas as pd
 
-        counts = self.counts(direction, layer, head, head_weights, count=count)
-        types, instances, (counted,) = self._types(level, [counts])
+        units, listed = self._units(level)
+        counts = self._unit_counts(units, direction, layer, head, head_weights, count)
+        types, instances, (counted,) = _sum_by_type(units, listed, [counts])
         order = np.argsort(-counted, kind="stable")[: _depth(top)]
         return pd.DataFrame(
             {
@@ -176,13 +195,14 @@ class RelationCounts:
         """
         import pandas as pd
 
-        both = [self.counts(side, layer, head, head_weights, count=count) for side in ("attended", "attending")]
+        units, listed = self._units(level)
+        sides: tuple[Direction, ...] = ("attended", "attending")
+        both = [self._unit_counts(units, side, layer, head, head_weights, count) for side in sides]
         if check_one_of("by", by, ("type", "position")) == "type":
-            types, _, counts = self._types(level, both)
+            types, _, counts = _sum_by_type(units, listed, both)
             names: dict[str, object] = {"type": _texts(types)}
         else:
-            units, listed = self._units(level)
-            counts = [units.fold(side)[listed] for side in both]
+            counts = [side[listed] for side in both]
             names = {"text": _texts(units.texts[i] for i in listed), "position": units.first_tokens[listed]}
         ranks = [descending_ranks(side) for side in counts]
         common = np.flatnonzero(np.maximum(*ranks) <= check_count("top", top))
@@ -224,7 +244,7 @@ class RelationCounts:
             "end": np.array([span.end for span in spans], dtype=np.int64),
         }
         for side in DIRECTIONS:
-            counted = units.fold(self.counts(side, layer, head, head_weights, count=count))[listed]
+            counted = self._unit_counts(units, side, layer, head, head_weights, count)[listed]
             columns |= {side: counted[chosen], f"{side}_rank": descending_ranks(counted)[chosen]}
         return pd.DataFrame(columns)
 
@@ -237,36 +257,82 @@ class RelationCounts:
             "text": _texts(units.texts[i] for i in listed),
             "position": units.first_tokens[listed],
         }
-        counts = {side: units.fold(self.counts(side, count=count))[listed] for side in DIRECTIONS}
+        counts = {side: self._unit_counts(units, side, count=count)[listed] for side in DIRECTIONS}
         return pd.DataFrame(columns | counts)
 
-    def _distinct(self, direction: Direction, layer: int | None, head: int | None) -> Counts:
-        """Counts (n,) with every querying token counted once; within one head, lists and tokens are the same."""
-        if layer is not None and head is not None:
-            within_head: Counts = getattr(self, direction)[layer, head]
-            return within_head
-        if direction not in self.distinct:
+    def is_saturated(
+        self,
+        direction: Direction = "attended",
+        layer: int | None = None,
+        head: int | None = None,
+        *,
+        count: Count | None = None,
+    ) -> bool:
+        """Return whether the counted lists hold every token that they could hold, so that counts do not rank words.
+
+        Where tokens are counted, the lists of a token in different layers and heads complete each other. Documents of
+        more than `SHORT_DOCUMENT` tokens are not checked and count as not saturated.
+        """
+        if self.visible_pairs is None:
+            return False
+        layers, heads = self.attended.shape[:2]
+        layer = None if layer is None else check_layer(layer, layers)
+        if resolve_count(count) == "tokens":
+            possible = self.visible_pairs[-1 if layer is None else layer]
+        else:
+            chosen = self.visible_pairs[:-1] if layer is None else self.visible_pairs[layer]
+            possible = chosen.sum() * (heads if head is None else 1)
+        return bool(0 < possible == self.counts(direction, layer, head, count=count).sum())
+
+    def _unit_counts(
+        self,
+        units: Units,
+        direction: Direction,
+        layer: int | None = None,
+        head: int | None = None,
+        head_weights: npt.ArrayLike | None = None,
+        count: Count | None = None,
+    ) -> Values:
+        """Counts of every word or token (U,), also of those that the filter dropped."""
+        by_token = self.counts(direction, layer, head, head_weights, count=count)
+        if units.level == "token" or resolve_count(count, head_weights) == "pairs":
+            return units.fold(by_token)
+        if units.level != "word":
+            raise OptionError(f"Tokens are not counted by {units.level}; use level='word' or count='pairs'.")
+        layers, heads = self.attended.shape[:2]
+        layer = None if layer is None else check_layer(layer, layers)
+        head = None if head is None else check_head(head, heads)
+        by_word = self._distinct(self.distinct_words, direction, layer, head)
+        return by_word[units.first_tokens].astype(np.float64)
+
+    def _distinct(
+        self, distinct: Mapping[Direction, TokenCounts], direction: Direction, layer: int | None, head: int | None
+    ) -> Counts:
+        """Counts (n,) with every querying token counted once."""
+        if direction not in distinct:
             raise OptionError("Only pairs were counted; use count='pairs', or relation_counts() with distinct=True.")
-        counts = self.distinct[direction]
-        if head is not None:
-            return np.asarray(counts.by_head[head])
-        return counts.total if layer is None else np.asarray(counts.by_layer[layer])
+        counts = distinct[direction]
+        if layer is not None:
+            return np.asarray(counts.by_layer[layer] if head is None else counts.within_head[layer, head])
+        return counts.total if head is None else np.asarray(counts.by_head[head])
 
     def _units(self, level: Level) -> tuple[Units, npt.NDArray[np.int64]]:
         """The words (or tokens) and the numbers of those that were kept."""
         units = units_of(self.encoding, level)
         return units, np.flatnonzero(kept_tokens(self.filter, self.encoding)[units.first_tokens])
 
-    def _types(self, level: Level, counts: list[Values]) -> tuple[list[str], npt.NDArray[np.int64], list[Values]]:
-        """Types in order of first instance, the number of their instances, and their counts."""
-        units, listed = self._units(level)
-        numbers: dict[str, int] = {}
-        of_unit = np.array([numbers.setdefault(units.types[i], len(numbers)) for i in listed], dtype=np.int64)
-        size = len(numbers)
-        folded = [np.zeros(size) for _ in counts]
-        for total, head_counts in zip(folded, counts, strict=True):
-            np.add.at(total, of_unit, units.fold(head_counts)[listed])
-        return list(numbers), np.bincount(of_unit, minlength=size).astype(np.int64), folded
+
+def _sum_by_type(
+    units: Units, listed: npt.NDArray[np.int64], counts: list[Values]
+) -> tuple[list[str], npt.NDArray[np.int64], list[Values]]:
+    """Types of the listed units in order of first instance, the number of their instances, and their counts."""
+    numbers: dict[str, int] = {}
+    of_unit = np.array([numbers.setdefault(units.types[i], len(numbers)) for i in listed], dtype=np.int64)
+    size = len(numbers)
+    sums = [np.zeros(size) for _ in counts]
+    for total, unit_counts in zip(sums, counts, strict=True):
+        np.add.at(total, of_unit, unit_counts[listed])
+    return list(numbers), np.bincount(of_unit, minlength=size).astype(np.int64), sums
 
 
 def _depth(top: int | None) -> int | None:

@@ -7,7 +7,8 @@ specials are partners like all others, though tables list words only.
 
 Counts are what tables show (`relation_counts`): how often a position is among the k attended (attending) of others, by
 lists or with every querying token counted once (`relation_table`). One layer's lists are held at a time, and the pairs
-(token, partner) that occurred in any layer or head, at most n·k per layer and head: O(L·H·n·k log) time.
+(token, partner) that occurred in any layer or head, at most n·k per layer and head: O(L·H·n·k log) time. The pairs
+(token, word) follow from them: every partner stands for the first token of its word.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter
-from sightline.analysis.relation_table import DIRECTIONS, Counts, RelationCounts, TokenCounts
+from sightline.analysis.relation_table import DIRECTIONS, SHORT_DOCUMENT, Counts, RelationCounts, TokenCounts
 from sightline.analysis.restriction import top_partners
 from sightline.analysis.source import AttentionSource, Booleans, Progress, layer_number, track
 from sightline.arguments import check_count, check_head, check_one_of, check_position
 from sightline.attention import Attention, TopK
 from sightline.text import Encoding
+from sightline.text.units import units_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,14 +105,46 @@ def relation_counts(
     distinct=False counts pairs only and leaves out the counts of tokens, which take about as long again.
     """
     wanted, keep = resolve_partners(source, k, filter)
-    n = len(source.encoding)
-    sides = {side: _Counting(n, source.head_count if distinct else 0) for side in DIRECTIONS}
+    first_of_word = _first_of_word(source.encoding)
+    sides = {side: _Counting(first_of_word, source.head_count if distinct else 0) for side in DIRECTIONS}
     for layer in track(range(source.layer_count), "relations", progress):
         for side, indices in zip(DIRECTIONS, _layer_partners(source.attentions[layer], wanted, keep), strict=True):
             sides[side].add(indices)
     attended, attending, mutual = (np.stack(sides[side].pairs) for side in DIRECTIONS)
-    tokens = {side: counting.distinct() for side, counting in sides.items()} if distinct else {}
-    return RelationCounts(source.encoding, k, filter, attended, attending, mutual, tokens)
+    return RelationCounts(
+        source.encoding,
+        k,
+        filter,
+        attended,
+        attending,
+        mutual,
+        distinct={side: counting.by_token() for side, counting in sides.items()} if distinct else {},
+        distinct_words={side: counting.by_word() for side, counting in sides.items()} if distinct else {},
+        visible_pairs=_visible_pairs(source, keep) if distinct and len(source.encoding) <= SHORT_DOCUMENT else None,
+    )
+
+
+def _first_of_word(encoding: Encoding) -> Indices:
+    """Return the first token of the word of every token (n,); specials stand for themselves."""
+    words = units_of(encoding, "word")
+    first = np.arange(len(encoding))
+    inside = words.of_token >= 0
+    first[inside] = words.first_tokens[words.of_token[inside]]
+    return first
+
+
+def _visible_pairs(source: AttentionSource, keep: Booleans | None) -> Indices:
+    """Return how many pairs of kept tokens may be listed in each layer, and in any layer, (L + 1,). O(L·n²)."""
+    n = len(source.encoding)
+    kept = np.arange(n) if keep is None else np.flatnonzero(keep)
+    anywhere = np.zeros((len(kept), len(kept)), dtype=np.bool_)
+    pairs = []
+    for layer in range(source.layer_count):
+        attention = source.attentions[layer]
+        visible = np.array([attention.allowed(int(i))[kept] for i in kept], dtype=np.bool_).reshape(anywhere.shape)
+        pairs.append(int(visible.sum()))
+        anywhere |= visible
+    return np.array([*pairs, int(anywhere.sum())], dtype=np.int64)
 
 
 def _layer_partners(attention: Attention, k: int, keep: Booleans | None) -> tuple[Indices, Indices, Indices]:
@@ -126,13 +160,17 @@ def _layer_partners(attention: Attention, k: int, keep: Booleans | None) -> tupl
 class _Counting:
     """Counts of one direction while layers come in; without heads, of pairs only."""
 
-    def __init__(self, tokens: int, heads: int) -> None:
-        self.tokens = tokens
+    def __init__(self, first_of_word: Indices, heads: int) -> None:
+        """first_of_word: the first token of the word of every token, (n,)."""
+        self.first_of_word = first_of_word
+        self.tokens = len(first_of_word)
         self.pairs: list[Counts] = []
         """One (H, n) per layer."""
+        self.word_pairs: list[Counts] = []
         self.layers: list[Counts] = []
-        self.any = _PairSet(tokens)
-        self.heads = [_PairSet(tokens) for _ in range(heads)]
+        self.word_layers: list[Counts] = []
+        self.any = _PairSet(self.tokens)
+        self.heads = [_PairSet(self.tokens) for _ in range(heads)]
 
     def add(self, indices: Indices) -> None:
         """Add the partners (H, n, k) of one layer."""
@@ -142,13 +180,32 @@ class _Counting:
             layer.merge(np.concatenate([pair_set.add(row) for pair_set, row in zip(self.heads, indices, strict=True)]))
             self.any.merge(layer.codes)
             self.layers.append(layer.counts())
+            self.word_layers.append(layer.join(self.first_of_word).counts())
+            self.word_pairs.append(np.stack([_count(self._join_lists(row), self.tokens) for row in indices]))
 
-    def distinct(self) -> TokenCounts:
+    def by_token(self) -> TokenCounts:
+        """Return the tokens counted once for every position; within one head, lists and tokens are the same."""
         return TokenCounts(
             total=self.any.counts(),
             by_layer=np.stack(self.layers),
             by_head=np.stack([pair_set.counts() for pair_set in self.heads]),
+            within_head=np.stack(self.pairs),
         )
+
+    def by_word(self) -> TokenCounts:
+        """Return the tokens counted once for every word."""
+        return TokenCounts(
+            total=self.any.join(self.first_of_word).counts(),
+            by_layer=np.stack(self.word_layers),
+            by_head=np.stack([pair_set.join(self.first_of_word).counts() for pair_set in self.heads]),
+            within_head=np.stack(self.word_pairs),
+        )
+
+    def _join_lists(self, indices: Indices) -> Indices:
+        """Replace the partners (n, k) of every token by the first tokens of their words, each once, or -1."""
+        words = np.sort(np.where(indices >= 0, self.first_of_word[indices], -1), axis=1)
+        words[:, 1:][words[:, 1:] == words[:, :-1]] = -1
+        return words
 
 
 class _PairSet:
@@ -173,6 +230,13 @@ class _PairSet:
         is_first = np.ones(len(merged), dtype=np.bool_)
         np.not_equal(merged[1:], merged[:-1], out=is_first[1:])
         self.codes = merged[is_first]
+
+    def join(self, groups: Indices) -> _PairSet:
+        """Return the pairs (token i, groups[j]), each once. groups: (n,) positions."""
+        joined = _PairSet(self.tokens)
+        querying, partners = np.divmod(self.codes, self.tokens)
+        joined.merge((querying * self.tokens + groups[partners]).astype(self.codes.dtype))
+        return joined
 
     def counts(self) -> Counts:
         """Return how many tokens have each position as a partner, (n,)."""

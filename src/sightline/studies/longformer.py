@@ -239,8 +239,8 @@ def run(bench: Workbench) -> Outcome:
             "partners",
             "Words most often attended and attending",
             _partner_table(trained),
-            f"Mean count per document, {PARTNERS} partners per token, layer and head; each querying token counts once, "
-            "as in the report.",
+            f"Mean count per document, {PARTNERS} partners per token, layer and head; each querying token counts once "
+            "per instance of a word.",
         ),
     ]
     figures = [

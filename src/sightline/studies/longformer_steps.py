@@ -126,6 +126,7 @@ def measure_similarity(
         "weights": weights.round(6),
         "method": METHOD,
         "partners": PARTNERS,
+        "counted": "words",
     }
     return bench.measure_documents(name, identity, examples, measure, at_once=2)
 

@@ -12,7 +12,7 @@ from sightline.view import plots
 from sightline.view.inspect.parts import Picture, Section, Table
 from sightline.view.plots.style import CATEGORIES
 from sightline.view.words.sentences import percent
-from sightline.view.words.takeaways import reference_count
+from sightline.view.words.takeaways import reference_count, saturated_sides
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +31,7 @@ def relations_section(inspection: Inspection) -> Section:
         f"For every token, the {k} tokens it attends to most and the {k} tokens that attend to it most are listed, "
         f"{where}. {_counting_sentence(inspection)}",
         "Each list counts by the importance of its head." if settings.scaled else "",
+        saturation_sentence(inspection, inspection.relations),
         filter_sentence(inspection),
     )
     top = settings.top_k
@@ -43,7 +44,7 @@ def relations_section(inspection: Inspection) -> Section:
             "Most attended and most attending words",
             f"How often each word is among the {k} strongest partners of other tokens, summed over its instances; "
             f"{count_name(inspection)}. The black tick is the reference: what as many instances of an average listed "
-            "word would have.",
+            f"word would have. {saturation_sentence(inspection, inspection.relations)}".rstrip(),
             partial(
                 plots.ranked_bars,
                 _relation_rankings(inspection, inspection.relations, top),
@@ -56,7 +57,8 @@ def relations_section(inspection: Inspection) -> Section:
             Picture(
                 "relations-all-words",
                 "The same, including stop words and punctuation",
-                "Function words and punctuation often receive most of the attention.",
+                saturation_sentence(inspection, inspection.all_relations)
+                or "Function words and punctuation often receive most of the attention.",
                 partial(
                     plots.ranked_bars,
                     _relation_rankings(inspection, inspection.all_relations, top),
@@ -78,7 +80,7 @@ def relations_section(inspection: Inspection) -> Section:
             "The mean count of the tokens of each stretch of the document, with the word that is counted most in the "
             "highest stretches; words that are left out have a count of 0."
             if long
-            else "The same counts at every position of the document; words that are left out have a count of 0.",
+            else "The counts of the tokens at every position of the document; tokens that are left out have 0.",
             partial(
                 plots.density_over_positions if long else plots.lines_over_positions,
                 counts,
@@ -274,15 +276,29 @@ def filter_sentence(inspection: Inspection) -> str:
 def count_name(inspection: Inspection) -> str:
     """Return what a count of relations counts, for captions."""
     if inspection.settings.counting == "tokens":
-        return "each querying token counted once"
+        return "each querying token counted once per instance"
     return "each list of a layer and head counted"
+
+
+def saturation_sentence(inspection: Inspection, relations: RelationCounts) -> str:
+    """Return that counts do not rank words where lists hold every token that they could; empty where they do."""
+    sides = saturated_sides(inspection, relations)
+    if not sides:
+        return ""
+    settings = inspection.settings
+    one_head = settings.layer is not None and settings.head is not None
+    lists = "every list" if one_head or settings.counting == "pairs" else "at least one list of every token"
+    return (
+        f"Counts of {' and '.join(sides)} words are saturated and do not rank words: in a text this short, every token "
+        f"is among the {relations.k} most {' and '.join(sides)} ones in {lists} that can hold it."
+    )
 
 
 def _counting_sentence(inspection: Inspection) -> str:
     if inspection.settings.counting == "tokens":
         return (
-            "The count of a word is the number of tokens with the word in at least one of their lists: every querying "
-            "token counts once, over all layers, heads and ranks."
+            "The count of a word is the number of tokens with any part of the word in at least one of their lists: "
+            "every querying token counts once for each instance, over all layers, heads and ranks."
         )
     return "The count of a word is the number of these lists that contain it, one list per token, layer and head."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sightline.view.frames import to_text
-from sightline.view.inspect.attention import count_name, whole_numbers
+from sightline.view.inspect.attention import count_name, saturation_sentence, whole_numbers
 from sightline.view.inspect.comparison import similarity_tables
 from sightline.view.inspect.dataset import words_title
 from sightline.view.inspect.sections import importance_frame
@@ -46,6 +46,7 @@ def document_summary(inspection: Inspection) -> str:
         )
         counted = f"top-{inspection.relations.k} lists, {count_name(inspection)}"
         blocks.append(_block(f"{title} ({counted})", whole_numbers(frame)))
+    blocks += filter(None, [saturation_sentence(inspection, inspection.relations)])
     if settings.word is not None:
         instances = inspection.relations.instances(
             settings.word,

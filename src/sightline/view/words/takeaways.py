@@ -10,7 +10,8 @@ from sightline.view.words.headline import headline
 from sightline.view.words.numbers import count, format_number
 
 if TYPE_CHECKING:
-    from sightline.analysis import Inspection
+    from sightline.analysis import Inspection, RelationCounts
+    from sightline.analysis.relation_table import Direction
 
 
 CLEARLY_MORE = 1.5
@@ -73,8 +74,10 @@ def _received(inspection: Inspection) -> Takeaway | None:
 
 
 def _relations(inspection: Inspection) -> Takeaway | None:
-    """Which word is most often among the strongest partners of others."""
+    """Which word is most often among the strongest partners of others; nothing where counts do not rank words."""
     settings = inspection.settings
+    if "attended" in saturated_sides(inspection, inspection.relations):
+        return None
     frame = inspection.relations.by_type(
         "attended",
         settings.layer,
@@ -96,6 +99,15 @@ def _relations(inspection: Inspection) -> Takeaway | None:
     )
     sentence = f"“{row['type']}” is most often among the {inspection.relations.k} strongest partners of other tokens"
     return Takeaway(f"{sentence}; {reason}.", "relations")
+
+
+def saturated_sides(inspection: Inspection, relations: RelationCounts) -> list[Direction]:
+    """Return the directions in which the counted lists hold every token that they could hold."""
+    settings = inspection.settings
+    sides: tuple[Direction, ...] = ("attended", "attending")
+    return [
+        side for side in sides if relations.is_saturated(side, settings.layer, settings.head, count=settings.counting)
+    ]
 
 
 def reference_count(inspection: Inspection, side: str, *, filtered: bool = True) -> float:
