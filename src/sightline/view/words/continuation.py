@@ -24,6 +24,7 @@ _OPENINGS: dict[Origin | None, str] = {
 _CONTRIBUTION = "the share that each word has in the contributions to the vector that predicts the token"
 _ATTENTION = "the share of the attention that reaches each word from where the token is predicted"
 _WEIGHTED = "the attention to each word, weighted by what speaks for the token"
+_ACTIVATION = "how far each word's activations raise (below zero: lower) the {quantity} of the token, over all layers"
 MEANINGS = {
     "norm_rollout": _CONTRIBUTION,
     "globenc": _CONTRIBUTION,
@@ -37,6 +38,8 @@ MEANINGS = {
     "partial_lrp": _WEIGHTED,
     "transatt": _WEIGHTED,
     "gradient": "the share that each word has in how sensitive the {quantity} of the token is",
+    "cat": _ACTIVATION,
+    "attcat": f"{_ACTIVATION}, weighted by attention",
     "grads": "how the {quantity} of the token changes with the attention to each word",
     "random": "random numbers, which say nothing about any word",
 }
@@ -57,7 +60,7 @@ def describe_scores(continuation: ContinuationExplanation) -> str:
     if continuation.method in MEANINGS:
         meaning = MEANINGS[continuation.method].format(quantity=quantity)
     elif continuation.signed:
-        meaning = f"what each word added to the {quantity} of the token (below zero: what it took away)"
+        meaning = f"an estimate of what each word added to the {quantity} of the token (below zero: what it took away)"
     else:
         meaning = "how strongly each word counts, for or against the token"
     sign = "" if continuation.signed else ", without a sign"
