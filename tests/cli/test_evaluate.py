@@ -72,7 +72,7 @@ def test_the_folder_holds_everything_and_can_be_loaded(evaluate, tmp_path):
     out = tmp_path / "new" / "out"
     tables = ("overview_faithfulness", "overview_dispersion", "summary", "metric_aopc", "metric_entropy", "paired")
     expected = {f"tables/{name}.{form}" for name in tables for form in ("csv", "md", "tex")}
-    expected |= {f"figures/{name}.{form}" for name in ("cost", "curves_aopc") for form in ("svg", "png")}
+    expected |= {f"figures/{name}.{form}" for name in ("overview", "cost", "curves_aopc") for form in ("svg", "png")}
     expected |= {"index.html", "records.csv", "records.parquet", "curves.parquet", "evaluation.json"}
     assert {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()} == expected
     assert "The built-in model on data.csv" in (out / "index.html").read_text(encoding="utf-8")

@@ -82,7 +82,12 @@ def test_options_of_several_methods_are_given_by_name():
     encoding = model.encode(ids=tiny_ids())
     found = model.explain(encoding, methods=["rollout", "attcat"], rollout={"fusion": "max"})
     assert found["rollout"].options["fusion"] == "max"
-    assert found["attcat"].options == {"hidden": "input", "attention": "column", "aggregate": "sum"}
+    assert found["attcat"].options == {
+        "hidden": "input",
+        "attention": "column",
+        "aggregate": "sum",
+        "slope": "gradient",
+    }
     with pytest.raises(OptionError, match="options are given by method"):
         model.explain(encoding, methods=["rollout"], fusion="max")
     with pytest.raises(OptionError, match="not both"):

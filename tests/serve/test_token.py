@@ -116,7 +116,7 @@ def test_the_page_asks_for_the_token_and_then_works(locked):
             page.locator("#explain").click()
             page.locator("#view .sightline[data-ready=true]").wait_for()
             with page.expect_download() as download:
-                page.get_by_role("link", name="Save the result as JSON").click()
+                page.get_by_role("link", name="data (JSON)").click()
             assert json.loads(download.value.path().read_text())["explanations"]
             page.reload()
             page.locator("#view .sightline[data-ready=true]").wait_for()
