@@ -9,7 +9,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -20,16 +20,17 @@ import numpy as np
 import torch
 
 from sightline import builtin
-from sightline.analysis.exchange import Rerun, exchange_checks, exchange_words, name_sinks
+from sightline.analysis.exchange import Rerun
 from sightline.analysis.importance import Importance, head_importance_of
 from sightline.analysis.internals import inside as look_inside
-from sightline.artefacts import EXCHANGE_ENTRIES
+from sightline.checking import Checker, special_share
+from sightline.checking import Progress as Progress  # part of the signatures of this module
 from sightline.continuation import ContinuationExplanation, Origin
-from sightline.errors import InputError, ModelError, OptionError, SightlineError, TargetError, UnsupportedError
+from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
 from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS, Attribution, Method
 from sightline.methods.applicability import check_applies, default_methods, methods_not_offered
-from sightline.metrics.check import CheckReplacement, faithfulness_checks
+from sightline.metrics.check import CheckReplacement
 from sightline.models import ALL, Network, TargetLike, load_network
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.generate import generate_greedily
@@ -55,20 +56,15 @@ from sightline.text import (
     read_in_windows,
 )
 from sightline.trace import Trace
-from sightline.verdict import CHECK_ENTRIES
 from sightline.windows import WindowedPass, describe_windows
 
 if TYPE_CHECKING:
     from sightline.analysis.inspection import Inspection, InspectionSettings
 
-CHECK_STAGE = "comparing with random orders"
-EXCHANGE_STAGE = "exchanging words"
 Document = str | Encoding
 Explainable = Document | Trace | Chat
 ByClass = dict[str, Explanation]
 """Label -> explanation, in the order of the classes."""
-Progress = Callable[[str, int, int], None]
-"""Called with (stage, done, total); total is 0 if it is not known in advance."""
 
 
 def _check_document_type(document: object) -> None:
@@ -425,7 +421,13 @@ class Model:
             continued = self._explain_continuation(whole, prompt, origin, chosen, quantity or "logit", progress)
             return continued if methods is not None else next(iter(continued.values()))
         finish = (
-            (lambda result: self._check_all(result, check_budget, check_replacement, artefacts, progress))
+            partial(
+                self._checker.check_all,
+                budget=check_budget,
+                replacement=check_replacement,
+                artefacts=artefacts,
+                progress=progress,
+            )
             if check
             else lambda result: result
         )
@@ -473,23 +475,15 @@ class Model:
         """
         if not isinstance(explanation, Explanation):
             raise InputError(f"An Explanation can be checked, not {type(explanation).__name__}.")
-        watch = None if progress is None else partial(progress, CHECK_STAGE)
-        (measured,) = faithfulness_checks(
-            self.network,
-            [explanation],
+        return self._checker.check(
+            explanation,
+            replacement=replacement,
             orderings=orderings,
             budget=budget,
-            replacement=replacement,
             seed=seed,
-            progress=watch,
+            artefacts=artefacts,
+            progress=progress,
         )
-        former = {*CHECK_ENTRIES, *EXCHANGE_ENTRIES}
-        checks = {name: value for name, value in explanation.checks.items() if name not in former}
-        checks["special_share"] = _special_share(explanation.scores, explanation.encoding)
-        checked = replace(explanation, checks={**checks, **measured.checks}, removal=measured.curve, exchange=None)
-        if artefacts and self._can_exchange(checked) and self._reproduces(checked):
-            checked = self._exchange(checked, progress, seed=seed)
-        return checked
 
     def report(
         self,
@@ -544,7 +538,13 @@ class Model:
                 looked_inside = look_inside(trace, importance=importance(), progress=progress)
         if check:
             with _time_stage(seconds, "check"):
-                explanations = self._check_all(explanations, check_budget, check_replacement, artefacts, progress)
+                explanations = self._checker.check_all(
+                    explanations,
+                    budget=check_budget,
+                    replacement=check_replacement,
+                    artefacts=artefacts,
+                    progress=progress,
+                )
         return Report(explanations, inside=looked_inside, seconds=seconds)
 
     def _require_inside(self, trace: Trace) -> Callable[[], Importance | None]:
@@ -675,54 +675,16 @@ class Model:
         trace.progress = None
         return explanations
 
-    def _check_all(
-        self,
-        explanations: dict[str, Any],
-        budget: int | None,
-        replacement: CheckReplacement,
-        artefacts: bool,
-        progress: Progress | None,
-    ) -> dict[str, Any]:
-        """Add the comparison with random orders, and the exchange, to explanations by method, or method and label."""
-        flat = [
-            explanation
-            for nested in explanations.values()
-            for explanation in (nested.values() if isinstance(nested, dict) else [nested])
-        ]
-        watch = None if progress is None else partial(progress, CHECK_STAGE)
-        measured = iter(faithfulness_checks(self.network, flat, budget=budget, replacement=replacement, progress=watch))
+    @property
+    def _checker(self) -> Checker:
+        return Checker(self.network, self._repeat, self._received)
 
-        def add_check(value: Any) -> Any:
-            if isinstance(value, dict):
-                return {name: add_check(nested) for name, nested in value.items()}
-            checks, curve = next(measured)
-            checked = replace(value, checks={**value.checks, **checks}, removal=curve)
-            return self._exchange(checked, progress) if artefacts and self._can_exchange(checked) else checked
+    def _received(self, explanation: Explanation) -> FloatArray:
+        """Return the attention that every token of an explained document receives, (L, H, n)."""
+        target = explanation.target
+        return self.trace(explanation.encoding, target, position=target.position).received
 
-        return {name: add_check(value) for name, value in explanations.items()}
-
-    def _can_exchange(self, explanation: Explanation) -> bool:
-        """Whether the method can run again on this model at the cost of about one pass."""
-        return (
-            explanation.method in METHODS
-            and METHODS.get(explanation.method).is_repeatable(explanation.options)
-            and bool(explanation.encoding.words)
-        )
-
-    def _exchange(self, explanation: Explanation, progress: Progress | None, *, seed: int = 0) -> Explanation:
-        """Exchange the strongest words of an explanation that was made by this model."""
-        if progress is not None:
-            progress(EXCHANGE_STAGE, 0, 0)
-        exchange = exchange_words(explanation, self._rerun(explanation), seed=seed)
-        if exchange.artefacts and explanation.encoding.windows is None:
-            with suppress(UnsupportedError):  # a model whose attention cannot be seen
-                target = explanation.target
-                trace = self.trace(explanation.encoding, target, position=target.position)
-                exchange = name_sinks(exchange, trace.received)
-        checks = {**explanation.checks, **exchange_checks(explanation, exchange)}
-        return replace(explanation, checks=checks, exchange=exchange)
-
-    def _rerun(self, explanation: Explanation) -> Rerun:
+    def _repeat(self, explanation: Explanation) -> Rerun:
         """Return a function that computes the same scores for changed documents."""
         chosen = {METHODS.get(explanation.method): explanation.options}
 
@@ -736,15 +698,6 @@ class Model:
             return [scores[place] for place in range(len(encodings))]
 
         return rerun
-
-    def _reproduces(self, explanation: Explanation) -> bool:
-        """Whether the scores are those that the method gives on this model: neither edited nor made elsewhere."""
-        try:
-            (scores,) = self._rerun(explanation)([explanation.encoding])
-        except SightlineError:
-            return False
-        tolerance = 1e-3 * float(np.abs(explanation.scores).max(initial=0.0))
-        return bool(np.allclose(scores, explanation.scores, rtol=0.0, atol=tolerance))
 
     def _explain_entities(
         self, document: Document | Trace, chosen: dict[Method, dict[str, Any]], quantity: str, progress: Progress | None
@@ -848,7 +801,7 @@ class Model:
     ) -> Explanation:
         encoding = trace.encoding
         checks: dict[str, Any] = {
-            "special_share": _special_share(attribution.scores, encoding),
+            "special_share": special_share(attribution.scores, encoding),
             "untrained": self.network.untrained,
             "dropped_tokens": encoding.dropped,
             **attribution.checks,
@@ -911,12 +864,6 @@ def _batches(encodings: Sequence[Encoding], *, padded: bool) -> Iterator[list[in
     yield from ([index] for index, encoding in enumerate(encodings) if encoding.windows is not None)
     for batch in batches_by_length([len(encodings[index]) for index in short], BATCH_TOKENS):
         yield [short[place] for place in batch]
-
-
-def _special_share(scores: FloatArray, encoding: Encoding) -> float:
-    """Return the share of the total magnitude on special tokens."""
-    mass = float(np.abs(scores).sum())
-    return float(np.abs(scores[encoding.special]).sum()) / mass if mass else 0.0
 
 
 @contextmanager
