@@ -149,7 +149,8 @@ class Model:
     def max_tokens(self) -> int:
         """Length in tokens of the longest document that the model reads: what positions and tokenizer allow."""
         limit = getattr(self.tokenizer, "model_max_length", None)
-        return min(self.network.max_tokens, int(limit)) if limit else self.network.max_tokens
+        # A limit of less than one token, from a damaged file, says nothing.
+        return int(min(self.network.max_tokens, limit)) if limit and limit >= 1 else self.network.max_tokens
 
     @property
     def default_methods(self) -> tuple[str, ...]:

@@ -155,7 +155,7 @@ def _change_header(random: Random, folder: Path, canary: Path) -> None:
         length = int.from_bytes(raw[:8], "little")
         try:
             header = json.loads(raw[8 : 8 + length])
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         changed = damage_json(random, header)
         path.write_bytes(len(changed).to_bytes(8, "little") + changed + raw[8 + length :])

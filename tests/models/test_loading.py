@@ -210,3 +210,17 @@ def test_bfloat16_models_are_explained():
     for one in found.values():
         assert np.isfinite(one.scores).all()
         assert one.prediction.logits.dtype == np.float32
+
+
+def test_a_model_without_a_position_for_a_token_is_refused():
+    module = tiny_module("roberta", max_position_embeddings=2, pad_token_id=1)
+    with pytest.raises(ModelError, match="has no position for a token: max_position_embeddings is too small"):
+        sl.load(module)
+
+
+@pytest.mark.parametrize("limit", [0, 0.5, -3, float("inf"), float("nan")])
+def test_a_meaningless_limit_of_the_tokenizer_is_ignored(limit):
+    tokenizer = wordpiece()
+    tokenizer.model_max_length = limit
+    model = sl.load(tiny_module(vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    assert model.max_tokens == model.network.max_tokens

@@ -117,6 +117,8 @@ def load_network(
         untrained=untrained,
         limit=None if sentence is None else sentence.max_tokens,
     )
+    if network.max_tokens < 1:
+        raise ModelError(f"The model '{name}' has no position for a token: max_position_embeddings is too small.")
     if folder is not None:
         _try_out(network, folder)
     if similar_to is not None:
