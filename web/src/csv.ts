@@ -9,7 +9,8 @@ export function toCsv(columns: string[], rows: Cell[][]): string {
 function cell(value: Cell): string {
   if (value === null) return "";
   if (typeof value === "number") return String(value);
-  const text = /^[=+\-@\t\r]/.test(value) ? "'" + value : value;
+  // The same signs as in spreadsheet_cells.py, which takes the apostrophe off again.
+  const text = /^'*[=+\-@\t\r\n＝＋－＠]/.test(value) ? "'" + value : value;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

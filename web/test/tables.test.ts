@@ -12,6 +12,10 @@ describe("CSV", () => {
     );
   });
 
+  it("protects what the reader of the package restores", () => {
+    expect(toCsv(["word"], [["＝1+1"], ["'=1"]])).toBe("word\r\n'＝1+1\r\n''=1\r\n");
+  });
+
   it("holds no formula", () => {
     expect(toCsv(["word"], [["=cmd|' /C calc'!A0"], ["+1"], ["-"], ["@x"]])).toBe("word\r\n'=cmd|' /C calc'!A0\r\n'+1\r\n'-\r\n'@x\r\n");
   });
