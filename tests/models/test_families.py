@@ -49,7 +49,8 @@ def test_float32_logits_equal_the_library_s(family):
     ids = tiny_ids(family, 13)
     expected = tiny_module(family, dtype=torch.float32)(torch.tensor([ids])).logits[0].detach().numpy()
     model = tiny_model(family, dtype=torch.float32)
-    scale = max(1.0, np.abs(expected).max())
+    # Rounding errors of the tiny Mistral grow with its logits, which reach 3.3.
+    scale = np.abs(expected).max() if family == "mistral" else 1.0
     np.testing.assert_allclose(model.trace(model.encode(ids=ids)).logits, expected, rtol=1e-5, atol=1e-6 * scale)
 
 

@@ -23,6 +23,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from sightline.checking import special_share
 from sightline.evaluation.randomised import cascade
 from sightline.explanation import Explanation
 from sightline.metrics import precision_at_k
@@ -114,7 +115,7 @@ def measure(
                 reason=verdict.reasons[0],
                 effect=(numbers["faithfulness"] - numbers["random_mean"]) / numbers["stake"],
                 chance=(orders - beaten + 1) / (orders + 1),
-                special_share=_special_share(explanation),
+                special_share=special_share(explanation.scores, explanation.encoding),
             )
 
 
@@ -183,8 +184,3 @@ def _precision(explanation: Explanation, deciding: Sequence[int]) -> float | Non
         return None
     scores = [word.score for word in explanation.words()]
     return precision_at_k(scores, [(place, place + 1) for place in deciding], k=len(deciding))
-
-
-def _special_share(explanation: Explanation) -> float:
-    total = float(np.abs(explanation.scores).sum())
-    return float(np.abs(explanation.scores[explanation.encoding.special]).sum()) / total if total else 0.0
