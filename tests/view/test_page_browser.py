@@ -295,6 +295,15 @@ def test_a_word_is_found_and_its_instances_are_stepped_through(open_page):
     assert page.locator(".matches").inner_text() == "no match"
 
 
+def test_what_is_typed_right_after_the_find_key_reaches_the_box(open_page):
+    page = open_page(render_page([explanation(encoding("The old mill."))]))
+    focused = """() => {
+        document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "/", bubbles: true}));
+        return document.activeElement.dataset.control;
+    }"""
+    assert page.evaluate(focused) == "find"
+
+
 def test_the_switch_shows_another_method_with_its_own_scale_notices_and_checks(open_page):
     encoded = encoding()
     signed = explanation(encoded, checks={"completeness_gap": 0.003})

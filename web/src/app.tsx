@@ -217,8 +217,14 @@ function keyAction(event: KeyboardEvent, { page, unit, go, step, root }: Here): 
       return unit < 0 ? null : () => go(neighbour(units.instances(unit), unit, event.key === "." ? 1 : -1)!);
     case "/":
       return () => {
-        set({ view: "read" });
-        requestAnimationFrame(() => root.querySelector<HTMLElement>("[data-control=find]")?.focus());
+        const focusFind = () => root.querySelector<HTMLElement>("[data-control=find]")?.focus();
+        if (state.view !== "read") {
+          set({ view: "read" });
+          requestAnimationFrame(focusFind);
+        } else {
+          // At once: what is typed before the next frame must reach the box.
+          focusFind();
+        }
       };
     case "ArrowRight":
     case "ArrowLeft":
