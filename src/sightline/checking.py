@@ -21,6 +21,7 @@ from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS
 from sightline.metrics.check import CheckReplacement, faithfulness_checks
 from sightline.models import Network
+from sightline.progress import Progress
 from sightline.text import Encoding
 from sightline.verdict import CHECK_ENTRIES
 
@@ -28,8 +29,6 @@ CHECK_STAGE = "comparing with random orders"
 EXCHANGE_STAGE = "exchanging words"
 REPRODUCED = 1e-3
 """Scores of a second run may differ by this share of the largest score."""
-Progress = Callable[[str, int, int], None]
-"""Called with (stage, done, total); total is 0 if it is not known in advance."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from sightline.analysis.exchange import Rerun
 from sightline.analysis.importance import Importance, head_importance_of
 from sightline.analysis.internals import inside as look_inside
 from sightline.checking import Checker, special_share
-from sightline.checking import Progress as Progress  # part of the signatures of this module
 from sightline.continuation import ContinuationExplanation, Origin
 from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
 from sightline.explanation import Explanation, FloatArray
@@ -40,6 +39,7 @@ from sightline.models.tasks import CausalLanguageModel, MaskedLanguageModel, Tok
 from sightline.models.word_targets import name_tokens
 from sightline.passes import Pass, Request
 from sightline.prefixes import PrefixPass
+from sightline.progress import Progress
 from sightline.report import Report
 from sightline.text import (
     Aggregation,

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from sightline.errors import InputError, OptionError, SizeError, UnsupportedError
 from sightline.models import Network, Target
+from sightline.progress import StepProgress
 from sightline.text import Encoding
 from sightline.text.units import Level, Units, units_of
 
@@ -36,8 +37,6 @@ Key = bytes
 """Identifies an input: equal for inputs that the model cannot tell apart."""
 Replacement = Literal["delete", "pad", "mask", "unk"]
 """What happens to a removed token: it is deleted, or the pad, mask or unknown token takes its place."""
-Progress = Callable[[int, int], None]
-"""Called with (done, total) documents."""
 
 
 def removable_units(encoding: Encoding, target: Target, level: Level = "word") -> Units:
@@ -167,7 +166,7 @@ class Perturbations(Generic[T]):
                 self._waiting.setdefault(key, perturbed)
         return self._requested[request]
 
-    def run(self, progress: Progress | None = None) -> None:
+    def run(self, progress: StepProgress | None = None) -> None:
         """Run what was requested since the last time; raise SizeError if that exceeds the budget."""
         if not self._waiting:
             return
@@ -199,7 +198,7 @@ class Perturbations(Generic[T]):
         return [self._results[key] for key in keys]
 
     def evaluate(
-        self, sets: Iterable[Sequence[int]], replacement: Replacement, progress: Progress | None = None
+        self, sets: Iterable[Sequence[int]], replacement: Replacement, progress: StepProgress | None = None
     ) -> list[T]:
         """Request and run several sets of removed tokens; return their results in the order given."""
         keys = [self.request(removed, replacement) for removed in sets]
@@ -207,7 +206,7 @@ class Perturbations(Generic[T]):
         return self.results(keys)
 
 
-def _report_part(progress: Progress, start: int, total: int, done: int, _of_part: int) -> None:
+def _report_part(progress: StepProgress, start: int, total: int, done: int, _of_part: int) -> None:
     progress(start + done, total)
 
 

@@ -26,6 +26,7 @@ from sightline.models.hooks import Place
 from sightline.models.recording import Summary
 from sightline.models.target import check_quantity
 from sightline.passes import Array, BackwardRules, Gradients, Need, Pass, Relevance
+from sightline.progress import StepProgress
 from sightline.text import Encoding
 
 T = TypeVar("T")
@@ -100,7 +101,7 @@ class Trace:
         self._pass = shared
         self._document = document
         self._target = target
-        self.progress: Callable[[int, int], None] | None = None
+        self.progress: StepProgress | None = None
         """Called with (done, total) by methods that run the model many times."""
         self.reader: Callable[[str], Encoding] | None = None
         """Encodes another text for the same model, for methods that compare with a reference text."""

@@ -22,10 +22,11 @@ from sightline.analysis.pickers import Predictions, predict
 from sightline.analysis.ranks import token_ranks
 from sightline.analysis.similarity import Similarity, document_similarity
 from sightline.analysis.similarity_tables import SimilarityTable, summarise_documents
-from sightline.analysis.source import Progress, track
+from sightline.analysis.source import track
 from sightline.errors import InputError, OptionError
 from sightline.explanation import Explanation
 from sightline.models import ALL, TargetLike
+from sightline.progress import Progress
 from sightline.text import Encoding, Example, as_examples
 
 if TYPE_CHECKING:

@@ -25,11 +25,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from sightline.analysis.source import Progress, track
+from sightline.analysis.source import track
 from sightline.arguments import check_one_of
 from sightline.errors import InputError, UnsupportedError
 from sightline.models import Network
 from sightline.models.head_weights import HeadWeights
+from sightline.progress import Progress
 from sightline.text import Encoding
 from sightline.trace import Trace
 

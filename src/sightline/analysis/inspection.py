@@ -27,7 +27,7 @@ from sightline.analysis.received import PositionTotals, Totals, totals
 from sightline.analysis.relation_table import Count, RelationCounts
 from sightline.analysis.relations import relation_counts
 from sightline.analysis.similarity import Disagreement, Similarity, disagreements, document_similarity
-from sightline.analysis.source import Floats, Progress, head_number, layer_number
+from sightline.analysis.source import Floats, head_number, layer_number
 from sightline.analysis.tiles import tile
 from sightline.arguments import check_count, check_one_of, check_position
 from sightline.attention import BandedAttention
@@ -36,6 +36,7 @@ from sightline.errors import OptionError
 from sightline.explanation import Explanation
 from sightline.methods.decomposition.matrices import LayeredMethod, matrix_options, relevance_matrices
 from sightline.models import ALL, TargetLike
+from sightline.progress import Progress
 from sightline.text import Encoding
 from sightline.trace import Trace
 

@@ -16,13 +16,13 @@ from torch.nn.functional import pad
 from sightline.analysis.source import (
     AttentionSource,
     Floats,
-    Progress,
     track,
 )
 from sightline.arguments import check_count
 from sightline.attention import Attention, BandedAttention, DenseAttention
 from sightline.attention.protocol import Pool
 from sightline.errors import InputError, OptionError, UnsupportedError
+from sightline.progress import Progress
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.analysis.source import Progress
 from sightline.arguments import check_count
 from sightline.errors import InputError, TargetError, UnsupportedError
 from sightline.models.target import class_index
+from sightline.progress import Progress
 from sightline.text import Encoding, Example, as_examples
 
 if TYPE_CHECKING:

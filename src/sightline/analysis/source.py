@@ -5,7 +5,7 @@ Shapes: n tokens, L layers, H heads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,12 +14,11 @@ import numpy.typing as npt
 from sightline.arguments import check_head, check_layer
 from sightline.attention import Attention, BandedAttention
 from sightline.errors import InputError
+from sightline.progress import Progress
 from sightline.text import Encoding
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Booleans: TypeAlias = npt.NDArray[np.bool_]
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with (stage, done, total)."""
 T = TypeVar("T")
 
 

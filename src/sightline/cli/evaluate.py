@@ -35,7 +35,8 @@ from sightline.errors import InputError, UsageError
 if TYPE_CHECKING:
     from sightline.evaluation.planted import PlantedResult
     from sightline.evaluation.sanity import SanityResult
-    from sightline.model import Model, Progress
+    from sightline.model import Model
+    from sightline.progress import Progress
     from sightline.text import Example
 
 SANITY_DOCUMENTS = 10

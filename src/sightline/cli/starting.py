@@ -10,18 +10,19 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from sightline.cli.errors import STOPPED
+from sightline.progress import Progress
 
 _SHOW_CURSOR = "\x1b[?25h"
 """The progress bar hides the cursor, and is not given time to show it again."""
 
 
 @contextmanager
-def starting(progress: Callable[[str, int, int], None]) -> Iterator[None]:
+def starting(progress: Progress) -> Iterator[None]:
     """Import the heavy libraries inside this block, and do nothing else there."""
     progress("starting", 0, 0)
     if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals

@@ -40,10 +40,10 @@ from sightline.methods import METHODS
 from sightline.metrics import METRICS, SightlineWarning, chance_level
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import without_conventions
-from sightline.model import Progress
 from sightline.models.target import Prediction
 from sightline.passes import Array
 from sightline.perturb import removable_units
+from sightline.progress import Progress
 from sightline.text import Example
 from sightline.text.units import LEVELS, Level, Units
 

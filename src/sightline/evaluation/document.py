@@ -35,9 +35,9 @@ from sightline.metrics.inputs import FloatArray, IntArray, without_conventions
 from sightline.metrics.measurement import Faithfulness, FaithfulnessSettings, Measured, measure_scores
 from sightline.metrics.plans import Compat
 from sightline.metrics.registry import SHUFFLED_SCORES, MetricNeed
-from sightline.model import Progress
 from sightline.models import Target
 from sightline.perturb import removable_units
+from sightline.progress import Progress
 from sightline.text import Encoding, Example
 from sightline.text.units import Units, units_of
 

@@ -25,7 +25,8 @@ from sightline.evaluation.statistics import mean_interval
 from sightline.evaluation.subject import describe_error
 from sightline.methods import METHODS
 from sightline.metrics import precision_at_k
-from sightline.model import Model, Progress
+from sightline.model import Model
+from sightline.progress import Progress
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,8 @@ import torch
 from torch import nn
 
 from sightline.evaluation.planted_task import LABELS, PlantedDocument, vocabulary
-from sightline.model import Model, Progress, load
+from sightline.model import Model, load
+from sightline.progress import Progress
 from sightline.text.word_level import word_tokenizer
 
 WIDTH = 32

@@ -25,8 +25,8 @@ from sightline.evaluation.workers import each_document
 from sightline.methods import METHODS
 from sightline.metrics.measurement import RANDOM_ORDERINGS, FaithfulnessSettings
 from sightline.metrics.plans import Compat, check_ratios
-from sightline.model import Progress
 from sightline.perturb import Replacement
+from sightline.progress import Progress
 from sightline.text import Example
 from sightline.text.units import LEVELS, Level
 

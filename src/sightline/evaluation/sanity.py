@@ -36,8 +36,9 @@ from sightline.methods import METHODS
 from sightline.metrics import SightlineWarning, spearman
 from sightline.metrics.agreement import spearman_rows
 from sightline.metrics.chance import TokenScores
-from sightline.model import Model, Progress
+from sightline.model import Model
 from sightline.models import Target
+from sightline.progress import Progress
 from sightline.text import Example
 from sightline.text.units import units_of
 

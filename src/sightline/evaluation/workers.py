@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from sightline.model import Progress
 from sightline.models.side_by_side import Send, run_side_by_side
+from sightline.progress import Progress
 from sightline.text import Encoding, Example
 
 if TYPE_CHECKING:

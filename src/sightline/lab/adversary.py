@@ -19,7 +19,7 @@ Shapes: D documents, N tokens of the longest, R restarts, C classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +32,7 @@ from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.lab.divergences import jensen_shannon, total_variation
 from sightline.metrics import bootstrap_interval
 from sightline.model import Model
+from sightline.progress import Progress, StepProgress
 from sightline.text import Encoding
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Test = Literal["uniform", "permuted", "frozen", "unfrozen"]
 TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen", "unfrozen")
-Progress = Callable[[str, int, int], None]
 DOCUMENTS_AT_ONCE = 64
 
 
@@ -248,7 +248,7 @@ def _train_adversary(
     epochs: int,
     learning_rate: float,
     seed: int,
-    progress: Callable[[int, int], None] | None,
+    progress: StepProgress | None,
 ) -> Any:
     """Train a second model of the same config from scratch to minimise the mean of TVD − λ·JSD."""
     base: Any = model.network.module
@@ -361,7 +361,7 @@ def _class_numbers(model: Model, labels: Sequence[int | str], count: int) -> tup
     return tuple(numbers)
 
 
-def _name_progress(progress: Progress | None, test: str) -> Callable[[int, int], None] | None:
+def _name_progress(progress: Progress | None, test: str) -> StepProgress | None:
     if progress is None:
         return None
     return lambda done, total: progress(f"training for {test} attention", done, total)

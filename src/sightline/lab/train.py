@@ -34,7 +34,7 @@ from sightline.models.longformer.encoder import use_banded
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.lab.trainer import Progress
+    from sightline.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ run) is the library's own.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,8 @@ from torch.utils.data import Dataset
 from transformers import DataCollatorWithPadding, Trainer, TrainerCallback
 
 from sightline.errors import SightlineError
+from sightline.progress import Progress
 from sightline.text.examples import Example
-
-Progress = Callable[[str, int, int], None]
 
 
 class DivergedError(SightlineError):

@@ -9,7 +9,7 @@ lowest layer gives the raw row with its residual connection, the last one the sc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +23,7 @@ from sightline.methods.attention_weights import Fusion, fuse_layers
 from sightline.methods.flow.solve import FlowResult, solve_flow
 from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.scaling.receptive_field import causal_checks, even_attention, rescale_by_field
+from sightline.progress import StepProgress
 from sightline.trace import Trace
 
 LAYERED_FLOWS = 512
@@ -166,9 +167,7 @@ class _Graph:
     starts: _Starts
 
 
-def _solve_graphs(
-    graphs: Sequence[_Graph], residual: bool, progress: Callable[[int, int], None] | None
-) -> list[_Average]:
+def _solve_graphs(graphs: Sequence[_Graph], residual: bool, progress: StepProgress | None) -> list[_Average]:
     """Solve every graph from each of its starts; progress counts the tokens of all of them."""
     solves = sum(len(graph.starts) for graph in graphs)
     flows: list[FlowResult] = []

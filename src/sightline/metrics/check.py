@@ -14,7 +14,7 @@ given. Everything measured is stored in a `RemovalCurve`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from sightline.metrics.inputs import FloatArray, IntArray
 from sightline.metrics.removal_order import random_order, removed_positions, score_order
 from sightline.models import Network
 from sightline.perturb import Key, Perturbations, perturb_probability, removable_units
+from sightline.progress import StepProgress
 from sightline.text.units import Units
 from sightline.verdict import TIE, find_stake, judge
 
@@ -59,7 +60,7 @@ def faithfulness_check(
     budget: int | None = None,
     replacement: CheckReplacement = "delete",
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepProgress | None = None,
 ) -> Checks:
     """Return what a check adds to `explanation.checks`.
 
@@ -95,7 +96,7 @@ def faithfulness_checks(
     budget: int | None = None,
     replacement: CheckReplacement = "delete",
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepProgress | None = None,
 ) -> list[Checked]:
     """Check several explanations; those of one document and class share the random orders. `budget` is for each."""
     if orderings is not None and orderings < 1:
@@ -173,7 +174,7 @@ class _Comparison:
         units: Units,
         counts: IntArray,
         orders: Sequence[IntArray],
-        progress: Callable[[int, int], None] | None,
+        progress: StepProgress | None,
     ) -> None:
         self.perturbations = perturbations
         self.explanation = explanation

@@ -19,7 +19,7 @@ and K shares.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from sightline.metrics.removal_order import random_order, removed_positions, sco
 from sightline.metrics.token_sets import descending_order
 from sightline.models import Network, Target
 from sightline.perturb import Key, Replacement, perturb_probability, removable_units
+from sightline.progress import StepProgress
 from sightline.text import Encoding
 from sightline.text.units import Level
 
@@ -110,7 +111,7 @@ def measure_faithfulness(
     budget: int | None = None,
     compat: Compat | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepProgress | None = None,
 ) -> Faithfulness:
     """Measure one explanation by one faithfulness metric: value, curve, floor and ceiling.
 
@@ -150,7 +151,7 @@ def measure_scores(
     settings: FaithfulnessSettings | None = None,
     *,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepProgress | None = None,
 ) -> Measured:
     """Measure several explanations of one document, scores (n,) by name, by several metrics, sharing all runs."""
     chosen = settings or FaithfulnessSettings()
@@ -185,9 +186,7 @@ class _Measurement:
         level: Level = "token" if settings.compat is not None else settings.level
         self.units = removable_units(encoding, target, level)
 
-    def run(
-        self, scores: Mapping[str, npt.ArrayLike], seed: int, progress: Callable[[int, int], None] | None
-    ) -> Measured:
+    def run(self, scores: Mapping[str, npt.ArrayLike], seed: int, progress: StepProgress | None) -> Measured:
         whole = self.perturbations.request([], "delete")
         requested = {name: self._ask(self._order(vector)) for name, vector in scores.items()}
         generator = np.random.default_rng(seed)

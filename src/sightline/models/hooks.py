@@ -21,8 +21,8 @@ from sightline.models.recording import Padded, Recorder
 if TYPE_CHECKING:
     from sightline.models.network import Network
 
-Table = Literal["word", "position", "type"]
-Place: TypeAlias = "Table | int"
+EmbeddingTable = Literal["word", "position", "type"]
+Place: TypeAlias = "EmbeddingTable | int"
 """Where a pass can be entered: the output of one of the embedding tables, or the input x^l of layer l (of a model whose
 layers are not known, 0 stands for the word embeddings)."""
 Change = Callable[[Tensor], Tensor]

@@ -11,7 +11,7 @@ import hashlib
 import inspect
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
@@ -24,13 +24,14 @@ from sightline.errors import InputError, ModelError, OptionError, SizeError, Uns
 from sightline.models import hooks
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.families import Family
-from sightline.models.hooks import Place, Step, Table
+from sightline.models.hooks import EmbeddingTable, Place, Step
 from sightline.models.longformer.encoder import BandedEncoder
 from sightline.models.pooled import PooledClassifier
 from sightline.models.recording import Recorder, recording
 from sightline.models.side_by_side import Send, run_side_by_side
 from sightline.models.task import Task
 from sightline.models.windowed import run_windows
+from sightline.progress import StepProgress
 from sightline.text import Encoding
 
 WORTHWHILE_PRODUCTS = 2.5e9
@@ -390,7 +391,7 @@ class Network:
         encodings: Sequence[Encoding],
         *,
         hidden: Sequence[Sequence[int]] | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        progress: StepProgress | None = None,
     ) -> list[Tensor]:
         """Return the logits of any number of documents, in batches of similar length, in the order given.
 
@@ -445,10 +446,10 @@ class Network:
         raise RuntimeError(f"the forward pass ended without reaching {place!r}")
 
     @cached_property
-    def tables(self) -> dict[Table, nn.Module]:
+    def tables(self) -> dict[EmbeddingTable, nn.Module]:
         """The embedding tables whose sum is the input of the first layer."""
-        tables: dict[Table, nn.Module] = {"word": self.module.get_input_embeddings()}
-        paths: dict[Table, str | None] = {
+        tables: dict[EmbeddingTable, nn.Module] = {"word": self.module.get_input_embeddings()}
+        paths: dict[EmbeddingTable, str | None] = {
             "word": self.family.word_table,
             "position": self.family.position_table,
             "type": self.family.type_table,

@@ -7,13 +7,14 @@ them) run once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sightline.progress import StepProgress
 from sightline.text import Encoding, window_encodings
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def run_windows(
     network: Network,
     encodings: Sequence[Encoding],
     hidden: Sequence[Sequence[int]] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepProgress | None = None,
 ) -> list[Tensor]:
     """Return the logits of documents of which some or all are read in windows; the arguments of `run_many`."""
     places = [window_positions(encoding) for encoding in encodings]

@@ -39,7 +39,7 @@ from sightline.studies.study import (
     Outcome,
     PaperSize,
     Study,
-    Table,
+    StudyTable,
     in_words,
     judge,
     weakest,
@@ -223,27 +223,27 @@ def run(bench: Workbench) -> Outcome:
     example = max(sst2.test[:40], key=lambda row: -abs(len(str(row.text).split()) - 12))
     picture = explain_one(bench, sentiment, example)
     tables = [
-        Table(
+        StudyTable(
             "correlations",
             "Spearman's ρ with gradients and blank-out",
             _correlation_table(measured, control, seed),
             "accuracy: of the model on these sentences. The paper compares with gradients on SST-2 and with blank-out "
             "on agreement. random weights: the same model with weights drawn anew.",
         ),
-        Table(
+        StudyTable(
             "special_tokens",
             "Ranks of marks, and the share of the scores on special tokens",
             _rank_table(measured, seed),
             "Normalised rank: 1 is the highest-scored token, 0.5 the middle of the list. special share: of the scores "
             "without the token that is read out.",
         ),
-        Table(
+        StudyTable(
             "consistency",
             "Agreement between models that differ by their seed",
             _consistency_table(verb_entries, random_verbs, seed),
             "ρ between the scores of two models, on the sentences for which they predict the same class.",
         ),
-        Table("saliency", "Scores of one sentence", _saliency(picture), "Special tokens included."),
+        StudyTable("saliency", "Scores of one sentence", _saliency(picture), "Special tokens included."),
     ]
     figures = [
         Figure(

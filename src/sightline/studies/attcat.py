@@ -38,7 +38,7 @@ from sightline.studies.study import (
     PaperSize,
     Published,
     Study,
-    Table,
+    StudyTable,
     Verdict,
     in_words,
     judge,
@@ -159,7 +159,7 @@ def _judge_retrieval(entries: Mapping[str, list[dict[str, Any]]], seed: int) -> 
     )
 
 
-def _precision_table(entries: Mapping[str, list[dict[str, Any]]], seed: int) -> Table | None:
+def _precision_table(entries: Mapping[str, list[dict[str, Any]]], seed: int) -> StudyTable | None:
     import pandas as pd
 
     rows = []
@@ -174,7 +174,7 @@ def _precision_table(entries: Mapping[str, list[dict[str, Any]]], seed: int) -> 
             rows.append(row | {"chance": float(np.mean([e["chance"] for e in found])), "documents": len(found)})
     if not rows:
         return None
-    return Table(
+    return StudyTable(
         "precision",
         "Answer tokens among the k highest-scored tokens",
         pd.DataFrame(rows),
@@ -208,7 +208,7 @@ def run(bench: Workbench) -> Outcome:
         for row, other in zip(_rows(ours, ("confidence",), seed), _rows(theirs, ("confidence",), seed), strict=True)
     ]
     tables = [
-        Table(
+        StudyTable(
             "faithfulness",
             "AOPC and log-odds by method",
             pd.DataFrame(_rows(ours, both, seed)),
@@ -216,7 +216,7 @@ def run(bench: Workbench) -> Outcome:
             "better. Log-odds: the same on a logarithmic scale with words replaced by pads, lower is better. chance: "
             "random orders of the same words. Published values: not given here.",
         ),
-        Table(
+        StudyTable(
             "faithfulness_as_published",
             "AOPC and log-odds as the published program computes them",
             pd.DataFrame(_rows(theirs, both, seed)),
@@ -224,7 +224,7 @@ def run(bench: Workbench) -> Outcome:
             "probability. An absolute change is positive for any method, so only differences between methods count. "
             "Published values: not given here.",
         ),
-        Table(
+        StudyTable(
             "confidence",
             "Correlation between the explanations of different classes",
             pd.DataFrame(confidence),

@@ -30,7 +30,7 @@ from sightline.studies.study import (
     PaperSize,
     Published,
     Study,
-    Table,
+    StudyTable,
     in_words,
     judge,
 )
@@ -202,7 +202,7 @@ def run(bench: Workbench) -> Outcome:
         bench, random_twin(bench, subject), data.test[: bench.number("control")], "random-weights"
     )
     tables = [
-        Table(
+        StudyTable(
             f"spearman_{reference}",
             f"Spearman's ρ with {reference.replace('_', '-')} by layer ({TABLES[reference][0]})",
             _table(
@@ -222,7 +222,7 @@ def run(bench: Workbench) -> Outcome:
         sentences = bench.read("sst2", list, documents=bench.number("control"))
         third = measure_sentences(bench, sentiment, sentences.test, "sentiment")
         tables.append(
-            Table(
+            StudyTable(
                 "spearman_sentiment",
                 "Spearman's ρ with input gradients by layer, sentiment (Table 3)",
                 _table(third, [], "gradient", SENTIMENT_TABLE, seed).drop(columns="random_weights"),

@@ -40,7 +40,7 @@ from sightline.studies.study import (
     Overlay,
     PaperSize,
     Study,
-    Table,
+    StudyTable,
     Verdict,
     in_words,
     judge,
@@ -218,7 +218,7 @@ def run(bench: Workbench) -> Outcome:
     received = np.array([entry["received"] for entry in trained if len(entry["received"]) == 20])
     tables = [
         *(
-            Table(
+            StudyTable(
                 f"similarity_{mode}",
                 f"Attention against attribution: {title}",
                 _similarity_table(trained, control, mode, seed),
@@ -228,14 +228,14 @@ def run(bench: Workbench) -> Outcome:
             )
             for mode, title in MODES.items()
         ),
-        Table(
+        StudyTable(
             "words",
             "Words with the largest attribution for and against class 1, over the data set",
             _word_table(trained, seed),
             "mean: sum of a word's scores per document, divided by all documents. Explanations of class 0 count "
             "negative. Stop words are left out; per document, the 40 strongest words are counted.",
         ),
-        Table(
+        StudyTable(
             "partners",
             "Words most often attended and attending",
             _partner_table(trained),

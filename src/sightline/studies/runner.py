@@ -9,7 +9,7 @@ from typing import get_args
 from sightline.arguments import check_count, check_one_of
 from sightline.errors import OptionError, UsageError
 from sightline.hub import why_unreachable
-from sightline.model import Progress
+from sightline.progress import Progress
 from sightline.registry import suggestion
 from sightline.studies.alti import ALTI
 from sightline.studies.attcat import ATTCAT

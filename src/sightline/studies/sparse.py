@@ -29,7 +29,7 @@ from sightline.studies.study import (
     Outcome,
     PaperSize,
     Study,
-    Table,
+    StudyTable,
     in_words,
     judge,
     weakest,
@@ -252,28 +252,28 @@ def run(bench: Workbench) -> Outcome:
         for projection in PROJECTIONS
     ]
     tables = [
-        Table(
+        StudyTable(
             "entropies",
             "Accuracy and entropies",
             _entropy_table(cells, seed),
             "Normalised entropies: 1 is even over all words. support: share of words with a weight above 0. own share: "
             "part of a representation's dependence that is on its own word. Published values: not given here.",
         ),
-        Table(
+        StudyTable(
             "correlations",
             "tau-b between attention and importance",
             _correlation_table(cells, seed),
             "x: inputs, h: representations. ties: share of pairs of words that are tied in attention or importance; "
             "sparse weights tie most pairs at 0. Published values: not given here.",
         ),
-        Table(
+        StudyTable(
             "trend",
             "How the correlation changes with λ",
             _trend_table(cells, seed),
             "ρ between λ of sparsegen (−1, 0, 0.5, 0.9) and tau-b, one per document. The paper's table and text "
             "disagree about the sign; it is printed as measured.",
         ),
-        Table(
+        StudyTable(
             "adversary",
             "Other weights: distance and change of the output",
             _adversary_table(cells, seed),

@@ -86,7 +86,7 @@ class Finding:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class StudyTable:
     """A table of the study."""
 
     name: str
@@ -185,7 +185,7 @@ class Difference:
 class Outcome:
     """What a study measured."""
 
-    tables: Sequence[Table]
+    tables: Sequence[StudyTable]
     figures: Sequence[Figure]
     findings: Sequence[Finding]
     differences: Sequence[Difference]

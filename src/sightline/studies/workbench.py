@@ -29,7 +29,8 @@ import numpy as np
 from sightline import builtin
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.files import write_whole
-from sightline.model import Model, Progress, load
+from sightline.model import Model, load
+from sightline.progress import Progress
 from sightline.studies.data import DataSet, DataSources, describe_rows
 from sightline.studies.study import Size, Study
 from sightline.text import Example

@@ -23,8 +23,8 @@ from sightline.view.inspect.parts import Part, Picture, Section, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.analysis.source import Progress
     from sightline.evaluation.agreement import Agreement
+    from sightline.progress import Progress
 
 __all__ = ["agreement_text", "check_folder", "write_agreement"]
 

@@ -14,7 +14,7 @@ Cost: one pass over the weights, then about the number of *nodes* L·n per token
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,7 @@ from sightline.arguments import check_layer
 from sightline.attention import Attention, DenseAttention
 from sightline.errors import InputError, OptionError
 from sightline.methods.flow.graph import Doubles, Integers, build_graph
+from sightline.progress import StepProgress
 
 STRONG_CHILDREN = 8
 """How many children per node the first round of the solver asks."""
@@ -91,7 +92,7 @@ def solve_flow(
     sinks: Sequence[int] | Integers | None = None,
     residual: bool = False,
     tolerance: float = 1e-10,
-    progress: Callable[[int, int], None] | None = None,
+    progress: StepProgress | None = None,
 ) -> FlowResult:
     """Maximum flow to the inputs, with its certificate.
 

@@ -18,7 +18,7 @@ from typing import Any
 from sightline.errors import SightlineError
 from sightline.serve.refusal import Refusal, queue_full
 from sightline.serve.settings import Settings
-from sightline.serve.worker.jobs import Job, JobStore, Progress
+from sightline.serve.worker.jobs import Job, JobProgress, JobStore
 from sightline.serve.worker.messages import Message
 from sightline.serve.worker.process import WorkerProcess
 
@@ -205,7 +205,7 @@ class Dispatcher:
                     deadline = min(deadline, time.monotonic() + self.settings.grace)
             elif message.facts["id"] == job.id and message.kind == "progress":
                 if not job.over:  # otherwise the progress is that of a question about it
-                    job.advance(Progress(message.facts["stage"], message.facts["done"], message.facts["total"]))
+                    job.advance(JobProgress(message.facts["stage"], message.facts["done"], message.facts["total"]))
             elif message.facts["id"] == job.id:
                 return message
 

@@ -14,7 +14,7 @@ Status = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
 @dataclass(frozen=True)
-class Progress:
+class JobProgress:
     """Progress of a running job; `total` is 0 when unknown."""
 
     stage: str = ""
@@ -33,7 +33,7 @@ class Job:
     id: str = field(default_factory=lambda: secrets.token_urlsafe(16))
     """A random secret: everyone who knows it may read the result."""
     status: Status = "queued"
-    progress: Progress = field(default_factory=Progress)
+    progress: JobProgress = field(default_factory=JobProgress)
     facts: Mapping[str, Any] = field(default_factory=dict)
     parts: Mapping[str, bytes] = field(default_factory=dict)
     """The byte strings of the worker's answer, by name."""
@@ -65,7 +65,7 @@ class Job:
         self.status, self.started = "running", time.monotonic()
         self._notify()
 
-    def advance(self, progress: Progress) -> None:
+    def advance(self, progress: JobProgress) -> None:
         """Record progress."""
         self.progress = progress
         self._notify()

@@ -6,7 +6,7 @@ import json
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from sightline.errors import InputError, OptionError
 from sightline.methods import METHODS, list_methods
 from sightline.metrics import list_metrics
 from sightline.model import Model, load
+from sightline.progress import Progress
 from sightline.serve.settings import Settings
 from sightline.serve.worker.results import prediction_record, result_record
 from sightline.text import Encoding
@@ -31,8 +32,6 @@ MAX_LABELS = 1_000
 KEPT_DOCUMENTS = 2
 """Number of documents whose trace is kept for questions; other documents are run again."""
 
-Progress = Callable[[str, int, int], None]
-"""Called with (stage, done, total)."""
 Answer = tuple[dict[str, Any], dict[str, bytes]]
 """The facts and the named byte strings of a `Message`."""
 

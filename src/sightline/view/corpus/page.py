@@ -15,7 +15,6 @@ import base64
 import hashlib
 import io
 import json
-from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.corpus.slices import SliceComparison
 from sightline.corpus.summary import CorpusSummary, WordTable, summarise
 from sightline.files import write_whole
+from sightline.progress import Progress
 from sightline.view.corpus.assets import SCRIPT, STYLE
 from sightline.view.corpus.plots import confidence_scatter, slice_differences
 from sightline.view.inspect.folder import PAGE, check_folder, make_folder
@@ -52,7 +52,7 @@ def write_corpus_page(
     folder: Path | str,
     *,
     documents: int = 200,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """Write the index and the reading pages of at most `documents` documents; return the path of the index."""
     folder = check_page_folder(folder)

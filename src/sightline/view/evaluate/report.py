@@ -34,10 +34,10 @@ from sightline.view.words.sanity import planted_sentences, sanity_sentences
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from sightline.analysis.source import Progress
     from sightline.evaluation.planted import PlantedResult
     from sightline.evaluation.result import Evaluation
     from sightline.evaluation.sanity import SanityResult
+    from sightline.progress import Progress
 
 __all__ = ["check_folder", "write_evaluation"]
 

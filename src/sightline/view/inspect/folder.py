@@ -11,13 +11,14 @@ left alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from sightline.analysis.dataset_inspection import DataSetInspection
 from sightline.analysis.inspection import Inspection, InspectionSettings
 from sightline.errors import UsageError
 from sightline.files import check_writable, write_whole
+from sightline.progress import Progress
 from sightline.view.frames import write_table
 from sightline.view.inspect.dataset import dataset_section
 from sightline.view.inspect.page import GENERATOR, document_title, render_index
@@ -25,8 +26,6 @@ from sightline.view.inspect.parts import Links, Picture, Section, Table, Terms
 from sightline.view.inspect.sections import document_sections
 from sightline.view.plots import save_figure
 
-Progress = Callable[[str, int, int], None]
-"""Called with (stage, done, total)."""
 PAGE = "index.html"
 _LINKED_FILE = re.compile(r'<a href="((?:figures|tables)/[\w-]+\.(?:svg|png|csv|tex|md))">')
 CSS_PIXELS = 96

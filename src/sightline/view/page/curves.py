@@ -29,7 +29,7 @@ class CurveSeries:
 
 
 @dataclass(frozen=True)
-class Curve:
+class CurvePlot:
     """A plot of lines, and what it shows in sentences."""
 
     name: str
@@ -54,7 +54,7 @@ class Curve:
         return {**plot, "footnote": self.footnote} if self.footnote else plot
 
 
-def removal_curves(entries: Sequence[Entry], targets: Sequence[str], titles: Mapping[str, str]) -> list[Curve]:
+def removal_curves(entries: Sequence[Entry], targets: Sequence[str], titles: Mapping[str, str]) -> list[CurvePlot]:
     """Return one plot per target of the explanations that were checked; `targets` names the target of each entry.
 
     One line per method, under its title. The band spans the random orders of all of them, from the lowest to the
@@ -67,7 +67,7 @@ def removal_curves(entries: Sequence[Entry], targets: Sequence[str], titles: Map
     return [_removal_plot(target, lines) for target, lines in plots.items()]
 
 
-def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCurve]]) -> Curve:
+def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCurve]]) -> CurvePlot:
     counts = [removed_words(explanation, removal) for _, explanation, removal in shown]
     lines = [
         CurveSeries(title, x, removal.probabilities.tolist())
@@ -84,7 +84,7 @@ def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCu
         random.min(axis=0).tolist(),
         random.max(axis=0).tolist(),
     )
-    return Curve(
+    return CurvePlot(
         name=f"Probability of {target} without the highest-ranked words",
         x=f"words {verb} (logarithmic)",
         y=f"probability of {target}",

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightline.files import write_whole
+from sightline.progress import Progress
 from sightline.view.frames import first_rows, markdown, to_markdown
-from sightline.view.inspect.folder import Progress, check_folder, write_sections
+from sightline.view.inspect.folder import check_folder, write_sections
 from sightline.view.inspect.parts import Links, Part, Picture, Section, Table, Terms
 from sightline.view.studies.drawings import draw_figure
 from sightline.view.words.numbers import format_number
