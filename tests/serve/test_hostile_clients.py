@@ -15,7 +15,7 @@ import pytest
 
 from sightline.serve.http.option_limits import OPTION_RANGES
 from tests.patience import PATIENCE, wait_for
-from tests.serve.conftest import TEXT, Running
+from tests.serve.conftest import PATIENT, TEXT, Running
 
 pytestmark = pytest.mark.slow
 
@@ -74,6 +74,30 @@ def test_a_disconnect_in_the_middle_of_a_body_is_not_an_error(server, caplog):
             assert server.health()["status"] == "ok"
             time.sleep(0.02)
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize("head", [HEAD, b"DELETE /api/jobs/absent HTTP/1.1\r\nHost: 127.0.0.1M\r\n"])
+def test_a_malformed_body_is_answered_once_and_not_logged_as_a_failure(server, caplog, head):
+    with connect(server) as connection:
+        connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\nno chunk\r\n")
+        answer = read_all(connection)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert server.health()["status"] == "ok"
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def test_a_body_that_turns_malformed_while_it_is_answered_closes_the_connection(server, caplog):
+    job = server.submit(**PATIENT)
+    with connect(server) as connection:
+        connection.sendall(
+            f"GET /api/jobs/{job}/events HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        )
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        connection.sendall(b"no chunk\r\n")
+        assert b"HTTP/1.1 400" not in read_all(connection)
+    server.client.delete(f"/api/jobs/{job}")
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_a_head_that_trickles_in_is_cut_off(strict):

@@ -93,6 +93,19 @@ class LimitedProtocol(H11Protocol):
         super().data_received(data)
         self._update_phase()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a malformed request; the application, which may already have received its head, answers no more.
+
+        uvicorn sends this response while the application may be about to send, or in the middle of, its own.
+        """
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         super().on_response_complete()
