@@ -5,58 +5,35 @@
 
 from __future__ import annotations
 
-import platform
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from functools import cache, partial
-from importlib.metadata import version
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-import numpy as np
 import torch
 
 from sightline import builtin
-from sightline.analysis.exchange import Rerun
-from sightline.analysis.importance import Importance, head_importance_of
-from sightline.analysis.internals import inside as look_inside
-from sightline.checking import Checker, special_share
+from sightline.checking import Checker
 from sightline.continuation import ContinuationExplanation, Origin
-from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
-from sightline.explanation import Explanation, FloatArray
-from sightline.methods import METHODS, Attribution, Method
-from sightline.methods.applicability import check_applies, default_methods, methods_not_offered
+from sightline.document_reader import DocumentReader
+from sightline.errors import InputError, OptionError
+from sightline.explaining import Explainer, batches, check_trace, provenance_of
+from sightline.explanation import Explanation
+from sightline.methods.applicability import default_methods, methods_not_offered
+from sightline.methods.choice import choose_methods
 from sightline.metrics.check import CheckReplacement
-from sightline.models import ALL, Network, TargetLike, load_network
-from sightline.models.batching import BATCH_TOKENS, batches_by_length
-from sightline.models.generate import generate_greedily
+from sightline.models import Network, TargetLike, load_network
 from sightline.models.loading import AttentionKind
 from sightline.models.target import ENTITIES
-from sightline.models.tasks import CausalLanguageModel, MaskedLanguageModel, TokenClassification
+from sightline.models.tasks import MaskedLanguageModel
 from sightline.models.word_targets import name_tokens
-from sightline.passes import Pass, Request
-from sightline.prefixes import PrefixPass
+from sightline.passes import Request
 from sightline.progress import Progress
 from sightline.report import Report
-from sightline.text import (
-    Aggregation,
-    Chat,
-    Encoding,
-    check_chat,
-    check_known,
-    continue_ids,
-    continue_text,
-    encode_chat,
-    encode_ids,
-    encode_text,
-    is_chat,
-    read_in_windows,
-)
+from sightline.report_builder import build_report
+from sightline.text import Aggregation, Chat, Encoding, is_chat
 from sightline.trace import Trace
-from sightline.windows import WindowedPass, describe_windows
 
 if TYPE_CHECKING:
     from sightline.analysis.inspection import Inspection, InspectionSettings
@@ -148,9 +125,7 @@ class Model:
     @property
     def max_tokens(self) -> int:
         """Length in tokens of the longest document that the model reads: what positions and tokenizer allow."""
-        limit = getattr(self.tokenizer, "model_max_length", None)
-        # A limit of less than one token, from a damaged file, says nothing.
-        return int(min(self.network.max_tokens, limit)) if limit and limit >= 1 else self.network.max_tokens
+        return self._reader.max_tokens
 
     @property
     def default_methods(self) -> tuple[str, ...]:
@@ -184,55 +159,16 @@ class Model:
         as have 32,768 tokens together (64 of 512 tokens, at least 8). With truncate=True only the first is read. The
         rest is cut off, and `.dropped` says how many tokens that were.
         """
-        cut = partial(self._read_in_windows, overlap=overlap, aggregation=aggregation, max_windows=max_windows)
-        positions = None if global_tokens is None else self.network.check_global_tokens(global_tokens)
-        if (text is None) == (ids is None):
-            raise InputError("Give either a text or ids=, exactly one of them.")
-        if ids is not None:
-            if pair is not None:
-                raise InputError("pair= goes with a text; ids already hold both texts and the marks between them.")
-            encoding = encode_ids(
-                ids,
-                special_ids=self.network.special_names,
-                vocab_size=int(self.network.config.vocab_size),
-                tokenizer=self.tokenizer,
-                global_tokens=positions,
-            )
-            self.network.check_left_padding(encoding)
-            if len(encoding) > self.max_tokens:
-                windowed = None if truncate else cut(encoding)
-                if windowed is None:
-                    raise InputError(f"{len(encoding)} ids were given, the model reads {self.max_tokens} at most.")
-                return windowed
-            return encoding
-        if self.tokenizer is None:
-            raise ModelError(
-                f"The model '{self.name}' has no tokenizer, so it cannot read text. "
-                "Give one with tokenizer=, or token ids with encode(ids=[...])."
-            )
-        assert text is not None
-        check_chat(text)
-        if is_chat(text):
-            return self._encode_chat(text, pair)
-        encode = partial(encode_text, self.tokenizer, cast(str, text), pair, global_tokens=positions)
-        whole = truncate or not self.network.task.reads_windows
-        encoding = encode(max_tokens=self.max_tokens if whole else None)
-        if len(encoding) > self.max_tokens:
-            encoding = cut(encoding) or encode(max_tokens=self.max_tokens)
-        check_known(encoding, self.tokenizer.unk_token_id)
-        return encoding
-
-    def _encode_chat(self, messages: Chat, pair: str | None) -> Encoding:
-        if pair is not None:
-            raise InputError("pair= goes with a text, not with a chat.")
-        encoding = encode_chat(self.tokenizer, messages)
-        if len(encoding) > self.max_tokens:
-            raise InputError(f"The chat has {len(encoding)} tokens, the model reads {self.max_tokens} at most.")
-        return encoding
-
-    def _read_in_windows(self, encoding: Encoding, **options: Any) -> Encoding | None:
-        """Return a long document with its windows, or None if it can only be truncated."""
-        return read_in_windows(encoding, self.max_tokens, **options) if self.network.task.reads_windows else None
+        return self._reader.encode(
+            text,
+            pair,
+            global_tokens,
+            ids=ids,
+            truncate=truncate,
+            aggregation=aggregation,
+            overlap=overlap,
+            max_windows=max_windows,
+        )
 
     @overload
     def trace(  # type: ignore[overload-overlap]  # a str is a sequence of str, too
@@ -268,20 +204,8 @@ class Model:
             target = name_tokens(target, self.network.task, self.tokenizer)
         several = not isinstance(document, str | Encoding)
         documents: Sequence[Document] = document if several else [document]  # type: ignore[assignment,list-item]
-        encodings = [self._encode_document(text) for text in documents]
-        request = Request(target, quantity, position)
-        short = [encoding for encoding in encodings if encoding.windows is None]
-        if self.network.pads:
-            shared = Pass(self.network, short, [request] * len(short))
-            places = iter([(shared, number) for number in range(len(short))])
-        else:
-            places = iter([(Pass(self.network, [encoding], [request]), 0) for encoding in short])
-        traces = [
-            self._make_trace(*next(places))
-            if encoding.windows is None
-            else self._make_trace(WindowedPass(self.network, encoding, request), 0)
-            for encoding in encodings
-        ]
+        encodings = [self._reader.encode_document(text) for text in documents]
+        traces = self._explainer.trace(encodings, Request(target, quantity, position))
         return traces if several else traces[0]
 
     @overload
@@ -408,7 +332,7 @@ class Model:
         check, exchange the strongest words, for `exchange` and `artefacts`, in one to three further runs of the method
         (`analysis.exchange`); left out for methods that call the model many times.
         """
-        chosen = self._choose_methods(method, methods, options, quantity)
+        chosen = choose_methods(self.network, method, methods, options, quantity)
         if is_chat(document):
             document = self.encode(document)
         if continuation is not None or max_new_tokens is not None:
@@ -417,42 +341,39 @@ class Model:
                     "With a continuation every generated token is a target: leave target, position, pair and check out "
                     "(model.check() checks one of .rows)."
                 )
-            whole, prompt = self._encode_continuation(document, continuation, max_new_tokens)
+            whole, prompt = self._reader.encode_continuation(document, continuation, max_new_tokens)
             origin: Origin = "generated" if continuation is None else "given"
-            continued = self._explain_continuation(whole, prompt, origin, chosen, quantity or "logit", progress)
-            return continued if methods is not None else next(iter(continued.values()))
-        finish = (
-            partial(
-                self._checker.check_all,
-                budget=check_budget,
-                replacement=check_replacement,
-                artefacts=artefacts,
-                progress=progress,
+            continued = self._explainer.explain_continuation(
+                whole, prompt, origin, chosen, quantity or "logit", progress
             )
-            if check
-            else lambda result: result
-        )
+            return continued if methods is not None else next(iter(continued.values()))
+        check_all = self._check_all(check_budget, check_replacement, artefacts, progress)
+
+        def finish(by_method: dict[str, Any]) -> Any:
+            checked = check_all(by_method) if check else by_method
+            return checked if methods is not None else next(iter(checked.values()))
+
         request: dict[str, Any] = {"target": target, "quantity": quantity or "logit", "position": position}
         _check_document_type(document)
         if isinstance(document, Trace):
-            self._check_trace(document, target, quantity, position, pair)
+            check_trace(document, self.network, target, quantity, position, pair)
         elif isinstance(document, str | Encoding):
-            encoding = self._encode_document(document, pair, truncate)
+            encoding = self._reader.encode_document(document, pair, truncate)
             if target == ENTITIES and ENTITIES not in self.labels:
-                by_method = finish(self._explain_entities(encoding, chosen, request["quantity"], progress))
-                return by_method if methods is not None else next(iter(by_method.values()))
+                trace = self.trace(encoding)
+                return finish(self._explainer.explain_entities(trace, chosen, request["quantity"], progress))
             document = self.trace(encoding, **request)
         if isinstance(document, Trace):
-            by_method = finish(self._explain_traces([document], chosen, progress)[0])
-            return by_method if methods is not None else next(iter(by_method.values()))
+            return finish(self._explainer.explain_traces([document], chosen, progress)[0])
         if pair is not None:
             raise OptionError("pair= goes with one text; for several documents pass encodings made with encode().")
-        encodings = [self._encode_document(text, truncate=truncate) for text in document]
+        encodings = [self._reader.encode_document(text, truncate=truncate) for text in document]
         results: list[Any] = [None] * len(encodings)
-        for batch in _batches(encodings, padded=self.network.pads):
-            explained = self._explain_traces(self.trace([encodings[i] for i in batch], **request), chosen, progress)
-            for index, by_method in zip(batch, map(finish, explained), strict=True):
-                results[index] = by_method if methods is not None else next(iter(by_method.values()))
+        for batch in batches(encodings, padded=self.network.pads):
+            traces = self.trace([encodings[index] for index in batch], **request)
+            explained = self._explainer.explain_traces(traces, chosen, progress)
+            for index, by_method in zip(batch, explained, strict=True):
+                results[index] = finish(by_method)
         return results
 
     def check(
@@ -517,53 +438,18 @@ class Model:
         if not isinstance(document, str | Encoding | Trace):
             raise InputError(f"A report is about one text, encoding or trace, not {type(document).__name__}.")
         if isinstance(document, Trace):
-            self._check_trace(document, target, quantity, position, pair)
+            check_trace(document, self.network, target, quantity, position, pair)
             trace = document
         else:
-            encoding = self._encode_document(document, pair, truncate)
+            encoding = self._reader.encode_document(document, pair, truncate)
             trace = self.trace(encoding, target, quantity=quantity or "logit", position=position)
-        seconds: dict[str, float] = {}
-        with _time_stage(seconds, "explain"):
-            seen = self.network.sees_inside and not trace.windowed
-            importance = self._require_inside(trace) if inside and seen else None
-            explanations: dict[str, Any] = self.explain(
-                trace,
-                methods=self.default_methods if methods is None else methods,
-                quantity=quantity,
-                progress=progress,
-                **options,
-            )
-        looked_inside = None
-        if importance is not None:
-            with _time_stage(seconds, "inside"):
-                looked_inside = look_inside(trace, importance=importance(), progress=progress)
-        if check:
-            with _time_stage(seconds, "check"):
-                explanations = self._checker.check_all(
-                    explanations,
-                    budget=check_budget,
-                    replacement=check_replacement,
-                    artefacts=artefacts,
-                    progress=progress,
-                )
-        return Report(explanations, inside=looked_inside, seconds=seconds)
+        names = self.default_methods if methods is None else methods
 
-    def _require_inside(self, trace: Trace) -> Callable[[], Importance | None]:
-        """Announce what `inside` needs to the pass of the methods; return a function that gives the head importance.
+        def explain() -> dict[str, Any]:
+            return self.explain(trace, methods=names, quantity=quantity, progress=progress, **options)
 
-        That is None if the weights of single heads are not known. If all classes are explained, it is the importance
-        for the predicted class, computed first on a graph that is kept for the classes.
-        """
-        trace.require("attentions")
-        try:
-            trace.require("head_importance")
-        except UnsupportedError:
-            return lambda: None
-        if trace.shared.requests[trace.document].target != ALL:
-            return lambda: head_importance_of(trace)
-        importance = head_importance_of(trace.with_target(None))
-        trace.shared.keep_graph = False
-        return lambda: importance
+        check_all = self._check_all(check_budget, check_replacement, artefacts, progress) if check else None
+        return build_report(trace, explain, check_all, inside=inside, progress=progress)
 
     def inspect(
         self,
@@ -586,240 +472,27 @@ class Model:
         if settings is not None and fields:
             raise OptionError("Give either settings= or its fields, not both.")
         settings = settings or InspectionSettings(**fields)
-        return inspect_document(
-            self, self._encode_document(document, pair, truncate=True), settings, target=target, progress=progress
-        )
+        encoding = self._reader.encode_document(document, pair, truncate=True)
+        return inspect_document(self, encoding, settings, target=target, progress=progress)
 
-    def _choose_methods(
-        self, method: str | None, methods: Sequence[str] | None, options: Mapping[str, Any], quantity: str | None
-    ) -> dict[Method, dict[str, Any]]:
-        """Return the requested methods with their resolved options, before anything runs."""
-        if methods is None:
-            entry = METHODS.get(method or self.default_methods[0])
-            return {entry: self._resolve_options(entry, options, quantity)}
-        if method is not None:
-            raise OptionError("Give either method= or methods=, not both.")
-        if isinstance(methods, str) or not methods:
-            raise OptionError(
-                "methods= takes a list with at least one name, for example methods=['attcat', 'rollout']."
-            )
-        for name, method_options in options.items():
-            if name not in methods or not isinstance(method_options, Mapping):
-                raise OptionError(
-                    f"With methods=, options are given by method, for example {methods[0]}={{...}}; "
-                    f"'{name}' does not fit."
-                )
-        entries = [METHODS.get(name) for name in dict.fromkeys(methods)]
-        return {entry: self._resolve_options(entry, options.get(entry.name, {}), quantity) for entry in entries}
+    @property
+    def _reader(self) -> DocumentReader:
+        return DocumentReader(self.network, self.tokenizer)
 
-    def _resolve_options(self, entry: Method, options: Mapping[str, Any], quantity: str | None) -> dict[str, Any]:
-        """Return a method's options, including the requested quantity if the method has that option.
-
-        A model with a single class (a regression) always has probability 1, which removing words cannot change; its
-        default quantity is the logit.
-        """
-        check_applies(entry.name, self.network)
-        if quantity is None and len(self.labels) == 1 and not self.network.task.facts.multi_label:
-            quantity = "logit"
-        defaults = {"quantity": quantity} if quantity is not None and "quantity" in entry.options else {}
-        return entry.resolve_options({**defaults, **options})
-
-    def _check_trace(
-        self, trace: Trace, target: TargetLike, quantity: str | None, position: int | None, pair: str | None
-    ) -> None:
-        """Raise OptionError for a trace of another model, and for arguments that the trace already fixes."""
-        if trace.network is not self.network:
-            raise OptionError("The trace was made by another model. Give one of model.trace().")
-        traced_quantity = trace.shared.requests[trace.document].quantity
-        if (target, position, pair) != (None, None, None) or quantity not in (None, traced_quantity):
-            raise OptionError(
-                "A trace has its own document, target, quantity and position: leave them out, or give them to trace()."
-            )
-
-    def _explain_traces(
-        self, traces: Sequence[Trace], chosen: dict[Method, dict[str, Any]], progress: Progress | None
-    ) -> list[dict[str, Any]]:
-        """Return method -> explanation of every trace of one pass; for all classes, method -> label -> explanation."""
-        shared = traces[0].shared
-        shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
-        if shared.requests[traces[0].document].target != ALL:
-            return [self._run_methods(trace, chosen, progress, {}) for trace in traces]
-        results: list[dict[str, Any]] = [{entry.name: {} for entry in chosen} for _ in traces]
-        shared_attributions: list[dict[str, Attribution]] = [{} for _ in traces]
-        for label, targets in shared.classes():
-            traces = [trace.sibling(targets[trace.document]) for trace in traces]
-            for trace, by_method, class_independent in zip(traces, results, shared_attributions, strict=True):
-                for name, explanation in self._run_methods(trace, chosen, progress, class_independent).items():
-                    by_method[name][label] = explanation
-        return results
-
-    def _run_methods(
-        self,
-        trace: Trace,
-        chosen: dict[Method, dict[str, Any]],
-        progress: Progress | None,
-        class_independent: dict[str, Attribution],
-    ) -> dict[str, Explanation]:
-        """Run the methods on one trace; results that do not depend on the class are read from `class_independent`.
-
-        Missing ones are added to it, unless the document is read in windows: which windows count depends on the class.
-        """
-        explanations = {}
-        for step, (entry, options) in enumerate(chosen.items()):
-            if progress is not None:
-                progress(entry.name, step, len(chosen))
-                trace.progress = partial(progress, entry.name)
-            attribution = class_independent.get(entry.name) or entry.run(trace, options)
-            if not entry.class_specific and not trace.windowed:
-                class_independent[entry.name] = attribution
-            explanations[entry.name] = self._make_explanation(trace, entry, options, attribution)
-        trace.progress = None
-        return explanations
+    @property
+    def _explainer(self) -> Explainer:
+        return Explainer(self.network, self._reader)
 
     @property
     def _checker(self) -> Checker:
-        return Checker(self.network, self._repeat, self._received)
+        return Checker(self.network, self._explainer.repeat, self._explainer.received)
 
-    def _received(self, explanation: Explanation) -> FloatArray:
-        """Return the attention that every token of an explained document receives, (L, H, n)."""
-        target = explanation.target
-        return self.trace(explanation.encoding, target, position=target.position).received
-
-    def _repeat(self, explanation: Explanation) -> Rerun:
-        """Return a function that computes the same scores for changed documents."""
-        chosen = {METHODS.get(explanation.method): explanation.options}
-
-        def rerun(encodings: Sequence[Encoding]) -> list[FloatArray]:
-            scores: dict[int, FloatArray] = {}
-            for batch in _batches(encodings, padded=self.network.pads):
-                documents, target = [encodings[place] for place in batch], explanation.target
-                traces = self.trace(documents, target, position=target.position)
-                for place, by_method in zip(batch, self._explain_traces(traces, chosen, None), strict=True):
-                    scores[place] = by_method[explanation.method].scores
-            return [scores[place] for place in range(len(encodings))]
-
-        return rerun
-
-    def _explain_entities(
-        self, document: Document | Trace, chosen: dict[Method, dict[str, Any]], quantity: str, progress: Progress | None
-    ) -> dict[str, Any]:
-        """Return method -> entity -> explanation for a document, on one forward and one backward per entity."""
-        task = self.network.task
-        if not isinstance(task, TokenClassification):
-            raise TargetError(f"Entities are tagged tokens; a model for {self.task} has none to explain.")
-        trace = document if isinstance(document, Trace) else self.trace(document)
-        trace.shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
-        trace.shared.keep_graph = True
-        entities = task.entities(trace.shared.logits(trace.document), trace.encoding, quantity)
-        if not entities:
-            raise TargetError("The model finds no entity in this text: give a token with position= instead.")
-        explained: dict[str, Any] = {entry.name: {} for entry in chosen}
-        for name, target in entities.items():
-            for method, explanation in self._run_methods(trace.sibling(target), chosen, progress, {}).items():
-                explained[method][name] = explanation
-        return explained
-
-    def _encode_continuation(
-        self, prompt: object, continuation: str | Sequence[int] | None, max_new_tokens: int | None
-    ) -> tuple[Encoding, Encoding]:
-        """Return prompt and continuation as one encoding, and the prompt alone."""
-        if not isinstance(self.network.task, CausalLanguageModel):
-            raise UnsupportedError(f"Only a causal language model continues a text; this is a model for {self.task}.")
-        if continuation is not None and max_new_tokens is not None:
-            raise OptionError("Give either continuation= or max_new_tokens=, not both.")
-        if isinstance(continuation, bytes) or not isinstance(continuation, Sequence | np.ndarray | None):
-            raise InputError(
-                f"The continuation must be a text or a list of token ids, not {type(continuation).__name__}."
-            )
-        check_chat(prompt)
-        if not isinstance(prompt, str | Encoding):
-            raise InputError(f"A prompt is one text, one chat or one encoding, not {type(prompt).__name__}.")
-        start = self._encode_document(prompt)
-        if start.dropped:
-            raise InputError(
-                f"The prompt has {len(start) + start.dropped} tokens and the model reads {self.max_tokens} at most: "
-                "shorten it."
-            )
-        if isinstance(continuation, str):
-            if self.tokenizer is None:
-                raise ModelError(f"The model '{self.name}' has no tokenizer: give the continuation as a list of ids.")
-            whole = continue_text(self.tokenizer, start, continuation)
-        else:
-            ids = continuation if max_new_tokens is None else generate_greedily(self.network, start, max_new_tokens)
-            assert ids is not None
-            whole = continue_ids(
-                start,
-                ids,
-                tokenizer=self.tokenizer,
-                special_ids=self.network.special_names,
-                vocab_size=int(self.network.config.vocab_size),
-            )
-        if len(whole) > self.max_tokens + 1:  # the last token is predicted and not read
-            raise InputError(
-                f"Prompt and continuation have {len(whole)} tokens together, the model reads {self.max_tokens} at "
-                "most: shorten one of them."
-            )
-        return whole, start
-
-    def _explain_continuation(
-        self,
-        encoding: Encoding,
-        prompt: Encoding,
-        origin: Origin,
-        chosen: dict[Method, dict[str, Any]],
-        quantity: str,
-        progress: Progress | None,
-    ) -> dict[str, ContinuationExplanation]:
-        """Return method -> continuation: one forward, one backward per generated token behind the prompt."""
-        shared = PrefixPass(self.network, encoding, len(prompt), quantity)
-        shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
-        rows, probabilities = [], []
-        for number in range(len(shared.encodings)):
-            trace = self._make_trace(shared, number)
-            rows.append(self._run_methods(trace, chosen, None, {}))
-            probabilities.append(self.network.task.probability(shared.logits(number).detach(), trace.target))
-            if progress is not None:
-                progress("explaining generated tokens", number + 1, len(shared.encodings))
-        return {
-            entry.name: ContinuationExplanation(
-                tuple(row[entry.name] for row in rows),
-                encoding,
-                len(prompt),
-                np.array(probabilities),
-                origin,
-                len(prompt.text),
-            )
-            for entry in chosen
-        }
-
-    def _make_trace(self, shared: Pass, document: int) -> Trace:
-        trace = Trace(shared, document)
-        trace.reader = self.encode
-        return trace
-
-    def _make_explanation(
-        self, trace: Trace, entry: Method, options: dict[str, Any], attribution: Attribution
-    ) -> Explanation:
-        encoding = trace.encoding
-        checks: dict[str, Any] = {
-            "special_share": special_share(attribution.scores, encoding),
-            "untrained": self.network.untrained,
-            "dropped_tokens": encoding.dropped,
-            **attribution.checks,
-        }
-        return Explanation(
-            method=entry.name,
-            scores=attribution.scores,
-            encoding=encoding,
-            target=replace(trace.target, quantity=options.get("quantity", trace.target.quantity)),
-            prediction=trace.prediction,
-            layers=attribution.layers,
-            layer_kind=attribution.layer_kind,
-            checks=checks,
-            options=options,
-            provenance=self.provenance(),
-            extras={**attribution.extras, **describe_windows(trace.shared, trace.target)},
-            signed=entry.signed,
+    def _check_all(
+        self, budget: int | None, replacement: CheckReplacement, artefacts: bool, progress: Progress | None
+    ) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        """Return a function that checks all explanations of a document."""
+        return partial(
+            self._checker.check_all, budget=budget, replacement=replacement, artefacts=artefacts, progress=progress
         )
 
     def provenance(self) -> dict[str, str]:
@@ -827,48 +500,4 @@ class Model:
 
         `rounding_error`, present for models converted to a half type, is the relative error of their logits.
         """
-        error = self.network.rounding_error
-        return {
-            "model": self.name,
-            "model_type": str(self.network.config.model_type),
-            "weights": self.network.weights_hash,
-            "dtype": str(self.network.dtype).removeprefix("torch."),
-            **({} if error is None else {"rounding_error": f"{error:.1e}"}),
-            "sightline": _version("sightline"),
-            "torch": torch.__version__,
-            "transformers": _version("transformers"),
-            "python": platform.python_version(),
-        }
-
-    def _encode_document(self, document: object, pair: str | None = None, truncate: bool = False) -> Encoding:
-        if isinstance(document, Encoding):
-            if pair is not None:
-                raise OptionError("pair= goes with a text; an encoding already holds its pair.")
-            return document
-        if not isinstance(document, str):
-            raise InputError(f"Each document is a text or an encoding, not {type(document).__name__}.")
-        return self.encode(document, pair, truncate=truncate)
-
-
-_version = cache(version)  # reading a package's metadata takes a millisecond
-
-
-def _batches(encodings: Sequence[Encoding], *, padded: bool) -> Iterator[list[int]]:
-    """Yield the numbers of documents that share a pass: documents with windows alone, others by length.
-
-    If the model cannot be padded, every document has a pass of its own.
-    """
-    if not padded:
-        yield from ([index] for index in range(len(encodings)))
-        return
-    short = [index for index, encoding in enumerate(encodings) if encoding.windows is None]
-    yield from ([index] for index, encoding in enumerate(encodings) if encoding.windows is not None)
-    for batch in batches_by_length([len(encodings[index]) for index in short], BATCH_TOKENS):
-        yield [short[place] for place in batch]
-
-
-@contextmanager
-def _time_stage(seconds: dict[str, float], stage: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    seconds[stage] = time.perf_counter() - start
+        return provenance_of(self.network)
