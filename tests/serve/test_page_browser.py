@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.browsing import wait_until
+from tests.browsing import settle_before_readings, wait_until
 from tests.patience import PATIENCE
 from tests.serve.conftest import LONG_TEXT, TEXT, Running
 
@@ -38,7 +38,7 @@ def browse(server: Running) -> Callable[[Scenario], None]:
 
     def run(scenario: Scenario) -> None:
         troubles: list[str] = []
-        with playwright.sync_playwright() as driver:
+        with settle_before_readings(), playwright.sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
@@ -214,6 +214,48 @@ def test_a_word_can_be_left_out_and_the_text_edited_to_see_the_new_probability(b
         wait_until(page, "document.querySelectorAll('#view [data-section=trials] tbody tr').length === 2")
         assert "removed" in view.locator("[data-section=trials] tbody tr").first.inner_text()
         assert view.locator(".headline p").inner_text().startswith("The model says")
+
+    browse(scenario)
+
+
+def test_a_file_sent_at_once_is_read_first_and_a_second_click_sends_nothing(browse):
+    def scenario(page):
+        choose(page, "random")
+        page.evaluate(
+            f"""() => {{
+                const files = new DataTransfer();
+                files.items.add(new File([{json.dumps(TEXT)}], "my.txt"));
+                const file = document.querySelector("#file");
+                file.files = files.files;
+                file.dispatchEvent(new Event("change"));
+                for (let clicks = 0; clicks < 2; clicks++) document.querySelector("#explain").click();
+            }}"""
+        )
+        page.locator("#view .sightline[data-ready=true]").wait_for()
+        assert page.locator("#view .text").first.text_content() == TEXT
+        assert page.locator("#earlier a").count() == 1
+
+    browse(scenario)
+
+
+def test_a_result_that_arrives_while_the_next_text_is_written_leaves_the_form_alone(browse):
+    def scenario(page):
+        page.locator("#text").fill(TEXT)
+        choose(page, "random")
+        page.evaluate(
+            """async () => {
+                document.querySelector("#explain").click();
+                for (let turns = 0; turns < 5; turns++) await null; // the form is read, no answer can be there yet
+                const text = document.querySelector("#text");
+                text.focus();
+                text.value = "The next";
+                text.dispatchEvent(new InputEvent("input", {bubbles: true}));
+            }"""
+        )
+        page.locator("#view .sightline[data-ready=true]").wait_for()
+        page.keyboard.type(" text")
+        assert page.locator("#text").input_value() == "The next text"
+        assert page.locator("#view .text").first.text_content() == TEXT
 
     browse(scenario)
 

@@ -12,6 +12,7 @@ import pytest
 
 from sightline.errors import UsageError
 from sightline.serve.http.access import check_token
+from tests.browsing import settle_before_readings
 from tests.patience import PATIENCE
 from tests.serve.conftest import TEXT, Running
 
@@ -97,7 +98,7 @@ def test_the_page_asks_for_the_token_and_then_works(locked):
     playwright = pytest.importorskip("playwright.sync_api")
 
     def scenario() -> None:
-        with playwright.sync_playwright() as driver:
+        with settle_before_readings(), playwright.sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=chromium, args=["--headless", "--no-sandbox"])
             page = browser.new_page()
             page.set_default_timeout(1000 * PATIENCE)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.browsing import settle_before_readings
 from tests.patience import PATIENCE
 
 FLAGS = [
@@ -20,17 +21,6 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-
-
-SETTLED = """new Promise((done) => {
-    const frame = (left) => requestAnimationFrame(() => setTimeout(() => (left ? frame(left - 1) : done()), 0));
-    frame(2);
-})"""
-
-
-def settle(page: Any) -> None:
-    """Wait until the page has drawn what follows from the last action: effects run a frame after the change."""
-    page.evaluate(SETTLED)
 
 
 def open_appearance(page: Any) -> None:
@@ -45,7 +35,7 @@ def browser() -> Iterator[Any]:
     if chromium is None:
         pytest.skip("no chromium on this system")
     playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
+    with settle_before_readings(), playwright.sync_playwright() as driver:
         running = driver.chromium.launch(executable_path=chromium, args=FLAGS)
         yield running
         running.close()

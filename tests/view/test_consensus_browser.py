@@ -15,7 +15,6 @@ from sightline.report import Report
 from sightline.view.words.consensus import consensus_sentence
 from sightline.view.words.terminal import print_report
 from tests.sample_explanations import encoding, explanation
-from tests.view.conftest import settle
 
 WORDS = " ".join(f"river the old mill {i}." for i in range(40))
 METHODS = ("attcat", "rollout", "gradient")
@@ -69,13 +68,11 @@ def test_the_page_lists_the_words_that_all_methods_name(open_page, width, scheme
 
     # Fewer methods agree on more words; one method has no consensus.
     page.get_by_label("Gradient norm").uncheck()
-    settle(page)
     same_target = [each for each in made if each.target == made.first.target]
     two = Report.of(same_target[:2]).consensus
     assert f"agree on {len(two.words)} word" in page.locator("[data-section=finding]").inner_text()
     assert len(two.words) > len(consensus.words)
     page.get_by_label("Attention rollout").uncheck()
-    settle(page)
     assert "at least two methods" in page.locator(".consensus").inner_text()
 
 
@@ -86,7 +83,6 @@ def test_a_word_leads_into_the_text_and_a_single_method_has_no_tab(open_page):
     word = page.locator("[data-section=agreed-words] button").first
     text = word.locator("bdi").inner_text()
     word.click()
-    settle(page)
     assert page.locator(".card h2").inner_text() == text
     single = open_page(Report.of([made.first]).to_html())
     assert single.get_by_role("button", name="Consensus", exact=True).count() == 0

@@ -393,5 +393,6 @@ def test_nothing_of_the_page_is_cut_off(browser, folder, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.goto((folder / "index.html").as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator("img[src='figures/overview.svg']").evaluate("image => image.naturalWidth") > 100
+    width_of_image = "image => image.decode().then(() => image.naturalWidth)"
+    assert page.locator("img[src='figures/overview.svg']").evaluate(width_of_image) > 100
     page.close()

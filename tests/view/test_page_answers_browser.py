@@ -8,7 +8,7 @@ import pytest
 from sightline.explanation import RemovalCurve
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import render_page
-from tests.view.conftest import open_appearance, settle
+from tests.view.conftest import open_appearance
 from tests.view.sample_inside import sample_inside
 
 pytestmark = pytest.mark.browser
@@ -56,7 +56,6 @@ def test_sentence_passages_and_words_are_in_sight_and_nothing_is_clipped(open_pa
     first = page.locator("[data-side=for] td").nth(1).bounding_box()
     assert first["x"] + first["width"] <= width
     page.keyboard.press("n")
-    settle(page)
     assert page.locator("[data-section=scores] tbody th").all_inner_texts() == [
         "AttCAT",
         "Integrated gradients",
@@ -69,10 +68,8 @@ def test_sentence_passages_and_words_are_in_sight_and_nothing_is_clipped(open_pa
 def test_a_phrase_and_a_passage_lead_into_the_text(open_page):
     page = open_page(long_page())
     page.locator(".headline p button").first.click()
-    settle(page)
     assert page.locator(".text .chosen").inner_text() == "river"
     page.locator("[data-section=passages] li button").nth(2).click()
-    settle(page)
     assert page.locator(".text .chosen").count() == 1
 
 
@@ -94,10 +91,8 @@ def test_one_layer_keeps_the_colours_of_the_whole(open_page):
     open_appearance(page)
     assert page.locator(".text .for-8").count() > 0
     page.get_by_role("button", name="Layer 1", exact=True).click()
-    settle(page)
     assert page.locator(".text .for-8").count() == 0
     page.locator("[data-control=range]").get_by_text("selected layers", exact=True).click()
-    settle(page)
     assert page.locator(".text .for-8").count() > 0
     page.get_by_role("button", name="Layers", exact=True).click()
     assert page.locator(".shares tr").first.inner_text().split("\t")[0] == "layer 0"

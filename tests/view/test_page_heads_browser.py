@@ -7,7 +7,6 @@ import pytest
 from tests.browsing import wait_until
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import build, render_page
-from tests.view.conftest import settle
 from tests.view.sample_inside import banded_inside
 
 pytestmark = pytest.mark.browser
@@ -46,7 +45,6 @@ def darkest_column(page, selector: str) -> int:
 def test_the_grid_shows_windows_with_axes_frames_and_a_scale(open_page, html, width, scheme):
     page = open_page(html, "#view=heads", viewport={"width": width, "height": 850}, color_scheme=scheme)
     page.wait_for_selector(".thumbnail canvas")
-    settle(page)
     # Head h attends to the distance 2h - 2 of -4 … 4, in a map of 8 columns.
     assert [darkest_column(page, f".thumbnail >> nth={head} >> canvas") for head in range(3)] == [2, 4, 6]
     assert page.locator(".axis.across").first.inner_text().split() == ["−4", "0", "+4"]
@@ -89,10 +87,8 @@ def test_all_pairs_neighbours_and_the_grid_are_one_click_away(open_page, html):
     page.get_by_text("all pairs").click()
     page.wait_for_selector("[data-section=resolution]")
     page.get_by_role("button", name="Next head").click()
-    settle(page)
     assert page.locator(".head h2").inner_text().startswith("Layer 1, head 0")
     page.locator("[data-control=all-heads]").click()
-    settle(page)
     assert page.locator(".thumbnail").count() == 6
 
 

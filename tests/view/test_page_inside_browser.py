@@ -12,10 +12,10 @@ import pytest
 from sightline.explanation import RemovalCurve
 from sightline.models.target import Target
 from sightline.view.page.curves import describe_points
-from tests.browsing import wait_until
+from tests.browsing import settle, wait_until
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import render_page
-from tests.view.conftest import open_appearance, settle
+from tests.view.conftest import open_appearance
 from tests.view.sample_inside import known_attention, sample_inside
 
 pytestmark = pytest.mark.browser
@@ -108,7 +108,6 @@ def test_a_choice_that_the_file_does_not_hold_is_reported(open_page, encoded):
 def test_the_heads_are_a_grid_and_one_opens_with_zoom_and_names(open_page, encoded):
     page = open_page(render_page([explanation(encoded)], inside=sample_inside(encoded)))
     page.get_by_role("button", name="Heads", exact=True).click()
-    settle(page)
     assert page.locator(".thumbnail").count() == 6
     assert page.locator(".thumbnail").nth(5).get_attribute("aria-label") == "Layer 1, head 2, importance 6"
     painted = page.locator(".thumbnail canvas").first.evaluate(
@@ -124,16 +123,13 @@ def test_the_heads_are_a_grid_and_one_opens_with_zoom_and_names(open_page, encod
     assert "attends to" in page.locator("[data-section=named]").inner_text()
     whole = canvas.evaluate("canvas => canvas.toDataURL()")
     page.get_by_role("button", name="Zoom in").click()
-    settle(page)
     zoomed = canvas.evaluate("canvas => canvas.toDataURL()")
     assert zoomed != whole
     canvas.press("ArrowRight")
-    settle(page)
     assert canvas.evaluate("canvas => canvas.toDataURL()") != zoomed
     assert page.locator(".head .partners li").count() == 12
     assert "head=1%2C1" in page.evaluate("location.hash")
     page.get_by_role("button", name="show in the text").click()
-    settle(page)
     assert page.evaluate("location.hash").count("layers=1&heads=1") == 1
     assert page.locator(".text").is_visible()
 
@@ -203,7 +199,6 @@ def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
         == [page.locator("article").nth(1).locator(".unit").nth(3).inner_text()] * 2
     )
     page.keyboard.press("Escape")
-    settle(page)
     assert "ρ = " in page.locator(".agreement").inner_text()
     choose(page, "method", "Attention")
     page.get_by_label("list them too").check()

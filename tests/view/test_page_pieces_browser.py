@@ -7,7 +7,6 @@ import pytest
 
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import render_page
-from tests.view.conftest import settle
 from tests.view.test_page_browser import LONG, choose, chosen
 
 pytestmark = pytest.mark.browser
@@ -17,7 +16,6 @@ LAID_OUT = "all => all.map(line => line.checkVisibility({ contentVisibilityAuto:
 
 def test_only_the_text_near_the_view_is_laid_out_and_all_of_it_when_printed(open_page):
     page = open_page(render_page([explanation(encoding(LONG[:60_000]))]))
-    settle(page)
     lines = page.locator(".text p")
     laid_out = lines.evaluate_all(LAID_OUT)
     assert laid_out[0]
@@ -25,7 +23,6 @@ def test_only_the_text_near_the_view_is_laid_out_and_all_of_it_when_printed(open
     choose(page, "level", "tokens")
     assert lines.evaluate_all(LAID_OUT) == laid_out
     page.emulate_media(media="print")
-    settle(page)
     assert all(lines.evaluate_all(LAID_OUT))
 
 
@@ -39,11 +36,9 @@ def test_text_that_was_not_laid_out_is_reached_by_key_by_search_and_by_the_strip
         return box.top < word.top && word.bottom < box.bottom;
     }"""
     page.keyboard.press("p")  # the last of the strong words, at the end of the text
-    settle(page)
     assert page.evaluate(in_view)
     page.locator("[data-control=find]").fill("windmill 700")
     page.keyboard.press("Enter")
-    settle(page)
     assert page.evaluate(in_view)
     assert chosen(page) in ("wind", "windmill")
     # The same place on the strip leads back to it.
@@ -55,12 +50,10 @@ def test_text_that_was_not_laid_out_is_reached_by_key_by_search_and_by_the_strip
         }"""
     )
     page.locator(".scroller").evaluate("box => (box.scrollTop = 0)")
-    settle(page)
     assert not page.evaluate(in_view)
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.up()
-    settle(page)
     assert page.evaluate(in_view)
 
 
@@ -69,7 +62,6 @@ def test_the_height_of_text_that_is_not_laid_out_is_estimated_well(open_page):
     words = ["old", "mill", "the", "river", "runs", "hello", "miller"]
     text = "\n".join(" ".join(generator.choice(words, generator.integers(0, 80))) for _ in range(120))
     page = open_page(render_page([explanation(encoding(text))]))
-    settle(page)
     heights = "all => all.map(piece => piece.offsetHeight)"
     pieces = page.locator(".piece")
     estimated = pieces.evaluate_all(heights)
@@ -83,7 +75,6 @@ def test_the_height_of_text_that_is_not_laid_out_is_estimated_well(open_page):
 def test_a_text_without_line_breaks_is_broken_between_sentences_and_left_out_in_parts(open_page):
     text = " ".join(f"The river runs past the old mill number {i} and the miller says hello." for i in range(400))
     page = open_page(render_page([explanation(encoding(text))]))
-    settle(page)
     assert page.locator(".text").text_content() == text
     lines = page.locator(".text p").all_text_contents()
     assert len(lines) > 10

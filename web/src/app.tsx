@@ -58,8 +58,9 @@ export function App({ source, model, url, root }: AppProperties) {
     const to = neighbour(first.peaks, unit, by);
     if (to !== null) go(to);
   };
+  const find = useFindBox(root, state.view === "read", () => set({ view: "read" }));
   useKeys(url ? window : root, (event) => {
-    const act = keyAction(event, { page, unit, go, step, root });
+    const act = keyAction(event, { page, unit, go, step, find, root });
     if (act) act();
     return act !== null;
   });
@@ -165,7 +166,7 @@ function useAddress(url: boolean, state: State, setState: (state: State) => void
       // Some viewers forbid this; the page works without it.
     }
   }, [url, state]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!url) return;
     const read = () => setState(fromHash(location.hash, source.payload, VIEW_NAMES));
     addEventListener("hashchange", read);
@@ -187,10 +188,11 @@ interface Here {
   unit: number;
   go(unit: number): void;
   step(by: number): void;
+  find(): void;
   root: HTMLElement;
 }
 
-function keyAction(event: KeyboardEvent, { page, unit, go, step, root }: Here): (() => void) | null {
+function keyAction(event: KeyboardEvent, { page, unit, go, step, find, root }: Here): (() => void) | null {
   const { model, state, set, source } = page;
   const target = event.target as HTMLElement | null;
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
@@ -216,16 +218,7 @@ function keyAction(event: KeyboardEvent, { page, unit, go, step, root }: Here): 
     case ",":
       return unit < 0 ? null : () => go(neighbour(units.instances(unit), unit, event.key === "." ? 1 : -1)!);
     case "/":
-      return () => {
-        const focusFind = () => root.querySelector<HTMLElement>("[data-control=find]")?.focus();
-        if (state.view !== "read") {
-          set({ view: "read" });
-          requestAnimationFrame(focusFind);
-        } else {
-          // At once: what is typed before the next frame must reach the box.
-          focusFind();
-        }
-      };
+      return find;
     case "ArrowRight":
     case "ArrowLeft":
       return target?.matches(".host") ? beside(event.key === "ArrowRight" ? 1 : -1) : null;
@@ -237,10 +230,26 @@ function keyAction(event: KeyboardEvent, { page, unit, go, step, root }: Here): 
   return null;
 }
 
+/** Put the focus into the find box as soon as it is there: what is typed before the next frame must reach it. */
+function useFindBox(root: HTMLElement, shown: boolean, show: () => void): () => void {
+  const wanted = useRef(false);
+  const focus = () => root.querySelector<HTMLElement>("[data-control=find]")?.focus();
+  useLayoutEffect(() => {
+    if (shown && wanted.current) focus();
+    wanted.current = false;
+  }, [shown]);
+  return () => {
+    if (shown) return focus();
+    wanted.current = true;
+    show();
+  };
+}
+
 function useKeys(target: Window | HTMLElement, act: (event: KeyboardEvent) => boolean): void {
   const latest = useRef(act);
   latest.current = act;
-  useEffect(() => {
+  // Not a frame later: the first key may come as soon as the page is there.
+  useLayoutEffect(() => {
     const listen = (event: Event) => {
       if (latest.current(event as KeyboardEvent)) event.preventDefault();
     };

@@ -18,6 +18,7 @@ export function mount(element: HTMLElement, source: Source, options: MountOption
   let wanted = true;
   element.classList.add("sightline");
   element.classList.toggle("full", url);
+  source.onBusy = (busy) => element.setAttribute("aria-busy", String(busy));
   DocumentModel.load(source)
     .then((model) => wanted && render(<App source={source} model={model} url={url} root={element} />, element))
     .catch((error: unknown) => wanted && render(<Trouble error={error} />, element))

@@ -60,12 +60,13 @@ function Toolbar(properties: {
 }) {
   const { page, picture, unit, matches, go, step } = properties;
   const { state, set } = page;
-  const [match, setMatch] = useState(-1);
-  useEffect(() => setMatch(-1), [state.find, picture.units]);
+  // Belongs to the matches it counts: a reset after the next frame would undo an Enter typed right after the query.
+  const [stepped, setStepped] = useState<{ matches: number[][]; match: number } | null>(null);
+  const match = stepped?.matches === matches ? stepped.match : -1;
   const stepMatch = (by: number) => {
     if (!matches.length) return;
     const next = (Math.max(match, by > 0 ? -1 : 0) + by + matches.length) % matches.length;
-    setMatch(next);
+    setStepped({ matches, match: next });
     go(matches[next][0]);
   };
   return (

@@ -43,6 +43,8 @@ export interface EditedPrediction {
 
 export interface Source {
   readonly payload: Payload;
+  /** Called when the first of several requests begins and when the last one ends. */
+  onBusy?(busy: boolean): void;
   has(name: string): boolean;
   array(name: string): Promise<Numbers>;
   relations?(query: RelationQuery): Promise<RelationLists>;
@@ -52,7 +54,9 @@ export interface Source {
 
 /** Keeps every array after the first time; subclasses say where the bytes come from. */
 abstract class KeepingSource implements Source {
+  onBusy?: Source["onBusy"];
   private readonly kept = new Map<string, Promise<Numbers>>();
+  private pending = 0;
 
   constructor(readonly payload: Payload) {}
 
@@ -64,11 +68,18 @@ abstract class KeepingSource implements Source {
     const known = this.kept.get(name);
     if (known) return known;
     if (!this.has(name)) return Promise.reject(new Error(`This page has no array '${name}'.`));
-    const made = this.bytes(name).then((bytes) => decode(bytes, this.payload.arrays[name]));
+    const made = this.track(this.bytes(name).then((bytes) => decode(bytes, this.payload.arrays[name])));
     this.kept.set(name, made);
     // A failed fetch may be tried again.
     made.catch(() => this.kept.delete(name));
     return made;
+  }
+
+  protected track<T>(request: Promise<T>): Promise<T> {
+    if (!this.pending++) this.onBusy?.(true);
+    const end = () => void (--this.pending || this.onBusy?.(false));
+    request.then(end, end);
+    return request;
   }
 
   protected abstract bytes(name: string): Promise<ArrayBuffer>;
@@ -109,9 +120,9 @@ class HttpSource extends KeepingSource {
     private readonly base: string,
   ) {
     super(payload);
-    if (payload.live?.relations) this.relations = (query) => this.fetchRelations(query);
-    if (payload.live?.tiles) this.tile = (query) => this.fetchTile(query);
-    if (payload.live?.predict) this.predict = (text, pair) => this.fetchPrediction(text, pair);
+    if (payload.live?.relations) this.relations = (query) => this.track(this.fetchRelations(query));
+    if (payload.live?.tiles) this.tile = (query) => this.track(this.fetchTile(query));
+    if (payload.live?.predict) this.predict = (text, pair) => this.track(this.fetchPrediction(text, pair));
   }
 
   protected async bytes(name: string): Promise<ArrayBuffer> {

@@ -29,6 +29,8 @@ export class Form {
   private readonly check = byId<HTMLInputElement>("check");
   private readonly boxes = new Map<string, HTMLInputElement>();
   private readonly titles: Map<string, string>;
+  /** Fulfilled when the chosen file is in the text box. */
+  private reading = Promise.resolve();
 
   constructor(
     private readonly models: Model[],
@@ -54,7 +56,7 @@ export class Form {
     for (const kind of Object.keys(KINDS)) group(KINDS[kind], others.filter((method) => kindOf(method) === kind));
     byId("methods").addEventListener("change", () => this.showChosen());
     this.showChosen();
-    this.file.addEventListener("change", () => void this.readFile());
+    this.file.addEventListener("change", () => (this.reading = this.readFile()));
   }
 
   /** The name of a method for people. */
@@ -67,8 +69,9 @@ export class Form {
     byId("chosen").textContent = chosen.length ? `Chosen: ${chosen.join(", ")}` : "Choose at least one";
   }
 
-  /** The request in the form; throws an Error whose message says what is missing. */
-  request(): ExplainRequest {
+  /** The request in the form, with the file chosen last; throws an Error whose message says what is missing. */
+  async request(): Promise<ExplainRequest> {
+    await this.reading;
     // The result opens with the first selected method.
     const defaults = this.defaults();
     const rank = (name: string) => defaults.indexOf(name) + 1 || defaults.length + 1;

@@ -20,6 +20,9 @@ class Page {
   private readonly saving = byId("saving");
   private following = new AbortController();
   private close: (() => void) | null = null;
+  private submitting = false;
+  /** Whether the form has been changed since it was sent: then a result that arrives leaves it open. */
+  private edited = false;
 
   constructor(private readonly form: Form) {
     byId<HTMLFormElement>("ask").addEventListener("submit", (event) => {
@@ -27,7 +30,8 @@ class Page {
       void this.ask();
     });
     // The view listens to keys in the whole window; keys typed in the form are not meant for it.
-    byId("asking").addEventListener("keydown", (event) => event.stopPropagation());
+    this.asking.addEventListener("keydown", (event) => event.stopPropagation());
+    this.asking.addEventListener("input", () => (this.edited = true));
     byId("cancel").addEventListener("click", () => void this.cancel());
     byId("forget").addEventListener("click", () => {
       memory.forgetAll();
@@ -41,6 +45,7 @@ class Page {
   async fromAddress(): Promise<void> {
     const id = new URLSearchParams(location.search).get("job");
     if (id === this.current) return;
+    this.edited = false;
     this.leave();
     if (id) await this.show(id);
   }
@@ -55,19 +60,29 @@ class Page {
   }
 
   private async ask(): Promise<void> {
+    if (this.submitting) return; // a second click
+    this.submitting = true;
+    this.edited = false;
     this.complain("");
     try {
-      const request = this.form.request();
-      const job = await api.submit(request);
-      memory.keepTexts(request);
-      memory.remember(job.id, request, Date.now());
-      this.listHistory();
+      const id = await this.submit();
       this.leave();
-      history.pushState(null, "", `?job=${encodeURIComponent(job.id)}`);
-      await this.show(job.id);
+      history.pushState(null, "", `?job=${encodeURIComponent(id)}`);
+      void this.show(id);
     } catch (error) {
       this.complain((error as Error).message);
     }
+    this.submitting = false;
+  }
+
+  /** Send the form; returns the id of the job. */
+  private async submit(): Promise<string> {
+    const request = await this.form.request();
+    const { id } = await api.submit(request);
+    memory.keepTexts(request);
+    memory.remember(id, request, Date.now());
+    this.listHistory();
+    return id;
   }
 
   private async cancel(): Promise<void> {
@@ -117,8 +132,9 @@ class Page {
     this.shown.replaceChildren(place);
     this.close = view.mount(place, source, { url: true });
     this.offerDownloads(id, source.payload.title);
-    this.asking.open = false;
     document.title = `${source.payload.title} · Sightline`;
+    if (this.edited) return; // somebody is writing the next request
+    this.asking.open = false;
     this.shown.focus();
   }
 
