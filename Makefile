@@ -39,7 +39,8 @@ test: install ## Run all tests
 	$(BIN)/python -m pytest -n 2
 
 test-fast: install ## Run the fast tests (no browser, server or sub-process; three model families)
-	$(BIN)/python -m pytest -n 2 -m "not slow and not browser"
+	@# loadfile: the tests of a file share its fixtures, which two processes would otherwise both build.
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not browser"
 
 coverage: install ## Run all tests and report line and branch coverage per file
 	$(BIN)/python -m pytest -n 2 --cov=sightline --cov-branch --cov-report=term:skip-covered

@@ -182,7 +182,9 @@ PROMPTS = ("the old mill", "The old mill. Rivers", "one\n\ntwo", "mill\n", "3", 
 CONTINUATIONS = ("s", "had paid", " had paid", "er's. Old mill", ".14", "'t go", "\n\nNew river. Old", "語 😀", ". Old")
 
 
-@pytest.mark.parametrize("kind", ALL_KINDS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind == "byte_level" else pytest.param(kind, marks=pytest.mark.slow) for kind in ALL_KINDS]
+)
 def test_units_are_cut_at_the_border_and_cover_every_token_once(kind):
     tokenizer = ALL_KINDS[kind]()
     for prompt, text in itertools.product(PROMPTS, CONTINUATIONS):

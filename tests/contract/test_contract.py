@@ -26,13 +26,7 @@ QUICK = {
 TOKENS = 9
 
 
-FAST_FAMILIES = ("bert", "longformer", "gpt2")
-
-
-@pytest.fixture(
-    scope="module",
-    params=[name if name in FAST_FAMILIES else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES],
-)
+@pytest.fixture(scope="module", params=FAMILIES)
 def model(request):
     return tiny_model(request.param)
 

@@ -211,6 +211,7 @@ def new_metrics(monkeypatch):
     return [entry for entry in METRICS if entry.name.startswith("new_")]
 
 
+@pytest.mark.slow
 def test_a_new_metric_of_each_kind_runs_through_evaluate(model, new_metrics, tmp_path):
     assert {entry.kind for entry in new_metrics} == {entry.kind for entry in ENTRIES}
     evaluation = evaluate(model, ROWS, METHODS, reference="gradient", random_orderings=2)

@@ -417,6 +417,7 @@ def test_files_named_in_the_tokenizer_config_are_not_opened(folder, tmp_path):
     assert (sl.load(folder).encode("the old mill").ids == expected).all()
 
 
+@pytest.mark.slow  # loading compares with the library, which computes the whole window
 def test_a_window_wider_than_the_text_costs_no_more_than_the_text():
     ids = tiny_ids("longformer", 24)
     wide, usual = (tiny_model("longformer", attention_window=window) for window in (4096, 64))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 import sightline as sl
 from sightline.view.page.payload import MAX_UNREAD
 
 
+@pytest.mark.slow  # a million characters are tokenized
 def test_a_page_stores_what_the_model_read_and_counts_the_rest():
     model = sl.load()
     text = "The compiler infers the types of all expressions. " * 20_000
