@@ -153,8 +153,8 @@ class PrefixPass(Pass):
         assert whole is not None
         top = whole.hidden[-1]
         if any(row not in self._seeds for row in rows):
-            own = [(row, self.target(row)) for row in range(len(self.encodings))]
-            self._seeds |= self._differentiate_head(own if all(row in own for row in rows) else rows)
+            all_rows = [(row, self.target(row)) for row in range(len(self.encodings))]
+            self._seeds |= self._differentiate_head(all_rows if all(row in all_rows for row in rows) else rows)
         seeds = top.new_zeros(len(rows), *top.shape)
         for place, (row, target) in enumerate(rows):
             seeds[place, 0, len(self.encodings[row]) - 1] = self._seeds[row, target]

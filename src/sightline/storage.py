@@ -93,7 +93,7 @@ def plain(value: Any, where: str) -> Any:
     if isinstance(value, list | tuple):
         return [plain(element, where) for element in value]
     if isinstance(value, Mapping):
-        return {str(key): plain(one, f"{where}['{key}']") for key, one in value.items()}
+        return {str(key): plain(element, f"{where}['{key}']") for key, element in value.items()}
     if isinstance(value, Path):
         return str(value)
     raise OptionError(f"{where} is a {type(value).__name__}, which cannot be kept with an explanation.")

@@ -388,7 +388,7 @@ class Trace:
         """y (B,) where `points` (B, n, ·) stand in for what the model computes there."""
         count = len(next(iter(points.values())))
         logits = self.network.run([self.encoding] * count, given=points)
-        return np.array([float(self.network.task.value(one, self.target)) for one in logits])
+        return np.array([float(self.network.task.value(scores, self.target)) for scores in logits])
 
     def values_and_gradients(self, points: Mapping[Place, Tensor]) -> tuple[NDArray[np.float64], list[Tensor]]:
         """Return y (B,) and ∂y/∂points, one (B, n, ·) per place, of one batch: see `values_at`."""

@@ -162,7 +162,7 @@ class WindowedPass(Pass):
             share = 1.0 / len(leaves) if mean else 1.0
             direction = gradient / share
             plain = placed is not None and self._is_gradient(direction, leaf, placed)
-            chosen = placed if plain and placed is not None else _directed(target, direction)
+            chosen = placed if plain and placed is not None else _with_direction(target, direction)
             weights.append(_Weight(share, chosen))
         return weights
 
@@ -174,14 +174,14 @@ class WindowedPass(Pass):
         return torch.equal(gradient, direction)
 
 
-def _directed(target: Target, direction: Tensor) -> Target:
+def _with_direction(target: Target, direction: Tensor) -> Target:
     weights = direction.detach().cpu().numpy()
     return replace(target, position=None, span=None, window=None, direction=Direction(weights))
 
 
 def _placeless(target: Target, logits: Tensor) -> Target:
     """Return the target of a window that does not hold the tokens explained: the number 0."""
-    return _directed(target, torch.zeros_like(logits))
+    return _with_direction(target, torch.zeros_like(logits))
 
 
 def describe_windows(shared: Pass, target: Target) -> dict[str, NDArray[Any]]:

@@ -156,6 +156,6 @@ class _Trials:
     def _exchange(self, partners: dict[int, Positions]) -> Encoding:
         ids = self.encoding.ids.copy()
         for unit, places in partners.items():
-            own = self.units.tokens[unit]
-            ids[own], ids[places] = ids[places], ids[own]
+            tokens = self.units.tokens[unit]
+            ids[tokens], ids[places] = ids[places], ids[tokens]
         return self.encoding.replace_ids(ids)

@@ -73,11 +73,11 @@ def anisotropy_by_layer(trace: Trace, *, transformed: bool = True) -> LayerAniso
         warnings.simplefilter("ignore", SightlineWarning)  # one token has no pair: 0
         hidden = np.array([anisotropy(states) for states in trace.hidden_states])
         outputs = np.array([anisotropy(_as_array(block.output)) for block in blocks])
-    both = np.array([_transformed(block) for block in blocks]).reshape(-1, 2) if transformed else None
+    both = np.array([_mean_cosines(block) for block in blocks]).reshape(-1, 2) if transformed else None
     return LayerAnisotropy(hidden, outputs, None if both is None else both[:, 0], None if both is None else both[:, 1])
 
 
-def _transformed(block: AttentionBlock) -> tuple[float, float]:
+def _mean_cosines(block: AttentionBlock) -> tuple[float, float]:
     """Return the mean cosine over all pairs of vectors T, and over pairs of the same row, mean over rows."""
     width, inner = block.output_weight.shape
     heads = block.attention.heads

@@ -168,8 +168,8 @@ def totals_of(
     encoding: Encoding, received: Floats, head_weights: npt.NDArray[np.float64] | None = None, *, longformer: bool
 ) -> Totals:
     """Return totals from what was received, (L, H, n); sinks are looked for in Longformer models only."""
-    found = sinks(received.mean(axis=(0, 1)), encoding.tokens) if longformer else ()
-    return Totals(encoding, received, head_weights, found)
+    period_sinks = sinks(received.mean(axis=(0, 1)), encoding.tokens) if longformer else ()
+    return Totals(encoding, received, head_weights, period_sinks)
 
 
 def sinks(received: npt.ArrayLike, tokens: Sequence[str], period: int = SINK_PERIOD) -> tuple[Sink, ...]:

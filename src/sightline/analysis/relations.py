@@ -137,12 +137,12 @@ def _first_of_word(encoding: Encoding) -> Indices:
 def _visible_pairs(source: AttentionSource, keep: Booleans | None) -> Indices:
     """Return how many pairs of kept tokens may be listed in each layer, and in any layer, (L + 1,). O(L·n²)."""
     n = len(source.encoding)
-    kept = np.arange(n) if keep is None else np.flatnonzero(keep)
-    anywhere = np.zeros((len(kept), len(kept)), dtype=np.bool_)
+    listed = np.arange(n) if keep is None else np.flatnonzero(keep)
+    anywhere = np.zeros((len(listed), len(listed)), dtype=np.bool_)
     pairs = []
     for layer in range(source.layer_count):
         attention = source.attentions[layer]
-        visible = np.array([attention.allowed(int(i))[kept] for i in kept], dtype=np.bool_).reshape(anywhere.shape)
+        visible = np.array([attention.allowed(int(i))[listed] for i in listed], dtype=np.bool_).reshape(anywhere.shape)
         pairs.append(int(visible.sum()))
         anywhere |= visible
     return np.array([*pairs, int(anywhere.sum())], dtype=np.int64)

@@ -135,7 +135,7 @@ def entmax_gradient(weights: Tensor, gradient: Tensor, alpha: float) -> Tensor:
         product = gradient * weights
         return product - weights * product.sum(dim=-1, keepdim=True)
     if weights.device.type == "cpu":
-        return _pulled_back(weights, gradient, alpha)
+        return _pull_back(weights, gradient, alpha)
     shares = torch.where(weights > 0, weights ** (2 - alpha), 0)
     product = shares * gradient
     return product - shares * (product.sum(dim=-1, keepdim=True) / shares.sum(dim=-1, keepdim=True))
@@ -164,10 +164,10 @@ class _Entmax(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (weights,) = ctx.saved_tensors
-        return _pulled_back(weights, gradient, ctx.alpha), None
+        return _pull_back(weights, gradient, ctx.alpha), None
 
 
-def _pulled_back(weights: Tensor, gradient: Tensor, alpha: float) -> Tensor:
+def _pull_back(weights: Tensor, gradient: Tensor, alpha: float) -> Tensor:
     from sightline.attention.projection_kernels import pull_back_rows
 
     rows = _rows(weights)

@@ -143,9 +143,9 @@ class TokenClassification(Task):
         The rule is that of Devlin et al. 2019 for overlapping windows; `aggregation` does not apply.
         """
         context = np.full((len(positions), tokens), -1)
-        for window, own in enumerate(positions):
-            places = np.arange(len(own))
-            context[window, own] = np.minimum(places, places[::-1])
+        for window, tokens_read in enumerate(positions):
+            places = np.arange(len(tokens_read))
+            context[window, tokens_read] = np.minimum(places, places[::-1])
         owners = context.argmax(axis=0)
         rows = [logits[window][int(np.searchsorted(positions[window], token))] for token, window in enumerate(owners)]
         return torch.stack(rows)

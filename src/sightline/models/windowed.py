@@ -56,17 +56,17 @@ def run_windows(
         masked[list(hidden[document]) if hidden is not None else []] = True
         global_ = np.isin(np.arange(len(encoding)), encoding.global_tokens or ())
         numbers.append([])
-        for own in positions:
+        for window in positions:
             read = (encoding.ids, encoding.type_ids, encoding.segments, masked, global_)
             default = b"" if encoding.global_tokens is None else b"given"
-            key = b"|".join([len(own).to_bytes(8), default, *(array[own].tobytes() for array in read)])
+            key = b"|".join([len(window).to_bytes(8), default, *(array[window].tobytes() for array in read)])
             if key not in distinct:
                 distinct[key] = len(parts)
-                parts += [encoding] if encoding.windows is None else window_encodings(encoding, [own])
-                parts_hidden.append(np.flatnonzero(masked[own]).tolist())
+                parts += [encoding] if encoding.windows is None else window_encodings(encoding, [window])
+                parts_hidden.append(np.flatnonzero(masked[window]).tolist())
             numbers[-1].append(distinct[key])
     logits = network.run_many(parts, hidden=parts_hidden if any(parts_hidden) else None, progress=progress)
     return [
-        combine(network.task, encoding, [logits[number] for number in own], positions)
-        for encoding, own, positions in zip(encodings, numbers, places, strict=True)
+        combine(network.task, encoding, [logits[number] for number in parts_read], positions)
+        for encoding, parts_read, positions in zip(encodings, numbers, places, strict=True)
     ]

@@ -55,14 +55,14 @@ def bound_flows(graph: FlowGraph) -> tuple[Doubles, Doubles]:
     most[source] = received[source] = supply
     escaped = 0.0
     for x in range(rows.size // n - 1, -1, -1):
-        own = np.zeros(n)
-        others = np.zeros(n)
+        from_source = np.zeros(n)
+        from_others = np.zeros(n)
         passed = np.zeros(n)
         for i in range(n):
             if most[i] == 0.0:
                 continue
             r = rows[x * n + i]
-            arriving = own if i == source else others
+            arriving = from_source if i == source else from_others
             share = min(1.0, received[i] / leaving[x * n + i])
             for j in range(r.low, r.high):
                 arriving[j] += min(capacity[r.first + j], most[i])
@@ -73,11 +73,11 @@ def bound_flows(graph: FlowGraph) -> tuple[Doubles, Doubles]:
                     arriving[j] += min(capacity[r.columns + g * n], most[i])
                     passed[j] += capacity[r.columns + g * n] * share
         for j in range(n):
-            most[j] = min(own[j] + min(others[j], escaped), supply)
+            most[j] = min(from_source[j] + min(from_others[j], escaped), supply)
             if x > 0:
                 most[j] = min(most[j], leaving[(x - 1) * n + j])
-        own[source] = 0.0  # left out rather than subtracted, which would cancel what is small beside it
-        escaped += own.sum()
+        from_source[source] = 0.0  # left out rather than subtracted, which would cancel what is small beside it
+        escaped += from_source.sum()
         received = passed
     return received, most
 

@@ -161,36 +161,36 @@ def _label(graph: FlowGraph, work: Work, used: Records, sink: int, epsilon: floa
     sending first along windows and global rows often closes that way and keeps later searches near the sink.
     """
     capacity, rows, seen, place = graph.capacity, graph.rows, graph.seen, graph.place
-    nodes, unseen, found, counts, flow = work.nodes, work.unseen, work.found, work.counts, work.flow
+    nodes, unseen, labelled, counts, flow = work.nodes, work.unseen, work.labelled, work.counts, work.flow
     n = place.size
     top = rows.size // n
     for x in range(top + 1):
         for f in range(counts[x]):
-            i = found[x * n + f]
+            i = labelled[x * n + f]
             nodes[x * n + i].wave = -1
             unseen[x * (n + 1) + i] = x * (n + 1) + i
     counts[:] = 0
-    _mark(nodes, unseen, found, counts, n, 0, sink, 0)
-    begin = np.zeros(top + 1, np.int64)  # where the current wave begins in `found`
+    _mark(nodes, unseen, labelled, counts, n, 0, sink, 0)
+    begin = np.zeros(top + 1, np.int64)  # where the current wave begins in `labelled`
     wave = 0
     while True:
         for x in range(top):
             list_above = (x + 1) * (n + 1)
             for f in range(begin[x], counts[x]):
-                j = found[x * n + f]
+                j = labelled[x * n + f]
                 if not narrow or place[j] < 0 or x + 1 == top:
                     stop = list_above + seen[x * n + j].high
                     p = _next(unseen, list_above + seen[x * n + j].low)
                     while p < stop:
                         arc = _arc(rows, place, x * n + p - list_above, j)
                         if arc >= 0 and capacity[arc] - flow[arc] > epsilon:
-                            _mark(nodes, unseen, found, counts, n, x + 1, p - list_above, wave)
+                            _mark(nodes, unseen, labelled, counts, n, x + 1, p - list_above, wave)
                         p = _next(unseen, p + 1)
                 for i in graph.global_tokens:
                     if x + 1 < top and nodes[(x + 1) * n + i].wave < 0:
                         arc = _arc(rows, place, x * n + i, j)
                         if capacity[arc] - flow[arc] > epsilon:
-                            _mark(nodes, unseen, found, counts, n, x + 1, i, wave)
+                            _mark(nodes, unseen, labelled, counts, n, x + 1, i, wave)
         if counts[top] > 0:  # the source
             return wave
         last = begin
@@ -198,21 +198,23 @@ def _label(graph: FlowGraph, work: Work, used: Records, sink: int, epsilon: floa
         wave += 1
         for x in range(2, top):
             for f in range(last[x], begin[x]):
-                e = nodes[x * n + found[x * n + f]].outflow
+                e = nodes[x * n + labelled[x * n + f]].outflow
                 while e > 0:
                     if nodes[used[e].head].wave < 0 and flow[used[e].arc] > epsilon:
-                        _mark(nodes, unseen, found, counts, n, x - 1, used[e].head - (x - 1) * n, wave)
+                        _mark(nodes, unseen, labelled, counts, n, x - 1, used[e].head - (x - 1) * n, wave)
                     e = used[e].next_out
         if counts.sum() == begin.sum():
             return -1
 
 
 @compiled
-def _mark(nodes: Records, unseen: Indices, found: Indices, counts: Integers, n: int, x: int, i: int, wave: int) -> None:
+def _mark(
+    nodes: Records, unseen: Indices, labelled: Indices, counts: Integers, n: int, x: int, i: int, wave: int
+) -> None:
     """Label node (x, i)."""
     nodes[x * n + i].wave = wave
     unseen[x * (n + 1) + i] = x * (n + 1) + i + 1
-    found[x * n + counts[x]] = i
+    labelled[x * n + counts[x]] = i
     counts[x] += 1
 
 
@@ -226,7 +228,7 @@ def _cut_capacity(graph: FlowGraph, work: Work) -> float:
     for x in range(top):
         list_above = (x + 1) * (n + 1)
         for f in range(work.counts[x]):
-            j = work.found[x * n + f]
+            j = work.labelled[x * n + f]
             low, high = seen[x * n + j].low, seen[x * n + j].high
             p = _next(work.unseen, list_above + low)
             while p < list_above + high:
@@ -247,7 +249,7 @@ def _group(graph: FlowGraph, work: Work, waves: int) -> Integers:
     starts = np.zeros((nodes.size // n, waves + 2), np.int64)
     for x in range(nodes.size // n):
         for f in range(work.counts[x]):
-            wave = nodes[x * n + work.found[x * n + f]].wave
+            wave = nodes[x * n + work.labelled[x * n + f]].wave
             if wave <= waves:
                 starts[x, wave + 1] += 1
         starts[x, 0] = x * (n + 1)

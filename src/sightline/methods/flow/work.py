@@ -43,7 +43,7 @@ class Work(NamedTuple):
     """(N,) of NODE."""
     unseen: Indices
     """((L+1)·(n+1),) union-find: the next token of the layer without a label."""
-    found: Indices
+    labelled: Indices
     """(N,) the tokens of each layer in the order in which they got their labels."""
     counts: Integers
     """(L+1,) how many of them."""
@@ -75,7 +75,7 @@ def make_work(graph: FlowGraph) -> Work:
     return Work(
         nodes=unlabelled,
         unseen=np.arange(places, dtype=np.int32),
-        found=np.zeros(nodes, dtype=np.int32),
+        labelled=np.zeros(nodes, dtype=np.int32),
         counts=np.zeros(layers + 1, dtype=np.int64),
         members=np.zeros(places, dtype=np.int32),
         alive=np.zeros(places, dtype=np.int32),
