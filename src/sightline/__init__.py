@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sightline import analysis, attention, corpus, errors, evaluation, lab, methods, metrics, models, text, view
     from sightline.continuation import ContinuationExplanation
     from sightline.corpus import Selection, Store, open, read_examples, run
+    from sightline.documents import read_document
     from sightline.errors import SightlineError
     from sightline.evaluation import Evaluation, compare, evaluate
     from sightline.explanation import Explanation
@@ -60,6 +61,7 @@ __all__ = [
     "metrics",
     "models",
     "open",
+    "read_document",
     "read_examples",
     "run",
     "text",
@@ -88,6 +90,7 @@ _HOMES = {
     "method": "sightline.methods",
     "metric": "sightline.metrics",
     "open": "sightline.corpus.store",
+    "read_document": "sightline.documents",
     "read_examples": "sightline.corpus",
     "run": "sightline.corpus.runner",
 }

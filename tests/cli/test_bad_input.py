@@ -24,7 +24,10 @@ BAD_TEXTS = {
     "NUL byte": (b"old\x00mill", 2, "NUL byte at character 3"),
     "lone surrogate": (b"old \xed\xa0\x80 mill", 2, "byte 0xed at position 4"),
     "invalid UTF-8": (b"old \xff mill", 2, "byte 0xff at position 4"),
-    "UTF-16": ("old mill".encode("utf-16"), 2, "UTF-16"),
+    "half a UTF-16 character": ("old mill".encode("utf-16")[:-1], 2, "not valid UTF-16"),
+    "archive": (b"PK\x03\x04 old mill", 2, "is a ZIP archive"),
+    "damaged PDF": (b"%PDF-1.7 old mill", 2, "is damaged"),
+    "RTF": (b"{\\rtf1 old mill}", 2, "save it as .docx"),
 }
 BAD_ARGUMENTS = {
     "unknown method": (["--method", "atcat"], 2, "Did you mean 'attcat'?"),

@@ -232,7 +232,7 @@ def test_a_real_process_fails_with_a_sentence_and_its_exit_code(tmp_path):
     process = run_for_real("explain", "absent.txt", cwd=tmp_path)
     out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (2, "")
-    assert err == "Error: There is no file 'absent.txt'. Give a text file, or - for standard input.\n"
+    assert err == "Error: There is no file 'absent.txt'. Give a document, or - for standard input.\n"
 
 
 def test_a_reader_that_stops_early_is_not_an_error(tmp_path, good_model):

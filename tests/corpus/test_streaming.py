@@ -10,6 +10,7 @@ import pytest
 from sightline.corpus import Selection, read_examples, stream_examples
 from sightline.errors import InputError, OptionError
 from tests.corpus.conftest import rows_of_data
+from tests.documents.samples import docx, paragraph
 
 
 def numbers(source, **selection):
@@ -77,13 +78,15 @@ def test_conditions_need_a_file_and_numbers_must_be_positive():
 def test_a_folder_of_text_files_is_labelled_by_its_sub_folders(tmp_path):
     (tmp_path / "spam").mkdir()
     (tmp_path / "spam" / "b.txt").write_text("Buy now")
+    (tmp_path / "spam" / "d.docx").write_bytes(docx(paragraph("Act now")))
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfHello")
     examples = read_examples(tmp_path)
     assert [(one.text, one.label, one.id) for one in examples] == [
         ("Hello", None, "a.txt"),
         ("Buy now", "spam", "spam/b.txt"),
+        ("Act now\n", "spam", "spam/d.docx"),
     ]
-    (tmp_path / "spam" / "c.txt").write_bytes(b"\xff\xfe\x00bad")
+    (tmp_path / "spam" / "c.txt").write_bytes(b"\xff bad")
     with pytest.raises(InputError, match="c.txt' is not UTF-8"):
         read_examples(tmp_path)
 

@@ -21,6 +21,7 @@ from sightline.cli.options import (
     MethodOptions,
     ModelSource,
     Pair,
+    PlainText,
     TaskName,
     Truncate,
     WindowRule,
@@ -64,8 +65,14 @@ class ReplacementChoice(StrEnum):
 
 @reports_errors
 def explain(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The text to explain, UTF-8; - for standard input.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|-", help="Document to explain: plain text, HTML, .docx, .odt or .pdf; - for standard input."
+        ),
+    ],
     pair: Pair = None,
+    plain_text: PlainText = False,
     model: ModelSource = None,
     task: TaskName = None,
     method: MethodNames = None,
@@ -141,7 +148,8 @@ def explain(
     Examples:
       sightline explain letter.txt
       sightline explain letter.txt -o page.html --method attcat --method rollout
-      sightline explain letter.txt --check --replacement both
+      sightline explain contract.docx --model my-longformer -o page.html
+    sightline explain letter.txt --check --replacement both
       cat letter.txt | sightline explain - --format json > letter.json
       sightline explain premise.txt --pair hypothesis.txt --model my-nli-model --target entailment:contradiction
       sightline explain letter.txt --method integrated_gradients --option baseline=mask
@@ -155,7 +163,7 @@ def explain(
     if output is not None:
         check_writable(output)
     check_terminal(chosen, output)
-    texts = read_texts(file, pair)
+    texts = read_texts(file, pair, plain_text=plain_text)
     positions = parse_positions(global_tokens)
 
     with LateProgress() as progress:

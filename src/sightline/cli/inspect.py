@@ -20,6 +20,7 @@ from sightline.cli.options import (
     ModelSource,
     Overwrite,
     Pair,
+    PlainText,
     Seed,
     Split,
     TextField,
@@ -50,9 +51,14 @@ class CountChoice(StrEnum):
 def inspect(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="FILE|-", help="The text to inspect, UTF-8; - for standard input.", show_default=False),
+        typer.Argument(
+            metavar="FILE|-",
+            help="Document to inspect: plain text, HTML, .docx, .odt or .pdf; - for standard input.",
+            show_default=False,
+        ),
     ] = None,
     pair: Pair = None,
+    plain_text: PlainText = False,
     model: ModelSource = None,
     method: InspectMethodNames = None,
     option: MethodOptions = None,
@@ -148,7 +154,7 @@ def inspect(
         raise UsageError("--scaled weights every list of partners; leave out --count tokens.")
     if scaled and not head_importance:
         raise UsageError("--scaled needs the importance of the heads; leave out --no-head-importance.")
-    texts = None if file is None else read_texts(file, pair)
+    texts = None if file is None else read_texts(file, pair, plain_text=plain_text)
     positions = parse_positions(global_tokens)
 
     with LateProgress() as progress:

@@ -22,6 +22,9 @@ BUILT_IN = "[default: the built-in model]"
 MODEL = "Model folder, or a hub model as owner/name or hf://name"
 
 Pair = Annotated[str | None, typer.Option(metavar="FILE|-", help="The second text, for models that read pairs.")]
+PlainText = Annotated[
+    bool, typer.Option("--plain-text", help="Read the file as plain text, whatever it is: HTML with its mark-up.")
+]
 ModelSource = Annotated[str | None, typer.Option(metavar="PATH", help=f"{MODEL}. {BUILT_IN}")]
 ModelSources = Annotated[list[str] | None, typer.Option(metavar="PATH", help=f"{MODEL}; may be repeated. {BUILT_IN}")]
 

@@ -1,4 +1,4 @@
-"""Rows of a folder of plain-text files: one document per `.txt` file, its label the name of its sub-folder.
+"""Rows of a folder of documents: one per `.txt`, `.docx`, `.odt` or `.pdf` file, its label the name of its sub-folder.
 
     letters/complaints/a.txt  →  {"text": …, "label": "complaints", "id": "complaints/a.txt"}
 
@@ -11,32 +11,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sightline.corpus.data_files import Rows
-from sightline.errors import InputError
+from sightline.documents import read_document
 
-SUFFIX = ".txt"
+SUFFIXES = (".txt", ".docx", ".odt", ".pdf")
 
 
 def is_text_folder(path: Path) -> bool:
-    """Return whether the folder, or one of its sub-folders, holds a `.txt` file."""
+    """Return whether the folder, or one of its sub-folders, holds a document."""
     return next(_files(path), None) is not None
 
 
 def text_folder_rows(path: Path, text: str, label: str) -> Rows:
-    """Yield one row per `.txt` file, with the fields `text`, `label` and `id`."""
+    """Yield one row per document, with the fields `text`, `label` and `id`."""
     for file in sorted(_files(path)):
         name = file.relative_to(path).as_posix()
-        try:
-            content = file.read_bytes().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"The file '{file}' is not UTF-8 text: byte {error.start} is wrong. Save it as UTF-8."
-            ) from None
-        except OSError as error:
-            raise InputError(f"Cannot read '{file}': {(error.strerror or str(error)).lower()}.") from None
+        content = read_document(file).text
         parent = file.relative_to(path).parent.as_posix()
         yield f"file {name}", {text: content, label: None if parent == "." else parent, "id": name}
 
 
 def _files(path: Path) -> Iterator[Path]:
-    yield from path.glob(f"*{SUFFIX}")
-    yield from path.glob(f"*/*{SUFFIX}")
+    for suffix in SUFFIXES:
+        yield from path.glob(f"*{suffix}")
+        yield from path.glob(f"*/*{suffix}")

@@ -1,0 +1,52 @@
+"""The child process that reads formats other than plain text: `python -m sightline.documents.extraction FORMAT`.
+
+It reads the file from standard input and writes one JSON object to standard output: `{"text": …, "notices": […]}`, or
+`{"error": …}` with the rest of a sentence that begins with the name of the file. Memory is limited where the system can
+do that; the parent limits the time. Nothing is loaded that a small process does not need.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from sightline.documents.html_text import extract_html
+from sightline.documents.office_text import extract_docx, extract_odt
+from sightline.documents.parts import Extracted, ExtractionError
+from sightline.documents.pdf_text import extract_pdf
+
+MOST_MEMORY = 2 * 2**30
+"""Address space of the process in bytes."""
+
+EXTRACTORS = {"html": extract_html, "docx": extract_docx, "odt": extract_odt, "pdf": extract_pdf}
+
+
+def extract(content: bytes, file_format: str) -> Extracted:
+    """Return the text of a document in one of the formats in `EXTRACTORS`."""
+    extracted = EXTRACTORS[file_format](content)
+    if not extracted.text.strip():
+        raise ExtractionError("contains no text.")
+    return extracted
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit.
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
+def main() -> None:
+    """Read standard input, write the answer."""
+    _limit_memory()
+    try:
+        extracted = extract(sys.stdin.buffer.read(), sys.argv[1])
+        answer: dict[str, object] = {"text": extracted.text, "notices": extracted.notices}
+    except ExtractionError as error:
+        answer = {"error": str(error)}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

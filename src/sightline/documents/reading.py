@@ -1,0 +1,123 @@
+"""Read the text of a document file, whatever its format.
+
+The format is recognised by the content of the file; only HTML is also recognised by the suffix. Plain text is decoded
+here. Files of every other format can be made to exhaust the machine, so they are read in a child process with limits on
+time and memory (`sightline.documents.extraction`).
+
+A blank line ends a paragraph in the text that is returned, as everywhere in Sightline (`sightline.text.units`).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sightline.errors import InputError
+
+Format = Literal["text", "html", "docx", "odt", "pdf"]
+
+MOST_BYTES = 40_000_000
+"""Nothing beyond this is read: no text is that long, and the input may be an endless stream."""
+MOST_SECONDS = 120
+"""Time after which the child process is stopped."""
+
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_HTML_SUFFIXES = (".html", ".htm", ".xhtml")
+_HTML_STARTS = (b"<!doctype html", b"<html")
+
+
+@dataclass(frozen=True)
+class DocumentText:
+    """The text of a document."""
+
+    text: str
+    format: Format
+    notices: tuple[str, ...] = ()
+    """What of the file is not in the text, one sentence each."""
+
+
+def read_document(path: str | Path, *, plain_text: bool = False) -> DocumentText:
+    """Return the text of the file at `path`: plain text, HTML, .docx, .odt or .pdf.
+
+    `plain_text` reads the file as it is, whatever it looks like: the source of an HTML page, for example.
+    PDF files need the package pypdf (`pip install 'sightline[pdf]'`).
+    """
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise InputError(f"'{path}' is a folder: give a document.")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise InputError(f"There is no file '{path}'.") from None
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise InputError(f"Cannot read '{path}': {reason}.") from None
+    return decode_document(content, f"The file '{path}'", suffix=path.suffix, plain_text=plain_text)
+
+
+def decode_document(content: bytes, name: str, *, suffix: str = "", plain_text: bool = False) -> DocumentText:
+    """Return the text of a document given as bytes; `name` begins the sentences of errors ("The file 'a.pdf'")."""
+    if len(content) > MOST_BYTES:
+        raise InputError(f"{name} is larger than {MOST_BYTES // 1_000_000} MB: give the text in parts.")
+    file_format: Format = "text" if plain_text else _recognise(content, name, suffix.lower())
+    if file_format == "text":
+        return DocumentText(_decode_text(content, name), "text")
+    return _extract(content, name, file_format)
+
+
+def _recognise(content: bytes, name: str, suffix: str) -> Format:
+    if b"%PDF-" in content[:1024]:
+        return "pdf"
+    if content.startswith(b"PK\x03\x04"):
+        # Both formats name their own parts near the start or in the directory at the end of the archive.
+        if b"word/document.xml" in content:
+            return "docx"
+        if b"application/vnd.oasis.opendocument.text" in content[:200]:
+            return "odt"
+        raise InputError(f"{name} is a ZIP archive, not a document: give a .docx, .odt or .pdf file, or plain text.")
+    if content.startswith(b"{\\rtf"):
+        raise InputError(f"{name} is in RTF, which is not read here: save it as .docx or as plain text.")
+    if content.startswith(b"\xd0\xcf\x11\xe0"):
+        raise InputError(f"{name} is in the old binary format of Office: save it as .docx or as plain text.")
+    if suffix in _HTML_SUFFIXES or content[:200].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_HTML_STARTS):
+        return "html"
+    return "text"
+
+
+def _decode_text(content: bytes, name: str) -> str:
+    if content.startswith(_UTF16_MARKS):
+        try:
+            return content.decode("utf-16")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{name} is not valid UTF-16 text: position {error.start:,} is wrong.") from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name} is not UTF-8 text: byte 0x{content[error.start]:02x} at position {error.start:,} is wrong."
+        ) from None
+
+
+def _extract(content: bytes, name: str, file_format: Format) -> DocumentText:
+    """Return the text that the child process extracts."""
+    # -P: a folder full of other people's files may be the current one, and must not be a place to import from.
+    command = [sys.executable, "-P", "-m", "sightline.documents.extraction", file_format]
+    try:
+        child = subprocess.run(command, input=content, capture_output=True, timeout=MOST_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"{name} could not be read within {MOST_SECONDS} seconds: save it as plain text and give that."
+        ) from None
+    try:
+        answer = json.loads(child.stdout)
+    except ValueError:
+        # Out of memory, or a parser that crashed: there is no answer, whatever the reason.
+        raise InputError(f"{name} cannot be read as {file_format}: save it as plain text and give that.") from None
+    if "error" in answer:
+        raise InputError(f"{name} {answer['error']}")
+    return DocumentText(answer["text"], file_format, tuple(answer["notices"]))

@@ -1,0 +1,210 @@
+"""Documents people have, read as text: what is kept, what is left out, what is refused."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import sightline as sl
+from sightline.documents import decode_document
+from sightline.documents.extraction import extract
+from sightline.documents.parts import ExtractionError
+from sightline.documents.pdf_text import join_lines, remove_running_lines
+from sightline.errors import InputError
+from tests.documents.samples import WORD, archive, docx, odt, paragraph, pdf
+
+PARAGRAPHS = "The seller is liable.\n\nThe buyer pays.\n"
+SAME_DOCUMENT = {
+    "contract.docx": docx(paragraph("The seller ", "is liable.") + paragraph("The buyer pays.")),
+    "contract.odt": odt(
+        "<text:p>The seller <text:span>is liable.</text:span></text:p><text:h>The buyer pays.</text:h>"
+    ),
+    "contract.html": b"<html><head><title>x</title></head><p>The seller <b>is</b>\nliable.<p>The buyer pays.</html>",
+    "contract.pdf": pdf(["The seller is liable.", "", "The buyer pays."]),
+}
+
+
+@pytest.mark.parametrize("name", SAME_DOCUMENT)
+def test_every_format_gives_the_same_text(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(SAME_DOCUMENT[name])
+    document = sl.read_document(path)
+    assert document.text.split() == PARAGRAPHS.split()
+    assert document.format == path.suffix[1:]
+    if name != "contract.pdf":  # A PDF has no paragraphs; two short lines are two of them only by their width.
+        assert document.text == PARAGRAPHS
+
+
+def test_plain_text_is_returned_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_bytes("\ufeffA “letter”.\r\n\tTwo.".encode())
+    assert sl.read_document(path).text == "A “letter”.\r\n\tTwo."
+    path.write_bytes("Ein Brief aus Köln".encode("utf-16"))
+    assert sl.read_document(str(path)).text == "Ein Brief aus Köln"
+
+
+def test_html_is_read_as_it_is_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("<p>Hello</p>")
+    assert sl.read_document(path, plain_text=True).text == "<p>Hello</p>"
+    assert decode_document(b"  <!DOCTYPE html><p>Hello", "It").text == "Hello\n"
+    assert decode_document(b"a < b, and <html> is a tag", "It").format == "text"
+
+
+def read_docx(body: str, **parts: str) -> tuple[str, list[str]]:
+    extracted = extract(docx(body, **parts), "docx")
+    return extracted.text, extracted.notices
+
+
+def test_word_tables_are_lines_with_tabs() -> None:
+    cell = "<w:tc>{}</w:tc>".format
+    row = f"<w:tr>{cell(paragraph('Price') + paragraph('(net)'))}{cell(paragraph('10'))}</w:tr>"
+    text, _ = read_docx(paragraph("Before.") + f"<w:tbl>{row}</w:tbl>" + paragraph("After."))
+    assert text == "Before.\n\nPrice (net)\t10\n\nAfter.\n"
+
+
+def test_word_tracked_changes_give_the_new_version() -> None:
+    body = (
+        "<w:p><w:r><w:t>The seller is </w:t></w:r><w:del><w:r><w:delText>not </w:delText><w:t>gone</w:t></w:r></w:del>"
+        "<w:ins><w:r><w:t>fully </w:t></w:r></w:ins><w:r><w:t>liable.</w:t></w:r></w:p>"
+    )
+    text, notices = read_docx(body)
+    assert text == "The seller is fully liable.\n"
+    assert notices == ["The document has tracked changes: the text is the changed version, without what was deleted."]
+
+
+def test_word_tab_stops_and_fallbacks_are_not_text() -> None:
+    body = (
+        '<w:p><w:pPr><w:tabs><w:tab w:val="left" w:pos="1"/></w:tabs></w:pPr><w:r><w:t>One</w:t><w:tab/><w:t>two</w:t>'
+        "<w:br/></w:r><mc:AlternateContent><mc:Choice><w:txbxContent>"
+        f"{paragraph('In a box.')}</w:txbxContent></mc:Choice><mc:Fallback>{paragraph('In a box.')}</mc:Fallback>"
+        "</mc:AlternateContent><w:r><w:t>three</w:t></w:r></w:p>"
+    )
+    assert read_docx(body)[0] == "In a box.\n\nOne\ttwo\nthree\n"
+
+
+def test_word_footnotes_follow_and_the_rest_is_named() -> None:
+    notes = f'<w:footnotes xmlns:w="{WORD}">{paragraph("A note.")}</w:footnotes>'
+    text, notices = read_docx(paragraph("Text."), **{"word__footnotes.xml": notes, "word__header1.xml": "<x/>"})
+    assert text == "Text.\n\nA note.\n"
+    assert notices == ["The text leaves out the headers and footers of the document."]
+
+
+def test_open_document_comments_and_deletions_are_left_out() -> None:
+    body = (
+        "<text:tracked-changes><text:p>old</text:p></text:tracked-changes><text:p>One<text:tab/>two<text:line-break/>"
+        "three<office:annotation><text:p>a comment</text:p></office:annotation></text:p>"
+        "<table:table><table:table-row><table:table-cell><text:p>a</text:p></table:table-cell>"
+        "<table:table-cell><text:p>b</text:p></table:table-cell></table:table-row></table:table>"
+    )
+    extracted = extract(odt(body), "odt")
+    assert extracted.text == "One\ttwo\nthree\n\na\tb\n"
+    assert len(extracted.notices) == 2
+
+
+def test_html_shows_what_a_reader_sees() -> None:
+    page = (
+        "<html><style>p {color: red}</style><script>alert('x')</script><h1>Terms &amp; conditions</h1>"
+        "<div>One<br>two <svg><text>no</text></svg></div><table><tr><td>a<td>b</table><pre>x\n  y</pre>"
+    )
+    assert extract(page.encode(), "html").text == "Terms & conditions\n\nOne\ntwo\n\na\tb\n\nx\ny\n"
+
+
+def test_html_in_a_declared_encoding() -> None:
+    page = '<meta charset="iso-8859-1"><p>Café</p>'
+    assert extract(page.encode("latin-1"), "html").text == "Café\n"
+    with pytest.raises(ExtractionError, match="is not UTF-8"):
+        extract("<p>Café</p>".encode("latin-1"), "html")
+
+
+def test_pdf_lines_become_paragraphs() -> None:
+    lines = [
+        "The seller shall deliver the goods to the address that is na-",
+        "med in the order, at the time that the parties have agreed on",
+        "and no later.",
+        "The buyer pays within thirty days after the delivery of goods.",
+    ]
+    assert join_lines(lines) == [
+        "The seller shall deliver the goods to the address that is named in the order, at the time that the parties "
+        "have agreed on and no later.",
+        lines[3],
+    ]
+
+
+def test_pdf_running_titles_are_left_out() -> None:
+    pages = [["Contract 7", f"Clause {name} says something.", f"Page {n} of 4"] for n, name in enumerate("abcd", 1)]
+    shortened, removed = remove_running_lines(pages)
+    assert shortened == [[f"Clause {name} says something."] for name in "abcd"]
+    assert removed == 8
+    assert remove_running_lines([["same"], ["same"]]) == ([["same"], ["same"]], 0)
+
+
+def test_pdf_pages_without_text_are_named() -> None:
+    extracted = extract(pdf(["A clause of the contract."], []), "pdf")
+    assert extracted.notices == ["1 of 2 pages contain no text; they may be scanned pictures."]
+    with pytest.raises(ExtractionError, match="may be a scan"):
+        extract(pdf([]), "pdf")
+
+
+LAUGHS = (
+    '<!DOCTYPE x [<!ENTITY a "lol"><!ENTITY b "&a;&a;&a;&a;">]>'
+    f'<w:document xmlns:w="{WORD}"><w:p><w:r><w:t>&b;</w:t></w:r></w:p></w:document>'
+)
+REFUSED = {
+    "entities": (archive(**{"word__document.xml": LAUGHS}), "document type declaration"),
+    "no XML": (archive(**{"word__document.xml": "The seller"}), "'word/document.xml' cannot be read"),
+    "half an archive": (docx(paragraph("The seller"))[:-30], "not a complete archive"),
+    "no text": (docx(paragraph(" ")), "contains no text"),
+    "spreadsheet": (archive(**{"xl__workbook.xml": "<x/>"}), "is a ZIP archive"),
+    "old Word": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old binary format"),
+    "damaged PDF": (pdf(["The seller"])[:200], "is damaged"),
+    "Latin-1": ("Café".encode("latin-1"), "is not UTF-8 text: byte 0xe9 at position 3"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_is_one_sentence(name: str) -> None:
+    content, sentence = REFUSED[name]
+    with pytest.raises(InputError, match="^The file 'a'") as caught:
+        decode_document(content, "The file 'a'")
+    assert sentence in str(caught.value)
+
+
+def test_a_deep_or_huge_document_costs_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = docx("<w:sdt>" * 100_000 + paragraph("Deep.") + "</w:sdt>" * 100_000)
+    assert extract(deep, "docx").text == "Deep.\n"
+    monkeypatch.setattr("sightline.documents.office_text.MOST_XML", 1_000_000)
+    with pytest.raises(ExtractionError, match="made to do harm"):
+        extract(docx(" " * 2_000_000), "docx")
+
+
+def test_an_encrypted_archive_is_refused() -> None:
+    content = bytearray(docx(paragraph("Secret.")))
+    with zipfile.ZipFile(io.BytesIO(bytes(content))) as file:
+        entry = file.infolist()[0]
+    content[entry.header_offset + 6] |= 1
+    central = content.find(b"PK\x01\x02")
+    content[central + 8] |= 1
+    with pytest.raises(ExtractionError, match="is encrypted"):
+        extract(bytes(content), "docx")
+
+
+def test_nothing_is_imported_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's folder may hold a module named like one of ours, or like one of Python's."""
+    trap = "import pathlib; pathlib.Path('executed').write_text('yes')\n"
+    package = tmp_path / "sightline" / "documents"
+    package.mkdir(parents=True)
+    for path in (
+        tmp_path / "zipfile.py",
+        tmp_path / "sightline/__init__.py",
+        package / "__init__.py",
+        package / "extraction.py",
+    ):
+        path.write_text(trap)
+    (tmp_path / "contract.docx").write_bytes(SAME_DOCUMENT["contract.docx"])
+    monkeypatch.chdir(tmp_path)
+    assert sl.read_document("contract.docx").text == PARAGRAPHS
+    assert not (tmp_path / "executed").exists()
