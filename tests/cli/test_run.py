@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
 
 import sightline as sl
 from sightline.cli.app import app
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +46,22 @@ def test_run_explains_continues_and_writes_a_page(sightline, tmp_path, good_mode
     refused = sightline(*arguments, "--target", "PL")
     assert refused.exit_code == 2
     assert "settings.target" in refused.stderr
+
+
+def test_workers_import_nothing_from_the_current_folder(tmp_path, good_model, data):
+    """Somebody may run it inside a folder that came from elsewhere."""
+    here, program = tmp_path / "here", tmp_path / "program.py"  # as pip writes it, into a folder of programs
+    here.mkdir()
+    (here / "multiprocessing.py").write_text("open('executed', 'w').close()\n")
+    program.write_text("from sightline.cli import main\n\nif __name__ == '__main__':\n    main()\n")
+    command = [sys.executable, str(program), "run", str(data)]
+    command += ["--model", str(good_model), "--method", "attcat", "--measure", "none", "--workers", "1", "--out", "out"]
+    settings = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    result = subprocess.run(
+        command, cwd=here, env=settings, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert not (here / "executed").exists()
 
 
 def test_query_prints_and_writes_tables(sightline, tmp_path, finished):

@@ -32,6 +32,14 @@ def tokenizer():
     return made
 
 
+def test_rendering_imports_nothing_from_the_current_folder(tokenizer, tmp_path, monkeypatch):
+    """The current folder may be the downloaded one."""
+    (tmp_path / "json.py").write_text("open('executed', 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    assert encode_chat(tokenizer, CHAT).text
+    assert not (tmp_path / "executed").exists()
+
+
 def test_text_and_ids_are_those_of_the_library_and_only_contents_are_text(tokenizer):
     encoding = encode_chat(tokenizer, CHAT)
     assert encoding.text == tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)

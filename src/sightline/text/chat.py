@@ -104,7 +104,7 @@ def render_chat(tokenizer: Any, messages: Chat) -> str:
     }
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "sightline.text.chat_rendering"],
+            [sys.executable, "-P", "-m", "sightline.text.chat_rendering"],
             input=json.dumps(request),
             capture_output=True,
             text=True,
