@@ -199,7 +199,7 @@ def test_two_methods_and_attention_stand_side_by_side(open_page, encoded):
         == [page.locator("article").nth(1).locator(".unit").nth(3).inner_text()] * 2
     )
     page.keyboard.press("Escape")
-    assert "ρ = " in page.locator(".agreement").inner_text()
+    wait_until(page, "document.querySelector('.agreement').textContent.includes('ρ = ')")
     choose(page, "method", "Attention")
     page.get_by_label("list them too").check()
     received = known_attention(encoded).received.mean(axis=(0, 1))[1:-1]

@@ -22,6 +22,11 @@ export interface LineSize {
   height: number;
 }
 
+/** About the lines of a text in columns that are `narrower` times as narrow. */
+export function resizedLines({ characters, height }: LineSize, narrower: number): LineSize {
+  return { characters: Math.max(1, (characters + RAGGED) / narrower - RAGGED), height };
+}
+
 interface Piece {
   element: HTMLElement;
   /** Characters of every line. */

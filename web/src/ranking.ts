@@ -4,7 +4,9 @@
 export function order(scores: ArrayLike<number>, shown: Uint8Array): number[] {
   const found: number[] = [];
   for (let i = 0; i < scores.length; i++) if (shown[i]) found.push(i);
-  return found.sort((a, b) => Math.abs(scores[b]) - Math.abs(scores[a]) || a - b);
+  const sizes = Float64Array.from(scores, Math.abs);
+  // A stable sort leaves ties in document order.
+  return found.sort((a, b) => sizes[b] - sizes[a]);
 }
 
 /** Rank of every unit from 1; 0 for those that are not shown. */

@@ -10,6 +10,7 @@ import { drawMinimap, scrollPlace } from "./minimap";
 import { rankCorrelation } from "./ranking";
 import { explanationOf, type Picture } from "./reading";
 import { Passages } from "./summary";
+import { resizedLines, type LineSize } from "./pieces";
 import { readingNames } from "./state";
 import { TextView, type Marks } from "./text_view";
 import { whenIdle } from "./timing";
@@ -136,7 +137,12 @@ function sentence(picture: Picture, unit: number): string {
 }
 
 function Agreement({ pictures: [a, b] }: { pictures: Picture[] }) {
-  const rho = useMemo(() => rankCorrelation(a.scores.map(Math.abs), b.scores.map(Math.abs), a.shown), [a, b]);
+  // After the texts are drawn: sorting thousands of scores would keep them waiting.
+  const [correlation, setCorrelation] = useState<{ a: Picture; b: Picture; rho: number | null } | null>(null);
+  useEffect(
+    () => whenIdle(() => setCorrelation({ a, b, rho: rankCorrelation(a.scores.map(Math.abs), b.scores.map(Math.abs), a.shown) })),
+    [a, b],
+  );
   const shared = useMemo(() => {
     const best = new Set(a.order.slice(0, 20));
     return b.order.slice(0, 20).filter((unit) => best.has(unit)).length;
@@ -144,7 +150,9 @@ function Agreement({ pictures: [a, b] }: { pictures: Picture[] }) {
   return (
     <p class="agreement quiet">
       {a.reading.title} and {b.reading.title} share {shared} of their 20 strongest {a.units.level}s. Rank correlation of absolute scores:{" "}
-      {rho === null ? "undefined, because all scores of one method are equal" : `ρ = ${rho.toFixed(2)}`}.
+      {correlation?.a !== a || correlation.b !== b ? "…"
+        : correlation.rho === null ? "undefined, because all scores of one method are equal."
+        : `ρ = ${correlation.rho.toFixed(2)}.`}
     </p>
   );
 }
@@ -174,6 +182,14 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
     [model, pictures.length],
   );
 
+  const drawn = useRef<{ columns: number; size: LineSize } | null>(null);
+  const resizeAll = (size: LineSize) => made.current.forEach((view) => view.resized(size));
+  const measure = () => {
+    drawn.current!.size = made.current[0].measured();
+    resizeAll(drawn.current!.size);
+    relayout((count) => count + 1);
+  };
+
   // The copy for a second method is made while nothing else is to be done, so that it appears at once when chosen.
   useEffect(() => {
     if (readingNames(page.source.payload).length < 2) return;
@@ -184,10 +200,12 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
     views.forEach((view, i) => {
       if (view.element.parentElement !== hosts.current[i]) hosts.current[i]?.replaceChildren(view.element);
     });
-    // All columns have the same width and are inserted before measuring, so that the browser lays them out once.
-    const size = views[0].measured();
-    views.forEach((view) => view.resized(size));
-    relayout((count) => count + 1);
+    // Measuring would lay out all columns before the frame that does so anyway: halve or double what is known already,
+    // and measure when they have been drawn.
+    const { current: known } = drawn;
+    drawn.current = { columns: views.length, size: known ? resizedLines(known.size, views.length / known.columns) : views[0].measured() };
+    resizeAll(drawn.current.size);
+    return known ? whenIdle(measure) : undefined;
   }, [views]);
   useLayoutEffect(() => {
     if (!away) views.forEach((view, i) => view.paint(pictures[i], marks));
@@ -220,11 +238,7 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
     const watched = scroller.current!;
     let width = 0;
     const observer = new ResizeObserver(() => {
-      if (watched.clientWidth !== width) {
-        const size = made.current[0].measured();
-        made.current.forEach((view) => view.resized(size));
-        relayout((count) => count + 1);
-      }
+      if (watched.clientWidth !== width) measure();
       width = watched.clientWidth;
     });
     observer.observe(watched);

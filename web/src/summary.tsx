@@ -4,7 +4,6 @@ import { useMemo, useState } from "preact/hooks";
 import { count, percent, shortened } from "./format";
 import type { Page } from "./hooks";
 import type { ExplanationData } from "./payload";
-import { order } from "./ranking";
 import { colourClass, explanationOf, makePicture, type Picture } from "./reading";
 import { ATTENTION } from "./state";
 import { Mark, verdictOf } from "./verdict";
@@ -68,14 +67,13 @@ export function Origin({ page, picture }: { page: Page; picture: Picture }) {
 export function Passages({ page, picture }: { page: Page; picture: Picture }) {
   const { source, model, state, set } = page;
   const sentences = model.units("sentence");
-  const passages = useMemo(
-    () => (sentences.ordinary < LONG ? null : makePicture(source.payload, sentences, picture.reading, picture.tokens, state, [])),
-    [sentences, picture],
-  );
+  const [passages, strongest] = useMemo(() => {
+    if (sentences.ordinary < LONG) return [null, []];
+    const made = makePicture(source.payload, sentences, picture.reading, picture.tokens, state, []);
+    return [made, made.order.slice(0, PASSAGES).filter((unit) => made.scores[unit] !== 0)];
+  }, [sentences, picture]);
   const [open, setOpen] = useState(true);
-  if (!passages) return null;
-  const strongest = order(passages.scores, passages.shown).slice(0, PASSAGES).filter((unit) => passages.scores[unit] !== 0);
-  if (!strongest.length) return null;
+  if (!passages || !strongest.length) return null;
   const { signed } = picture.reading;
   return (
     <section class="passages" data-section="passages" aria-label="Strongest passages">
