@@ -47,7 +47,8 @@ FAMILY_FACTS: dict[str, dict[str, Any]] = {
         "position_biased_input": False,
         "type_vocab_size": 0,
     },
-    "big_bird": {"attention_type": "original_full"},
+    # Sparse beyond seven tokens.
+    "big_bird": {"attention_type": "block_sparse", "block_size": 1, "num_random_blocks": 1},
     "bidirectional-gpt2": {"n_inner": 64, "pad_token_id": 0},
     "gpt2": {**_MARKS, "n_inner": 64},
     "llama": {**_MARKS, "num_key_value_heads": 2},

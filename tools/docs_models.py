@@ -47,11 +47,15 @@ computes a softmax or a norm in single precision), and every method of the last 
 contract suite; `tests/contract/test_heads.py` runs every such cell. **no such head**: transformers has none.
 **refused**: with one sentence, when the model is loaded."""
 UNSUPPORTED = """Not supported: models with an encoder and a decoder (BART, LED, T5 with its decoder; transformers 5 has
-no classifier on LED's encoder alone), the block-sparse attention of BigBird beyond the length that it reads with full
-attention (longer documents are read in windows of that length), and **Vision Transformers**. Their attention goes
-through the same interface, so the weights could be observed; what is missing is everything around them: an encoding of
-pictures instead of texts, units made of patches, removal of patches for the check, and a page that draws over a
-picture."""
+no classifier on LED's encoder alone), and **Vision Transformers**. Their attention goes through the same interface, so
+the weights could be observed; what is missing is everything around them: an encoding of pictures instead of texts,
+units made of patches, removal of patches for the check, and a page that draws over a picture."""
+BLOCKS = """**BigBird** reads texts of up to (5 + 2r)·b tokens (704 in the released models: blocks of b = 64, r = 3
+random blocks) with full attention, as transformers does, and longer ones with its block-sparse attention: a window of
+three blocks, and the first and the last block as global tokens. Random blocks are drawn in training only; in evaluation
+all of them are the first block, whose keys a row then reads 1 + r times. The weights shown are sums over these copies,
+so rows sum to one; the ones that transformers returns hold a single copy. Every document is read as if it were alone:
+transformers takes the last block of the padded batch, so that there a document's logits depend on its neighbours."""
 WITHOUT_RELEVANCE = (
     "Relevance propagation (`partial_lrp`, `lrp`, `transatt`, `attnlrp`) is not offered for these families: it"
 )
@@ -85,5 +89,21 @@ def page() -> str:
         heads.append(f"| {name} | {' | '.join(cells)} | {'all' if not refused else 'all but ' + ', '.join(refused)} |")
     reasons = [f"- {name}: {family.without_relevance}" for name, family in FAMILIES.items() if family.without_relevance]
     exceptions = "\n".join([WITHOUT_RELEVANCE, "", *sorted(reasons)])
-    parts = [HEAD.strip(), "", families, "", exceptions, "", *lines, "", FAMILIES_HEAD, "", *heads, "", UNSUPPORTED]
+    parts = [
+        HEAD.strip(),
+        "",
+        families,
+        "",
+        exceptions,
+        "",
+        *lines,
+        "",
+        FAMILIES_HEAD,
+        "",
+        *heads,
+        "",
+        BLOCKS,
+        "",
+        UNSUPPORTED,
+    ]
     return "\n".join([*parts, "", TASKS_HEAD, "", *tasks]) + "\n"

@@ -19,10 +19,11 @@ class Band:
     global_rows: np.ndarray
     global_tokens: np.ndarray
     rng: np.random.Generator
+    block_size: int | None = None
 
     @property
     def attention(self) -> BandedAttention:
-        return BandedAttention(self.local, self.global_rows, self.global_tokens)
+        return BandedAttention(self.local, self.global_rows, self.global_tokens, self.block_size)
 
     @cached_property
     def global_set(self) -> frozenset[int]:
@@ -34,7 +35,10 @@ class Band:
 
     def may_attend(self, i: int, j: int) -> bool:
         """The rule of the layout in words: near each other, or one of the two is global."""
-        return abs(i - j) <= self.window or i in self.global_set or j in self.global_set
+        near = abs(i - j) <= self.window and (
+            self.block_size is None or abs(i // self.block_size - j // self.block_size) <= 1
+        )
+        return near or i in self.global_set or j in self.global_set
 
     def slow_dense(self) -> np.ndarray:
         """The full matrices, one cell at a time from the slots."""
@@ -60,6 +64,7 @@ def make_band(
     global_tokens: tuple[int, ...] = (0,),
     values: str = "weights",
     dtype: type = np.float64,
+    block_size: int | None = None,
 ) -> Band:
     """Random values of one kind in every place that holds a weight, 0 in all others.
 
@@ -76,17 +81,20 @@ def make_band(
     }[values]
     local, rows = draw((heads, n, count + 2 * window + 1)), draw((heads, count, n))
     keys = np.arange(n)[:, None] - window + np.arange(2 * window + 1)
-    local[:, :, count:][:, (keys < 0) | (keys >= n) | np.isin(keys, positions)] = 0
+    outside = (keys < 0) | (keys >= n) | np.isin(keys, positions)
+    if block_size is not None:
+        outside |= np.abs(keys // block_size - np.arange(n)[:, None] // block_size) > 1
+    local[:, :, count:][:, outside] = 0
     local[:, positions] = 0
     if values == "weights":
         local /= np.maximum(local.sum(-1, keepdims=True), 1e-300)
         rows /= rows.sum(-1, keepdims=True)
-    return Band(local.astype(dtype), rows.astype(dtype), positions, rng)
+    return Band(local.astype(dtype), rows.astype(dtype), positions, rng, block_size)
 
 
 @st.composite
 def bands(draw: st.DrawFn, dtype: type = np.float64, largest: int = 100) -> Band:
-    """Any window (also wider than the text), any global tokens in any order (also none and all), any length from 1."""
+    """Any window (wider than the text or ending at blocks, too), any global tokens in any order, any length from 1."""
     n = draw(st.integers(1, largest))
     window = draw(st.integers(0, 40))
     positions = st.integers(0, n - 1)
@@ -101,4 +109,5 @@ def bands(draw: st.DrawFn, dtype: type = np.float64, largest: int = 100) -> Band
         global_tokens=tuple(global_tokens),
         values=draw(st.sampled_from(["weights", "signed", "negative", "ties"])),
         dtype=dtype,
+        block_size=draw(st.one_of(st.none(), st.integers(1, 20))),
     )

@@ -11,6 +11,9 @@ from sightline.models.families import FAMILIES as KNOWN
 from sightline.models.families import family_of
 from tests.tiny_models import DECODERS, DENSE_FAMILIES, FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module
 
+DENSE_FACTS = {"big_bird": {"attention_type": "original_full"}}
+"""Block-sparse attention has tests of its own (`test_block_sparse`)."""
+
 
 def exactness(family: str) -> float:
     return 1e-5 if family in SINGLE_PRECISION else 1e-11
@@ -18,7 +21,7 @@ def exactness(family: str) -> float:
 
 def library_pass(family: str, ids: list[int], target: int):
     """The library's own eager forward: logits, attentions (L, H, n, n) and their gradients for one class."""
-    module = tiny_module(family)
+    module = tiny_module(family, **DENSE_FACTS.get(family, {}))
     outputs = module(torch.tensor([ids]), output_attentions=True)
     for weights in outputs.attentions:
         weights.retain_grad()
@@ -32,7 +35,7 @@ def library_pass(family: str, ids: list[int], target: int):
 def test_logits_attention_and_its_gradient_equal_the_library_s(family):
     ids = tiny_ids(family, 13)
     logits, attentions, gradients = library_pass(family, ids, target=1)
-    model = tiny_model(family)
+    model = tiny_model(family, **DENSE_FACTS.get(family, {}))
     trace = model.trace(model.encode(ids=ids), target=1)
     tolerance = exactness(family)
     np.testing.assert_allclose(trace.logits, logits, atol=tolerance)

@@ -1,4 +1,4 @@
-"""Attention that modules return: DeBERTa with every kind of scores, MPNet and BigBird."""
+"""Attention that modules return: DeBERTa with every kind of scores, and MPNet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sightline.errors import UnsupportedError
 from sightline.model import load
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
-RETURNED = ("mpnet", "deberta-v2", "big_bird")
+RETURNED = ("mpnet", "deberta-v2")
 DEBERTA = [
     {"pos_att_type": ["c2p"], "share_att_key": False},
     {"pos_att_type": "p2c|c2p", "share_att_key": False, "position_buckets": -1},
@@ -60,19 +60,6 @@ def test_a_convolution_between_the_layers_leaves_only_embeddings_and_logits():
     np.testing.assert_allclose(model.trace(model.encode(ids=ids)).logits, expected, atol=1e-11)
     assert "alti" in model.methods_not_offered
     assert model.default_methods == ("integrated_gradients", "input_x_gradient")
-
-
-@pytest.mark.parametrize("n", [13, 40])
-def test_a_block_sparse_big_bird_reads_short_texts_as_the_library_does_and_long_ones_in_windows(n):
-    facts = {"attention_type": "block_sparse", "block_size": 4, "num_random_blocks": 1}
-    ids = tiny_ids("big_bird", n)
-    model = tiny_model("big_bird", **facts)
-    assert model.max_tokens == 28
-    encoding = model.encode(ids=ids)
-    assert (encoding.windows is None) == (n <= 28)
-    if n <= 28:
-        expected = tiny_module("big_bird", **facts)(torch.tensor([ids])).logits[0].detach()
-        np.testing.assert_allclose(model.trace(encoding).logits, expected, atol=1e-11)
 
 
 def test_loading_a_module_twice_records_it_once():

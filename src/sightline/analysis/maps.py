@@ -180,7 +180,7 @@ def padded(attention: Attention, tokens: int) -> Attention:
         return attention
     if isinstance(attention, BandedAttention):
         local, rows = pad(attention.local, (0, 0, 0, more)), pad(attention.global_rows, (0, more))
-        return BandedAttention(local, rows, attention.global_tokens)
+        return BandedAttention(local, rows, attention.global_tokens, attention.block_size)
     if isinstance(attention, DenseAttention):
         return DenseAttention(pad(attention.weights, (0, more, 0, more)))
     raise UnsupportedError(f"Attention of type {type(attention).__name__} cannot be averaged over documents.")

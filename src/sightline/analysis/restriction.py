@@ -47,17 +47,16 @@ def _mark_dropped_slots(attention: BandedAttention, dropped: Tensor) -> BandedAt
     is_global = torch.zeros(n, dtype=torch.bool)
     is_global[positions] = True
     keys = torch.arange(n)[:, None] - attention.window + torch.arange(2 * attention.window + 1)
-    stored = (keys >= 0) & (keys < n)
     keys = keys.clamp(0, n - 1)
     # Slots of global keys and rows of global tokens hold no weight here and must stay 0.
-    stored &= ~is_global[keys] & ~is_global[:, None]
+    stored = attention.window_places() & ~is_global[keys] & ~is_global[:, None]
     window_gone = stored & (dropped[keys] | dropped[:, None])
     columns_gone = ~is_global[:, None] & (dropped[positions] | dropped[:, None])
     local = attention.local.clone()
     local[:, torch.cat((columns_gone, window_gone), dim=1)] = _DROPPED
     rows = attention.global_rows.clone()
     rows[:, dropped[positions][:, None] | dropped] = _DROPPED
-    return BandedAttention(local, rows, positions)
+    return BandedAttention(local, rows, positions, attention.block_size)
 
 
 def _clear_dropped(partners: TopK, keep: Booleans) -> TopK:

@@ -6,6 +6,9 @@ row i being key i-w+c (slot G+w is the token itself); `global_rows` (heads, G, n
 Every weight has one place: a global key inside a window keeps its weight in its global column (0 in the window), and
 the rows of global tokens in `local` are 0.
 
+A window may end at the borders of blocks of b tokens: token i then attends only to keys of its own block and of the two
+next to it, |⌊i/b⌋ - ⌊j/b⌋| ≤ 1 (Zaheer et al. 2020, BigBird); the slots of other keys are 0 and hold no weight.
+
 Cost of every operation: O(heads · n · (G+2w+1)) time; no n×n array is made except by `dense()`.
 """
 
@@ -19,7 +22,7 @@ from torch import Tensor
 
 from sightline.arguments import check_count, check_index, check_one_of, check_position
 from sightline.attention import arrays
-from sightline.attention.arrays import Booleans, Floats, Vector
+from sightline.attention.arrays import Booleans, Floats, Integers, Vector
 from sightline.attention.band_layout import (
     slots_of_keys,
     slots_outside,
@@ -35,11 +38,14 @@ class BandedAttention(Attention):
     """The weights of one layer as a band with global rows and columns.
 
     local: (heads, n, G+2w+1) slots; global_rows: (heads, G, n); global_tokens: (G,) distinct positions, any order, may
-    be empty. Shared, not copied. Places that hold no weight (slots before the first or after the last token, window
-    slots of global keys, local rows of global tokens) must be 0.
+    be empty. block_size: b of a window that ends at the borders of blocks. Shared, not copied. Places that hold no
+    weight (slots before the first or after the last token or beyond the neighbouring blocks, window slots of global
+    keys, local rows of global tokens) must be 0.
     """
 
-    def __init__(self, local: Vector, global_rows: Vector, global_tokens: Vector) -> None:
+    def __init__(
+        self, local: Vector, global_rows: Vector, global_tokens: Vector, block_size: int | None = None
+    ) -> None:
         slots = arrays.to_tensor(local, "The local attention")
         if slots.ndim != 3 or 0 in slots.shape:
             raise InputError(f"`local` has shape (heads, n, G+2w+1), none of them 0, not {tuple(slots.shape)}.")
@@ -62,6 +68,8 @@ class BandedAttention(Attention):
         """(G,) int64 tensor, in the order of the global columns."""
         self.window = width // 2
         """w: how far a token sees to each side."""
+        self.block_size = None if block_size is None else check_count("block_size", block_size)
+        """b, where the window ends at the borders of blocks."""
         self._check_empty_places()
 
     @property
@@ -88,7 +96,7 @@ class BandedAttention(Attention):
         """Which tokens row i may attend to, (n,): its window and the global tokens; all for a global token."""
         i = check_position(i, self.tokens, "Row")
         mask = np.zeros(self.tokens, dtype=np.bool_)
-        mask[max(0, i - self.window) : i + self.window + 1] = True
+        mask[slice(*(bounds[i] for bounds in self.window_bounds()))] = True
         mask[self.global_tokens.numpy()] = True
         return mask | bool((self.global_tokens == i).any())
 
@@ -126,13 +134,15 @@ class BandedAttention(Attention):
         """For every row the k largest weights of its window and global columns (of all columns for a global token)."""
         from sightline.attention import top_k
 
-        return top_k.banded_attended(self.local, self.global_rows, self.global_tokens, check_count("k", k))
+        bounds = self.window_bounds()
+        return top_k.banded_attended(self.local, self.global_rows, self.global_tokens, bounds, check_count("k", k))
 
     def top_attending(self, k: int) -> TopK:
         """For every column the k largest weights among the rows that may attend to it."""
         from sightline.attention import top_k
 
-        return top_k.banded_attending(self.local, self.global_rows, self.global_tokens, check_count("k", k))
+        bounds = self.window_bounds()
+        return top_k.banded_attending(self.local, self.global_rows, self.global_tokens, bounds, check_count("k", k))
 
     def left(self, v: Vector) -> Floats:
         """v·A, (heads, n)."""
@@ -177,6 +187,7 @@ class BandedAttention(Attention):
         if (
             not isinstance(other, BandedAttention)
             or other.local.shape != self.local.shape
+            or other.block_size != self.block_size
             or not torch.equal(other.global_tokens, self.global_tokens)
         ):
             raise InputError(f"Only attention of the same layout can be multiplied: {self!r} with {other!r}.")
@@ -196,7 +207,8 @@ class BandedAttention(Attention):
 
         check_one_of("pool", pool, images.POOLS)
         size = check_count("size", size)
-        return images.banded_image(self.local, self.global_rows, self.global_tokens, size, pool)
+        places = self.window_places()[None]
+        return images.banded_image(self.local, self.global_rows, self.global_tokens, places, size, pool)
 
     def dense(self, limit: int = DENSE_LIMIT) -> Floats:
         """The full matrices, (heads, n, n), zero where a token does not attend."""
@@ -214,6 +226,22 @@ class BandedAttention(Attention):
             f"global_tokens={_abbreviate(self.global_tokens.tolist())}, {self.dtype})"
         )
 
+    def window_bounds(self) -> tuple[Integers, Integers]:
+        """Return the first key of the window of every row, and the key after the last: both (n,)."""
+        rows = np.arange(self.tokens, dtype=np.int64)
+        first, stop = rows - self.window, rows + self.window + 1
+        if self.block_size is not None:
+            start = rows // self.block_size * self.block_size
+            first = np.maximum(first, start - self.block_size)
+            stop = np.minimum(stop, start + 2 * self.block_size)
+        return np.maximum(first, 0), np.minimum(stop, self.tokens)
+
+    def window_places(self) -> Tensor:
+        """Return which window slots (n, 2w+1) hold a key of the window, global keys included."""
+        keys = torch.arange(self.tokens)[:, None] - self.window + torch.arange(2 * self.window + 1)
+        first, stop = (torch.from_numpy(bounds)[:, None] for bounds in self.window_bounds())
+        return (keys >= first) & (keys < stop)
+
     def _global_columns(self) -> Tensor:
         """Weights on the global tokens, (heads, n, G)."""
         return self.local[:, :, : len(self.global_tokens)]
@@ -224,7 +252,7 @@ class BandedAttention(Attention):
 
     def _with(self, local: Tensor, global_rows: Tensor) -> BandedAttention:
         """Other weights in the same layout."""
-        return BandedAttention(local, global_rows, self.global_tokens)
+        return BandedAttention(local, global_rows, self.global_tokens, self.block_size)
 
     def _check_empty_places(self) -> None:
         """Raise InputError if a place that holds no weight is not 0: operations would disagree about it."""
@@ -232,6 +260,10 @@ class BandedAttention(Attention):
         if bool(slots_outside(window).any()):
             raise InputError(
                 "Window slots before the first or after the last token must be 0 (slot G+c of row i is key i-w+c)."
+            )
+        if self.block_size is not None and bool(window[:, ~self.window_places()].any()):
+            raise InputError(
+                f"Window slots of keys beyond the neighbouring blocks must be 0 (blocks of {self.block_size} tokens)."
             )
         if bool(slots_of_keys(window, self.global_tokens).any()):
             raise InputError("Window slots of global keys must be 0: their weight belongs in the global columns.")

@@ -31,8 +31,10 @@ def dense_image(weights: Tensor, size: int, pool: Pool) -> Floats:
     return (picture / _cells(pixels)).astype(picture.dtype) if pool == "mean" else picture
 
 
-def banded_image(local: Tensor, global_rows: Tensor, global_tokens: Tensor, size: int, pool: Pool) -> Floats:
-    """Pictures (heads, s, s) of the arrays of a BandedAttention."""
+def banded_image(
+    local: Tensor, global_rows: Tensor, global_tokens: Tensor, window_places: Tensor, size: int, pool: Pool
+) -> Floats:
+    """Pictures (heads, s, s) of the arrays of a BandedAttention; window_places (1, n, 2w+1): slots that hold a key."""
     slots, rows, positions = local.numpy(), global_rows.numpy(), global_tokens.numpy()
     pixels = _pixels(slots.shape[1], size)
     runs = _runs(pixels, positions)
@@ -42,7 +44,9 @@ def banded_image(local: Tensor, global_rows: Tensor, global_tokens: Tensor, size
         _paint(slots, rows, positions, pixels, runs, False, picture)
         return (picture / _cells(pixels)).astype(slots.dtype)
     stored = np.zeros((1, *shape))  # a band of ones, summed, counts the cells that are stored
-    _paint(np.ones_like(slots[:1]), np.ones_like(rows[:1]), positions, pixels, runs, False, stored)
+    ones = np.ones_like(slots[:1])
+    ones[:, :, len(positions) :] = window_places.numpy()
+    _paint(ones, np.ones_like(rows[:1]), positions, pixels, runs, False, stored)
     blank = np.where(stored < _cells(pixels), 0.0, -np.inf)
     picture = np.repeat(blank, slots.shape[0], axis=0)
     _paint(slots, rows, positions, pixels, runs, True, picture)

@@ -18,6 +18,9 @@ from sightline.attention.arrays import Booleans, Floats, Integers
 from sightline.attention.compiled import compiled
 from sightline.attention.protocol import TopK
 
+Bounds = tuple[Integers, Integers]
+"""The first key of every row's window, and the key after the last: both (n,)."""
+
 
 def dense_attended(weights: Tensor, allowed: Tensor | None, k: int) -> TopK:
     """Top k columns of every row; weights (heads, n, n), allowed (n, n) or None for all."""
@@ -33,17 +36,17 @@ def dense_attending(weights: Tensor, allowed: Tensor | None, k: int) -> TopK:
     return _finish(best)
 
 
-def banded_attended(local: Tensor, global_rows: Tensor, global_tokens: Tensor, k: int) -> TopK:
+def banded_attended(local: Tensor, global_rows: Tensor, global_tokens: Tensor, bounds: Bounds, k: int) -> TopK:
     """Top k columns of every row; the arrays of a BandedAttention."""
     best = _empty(local, k)
-    _banded_rows(local.numpy(), global_rows.numpy(), global_tokens.numpy(), best.values, best.indices)
+    _banded_rows(local.numpy(), global_rows.numpy(), global_tokens.numpy(), bounds, best.values, best.indices)
     return _finish(best)
 
 
-def banded_attending(local: Tensor, global_rows: Tensor, global_tokens: Tensor, k: int) -> TopK:
+def banded_attending(local: Tensor, global_rows: Tensor, global_tokens: Tensor, bounds: Bounds, k: int) -> TopK:
     """Top k rows of every column; the arrays of a BandedAttention."""
     best = _empty(local, k)
-    _banded_columns(local.numpy(), global_rows.numpy(), global_tokens.numpy(), best.values, best.indices)
+    _banded_columns(local.numpy(), global_rows.numpy(), global_tokens.numpy(), bounds, best.values, best.indices)
     return _finish(best)
 
 
@@ -113,7 +116,7 @@ def _global_place(global_tokens: Integers, n: int) -> Integers:
 
 @compiled
 def _banded_rows(
-    local: Floats, global_rows: Floats, global_tokens: Integers, values: Floats, indices: Integers
+    local: Floats, global_rows: Floats, global_tokens: Integers, bounds: Bounds, values: Floats, indices: Integers
 ) -> None:
     heads, n, k = values.shape
     global_count = len(global_tokens)
@@ -128,7 +131,7 @@ def _banded_rows(
                     if row[j] > best[k - 1]:
                         _offer(best, where, row[j], j)
                 continue
-            first, stop = max(0, i - window), min(n, i + window + 1)
+            first, stop = bounds[0][i], bounds[1][i]
             first_slot = global_count + first - i + window
             slots = local[h, i, first_slot : first_slot + stop - first]
             for c in range(len(slots)):
@@ -141,7 +144,7 @@ def _banded_rows(
 
 @compiled
 def _banded_columns(
-    local: Floats, global_rows: Floats, global_tokens: Integers, values: Floats, indices: Integers
+    local: Floats, global_rows: Floats, global_tokens: Integers, bounds: Bounds, values: Floats, indices: Integers
 ) -> None:
     heads, n, k = values.shape
     global_count = len(global_tokens)
@@ -163,7 +166,7 @@ def _banded_columns(
                 if local[h, i, g] > last[j]:
                     _offer(values[h, j], indices[h, j], local[h, i, g], i)
                     last[j] = values[h, j, k - 1]
-            first, stop = max(0, i - window), min(n, i + window + 1)
+            first, stop = bounds[0][i], bounds[1][i]
             first_slot = global_count + first - i + window
             slots, lasts = local[h, i, first_slot : first_slot + stop - first], last[first:stop]
             for c in range(len(slots)):

@@ -30,11 +30,12 @@ class BlockWeights:
     """The LayerNorm after the feed-forward block; None in a pre-LN layer."""
 
 
-AttentionLayout = Literal["full", "returned", "band", "unseen"]
+AttentionLayout = Literal["full", "returned", "band", "blocks", "unseen"]
 """full: weights (H, n, n), observed through transformers' attention interface. returned: the same, returned by the
 self-attention module `attention_module`, because the family does not use the interface (`models/returned`). band: a
-window and global tokens, which the encoder of `models/longformer/` computes and observes. unseen: a model of which only
-embeddings and logits are known (`unseen_family`)."""
+window and global tokens, which the encoder of `models/longformer/` computes and observes. blocks: a window of blocks
+whose first and last are global, computed and observed by the self-attention of `models/block_sparse/`. unseen: a model
+of which only embeddings and logits are known (`unseen_family`)."""
 
 
 @dataclass(frozen=True)
@@ -301,8 +302,7 @@ FAMILIES: dict[str, Family] = {
         ),
         _bert_like(
             "big_bird",
-            attention_layout="returned",
-            attention_module="attention.self",
+            attention_layout="blocks",
             without_relevance="has no rule for the activation function that BigBird's head makes anew at every call",
             special_ids=((0, "<pad>"), (65, "[CLS]"), (66, "[SEP]")),
             token_ids=(("pad", 0), ("unk", 100), ("mask", 67)),

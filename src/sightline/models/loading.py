@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
 from sightline.models.architectures import register_architectures
+from sightline.models.block_sparse.attention import use_blocks
 from sightline.models.config import read_config
 from sightline.models.families import Family, family_of, unseen_family
 from sightline.models.longformer.encoder import use_banded, use_library
@@ -191,10 +192,9 @@ def _choose_attention(module: Any, family: Family, attention: AttentionKind) -> 
         logging.getLogger("transformers.models.longformer.modeling_longformer").setLevel(logging.ERROR)
         (use_banded if attention == "banded" else use_library)(module)
     elif family.attention_layout == "returned":
-        if hasattr(module.base_model, "set_attention_type"):
-            # BigBird reads short texts with full attention; `Network.max_tokens` says how long they may be.
-            module.base_model.set_attention_type("original_full")
         observe_returned(family.layers(module.base_model, module.config), family)
+    elif family.attention_layout == "blocks":
+        use_blocks(module)
     elif (
         family.attention_layout == "full"
         and not family.single_attention

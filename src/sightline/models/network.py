@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from sightline.errors import InputError, ModelError, OptionError, SizeError, UnsupportedError
 from sightline.models import hooks
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
+from sightline.models.block_sparse.attention import documents_of
 from sightline.models.families import Family
 from sightline.models.hooks import EmbeddingTable, Place, Step
 from sightline.models.longformer.encoder import BandedEncoder
@@ -120,9 +121,6 @@ class Network:
         positions = getattr(self.config, "max_position_embeddings", None)
         if not isinstance(positions, int) or positions < 1:  # positions are relative
             return UNBOUNDED_TOKENS
-        if getattr(self.config, "attention_type", None) == "block_sparse":
-            # Beyond these BigBird would leave pairs of blocks out; longer documents are read in windows.
-            positions = min(positions, (5 + 2 * self.config.num_random_blocks) * self.config.block_size)
         first = self._first_position
         # Where an unseen model counts from is unknown: from behind the pad token, to be on the safe side.
         counts_later = self.family.positions_after_padding or (not self.sees_inside and first <= MAX_RESERVED)
@@ -335,6 +333,8 @@ class Network:
             stack.enter_context(self._declare_pad_token(encodings))
             inputs = self.inputs(encodings, hidden)
             stack.enter_context(torch.enable_grad() if gradient else torch.no_grad())
+            if self.family.attention_layout == "blocks":
+                stack.enter_context(documents_of(lengths))
             for place, tensor in given.items():
                 stack.enter_context(hooks.replace_at(self, place, tensor))
             stack.enter_context(hooks.record_embeddings(self, recorder, leaf=gradient and not given))

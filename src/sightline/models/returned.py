@@ -1,6 +1,6 @@
 """Observe attention that a module returns: families whose code does not call transformers' attention interface.
 
-DeBERTa, MPNet and BigBird compute A = softmax(scores) in their self-attention module and return it when they are asked
+DeBERTa and MPNet compute A = softmax(scores) in their self-attention module and return it when they are asked
 for it (`output_attentions`). Hooks ask for it while a recorder is active, and collect three tensors of the same run,
 all on the autograd path:
 

@@ -176,7 +176,8 @@ def measure_contributions(
         tables.append(table.unsqueeze(0))
     if isinstance(block.attention, BandedAttention):
         local, global_rows = tables
-        return Contributions(BandedAttention(local, global_rows, block.attention.global_tokens), tuple(clipped))
+        band = BandedAttention(local, global_rows, block.attention.global_tokens, block.attention.block_size)
+        return Contributions(band, tuple(clipped))
     return Contributions(DenseAttention(tables[0]), tuple(clipped))
 
 

@@ -1,0 +1,1 @@
+"""BigBird's block-sparse attention, computed so that it can be observed."""

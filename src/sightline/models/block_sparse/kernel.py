@@ -1,0 +1,172 @@
+"""The attention of one document in BigBird's pattern (Zaheer et al. 2020, "Big Bird").
+
+The tokens are cut into blocks of b. Tokens of the first and of the last block are global: they attend to all tokens,
+and all tokens attend to them. A token of another block also attends to its own block and to the two blocks next to it,
+and to r random blocks:
+
+    block 0   x x x x x x x            x  attended
+    block 1   3 x x . . . x            3  the first block, attended 1+r times (here r = 2)
+    block 2   3 x x x . . x
+    block 3   3 . x x x . x
+    block 4   3 . . x x x x
+    block 5   3 . . . x x x
+    block 6   x x x x x x x
+
+transformers draws the random blocks in training only. In evaluation all r of them are the first block, so that its
+keys occur 1+r times in every row in between: their scores grow by log(1+r), and A_ij is the sum over the copies. (The
+weights that the library returns hold one copy, so their rows do not sum to 1.) That leaves a window and global tokens,
+the layout of `BandedAttention`. Texts of up to (5+2r)·b tokens are read with full attention, as in the library.
+
+Shapes: n tokens, N = n rounded up to whole blocks, R = N/b - 2 blocks between the global ones, H heads, e width of a
+head. Cost O(H·n·b) time and memory for a sparse text, O(H·n²) for a short one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from sightline.attention import Attention, BandedAttention, DenseAttention
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """How one document is read."""
+
+    tokens: int
+    """n."""
+    block_size: int
+    """b."""
+    random_blocks: int
+    """r."""
+    sparse: bool
+    """Whether the document is longer than (5+2r)·b tokens and the model's attention is sparse."""
+    hidden: Tensor | None = None
+    """(n,) bool: keys that no token attends to; None if there are none."""
+
+    @property
+    def blocks(self) -> int:
+        """N/b."""
+        return -(-self.tokens // self.block_size)
+
+    @property
+    def global_tokens(self) -> Tensor:
+        """The tokens of the first and of the last block."""
+        positions = torch.arange(self.tokens)
+        return positions[(positions < self.block_size) | (positions >= (self.blocks - 1) * self.block_size)]
+
+
+class Parts(NamedTuple):
+    """Numbers about the pairs that attend, in blocks."""
+
+    columns: Tensor
+    """(H, R·b, 2b): rows in between with the keys of the first and the last block."""
+    window: Tensor
+    """(H, R, b, 3b): rows in between with the keys of their own block and its neighbours."""
+    rows: Tensor
+    """(H, 2b, N): the rows of the first and the last block."""
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, plan: BlockPlan) -> Tensor:
+    """Return Σ_j A_ij v_j, (n, H·e); query, key and value (n, H, e)."""
+    if not plan.sparse:
+        return (_full_weights(query, key, plan) @ value.transpose(0, 1)).transpose(0, 1).flatten(1)
+    b, v = plan.block_size, _in_blocks(value, plan)
+    weights = _sparse_weights(query, key, plan)
+    first, last = (weights.rows @ v).chunk(2, dim=1)
+    between = weights.window @ v.unfold(1, 3 * b, b).transpose(-1, -2)
+    between = between.flatten(1, 2) + weights.columns @ _ends(v, b)
+    mixed = torch.cat((first, between, last), dim=1)[:, : plan.tokens].transpose(0, 1).flatten(1)
+    # As in the library: a hidden token of a sparse text reads nothing.
+    return mixed if plan.hidden is None else mixed.masked_fill(plan.hidden[:, None], 0)
+
+
+def weights_of(query: Tensor, key: Tensor, plan: BlockPlan) -> Attention:
+    """Return A as an operator; query and key (n, H, e)."""
+    if not plan.sparse:
+        return DenseAttention(_full_weights(query, key, plan))
+    return _as_band(_sparse_weights(query, key, plan), plan)
+
+
+def products_of(rows: Tensor, keys: Tensor, plan: BlockPlan) -> Attention:
+    """Return ⟨rows_i, keys_j⟩ at the pairs that attend, 0 elsewhere, as an operator; rows and keys (n, H, e)."""
+    if not plan.sparse:
+        products = rows.transpose(0, 1) @ keys.permute(1, 2, 0)
+        return DenseAttention(products if plan.hidden is None else products.masked_fill(plan.hidden, 0))
+    parts = _products(rows, keys, plan)
+    absent = _absent(plan, parts.window.device)
+    return _as_band(Parts(*(part.masked_fill(mask, 0) for part, mask in zip(parts, absent, strict=True))), plan)
+
+
+def _full_weights(query: Tensor, key: Tensor, plan: BlockPlan) -> Tensor:
+    """Return A of a short text, (H, n, n)."""
+    scores = query.transpose(0, 1) @ key.permute(1, 2, 0) / math.sqrt(query.shape[-1])
+    if plan.hidden is not None:
+        scores = scores.masked_fill(plan.hidden, torch.finfo(scores.dtype).min)
+    return scores.softmax(-1)
+
+
+def _sparse_weights(query: Tensor, key: Tensor, plan: BlockPlan) -> Parts:
+    """Return A of a long text."""
+    b = plan.block_size
+    scores = _products(query / math.sqrt(query.shape[-1]), key, plan)
+    copies = scores.columns.new_zeros(2 * b)
+    copies[:b] = math.log1p(plan.random_blocks)
+    parts = Parts(scores.columns + copies, scores.window, scores.rows)
+    # A finite number, so that a text whose tokens are all hidden has weights as well.
+    lowest = torch.finfo(copies.dtype).min
+    absent = _absent(plan, copies.device)
+    columns, window, rows = (part.masked_fill(mask, lowest) for part, mask in zip(parts, absent, strict=True))
+    joint = torch.cat((columns.view(*window.shape[:3], 2 * b), window), dim=-1).softmax(-1)
+    return Parts(joint[..., : 2 * b].flatten(1, 2), joint[..., 2 * b :], rows.softmax(-1))
+
+
+def _products(rows: Tensor, keys: Tensor, plan: BlockPlan) -> Parts:
+    """Return ⟨rows_i, keys_j⟩ of blocks that attend to each other."""
+    b = plan.block_size
+    left, right = _in_blocks(rows, plan), _in_blocks(keys, plan)
+    between = left[:, b:-b]
+    windows = right.unfold(1, 3 * b, b)  # (H, R, e, 3b)
+    return Parts(
+        between @ _ends(right, b).transpose(1, 2),
+        between.reshape(len(between), -1, b, between.shape[2]) @ windows,
+        _ends(left, b) @ right.transpose(1, 2),
+    )
+
+
+def _absent(plan: BlockPlan, device: torch.device) -> Parts:
+    """Return which keys are absent: padding, hidden ones, and in windows those of the global blocks (in `columns`)."""
+    b, more = plan.block_size, plan.blocks * plan.block_size - plan.tokens
+    hidden = torch.zeros(plan.tokens, dtype=torch.bool, device=device) if plan.hidden is None else plan.hidden
+    keys = pad(hidden, (0, more), value=True)
+    in_window = keys.clone()
+    in_window[:b] = in_window[-b:] = True
+    return Parts(torch.cat((keys[:b], keys[-b:])), in_window.unfold(0, 3 * b, b)[:, None], keys)
+
+
+def _as_band(parts: Parts, plan: BlockPlan) -> BandedAttention:
+    """Lay the parts out in the slots of a band with w = 2b-1: key j of row i is in slot j - i + w of the window."""
+    n, b = plan.tokens, plan.block_size
+    tokens = plan.global_tokens
+    width, count, heads = 4 * b - 1, len(tokens), len(parts.rows)
+    local = parts.rows.new_zeros(heads, plan.blocks * b, count + width)
+    local[:, b:-b, :count] = parts.columns[..., :count]
+    by_block = local.view(heads, plan.blocks, b, count + width)[:, 1:-1, :, count:]
+    for row in range(b):  # of every block
+        by_block[:, :, row, b - 1 - row : width - row] = parts.window[:, :, row]
+    return BandedAttention(local[:, :n], parts.rows[:, :count, :n], tokens, b)
+
+
+def _in_blocks(rows: Tensor, plan: BlockPlan) -> Tensor:
+    """(n, H, e) -> (H, N, e), zero at the padding."""
+    return pad(rows.transpose(0, 1), (0, 0, 0, plan.blocks * plan.block_size - plan.tokens))
+
+
+def _ends(tensor: Tensor, b: int) -> Tensor:
+    """Return the first and the last block of (H, N, ·), (H, 2b, ·)."""
+    return torch.cat((tensor[:, :b], tensor[:, -b:]), dim=1)
