@@ -44,9 +44,9 @@ def explain(model, encoding, **options):
 @pytest.mark.parametrize("name", METHODS.names())
 def test_every_class_is_explained_as_if_requested_alone(model, name):
     options = QUICK.get(name, {})
-    found = explain(model, document(model), method=name, target="all", **options)
-    assert list(found) == ["AI", "PL", "other"]
-    for index, (label, explanation) in enumerate(found.items()):
+    by_class = explain(model, document(model), method=name, target="all", **options)
+    assert list(by_class) == ["AI", "PL", "other"]
+    for index, (label, explanation) in enumerate(by_class.items()):
         alone = explain(model, document(model), method=name, target=index, **options)
         np.testing.assert_allclose(explanation.scores, alone.scores, rtol=0, atol=1e-12)
         if alone.layers is not None:
@@ -67,9 +67,9 @@ def test_further_classes_need_no_further_forward(model, name):
 
 def test_one_forward_and_one_backward_a_class_serve_many_methods_and_documents(model):
     encodings = [document(model, n) for n in (12, 10, 11)]
-    found = model.explain(encodings, methods=["attcat", "cat", "rollout", "gradient"], target="all")
+    results = model.explain(encodings, methods=["attcat", "cat", "rollout", "gradient"], target="all")
     assert (model.network.forward_passes, model.network.backward_passes) == (1, 3)
-    for encoding, by_method in zip(encodings, found, strict=True):
+    for encoding, by_method in zip(encodings, results, strict=True):
         assert list(by_method) == ["attcat", "cat", "rollout", "gradient"]
         for label, explanation in by_method["attcat"].items():
             alone = model.explain(encoding, "attcat", target=label)
@@ -82,19 +82,21 @@ def test_methods_that_do_not_know_the_class_run_once(model, monkeypatch):
     monkeypatch.setitem(
         entry.__dict__, "function", lambda trace, **options: calls.append(1) or np.ones(trace.token_count)
     )
-    found = model.explain(document(model), "rollout", target="all")
+    by_class = model.explain(document(model), "rollout", target="all")
     assert len(calls) == 1
-    assert [explanation.target.label for explanation in found.values()] == ["AI", "PL", "other"]
+    assert [explanation.target.label for explanation in by_class.values()] == ["AI", "PL", "other"]
 
 
 @pytest.mark.parametrize("quantity", ["probability", "log_probability", "margin"])
 def test_the_quantity_is_that_of_every_class(model, quantity):
-    found = model.explain(document(model), "cat", target="all", quantity=quantity)
-    for label, explanation in found.items():
+    by_class = model.explain(document(model), "cat", target="all", quantity=quantity)
+    for label, explanation in by_class.items():
         alone = model.explain(document(model), "cat", target=label, quantity=quantity)
         np.testing.assert_allclose(explanation.scores, alone.scores, rtol=0, atol=1e-12)
     if quantity == "probability":  # the probabilities of all classes add up to a constant
-        np.testing.assert_allclose(sum(one.scores for one in found.values()), 0, atol=1e-12)
+        np.testing.assert_allclose(
+            sum(class_explanation.scores for class_explanation in by_class.values()), 0, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("aggregate", ["sum", "product"])
@@ -113,7 +115,7 @@ def test_what_one_class_needed_is_dropped_before_the_next_and_the_graph_after_th
     seen = []
     for _, (target,) in shared.classes():
         gc.collect()
-        assert all(one() is None for one in seen)
+        assert all(reference() is None for reference in seen)
         gradients = shared.gradients(0, target)
         seen.append(weakref.ref(gradients.hidden[0]))
         logits = shared.logits(0)
@@ -124,9 +126,9 @@ def test_what_one_class_needed_is_dropped_before_the_next_and_the_graph_after_th
 
 def test_classes_with_the_same_label_are_kept_apart():
     model = tiny_model(id2label={0: "other", 1: "PL", 2: "other"})
-    found = model.explain(document(model), target="all")
-    assert list(found) == ["other (0)", "PL", "other (2)"]
-    assert [one.target.index for one in found.values()] == [0, 1, 2]
+    by_class = model.explain(document(model), target="all")
+    assert list(by_class) == ["other (0)", "PL", "other (2)"]
+    assert [explanation.target.index for explanation in by_class.values()] == [0, 1, 2]
 
 
 def test_all_means_all_even_where_a_class_has_that_name():
@@ -141,8 +143,8 @@ def test_all_means_all_even_where_a_class_has_that_name():
 
 def test_a_head_that_labels_tokens_is_explained_at_one_token_for_every_label():
     model = tiny_model(auto=AutoModelForTokenClassification, id2label=LABELS)
-    found = model.explain(document(model), "cat", target="all", position=4)
-    for label, explanation in found.items():
+    by_class = model.explain(document(model), "cat", target="all", position=4)
+    for label, explanation in by_class.items():
         assert explanation.target.position == 4
         alone = model.explain(document(model), "cat", target=label, position=4)
         np.testing.assert_allclose(explanation.scores, alone.scores, rtol=0, atol=1e-12)

@@ -37,9 +37,9 @@ def test_a_word_gets_the_aggregate_of_its_tokens_and_specials_belong_to_none(agg
         positions = [i for i in range(len(exp.tokens)) if exp.encoding.word_ids[i] == index]
         if positions:
             expected.append((word.text, pytest.approx(combine([float(exp.scores[i]) for i in positions])), positions))
-    found = exp.words(aggregate)
-    assert [(w.text, w.score, list(w.tokens)) for w in found] == expected
-    assert all(exp.encoding.text[w.start : w.end] == w.text for w in found)
+    words = exp.words(aggregate)
+    assert [(w.text, w.score, list(w.tokens)) for w in words] == expected
+    assert all(exp.encoding.text[w.start : w.end] == w.text for w in words)
 
 
 def test_words_of_a_pair_keep_their_segment_and_come_in_document_order():

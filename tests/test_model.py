@@ -42,8 +42,8 @@ def test_what_is_no_document_is_refused_rather_than_gone_through(built_in, act, 
 
 def test_a_column_of_texts_is_a_list_of_documents(built_in):
     texts = ["A compiler infers types.", "A network learns."]
-    found = built_in.explain(pd.Series(texts))
-    assert [one.encoding.text for one in found] == texts
+    explanations = built_in.explain(pd.Series(texts))
+    assert [explanation.encoding.text for explanation in explanations] == texts
 
 
 @pytest.mark.parametrize("source", [3, ["folder"]])

@@ -122,13 +122,13 @@ def test_the_same_input_is_run_once_whoever_asks_for_it(model):
 def test_who_asks_first_does_not_matter_to_the_bit(model):
     encoding = model.encode(TEXT)
     removals = [[1], [2], [3, 4], [5, 6], []]
-    found = []
+    probabilities = []
     for order in (removals, removals[::-1]):
         perturbations = perturbations_of(model, encoding)
         keys = {tuple(removed): perturbations.request(removed, "delete") for removed in order}
         perturbations.run()
-        found.append([perturbations.result(keys[tuple(removed)]) for removed in removals])
-    assert found[0] == found[1]
+        probabilities.append([perturbations.result(keys[tuple(removed)]) for removed in removals])
+    assert probabilities[0] == probabilities[1]
 
 
 def test_global_tokens_move_with_the_words_and_tell_inputs_apart():
@@ -218,10 +218,14 @@ def test_sets_of_units_are_evaluated_in_the_order_given_and_progress_is_reported
     units = removable_units(encoding, target)
     sets = [units.positions(removed) for removed in ([], [2], [0, 4], [2])]
     seen = []
-    found = perturb_probability(model.network, encoding, target).evaluate(sets, "mask", lambda *step: seen.append(step))
+    probabilities = perturb_probability(model.network, encoding, target).evaluate(
+        sets, "mask", lambda *step: seen.append(step)
+    )
     plain = OneAtATime(tiny_module(), 1, model.network.token_ids)
-    np.testing.assert_allclose(found, [plain.without(encoding, removed, "mask") for removed in sets], atol=1e-12)
-    assert found[1] == found[3]
+    np.testing.assert_allclose(
+        probabilities, [plain.without(encoding, removed, "mask") for removed in sets], atol=1e-12
+    )
+    assert probabilities[1] == probabilities[3]
     assert seen[-1] == (3, 3)
 
 
@@ -243,8 +247,8 @@ def test_documents_of_a_language_model_are_read_in_parts_and_one_row_of_each_is_
     expected = model.explain(encoding, "occlusion", target=5).scores
     monkeypatch.setattr("sightline.perturb.OUTPUT_BYTES", 3 * 4 * 9 * 128)  # three documents at a time
     steps = []
-    found = model.explain(encoding, "occlusion", target=5, progress=lambda *step: steps.append(step))
-    np.testing.assert_allclose(found.scores, expected, atol=1e-12)
+    explanation = model.explain(encoding, "occlusion", target=5, progress=lambda *step: steps.append(step))
+    np.testing.assert_allclose(explanation.scores, expected, atol=1e-12)
     assert steps[-1][1:] == (8, 8)
     removals, keys = request_removals(model.trace(encoding, 5), [[1], [2]], "pad")
     removals.run()

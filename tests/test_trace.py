@@ -85,21 +85,21 @@ def test_a_trace_is_explained_as_its_document_is_and_its_pass_is_shared(family, 
     trace = model.trace(encoding, target, quantity="margin")
     trace.require("attentions")
     before = model.network.forward_passes
-    found = Report(model.explain(trace, methods=["attcat", "rollout"], quantity="margin"))
+    report = Report(model.explain(trace, methods=["attcat", "rollout"], quantity="margin"))
     assert inside(trace).tokens == 12
     assert model.network.forward_passes == before + 1
-    for one, other in zip(found, expected, strict=True):
-        assert one.target == other.target
-        np.testing.assert_array_equal(one.scores, other.scores)
+    for entry, other in zip(report, expected, strict=True):
+        assert entry.target == other.target
+        np.testing.assert_array_equal(entry.scores, other.scores)
 
 
 def test_one_document_of_a_batch_is_explained_alone():
     model = tiny_model()
     encodings = [model.encode(ids=tiny_ids("bert", n)) for n in (12, 9)]
     _, second = model.trace(encodings, target="all")
-    found, alone = model.explain(second, "attcat"), model.explain(encodings[1], "attcat", target="all")
+    from_batch, alone = model.explain(second, "attcat"), model.explain(encodings[1], "attcat", target="all")
     for label, explanation in alone.items():
-        np.testing.assert_allclose(found[label].scores, explanation.scores, atol=1e-12)
+        np.testing.assert_allclose(from_batch[label].scores, explanation.scores, atol=1e-12)
 
 
 def test_a_trace_keeps_its_target_and_its_model():
@@ -119,8 +119,8 @@ def test_another_target_shares_the_forward():
     others = [trace.with_target(c) for c in range(3)]
     scores = [METHODS.get("attcat")(other).scores for other in others]
     assert model.network.forward_passes == 1
-    for c, found in enumerate(scores):
-        np.testing.assert_allclose(found, model.explain(trace.encoding, "attcat", target=c).scores, atol=1e-12)
+    for c, class_scores in enumerate(scores):
+        np.testing.assert_allclose(class_scores, model.explain(trace.encoding, "attcat", target=c).scores, atol=1e-12)
 
 
 def test_what_was_not_foreseen_is_fetched_by_another_pass():

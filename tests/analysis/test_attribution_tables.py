@@ -31,13 +31,13 @@ def test_by_position_ranks_every_word_where_it_is():
 
 
 def test_by_type_puts_instances_together_whatever_their_case():
-    found = explained("the river The river", the=1.0, The=3.0, river=-0.5)
-    assert listed(attributions_by_type(found).positive) == [("the", 4.0)]
-    assert listed(attributions_by_type(found, aggregate="mean").positive) == [("the", 2.0)]
-    assert listed(attributions_by_type(found).negative) == [("river", -1.0)]
-    assert attributions_by_type(found).negative[0].instances == 2
+    explanation = explained("the river The river", the=1.0, The=3.0, river=-0.5)
+    assert listed(attributions_by_type(explanation).positive) == [("the", 4.0)]
+    assert listed(attributions_by_type(explanation, aggregate="mean").positive) == [("the", 2.0)]
+    assert listed(attributions_by_type(explanation).negative) == [("river", -1.0)]
+    assert attributions_by_type(explanation).negative[0].instances == 2
     with pytest.raises(OptionError, match="aggregate='max' is not known"):
-        attributions_by_type(found, aggregate="max")
+        attributions_by_type(explanation, aggregate="max")
 
 
 def test_sub_words_on_request():
@@ -56,8 +56,8 @@ def test_over_a_data_set_each_document_counts_once():
 
 
 def test_dropped_words_are_not_ranked():
-    found = explained("the river, old", the=9.0, river=1.0, old=-1.0, **{",": 5.0})
-    table = attributions_by_position(found, filter=TokenFilter())
+    explanation = explained("the river, old", the=9.0, river=1.0, old=-1.0, **{",": 5.0})
+    table = attributions_by_position(explanation, filter=TokenFilter())
     assert listed(table.positive) == [("river", 1.0)]
     assert listed(table.negative) == [("old", -1.0)]
 

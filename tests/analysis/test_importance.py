@@ -40,18 +40,20 @@ def slow_importance(module, family, ids, label):
     loss_of(module, family, ids, label)
     if family in DECODERS[1:]:
         return slow_importance_of_groups(module)
-    found = np.zeros((LAYERS, HEADS))
+    importance = np.zeros((LAYERS, HEADS))
     names = {
         "distilbert": (["attention.q_lin", "attention.k_lin", "attention.v_lin"], "attention.out_lin"),
-        "mpnet": ([f"attention.attn.{one}" for one in "qkv"], "attention.attn.o"),
+        "mpnet": ([f"attention.attn.{projection}" for projection in "qkv"], "attention.attn.o"),
         "deberta-v2": (
-            [f"attention.self.{one}_proj" for one in ("query", "key", "value")],
+            [f"attention.self.{projection}_proj" for projection in ("query", "key", "value")],
             "attention.output.dense",
         ),
         "modernbert": ([], "attn.Wo"),
         "gpt2": ([], "attn.c_proj"),
         "bidirectional-gpt2": ([], "attn.c_proj"),
-    }.get(family, ([f"attention.self.{one}" for one in ("query", "key", "value")], "attention.output.dense"))
+    }.get(
+        family, ([f"attention.self.{projection}" for projection in ("query", "key", "value")], "attention.output.dense")
+    )
     projections, out = names
     if family == "longformer":
         projections = [*projections, *(f"{name}_global" for name in projections)]
@@ -76,13 +78,13 @@ def slow_importance(module, family, ids, label):
             if family.endswith("gpt2"):  # (in, out) matrices, and a bias
                 for fused in (squares(layer.attn.c_attn.weight).T, squares(layer.attn.c_attn.bias)):
                     total += sum(fused[part * 32 + head * 8 : part * 32 + head * 8 + 8].sum() for part in range(3))
-            found[number, head] = float(total)
-    return found
+            importance[number, head] = float(total)
+    return importance
 
 
 def slow_importance_of_groups(module):
     """(L, H) of a decoder whose query heads share keys and values; a head has its part of what a group shares."""
-    config, found = module.config, np.zeros((LAYERS, HEADS))
+    config, importance = module.config, np.zeros((LAYERS, HEADS))
     size = HEADS // config.num_key_value_heads
     for number, layer in enumerate(module.base_model.layers):
         attention = layer.self_attn
@@ -99,19 +101,19 @@ def slow_importance_of_groups(module):
         for head in range(HEADS):
             shared = sum(float(part.sum()) for side in (key, value) for part in side[head // size])
             own = sum(float(part.sum()) for part in query[head])
-            found[number, head] = float(out[:, head * width : (head + 1) * width].sum()) + own + shared / size
-    return found
+            importance[number, head] = float(out[:, head * width : (head + 1) * width].sum()) + own + shared / size
+    return importance
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "albert"])
 def test_is_the_sum_of_squared_products_of_weight_and_gradient(family):
     ids = tiny_ids(family, 13)
     model = tiny_model(family)
-    found = head_importance_per_example(model, [model.encode(ids=ids)], [LABEL])
+    importance = head_importance_per_example(model, [model.encode(ids=ids)], [LABEL])
     # Where the library computes parts in single precision, the loaded model is the reference.
     module = tiny_model(family).network.module if family in SINGLE_PRECISION else tiny_module(family)
-    assert found.shape == (1, LAYERS, HEADS)
-    np.testing.assert_allclose(found[0], slow_importance(module, family, ids, LABEL), rtol=1e-9)
+    assert importance.shape == (1, LAYERS, HEADS)
+    np.testing.assert_allclose(importance[0], slow_importance(module, family, ids, LABEL), rtol=1e-9)
 
 
 def test_of_albert_belongs_to_each_use_of_the_shared_weights():
@@ -134,15 +136,15 @@ def test_of_albert_belongs_to_each_use_of_the_shared_weights():
                 float(squares(linear.weight)[rows].sum() + squares(linear.bias)[rows].sum()) for linear in inner
             ) + float(squares(attention.dense.weight)[:, rows].sum())
     model = tiny_model("albert")
-    found = head_importance_per_example(model, model.encode(ids=ids), [LABEL])
-    np.testing.assert_allclose(found[0], expected, rtol=1e-9)
+    importance = head_importance_per_example(model, model.encode(ids=ids), [LABEL])
+    np.testing.assert_allclose(importance[0], expected, rtol=1e-9)
 
 
 def test_longformer_gradients_reach_every_projection_with_several_global_tokens():
     model = tiny_model("longformer")
     encoding = model.encode(ids=tiny_ids("longformer", 30), global_tokens=[0, 7, 20])
     library = tiny_model("longformer", attention="library")
-    ours, theirs = (head_importance_per_example(one, encoding, [1]) for one in (model, library))
+    ours, theirs = (head_importance_per_example(loaded, encoding, [1]) for loaded in (model, library))
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)  # the library's softmax has single precision
 
 
@@ -150,10 +152,10 @@ def test_without_labels_the_predicted_class_counts():
     model = tiny_model()
     encoding = model.encode(ids=tiny_ids())
     predicted = model.trace(encoding).prediction.index
-    found = head_importance_per_example(model, encoding)
-    np.testing.assert_array_equal(found, head_importance_per_example(model, encoding, [predicted]))
-    np.testing.assert_array_equal(found, head_importance_per_example(model, encoding, [None]))
-    assert not np.array_equal(found, head_importance_per_example(model, encoding, [(predicted + 1) % 3]))
+    importance = head_importance_per_example(model, encoding)
+    np.testing.assert_array_equal(importance, head_importance_per_example(model, encoding, [predicted]))
+    np.testing.assert_array_equal(importance, head_importance_per_example(model, encoding, [None]))
+    assert not np.array_equal(importance, head_importance_per_example(model, encoding, [(predicted + 1) % 3]))
 
 
 def test_of_a_data_set_is_the_mean_of_its_examples():
@@ -205,9 +207,9 @@ def test_says_what_it_cannot_do():
         head_importance(model, [encoding], [0, 1])
     with pytest.raises(InputError, match="the list is empty"):
         head_importance(model, [])
-    one = tiny_model(num_labels=1)
+    regression = tiny_model(num_labels=1)
     with pytest.raises(UnsupportedError, match="a single output"):
-        head_importance(one, one.encode(ids=tiny_ids()))
+        head_importance(regression, regression.encode(ids=tiny_ids()))
     model.network.family = replace(model.network.family, query="attention.self")
     with pytest.raises(UnsupportedError, match="does not know where the heads of a 'bert' model keep their weights"):
         head_importance(model, encoding)
@@ -222,7 +224,7 @@ def test_progress_is_told():
 
 def test_a_sure_prediction_keeps_its_digits_in_single_precision():
     """∂𝓛/∂logits is 1 − p: taken in single precision it would be off by several per cent at p = 1 − 1e-6."""
-    found = {}
+    importance = {}
     for dtype in (torch.float32, torch.float64):
         module = tiny_module(dtype=dtype)
         with torch.no_grad():
@@ -230,8 +232,8 @@ def test_a_sure_prediction_keeps_its_digits_in_single_precision():
             module.classifier.weight[LABEL, 0] = 1e-3  # importance of the heads hangs on it
             module.classifier.bias.copy_(torch.tensor([0.0, 0.0, 14.5]))
         model = load(module)
-        found[dtype] = head_importance_per_example(model, [model.encode(ids=tiny_ids())], [LABEL])
-    np.testing.assert_allclose(found[torch.float32], found[torch.float64], rtol=1e-3)
+        importance[dtype] = head_importance_per_example(model, [model.encode(ids=tiny_ids())], [LABEL])
+    np.testing.assert_allclose(importance[torch.float32], importance[torch.float64], rtol=1e-3)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -247,8 +249,8 @@ def test_of_a_trace_agrees_with_the_loss_and_runs_one_forward_and_one_backward(f
     assert (model.network.forward_passes - passes[0], model.network.backward_passes - passes[1]) == (1, 1)
     plain = model.trace(encoding, LABEL, quantity="log_probability")
     without = [plain.embedding_gradient, *(gradient.received() for gradient in plain.attention_gradients)]
-    for found, gradient in zip(gradients, without, strict=True):
-        np.testing.assert_array_equal(found, gradient)
+    for kept_gradient, gradient in zip(gradients, without, strict=True):
+        np.testing.assert_array_equal(kept_gradient, gradient)
 
 
 def test_of_a_trace_depends_on_what_the_trace_explains():

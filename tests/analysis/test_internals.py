@@ -34,12 +34,12 @@ def strongest(matrix: np.ndarray, token: int, k: int) -> list[float]:
 
 
 def test_partners_are_the_strongest_of_the_mean_of_all_of_a_layer_and_of_a_head(trace):
-    found = inside(trace, k=3, budget=LARGE)
+    internals = inside(trace, k=3, budget=LARGE)
     weights = dense(trace)
     maps = {"all": weights.mean(axis=(0, 1)), "layer-1": weights[1].mean(axis=0), "head-2-3": weights[2, 3]}
     for name, matrix in maps.items():
         for direction, oriented in (("attended", matrix), ("attending", matrix.T)):
-            lists = getattr(found.relations[name], direction)
+            lists = getattr(internals.relations[name], direction)
             for token in range(trace.token_count):
                 kept = lists.indices[token][lists.indices[token] >= 0]
                 np.testing.assert_allclose(
@@ -50,13 +50,13 @@ def test_partners_are_the_strongest_of_the_mean_of_all_of_a_layer_and_of_a_head(
 
 
 def test_maps_and_totals_are_those_of_the_matrices(trace):
-    found = inside(trace, thumbnail=5, image=8)
+    internals = inside(trace, thumbnail=5, image=8)
     weights = dense(trace)
-    np.testing.assert_allclose(found.received, weights.sum(axis=2), rtol=1e-5)
-    assert found.thumbnails.shape == (trace.layer_count, trace.head_count, 5, 5)
-    assert found.images.shape == (trace.layer_count, trace.head_count, 8, 8)
+    np.testing.assert_allclose(internals.received, weights.sum(axis=2), rtol=1e-5)
+    assert internals.thumbnails.shape == (trace.layer_count, trace.head_count, 5, 5)
+    assert internals.images.shape == (trace.layer_count, trace.head_count, 8, 8)
     blocks = weights[1, 2].reshape(5, 8, 5, 8).mean(axis=(1, 3))
-    np.testing.assert_allclose(found.thumbnails[1, 2], blocks, rtol=1e-5)
+    np.testing.assert_allclose(internals.thumbnails[1, 2], blocks, rtol=1e-5)
 
 
 def test_relations_of_layers_and_heads_stay_within_the_budget():
@@ -64,8 +64,8 @@ def test_relations_of_layers_and_heads_stay_within_the_budget():
     one_map = BYTES_PER_PARTNER * trace.token_count * 4
     sizes = {}
     for maps in (1, 2, 5, 20):
-        found = inside(trace, k=4, budget=one_map * maps)
-        spent = sum(BYTES_PER_PARTNER * lists.attended.values.size for lists in found.relations.values())
+        internals = inside(trace, k=4, budget=one_map * maps)
+        spent = sum(BYTES_PER_PARTNER * lists.attended.values.size for lists in internals.relations.values())
         assert spent <= one_map * maps
         sizes[maps] = spent
     assert sizes[1] == one_map
@@ -80,9 +80,9 @@ def test_the_most_important_heads_come_first_when_not_all_fit():
     importance = np.zeros((trace.layer_count, trace.head_count))
     importance[0, 2], importance[1, 1] = 3.0, 2.0
     one_map = BYTES_PER_PARTNER * trace.token_count * 2
-    found = inside(trace, k=2, budget=one_map * (1 + trace.layer_count + 2), importance=importance)
-    assert {name for name in found.relations if name.startswith("head")} == {"head-0-2", "head-1-1"}
-    assert found.importance is not None
+    internals = inside(trace, k=2, budget=one_map * (1 + trace.layer_count + 2), importance=importance)
+    assert {name for name in internals.relations if name.startswith("head")} == {"head-0-2", "head-1-1"}
+    assert internals.importance is not None
 
 
 def test_bands_of_different_widths_have_the_mean_of_their_matrices():
@@ -95,7 +95,7 @@ def test_bands_of_different_widths_have_the_mean_of_their_matrices():
 
 def test_dense_layers_have_the_mean_of_their_matrices():
     weights = np.random.default_rng(1).random((3, 1, 6, 6))
-    mean = mean_of_layers([DenseAttention(one) for one in weights])
+    mean = mean_of_layers([DenseAttention(layer_weights) for layer_weights in weights])
     np.testing.assert_allclose(mean.dense(), weights.mean(axis=0))
 
 

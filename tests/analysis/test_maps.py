@@ -83,8 +83,8 @@ def test_windows_are_the_mean_weights_by_position_and_distance():
     model = tiny_model("longformer")
     trace = model.trace(model.encode(ids=tiny_ids("longformer", 90)))
     size, window = 6, trace.attentions[0].window
-    found = window_maps(trace, size)
-    assert found.shape == (3, 4, size, size)
+    maps = window_maps(trace, size)
+    assert maps.shape == (3, 4, size, size)
     for layer, head in np.ndindex(3, 4):
         weights = np.asarray(trace.attentions[layer])[head]
         cells = [[[] for _ in range(size)] for _ in range(size)]
@@ -95,7 +95,7 @@ def test_windows_are_the_mean_weights_by_position_and_distance():
                 column = max(c for c in range(size) if c * len(distances) // size <= place)
                 inside = 0 <= i + distance < 90 and i != 0 and i + distance != 0  # the first token is global
                 cells[row][column].append(weights[i, i + distance] if inside else 0.0)
-        np.testing.assert_allclose(found[layer, head], [[np.mean(c) for c in row] for row in cells], rtol=1e-10)
+        np.testing.assert_allclose(maps[layer, head], [[np.mean(c) for c in row] for row in cells], rtol=1e-10)
 
 
 def test_models_without_a_window_and_short_documents_have_no_windows():

@@ -76,16 +76,16 @@ def test_random_picks_repeat_with_the_seed_and_are_never_twice_the_same_document
 
 
 def test_predictions_equal_those_of_single_documents(model):
-    found = predict(model, ROWS)
-    assert found.labels.tolist() == [0, 1, 2, -1]
+    predictions = predict(model, ROWS)
+    assert predictions.labels.tolist() == [0, 1, 2, -1]
     for number, row in enumerate(ROWS):
         text = row["text"] if isinstance(row, dict) else row[0]
         alone = model.trace(text).prediction
-        assert found.predicted[number] == alone.index
-        np.testing.assert_allclose(found.probabilities[number], alone.probabilities, atol=1e-9)
-    frame = found.to_frame()
+        assert predictions.predicted[number] == alone.index
+        np.testing.assert_allclose(predictions.probabilities[number], alone.probabilities, atol=1e-9)
+    frame = predictions.to_frame()
     assert frame["index"].tolist() == [0, 1, 2, 3]
-    assert frame.correct.tolist()[:3] == (found.labels == found.predicted).tolist()[:3]
+    assert frame.correct.tolist()[:3] == (predictions.labels == predictions.predicted).tolist()[:3]
     assert frame.correct[3] is None
 
 

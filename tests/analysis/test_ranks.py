@@ -16,9 +16,9 @@ def test_every_special_token_and_each_sign_has_its_own_rank():
     assert frame.index.tolist() == ["[CLS]", "[SEP]", ",", "."]
     for token, instances in (("[CLS]", 2), ("[SEP]", 2), (",", 2), (".", 3)):
         means = []
-        for one in (first, second):
-            ranks = rankdata(np.abs(one.scores)) / len(one.scores)
-            places = [i for i, name in enumerate(one.tokens) if name == token]
+        for document in (first, second):
+            ranks = rankdata(np.abs(document.scores)) / len(document.scores)
+            places = [i for i, name in enumerate(document.tokens) if name == token]
             if places:
                 means.append(ranks[places].mean())
         assert frame.loc[token, "rank"] == pytest.approx(np.mean(means), abs=1e-12)

@@ -28,7 +28,7 @@ def test_received_is_the_column_sum_of_every_head(family):
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unscaled", "scaled"])
 def test_layers_and_halves_are_means_of_heads(source, weights):
-    found = totals(source, weights)
+    received_totals = totals(source, weights)
     w = np.ones((3, 2)) if weights is None else weights
     sums = source.matrices.sum(axis=2)
 
@@ -36,7 +36,7 @@ def test_layers_and_halves_are_means_of_heads(source, weights):
         total = sum(w[layer, head] * sums[layer, head] for layer in layers for head in range(2))
         return total / sum(w[layer].sum() for layer in layers)
 
-    np.testing.assert_allclose(found.per_layer(), [mean([layer]) for layer in range(3)])
+    np.testing.assert_allclose(received_totals.per_layer(), [mean([layer]) for layer in range(3)])
     for choice, layers in {
         "lower": [0],
         "upper": [1, 2],
@@ -45,47 +45,51 @@ def test_layers_and_halves_are_means_of_heads(source, weights):
         -2: [1],
         (0, 2): [0, 2],
     }.items():
-        np.testing.assert_allclose(found.over(choice), mean(layers), err_msg=str(choice))
-    np.testing.assert_allclose(found.per_head(1, 1), sums[1, 1])
+        np.testing.assert_allclose(received_totals.over(choice), mean(layers), err_msg=str(choice))
+    np.testing.assert_allclose(received_totals.per_head(1, 1), sums[1, 1])
 
 
 def test_a_layer_without_weighty_heads_receives_nothing(source):
-    found = totals(source, np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]))
-    assert not found.over(0).any()
-    assert not found.over("lower").any()
+    received_totals = totals(source, np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]))
+    assert not received_totals.over(0).any()
+    assert not received_totals.over("lower").any()
 
 
 def test_one_position_has_a_rank_in_every_head(source):
-    found = totals(source)
+    received_totals = totals(source)
     for position in (0, 5):
-        one = found.at(position)
+        place = received_totals.at(position)
         sums = source.matrices.sum(axis=2)
         for layer, head in np.ndindex(3, 2):
-            assert one.ranks[layer, head] == 1 + sum(other > sums[layer, head, position] for other in sums[layer, head])
-            assert one.received[layer, head] == pytest.approx(sums[layer, head, position])
-        assert one.to_frame().columns.tolist() == ["layer", "head", "received", "rank"]
-        assert len(one.to_frame()) == 6
+            assert place.ranks[layer, head] == 1 + sum(
+                other > sums[layer, head, position] for other in sums[layer, head]
+            )
+            assert place.received[layer, head] == pytest.approx(sums[layer, head, position])
+        assert place.to_frame().columns.tolist() == ["layer", "head", "received", "rank"]
+        assert len(place.to_frame()) == 6
     with pytest.raises(OptionError, match="Token 99 asked for"):
-        found.at(99)
+        received_totals.at(99)
 
 
 def test_the_table_ranks_words_and_leaves_out_what_the_filter_drops(source):
-    found = totals(source)
-    frame = found.top(5)
+    received_totals = totals(source)
+    frame = received_totals.top(5)
     assert frame.received.is_monotonic_decreasing
-    received = found.over("all")
+    received = received_totals.over("all")
     document = source.encoding
     words = {int(p[0]): received[p].sum() for p in document.word_positions() if len(p)}
     assert frame.position.tolist() == sorted(words, key=lambda p: (-words[p], p))[:5]
     np.testing.assert_allclose(frame.share, frame.received / len(document))
-    masked = found.top(100, filter=TokenFilter())
+    masked = received_totals.top(100, filter=TokenFilter())
     assert not set(masked.text.str.lower()) & {"the", "is", ".", ",", "!"}
-    assert len(found.top(3, filter=TokenFilter(words=("river", "runs", "past", "old", "hello", "miller")))) == 0
+    assert (
+        len(received_totals.top(3, filter=TokenFilter(words=("river", "runs", "past", "old", "hello", "miller")))) == 0
+    )
 
 
 def test_the_frame_holds_every_token_or_word(source):
-    found = totals(source)
-    tokens, words = found.to_frame(), found.to_frame("word")
+    received_totals = totals(source)
+    tokens, words = received_totals.to_frame(), received_totals.to_frame("word")
     assert tokens.columns.tolist() == [
         "position",
         "text",
@@ -95,7 +99,7 @@ def test_the_frame_holds_every_token_or_word(source):
         "all",
         *(f"layer_{i}" for i in range(3)),
     ]
-    np.testing.assert_allclose(tokens["all"], found.over("all"))
+    np.testing.assert_allclose(tokens["all"], received_totals.over("all"))
     assert words["all"].sum() == pytest.approx(tokens["all"][~tokens.special].sum())
     assert not tokens.isna().any(axis=None)
 
@@ -104,11 +108,14 @@ def test_sinks_at_multiples_of_512_are_flagged_beside_their_neighbours():
     rng = np.random.default_rng(0)
     received = rng.uniform(0.8, 1.2, 1300)
     received[512] = 4.0
-    found = sinks(received, [str(i) for i in range(1300)])
-    assert [(sink.position, sink.token, sink.flagged) for sink in found] == [(512, "512", True), (1024, "1024", False)]
+    flagged_sinks = sinks(received, [str(i) for i in range(1300)])
+    assert [(sink.position, sink.token, sink.flagged) for sink in flagged_sinks] == [
+        (512, "512", True),
+        (1024, "1024", False),
+    ]
     neighbours = np.r_[received[496:512], received[513:529]]
-    assert found[0].neighbours == pytest.approx(np.median(neighbours))
-    assert found[0].ratio == pytest.approx(4.0 / np.median(neighbours))
+    assert flagged_sinks[0].neighbours == pytest.approx(np.median(neighbours))
+    assert flagged_sinks[0].ratio == pytest.approx(4.0 / np.median(neighbours))
 
 
 def test_sinks_have_a_defined_ratio_at_the_end_and_where_nothing_is_received():
@@ -142,13 +149,13 @@ def test_sinks_are_looked_for_in_longformer_only():
 
 
 def test_bad_choices_of_layers_are_sentences(source):
-    found = totals(source)
+    received_totals = totals(source)
     with pytest.raises(OptionError, match="layers='middle' is not known"):
-        found.over("middle")
+        received_totals.over("middle")
     with pytest.raises(OptionError, match="No layer was chosen"):
-        found.over([])
+        received_totals.over([])
     with pytest.raises(OptionError, match="Layer 4 asked for"):
-        found.over([0, 4])
+        received_totals.over([0, 4])
     with pytest.raises(InputError, match="the model has 3 layers of 2 heads"):
         totals(source, np.ones((2, 2)))
     with pytest.raises(InputError, match="not negative"):
@@ -156,5 +163,5 @@ def test_bad_choices_of_layers_are_sentences(source):
 
 
 def test_the_only_layer_of_a_model_is_its_lower_and_upper_half():
-    found = totals(banded_source(layers=1))
-    np.testing.assert_array_equal(found.over("lower"), found.over("upper"))
+    received_totals = totals(banded_source(layers=1))
+    np.testing.assert_array_equal(received_totals.over("lower"), received_totals.over("upper"))

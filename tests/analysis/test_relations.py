@@ -61,7 +61,7 @@ def test_counts_say_how_often_a_position_is_a_partner(filter, dense):
         source = source.dense()
     n, k = len(source.encoding), 3
     keep = np.ones(n, bool) if filter is None else filter.keep_tokens(source.encoding)
-    found = relation_counts(source, k, filter)
+    counts = relation_counts(source, k, filter)
     for layer in range(3):
         allowed = np.stack([source.attentions[layer].allowed(i) for i in range(n)])
         for head in range(2):
@@ -71,7 +71,7 @@ def test_counts_say_how_often_a_position_is_a_partner(filter, dense):
             both = [set(a) & set(b) for a, b in zip(attended, attending, strict=True)]
             for side, lists in (("attended", attended), ("attending", attending), ("mutual", both)):
                 expected = Counter(j for partners in lists for j in partners)
-                np.testing.assert_array_equal(getattr(found, side)[layer, head], [expected[j] for j in range(n)])
+                np.testing.assert_array_equal(getattr(counts, side)[layer, head], [expected[j] for j in range(n)])
 
 
 @pytest.mark.parametrize("filter", [None, FILTER], ids=["unmasked", "masked"])
@@ -110,51 +110,51 @@ def test_every_querying_token_counts_once_over_layers_heads_and_ranks(filter, si
 
 
 def test_counts_add_up_within_a_head_a_layer_and_over_all():
-    found = relation_counts(banded_source(), 2)
-    np.testing.assert_array_equal(found.counts("attended", 1, 0), found.attended[1, 0])
-    np.testing.assert_array_equal(found.counts("attending", -1, count="pairs"), found.attending[2].sum(axis=0))
-    np.testing.assert_array_equal(found.counts("mutual", head=1, count="pairs"), found.mutual[:, 1].sum(axis=0))
-    np.testing.assert_array_equal(found.counts(count="pairs"), found.attended.sum(axis=(0, 1)))
+    counts = relation_counts(banded_source(), 2)
+    np.testing.assert_array_equal(counts.counts("attended", 1, 0), counts.attended[1, 0])
+    np.testing.assert_array_equal(counts.counts("attending", -1, count="pairs"), counts.attending[2].sum(axis=0))
+    np.testing.assert_array_equal(counts.counts("mutual", head=1, count="pairs"), counts.mutual[:, 1].sum(axis=0))
+    np.testing.assert_array_equal(counts.counts(count="pairs"), counts.attended.sum(axis=(0, 1)))
     weights = np.array([[1.0, 2.0], [0.0, 1.0], [4.0, 1.0]])
-    expected = np.einsum("lh,lhn->n", weights / weights.mean(), found.attended)
-    np.testing.assert_allclose(found.counts(head_weights=weights), expected)
-    np.testing.assert_allclose(found.counts(head_weights=np.ones((3, 2))), found.counts(count="pairs"))
+    expected = np.einsum("lh,lhn->n", weights / weights.mean(), counts.attended)
+    np.testing.assert_allclose(counts.counts(head_weights=weights), expected)
+    np.testing.assert_allclose(counts.counts(head_weights=np.ones((3, 2))), counts.counts(count="pairs"))
     with pytest.raises(OptionError, match="use count='pairs'"):
-        found.counts(head_weights=weights, count="tokens")
+        counts.counts(head_weights=weights, count="tokens")
     with pytest.raises(OptionError, match="count='lists' is not known"):
-        found.counts(count="lists")
+        counts.counts(count="lists")
     with pytest.raises(OptionError, match="direction='both' is not known"):
-        found.counts("both")
+        counts.counts("both")
     with pytest.raises(OptionError, match="Layer 3 asked for"):
-        found.counts(layer=3)
+        counts.counts(layer=3)
 
 
 def test_types_put_the_instances_of_a_word_together_whatever_their_case():
     source = banded_source()  # "The river runs past the old mill. ... Hello, Miller! The mill is old."
-    found = relation_counts(source, 3)
-    words = found.by_position()
+    counts = relation_counts(source, 3)
+    words = counts.by_position()
     totals = words.assign(type=words.text.str.casefold()).groupby("type")["count"].sum()
-    types = found.by_type()
+    types = counts.by_type()
     assert dict(zip(types.type, types["count"], strict=True)) == totals.to_dict()
     assert types["count"].is_monotonic_decreasing
     assert types.set_index("type").instances["the"] == 3
     assert types.set_index("type").loc["the", "mean"] == pytest.approx(totals["the"] / 3)
-    pairs = found.by_position(count="pairs")
-    assert pairs["count"].sum() == found.counts(count="pairs")[~source.encoding.special].sum()
-    assert list(found.by_type(top=2).type) == list(types.type[:2])
+    pairs = counts.by_position(count="pairs")
+    assert pairs["count"].sum() == counts.counts(count="pairs")[~source.encoding.special].sum()
+    assert list(counts.by_type(top=2).type) == list(types.type[:2])
 
 
 def test_pairs_of_a_word_are_those_of_all_its_tokens():
     source = banded_source()
-    found = relation_counts(source, 3)
+    counts = relation_counts(source, 3)
     document = source.encoding
     (place,) = [w for w, word in enumerate(document.words) if word.text == "Miller"]
     tokens = np.flatnonzero(document.word_ids == place)
     assert len(tokens) == 2
-    row = found.by_position(count="pairs").set_index("position").loc[tokens[0]]
-    assert (row.text, row["count"]) == ("Miller", found.counts(count="pairs")[tokens].sum())
-    pieces = found.by_position(level="token").set_index("position")
-    assert pieces.loc[tokens[1], "count"] == found.counts()[tokens[1]]
+    row = counts.by_position(count="pairs").set_index("position").loc[tokens[0]]
+    assert (row.text, row["count"]) == ("Miller", counts.counts(count="pairs")[tokens].sum())
+    pieces = counts.by_position(level="token").set_index("position")
+    assert pieces.loc[tokens[1], "count"] == counts.counts()[tokens[1]]
 
 
 SPLIT = "Miller runs. The unrivalled miller past the old Rivermill runs; hello, Millerrun! The mill is old, Miller."
@@ -174,7 +174,7 @@ def test_a_querying_token_counts_once_for_all_tokens_of_a_word(filter, k, dense)
         if word >= 0 and keep[position]:
             tokens_of.setdefault(word, []).append(position)
     assert sum(len(tokens) > 1 for tokens in tokens_of.values()) >= 3
-    found = relation_counts(source, k, filter)
+    counts = relation_counts(source, k, filter)
     lists = {}
     for layer in range(3):
         allowed = np.stack([source.attentions[layer].allowed(i) for i in range(n)])
@@ -198,25 +198,25 @@ def test_a_querying_token_counts_once_for_all_tokens_of_a_word(filter, k, dense)
                 for tokens in tokens_of.values()
             }
             by_side[side] = expected
-            frame = found.by_position(side, **where)
+            frame = counts.by_position(side, **where)
             assert dict(zip(frame.position, frame["count"], strict=True)) == expected
             assert frame["count"].max() <= keep.sum()
             by_type = Counter()
             for word, tokens in tokens_of.items():
                 by_type[document.words[word].text.casefold()] += expected[tokens[0]]
-            types = found.by_type(side, **where)
+            types = counts.by_type(side, **where)
             assert dict(zip(types.type, types["count"], strict=True)) == by_type
             assert types["mean"].max() <= keep.sum()
-        for row in found.instances("miller", **where).itertuples():
+        for row in counts.instances("miller", **where).itertuples():
             for side, expected in by_side.items():
                 assert getattr(row, side) == expected[row.position]
-        for row in found.intersection(by="position", top=5, **where).itertuples():
+        for row in counts.intersection(by="position", top=5, **where).itertuples():
             assert (row.attended, row.attending) == (
                 by_side["attended"][row.position],
                 by_side["attending"][row.position],
             )
     with pytest.raises(OptionError, match="Tokens are not counted by sentence"):
-        found.by_position(level="sentence")
+        counts.by_position(level="sentence")
 
 
 @pytest.mark.parametrize("filter", [None, FILTER], ids=["unmasked", "masked"])
@@ -230,7 +230,7 @@ def test_lists_that_hold_every_visible_token_are_saturated(filter, causal):
     source = Source(document, layers)
     kept = n if filter is None else int(filter.keep_tokens(document).sum())
     for k in (1, kept // 2, kept - 1, kept):
-        found = relation_counts(source, k, filter)
+        counts = relation_counts(source, k, filter)
         keep = np.ones(n, bool) if filter is None else filter.keep_tokens(document)
         for where in ({}, {"layer": 1}, {"head": 0}, {"layer": 2, "head": 1}):
             cells = [
@@ -241,28 +241,28 @@ def test_lists_that_hold_every_visible_token_are_saturated(filter, causal):
             ]
             visible = [set(np.flatnonzero(allowed[i] & keep).tolist()) if keep[i] else set() for i in range(n)]
             union = [set().union(*(cell[i] for cell in cells)) for i in range(n)]
-            assert found.is_saturated("attended", **where) == (union == visible)
+            assert counts.is_saturated("attended", **where) == (union == visible)
             every = all(set(cell[i]) == visible[i] for cell in cells for i in range(n))
-            assert found.is_saturated("attended", **where, count="pairs") == every
-        assert found.is_saturated("attending", 0, 0) == (k >= kept)
-    assert found.is_saturated("attending")
+            assert counts.is_saturated("attended", **where, count="pairs") == every
+        assert counts.is_saturated("attending", 0, 0) == (k >= kept)
+    assert counts.is_saturated("attending")
     if not causal:
-        assert set(found.by_position()["count"]) == {float(kept)}
+        assert set(counts.by_position()["count"]) == {float(kept)}
 
 
 def test_the_intersection_holds_types_that_are_high_in_both_lists():
-    found = relation_counts(banded_source(), 3)
-    attended, attending = (list(found.by_type(side, top=5).type) for side in ("attended", "attending"))
-    frame = found.intersection(top=5)
+    counts = relation_counts(banded_source(), 3)
+    attended, attending = (list(counts.by_type(side, top=5).type) for side in ("attended", "attending"))
+    frame = counts.intersection(top=5)
     assert set(frame.type) == set(attended) & set(attending)
     for row in frame.itertuples():
         assert attended[row.attended_rank - 1] == attending[row.attending_rank - 1] == row.type
 
 
 def test_the_intersection_by_position_holds_single_words():
-    found = relation_counts(banded_source(), 3)
-    attended, attending = (found.by_position(side, top=6) for side in ("attended", "attending"))
-    frame = found.intersection(by="position", top=6)
+    relations = relation_counts(banded_source(), 3)
+    attended, attending = (relations.by_position(side, top=6) for side in ("attended", "attending"))
+    frame = relations.intersection(by="position", top=6)
     assert set(frame.position) == set(attended.position) & set(attending.position)
     counts = attending.set_index("position")
     for row in frame.itertuples():
@@ -275,17 +275,17 @@ def test_the_intersection_by_position_holds_single_words():
 
 def test_instances_say_where_each_instance_of_a_word_is():
     source = banded_source()
-    found = relation_counts(source, 3)
-    frame = found.instances("THE", layer=0)
+    counts = relation_counts(source, 3)
+    frame = counts.instances("THE", layer=0)
     text = source.encoding.text
     assert [text[row.start : row.end] for row in frame.itertuples()] == ["The", "the", "The"]
-    order = found.by_position("attending", layer=0)
+    order = counts.by_position("attending", layer=0)
     for row in frame.itertuples():
         assert order.set_index("position").loc[row.position, "rank"] == row.attending_rank
-        assert row.attending == found.counts("attending", 0)[row.position]
-    pairs = found.instances("THE", count="pairs")
-    assert pairs.attended.tolist() == [found.counts(count="pairs")[position] for position in pairs.position]
-    assert len(found.instances("giraffe")) == 0
+        assert row.attending == counts.counts("attending", 0)[row.position]
+    pairs = counts.instances("THE", count="pairs")
+    assert pairs.attended.tolist() == [counts.counts(count="pairs")[position] for position in pairs.position]
+    assert len(counts.instances("giraffe")) == 0
     assert len(relation_counts(source, 3, FILTER).instances("the")) == 0  # a stop word
 
 
@@ -305,23 +305,29 @@ def test_lists_of_one_layer_can_be_read_token_by_token():
 def test_short_documents_have_fewer_partners_than_requested():
     source = banded_source("old")
     assert len(source.encoding) == 3
-    found = relation_counts(source, 10)
-    np.testing.assert_array_equal(found.counts("attended", 0, 0), [3, 3, 3])
-    one = Source(encoding("old").drop([0, 2]), [DenseAttention(np.ones((2, 1, 1)))])
-    np.testing.assert_array_equal(relation_counts(one, 10).counts(), [1])
-    np.testing.assert_array_equal(relation_counts(one, 10).counts(count="pairs"), [2])
-    assert relation_counts(one, 10).by_type().to_dict("list") == {
+    counts = relation_counts(source, 10)
+    np.testing.assert_array_equal(counts.counts("attended", 0, 0), [3, 3, 3])
+    single_token = Source(encoding("old").drop([0, 2]), [DenseAttention(np.ones((2, 1, 1)))])
+    np.testing.assert_array_equal(relation_counts(single_token, 10).counts(), [1])
+    np.testing.assert_array_equal(relation_counts(single_token, 10).counts(count="pairs"), [2])
+    assert relation_counts(single_token, 10).by_type().to_dict("list") == {
         "rank": [1], "type": ["old"], "count": [1.0], "instances": [1], "mean": [1.0],
     }  # fmt: skip
     with pytest.raises(OptionError, match="k must be a whole number of at least 1, not 0"):
-        relation_counts(one, 0)
+        relation_counts(single_token, 0)
 
 
 def test_only_stop_words_leave_empty_tables_without_nan():
     source = banded_source("the the is")
-    found = relation_counts(source, 3, FILTER)
-    assert not found.counts().any()
-    assert not found.is_saturated()
-    for frame in (found.by_position(), found.by_type(), found.intersection(), found.instances("the"), found.to_frame()):
+    counts = relation_counts(source, 3, FILTER)
+    assert not counts.counts().any()
+    assert not counts.is_saturated()
+    for frame in (
+        counts.by_position(),
+        counts.by_type(),
+        counts.intersection(),
+        counts.instances("the"),
+        counts.to_frame(),
+    ):
         assert len(frame) == 0
         assert len(frame.columns) >= 4

@@ -46,28 +46,28 @@ def random_pair(n=400, seed=0):
 
 def test_every_statistic_is_what_its_name_says():
     attention, attribution = random_pair(60)
-    found = compare_scores(attention, attribution, p=0.9, share=0.1, permutations=5).values
+    statistics = compare_scores(attention, attribution, p=0.9, share=0.1, permutations=5).values
     magnitude = np.abs(attribution)
-    assert tuple(found) == STATISTICS
-    assert found["cosine"] == pytest.approx(
+    assert tuple(statistics) == STATISTICS
+    assert statistics["cosine"] == pytest.approx(
         attention @ attribution / np.linalg.norm(attention) / np.linalg.norm(attribution)
     )
     scaled = [(v - v.min()) / (v.max() - v.min()) for v in (attention, magnitude)]
-    assert found["cosine_normalised"] == pytest.approx(
+    assert statistics["cosine_normalised"] == pytest.approx(
         scaled[0] @ scaled[1] / np.linalg.norm(scaled[0]) / np.linalg.norm(scaled[1])
     )
     cut = [np.where(v > np.quantile(v, 0.9), v, 0) for v in scaled]
-    assert found["cosine_thresholded"] == pytest.approx(
+    assert statistics["cosine_thresholded"] == pytest.approx(
         cut[0] @ cut[1] / np.linalg.norm(cut[0]) / np.linalg.norm(cut[1])
     )
-    assert found["kendall"] == pytest.approx(stats.kendalltau(attention, magnitude).statistic)
-    assert found["spearman"] == pytest.approx(stats.spearmanr(attention, magnitude).statistic)
+    assert statistics["kendall"] == pytest.approx(stats.kendalltau(attention, magnitude).statistic)
+    assert statistics["spearman"] == pytest.approx(stats.spearmanr(attention, magnitude).statistic)
     orders = [np.argsort(-v, kind="stable").tolist() for v in (attention, magnitude)]
     overlap = [len(set(orders[0][:d]) & set(orders[1][:d])) for d in range(1, 61)]
-    assert found["average_overlap"] == pytest.approx(np.mean([x / d for d, x in enumerate(overlap, 1)]))
+    assert statistics["average_overlap"] == pytest.approx(np.mean([x / d for d, x in enumerate(overlap, 1)]))
     weighted = 0.1 * sum(0.9 ** (d - 1) * x / d for d, x in enumerate(overlap, 1)) + 0.9**60
-    assert found["rbo"] == pytest.approx(weighted)
-    assert found["jaccard"] == pytest.approx(overlap[5] / (12 - overlap[5]))
+    assert statistics["rbo"] == pytest.approx(weighted)
+    assert statistics["jaccard"] == pytest.approx(overlap[5] / (12 - overlap[5]))
 
 
 def test_zeroing_masked_words_makes_unrelated_scores_agree_and_dropping_them_does_not():
@@ -78,24 +78,26 @@ def test_zeroing_masked_words_makes_unrelated_scores_agree_and_dropping_them_doe
         keep = np.random.default_rng(100 + seed).random(400) < 0.5
         zeroed.append(compare_scores(attention, attribution, keep, mask_mode="zero", permutations=20))
         dropped.append(compare_scores(attention, attribution, keep, permutations=20))
-        masked = [np.where(keep, np.abs(one), 0) for one in (attention, attribution)]
+        masked = [np.where(keep, np.abs(scores), 0) for scores in (attention, attribution)]
         tied.append(stats.kendalltau(*masked).statistic)
 
-    def mean(found, name):
-        return np.mean([one.values[name] for one in found])
+    def mean(comparisons, name):
+        return np.mean([comparison.values[name] for comparison in comparisons])
 
     # .667 where ties count as ties. The sort of the published program leaves them in other places in every document:
     # .67 with a spread of .07 from one document to the next, of which .72 was published.
     assert mean(zeroed, "kendall") == pytest.approx(0.67, abs=0.05)
-    assert np.std([one.values["kendall"] for one in zeroed]) == pytest.approx(0.07, abs=0.03)
+    assert np.std([comparison.values["kendall"] for comparison in zeroed]) == pytest.approx(0.07, abs=0.03)
     assert np.mean(tied) == pytest.approx(2 / 3, abs=0.02)
     assert mean(zeroed, "average_overlap") == pytest.approx(0.74, abs=0.03)
     assert mean(dropped, "kendall") == pytest.approx(0.0, abs=0.02)
     assert mean(dropped, "average_overlap") == pytest.approx(0.5, abs=0.02)
     # The chance level shows it: what looks like agreement is what shuffled scores have, too.
-    for found in (zeroed, dropped):
+    for comparisons in (zeroed, dropped):
         for name in ("kendall", "average_overlap"):
-            assert np.mean([one.chance[name].mean for one in found]) == pytest.approx(mean(found, name), abs=0.03)
+            assert np.mean([comparison.chance[name].mean for comparison in comparisons]) == pytest.approx(
+                mean(comparisons, name), abs=0.03
+            )
 
 
 def test_zeroed_words_rank_where_the_published_sort_left_them():
@@ -103,7 +105,7 @@ def test_zeroed_words_rank_where_the_published_sort_left_them():
     attention = np.array([i * 37 % 41 + 1.0 for i in range(40)])
     attribution = np.array([i * 23 % 43 + 1.0 for i in range(40)])
     keep = np.arange(40) % 2 > 0
-    found = compare_scores(attention, attribution, keep, mask_mode="zero", permutations=2).values
+    statistics = compare_scores(attention, attribution, keep, mask_mode="zero", permutations=2).values
 
     def published(scores):
         scaled = (scores - scores.min()) / (scores.max() - scores.min())
@@ -112,26 +114,26 @@ def test_zeroed_words_rank_where_the_published_sort_left_them():
     orders = [published(attention), published(attribution)]
     ranks = [[order.index(word) for word in range(40)] for order in orders]
     overlap = [len(set(orders[0][:d]) & set(orders[1][:d])) / d for d in range(1, 41)]
-    assert found["kendall"] == pytest.approx(stats.kendalltau(*ranks).statistic)
-    assert found["average_overlap"] == pytest.approx(np.mean(overlap))
-    in_order = [stats.rankdata(np.where(keep, one, 0.0), method="ordinal") for one in (attention, attribution)]
-    assert found["kendall"] != pytest.approx(stats.kendalltau(*in_order).statistic, abs=0.01)
+    assert statistics["kendall"] == pytest.approx(stats.kendalltau(*ranks).statistic)
+    assert statistics["average_overlap"] == pytest.approx(np.mean(overlap))
+    in_order = [stats.rankdata(np.where(keep, values, 0.0), method="ordinal") for values in (attention, attribution)]
+    assert statistics["kendall"] != pytest.approx(stats.kendalltau(*in_order).statistic, abs=0.01)
 
 
 def test_related_scores_stand_out_from_chance():
     attention, _ = random_pair()
-    found = compare_scores(attention, -attention, permutations=50)
+    comparison = compare_scores(attention, -attention, permutations=50)
     for name in ("kendall", "spearman", "rbo", "average_overlap", "jaccard", "cosine_normalised"):
-        assert found.values[name] == pytest.approx(1.0)
-        assert found.chance[name].high < 0.8
-    assert found.values["cosine"] == pytest.approx(-1.0)
+        assert comparison.values[name] == pytest.approx(1.0)
+        assert comparison.chance[name].high < 0.8
+    assert comparison.values["cosine"] == pytest.approx(-1.0)
 
 
 def test_dropped_entries_do_not_matter_at_all():
     attention, attribution = random_pair(50)
     keep = np.arange(50) % 3 > 0
     changed = np.where(keep, attribution, 1e6)
-    first, second = (compare_scores(attention, one, keep, permutations=5) for one in (attribution, changed))
+    first, second = (compare_scores(attention, scores, keep, permutations=5) for scores in (attribution, changed))
     assert first.values == second.values
     assert first.chance == second.chance
     assert first.values == compare_scores(attention[keep], attribution[keep], permutations=5).values
@@ -149,38 +151,41 @@ def test_attention_is_what_tokens_receive_in_the_chosen_layers(source):
 
 def test_a_document_is_compared_in_every_setting(source, explained):
     weights = np.arange(6.0).reshape(3, 2)
-    found = document_similarity(
+    similarities = document_similarity(
         source, explained, layers=("last", "all", 0), head_weights=weights, filter=TokenFilter(), permutations=5
     )
-    settings = [(one.layers, one.scaled, one.masked) for one in found]
-    assert len(set(settings)) == len(found) == 12
+    settings = [(similarity.layers, similarity.scaled, similarity.masked) for similarity in similarities]
+    assert len(set(settings)) == len(similarities) == 12
     units = units_of(source.encoding)
     keep = TokenFilter().keep(source.encoding)
-    scaled = found[settings.index(("0", True, True))]
+    scaled = similarities[settings.index(("0", True, True))]
     expected = compare_scores(
         units.fold(attention_scores(source, 0, weights)), units.fold(explained.scores), keep, permutations=5
     )
     assert scaled.values == expected.values
     assert scaled.units == keep.sum()
-    assert found[settings.index(("last", False, False))].units == len(units)
+    assert similarities[settings.index(("last", False, False))].units == len(units)
 
 
 def test_band_and_full_matrices_agree(source, explained):
-    first, second = (document_similarity(one, explained, permutations=3) for one in (source, source.dense()))
+    first, second = (
+        document_similarity(attention_source, explained, permutations=3)
+        for attention_source in (source, source.dense())
+    )
     for ours, theirs in zip(first, second, strict=True):
         assert ours.values == pytest.approx(theirs.values, abs=1e-9)
 
 
 def test_disagreements_are_the_largest_differences_of_rank(source, explained):
-    found = disagreements(source, explained, 3, layers="all")
+    words = disagreements(source, explained, 3, layers="all")
     units = units_of(source.encoding)
     attention, attribution = units.fold(attention_scores(source, "all")), np.abs(units.fold(explained.scores))
     ranks = [np.argsort(np.argsort(-v, kind="stable"), kind="stable") + 1 for v in (attention, attribution)]
     gap = ranks[1] - ranks[0]
     for key, sign in (("high_attention_low_attribution", 1), ("low_attention_high_attribution", -1)):
         best = sorted(range(len(units)), key=lambda i: (-sign * gap[i], i))[:3]
-        assert [row.position for row in found[key]] == units.first_tokens[best].tolist()
-        assert [row.attention_rank for row in found[key]] == ranks[0][best].tolist()
+        assert [row.position for row in words[key]] == units.first_tokens[best].tolist()
+        assert [row.attention_rank for row in words[key]] == ranks[0][best].tolist()
     assert all(len(rows) == 0 for rows in disagreements(source, explained, filter=TokenFilter(words=DROP_ALL)).values())
 
 
@@ -188,12 +193,16 @@ DROP_ALL = ("river", "runs", "past", "old", "hello", "miller")
 
 
 def test_nothing_left_after_the_filter_is_reported_and_holds_no_numbers(source, explained):
-    found = document_similarity(source, explained, filter=TokenFilter(words=DROP_ALL), permutations=3)
-    masked = [one for one in found if one.masked]
-    assert [one.note for one in masked] == ["Nothing is left to compare: the filter drops every word."] * 2
-    assert all(not one.values and not one.units and len(one.to_frame()) == 0 for one in masked)
-    assert len(similarity_layout(found, masked=True)) == 0
-    assert len(similarity_layout(found)) == 2
+    similarities = document_similarity(source, explained, filter=TokenFilter(words=DROP_ALL), permutations=3)
+    masked = [similarity for similarity in similarities if similarity.masked]
+    assert [similarity.note for similarity in masked] == [
+        "Nothing is left to compare: the filter drops every word."
+    ] * 2
+    assert all(
+        not similarity.values and not similarity.units and len(similarity.to_frame()) == 0 for similarity in masked
+    )
+    assert len(similarity_layout(similarities, masked=True)) == 0
+    assert len(similarity_layout(similarities)) == 2
 
 
 @pytest.mark.parametrize(
@@ -207,12 +216,12 @@ def test_nothing_left_after_the_filter_is_reported_and_holds_no_numbers(source, 
 def test_constant_scores_and_single_words_have_defined_values_without_warnings(attention, attribution, note):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = compare_scores(attention, attribution, permutations=4)
-    assert found.note.startswith(note)
-    frame = found.to_frame()
+        comparison = compare_scores(attention, attribution, permutations=4)
+    assert comparison.note.startswith(note)
+    frame = comparison.to_frame()
     assert not frame.isna().any(axis=None)
     assert np.isfinite(frame[["value", "chance", "chance_low", "chance_high"]]).all(axis=None)
-    assert found.values["kendall"] == found.values["spearman"] == 0.0
+    assert comparison.values["kendall"] == comparison.values["spearman"] == 0.0
 
 
 def test_attention_of_another_document_is_refused(source):

@@ -46,8 +46,8 @@ def test_a_pooled_tile_holds_the_means_of_its_cells(rows, columns, size):
 
 def test_a_pooled_tile_as_large_as_its_span_is_the_tile():
     source = banded_source()
-    found = pooled_tile(source, 2, 1, (3, 9), (1, 8), 100)
-    np.testing.assert_allclose(found, tile(source, 2, 1, (3, 9), (1, 8)), atol=1e-12)
+    tile_values = pooled_tile(source, 2, 1, (3, 9), (1, 8), 100)
+    np.testing.assert_allclose(tile_values, tile(source, 2, 1, (3, 9), (1, 8)), atol=1e-12)
     with pytest.raises(OptionError, match="columns=0:10000 asked for"):
         pooled_tile(source, 0, 0, None, (0, 10_000), 8)
 
@@ -57,8 +57,8 @@ def test_strongest_relations_are_means_of_rows_and_sums_of_columns(tokens, layer
     source = banded_source()
     chosen = source.matrices[layers or slice(None)][:, heads or slice(None)]
     mean = chosen.reshape(-1, *chosen.shape[-2:]).mean(axis=0)
-    found = strongest_relations(source, tokens, layers, heads, 5)
+    strongest = strongest_relations(source, tokens, layers, heads, 5)
     for direction, weights in (("attended", mean[tokens].mean(axis=0)), ("attending", mean[:, tokens].sum(axis=1))):
         order = [position for position in np.argsort(-weights, kind="stable")[:5] if weights[position] > 0]
-        assert [position for position, _ in found[direction]] == order
-        np.testing.assert_allclose([weight for _, weight in found[direction]], weights[order], rtol=1e-9)
+        assert [position for position, _ in strongest[direction]] == order
+        np.testing.assert_allclose([weight for _, weight in strongest[direction]], weights[order], rtol=1e-9)

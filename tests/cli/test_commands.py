@@ -88,8 +88,8 @@ def shown_commands() -> list[str]:
     helps = [inspect.getdoc(command.callback) or "" for command in COMMANDS.values()]
     lines = [line for text in (*blocks, EXAMPLES, *helps) for line in text.splitlines()]
     # In the documentation a remark comes after "#", in the help after two spaces.
-    found = [re.search(r"^\s*(?:.*\| )?sightline (\w.*?)(?: +#.*|  .*| > .*)?$", line) for line in lines]
-    return sorted({match[1] for match in found if match})
+    matches = [re.search(r"^\s*(?:.*\| )?sightline (\w.*?)(?: +#.*|  .*| > .*)?$", line) for line in lines]
+    return sorted({match[1] for match in matches if match})
 
 
 def test_every_command_that_is_shown_exists_with_all_its_options():
@@ -139,10 +139,10 @@ def test_methods_long_and_json_say_everything(sightline):
 
 @pytest.mark.parametrize(("command", "names"), [("methods", ["rollout", "attcat"]), ("metrics", ["aopc"])])
 def test_named_entries_are_described_in_full(sightline, command, names):
-    found = sightline(command, *names).stdout
-    assert [line.split(":")[0] for line in found.splitlines() if line and line[0] != " "] == names
-    assert found == "\n".join(sightline(command, name, "--long").stdout for name in names)
-    assert [one["name"] for one in json.loads(sightline(command, *names, "--json").stdout)] == names
+    output = sightline(command, *names).stdout
+    assert [line.split(":")[0] for line in output.splitlines() if line and line[0] != " "] == names
+    assert output == "\n".join(sightline(command, name, "--long").stdout for name in names)
+    assert [entry["name"] for entry in json.loads(sightline(command, *names, "--json").stdout)] == names
     unknown = sightline(command, "atcat")
     assert (unknown.exit_code, unknown.stdout) == (2, "")
     assert "There is no" in unknown.stderr
@@ -179,9 +179,9 @@ def test_names_come_repeated_or_with_commas_each_once():
     ],
 )
 def test_option_values_are_read_by_their_type(text, kind, value):
-    found = parse_value(text, kind)
-    assert found == value
-    assert type(found) is type(value)
+    parsed = parse_value(text, kind)
+    assert parsed == value
+    assert type(parsed) is type(value)
 
 
 def test_a_colon_is_a_contrast_only_when_no_label_has_it():

@@ -113,9 +113,9 @@ def started(good_model, long_model):
     command = [*COMMAND, "--model", str(good_model), "--model", str(long_model)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     line = process.stdout.readline()
-    found = re.fullmatch(r"Sightline answers at (http://127\.0\.0\.1:\d+)/ \(Ctrl-C stops it\)\n", line)
-    assert found, line + process.stderr.read()
-    yield process, found[1]
+    address = re.fullmatch(r"Sightline answers at (http://127\.0\.0\.1:\d+)/ \(Ctrl-C stops it\)\n", line)
+    assert address, line + process.stderr.read()
+    yield process, address[1]
     if process.poll() is None:
         process.kill()
     process.communicate()
@@ -123,7 +123,7 @@ def started(good_model, long_model):
 
 def test_it_serves_the_models_given_and_a_killed_server_leaves_nothing_behind(started):
     process, url = started
-    assert [one["name"] for one in httpx.get(f"{url}/api/models", timeout=PATIENCE).json()] == ["good", "long"]
+    assert [entry["name"] for entry in httpx.get(f"{url}/api/models", timeout=PATIENCE).json()] == ["good", "long"]
     for model, labels in (("good", 3), ("long", 3)):
         answer = httpx.post(f"{url}/api/explain", json={"text": "The old mill.", "model": model}, timeout=PATIENCE)
         assert answer.status_code == 200, answer.text
@@ -132,7 +132,7 @@ def test_it_serves_the_models_given_and_a_killed_server_leaves_nothing_behind(st
     family = psutil.Process(process.pid).children(recursive=True)
     assert family
     process.send_signal(signal.SIGKILL)
-    wait_for(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family))
+    wait_for(lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in family))
 
 
 def test_ctrl_c_stops_it_and_its_worker_even_while_somebody_follows_a_job(started):

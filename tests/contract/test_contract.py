@@ -91,8 +91,8 @@ def test_the_same_input_gives_the_same_scores_bit_for_bit(model, method):
 
 def test_a_batch_gives_what_single_documents_give(model, method):
     encodings = [document(model, n, seed=n) for n in (TOKENS, TOKENS - 2)]
-    for encoding, found in zip(encodings, explain(model, method, encodings), strict=True):
-        np.testing.assert_allclose(found.scores, explain(model, method, encoding).scores, rtol=1e-5, atol=1e-9)
+    for encoding, explanation in zip(encodings, explain(model, method, encodings), strict=True):
+        np.testing.assert_allclose(explanation.scores, explain(model, method, encoding).scores, rtol=1e-5, atol=1e-9)
 
 
 def test_the_target_is_respected(model, method):

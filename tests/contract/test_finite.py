@@ -86,7 +86,9 @@ ROUGH_IN_HALF = {"lrp", "attnlrp"}
 def test_a_model_in_half_precision_is_explained_in_single_precision_or_better(family, name):
     ids = tiny_ids(family)
     half, whole = (load(tiny_module(family, dtype=dtype)) for dtype in (torch.float16, torch.float64))
-    found, exact = (one.explain(one.encode(ids=ids), name, **QUICK.get(name, {})).scores for one in (half, whole))
-    assert found.dtype in (np.float32, np.float64)
+    scores, exact = (
+        model.explain(model.encode(ids=ids), name, **QUICK.get(name, {})).scores for model in (half, whole)
+    )
+    assert scores.dtype in (np.float32, np.float64)
     if name not in ROUGH_IN_HALF:
-        np.testing.assert_allclose(found, exact, atol=0.02 * np.abs(exact).max())
+        np.testing.assert_allclose(scores, exact, atol=0.02 * np.abs(exact).max())

@@ -215,7 +215,7 @@ def new_metrics(monkeypatch):
 def test_a_new_metric_of_each_kind_runs_through_evaluate(model, new_metrics, tmp_path):
     assert {entry.kind for entry in new_metrics} == {entry.kind for entry in ENTRIES}
     evaluation = evaluate(model, ROWS, METHODS, reference="gradient", random_orderings=2)
-    records = {(one.document, one.method, one.metric): one for one in evaluation.records}
+    records = {(record.document, record.method, record.metric): record for record in evaluation.records}
     for entry in new_metrics:
         assert entry.name in evaluation.metrics
         for method in [MODEL] if entry.describes_model else METHODS:
@@ -235,7 +235,7 @@ def test_a_new_metric_of_each_kind_runs_through_evaluate(model, new_metrics, tmp
     page = write_evaluation(evaluation, tmp_path).read_text()
     assert all(entry.name in page for entry in new_metrics)
     alone = evaluate(model, ROWS, ["attcat"], [entry.name for entry in new_metrics], reference="gradient")
-    assert {one.status for one in alone.records} == {"ok"}
+    assert {record.status for record in alone.records} == {"ok"}
 
 
 def test_a_metric_that_fails_or_gives_no_number_says_so_and_the_others_go_on(model, monkeypatch):

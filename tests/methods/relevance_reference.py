@@ -158,12 +158,12 @@ def reference(module, first_hidden, target, rules, global_tokens=(), window=None
     places = PLACES[family]
 
     def linear(owner, path):
-        found = owner.get_submodule(path)
-        return Linear(found.weight.detach().numpy(), found.bias.detach().numpy())
+        submodule = owner.get_submodule(path)
+        return Linear(submodule.weight.detach().numpy(), submodule.bias.detach().numpy())
 
     def norm(owner, path):
-        found = owner.get_submodule(path)
-        return Norm(found.weight.detach().numpy(), found.bias.detach().numpy(), found.eps)
+        submodule = owner.get_submodule(path)
+        return Norm(submodule.weight.detach().numpy(), submodule.bias.detach().numpy(), submodule.eps)
 
     n, heads = len(first_hidden), module.config.num_attention_heads
     is_global = np.isin(np.arange(n), global_tokens)

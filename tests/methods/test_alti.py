@@ -27,14 +27,14 @@ GLOBAL = {"longformer": {"global_tokens": [0, 5, 6]}}
 def test_the_readout_row_of_the_product_of_full_contribution_matrices(family, method, options, kind):
     model = tiny_model(family)
     encoding = model.encode(ids=IDS[0].tolist(), **GLOBAL.get(family, {}))
-    found = model.explain(encoding, method, **options)
+    explanation = model.explain(encoding, method, **options)
     product = np.eye(len(encoding))
     for layer, block in enumerate(BLOCKS[family]()):
         product = measure_contributions(block, **kind).attention.dense()[0] @ product
         # The library's Longformer and ModernBERT compute their softmax in single precision.
-        np.testing.assert_allclose(found.layers[layer], product[0], atol=1e-5 if family != "bert" else 1e-11)
-    np.testing.assert_array_equal(found.scores, found.layers[-1])
-    assert found.checks["reconstruction_error"] < 1e-10
+        np.testing.assert_allclose(explanation.layers[layer], product[0], atol=1e-5 if family != "bert" else 1e-11)
+    np.testing.assert_array_equal(explanation.scores, explanation.layers[-1])
+    assert explanation.checks["reconstruction_error"] < 1e-10
 
 
 def test_a_lower_layer_can_be_the_top():

@@ -134,15 +134,15 @@ def test_rescaled_rollout_is_the_quotient_written_out(model):
 
     def rolled(layers):
         product = np.eye(n)
-        for one in layers:
-            product = (one + np.eye(n)) / 2 @ product
+        for matrix in layers:
+            product = (matrix + np.eye(n)) / 2 @ product
         return product[-1]
 
     means = [attention.dense().mean(axis=0) for attention in trace.attentions]
     expected = rolled(means) / rolled(even)
-    found = model.explain(document(model), "rollout", receptive_field=True)
-    np.testing.assert_allclose(found.scores, expected / expected.sum(), atol=1e-12)
-    np.testing.assert_allclose(found.layers[-1], found.scores, atol=1e-12)
+    explanation = model.explain(document(model), "rollout", receptive_field=True)
+    np.testing.assert_allclose(explanation.scores, expected / expected.sum(), atol=1e-12)
+    np.testing.assert_allclose(explanation.layers[-1], explanation.scores, atol=1e-12)
     np.testing.assert_allclose(rolled(means), rollout_rows(trace.mean_attentions, trace.readout), atol=1e-12)
 
 
@@ -175,11 +175,11 @@ def test_a_classifier_without_a_pad_token_reads_the_last_token_of_every_document
     documents = [[5, 6, 7, 8, 0], [11, 0, 12], [0], [1, 2]]  # with ids that fill up a batch elsewhere
     encodings = [model.encode(ids=ids) for ids in documents]
     together = silent(model, encodings, method, target=1, **options)
-    for ids, encoding, found in zip(documents, encodings, together, strict=True):
+    for ids, encoding, explanation in zip(documents, encodings, together, strict=True):
         logits = module(torch.tensor([ids])).logits[0].detach()
         np.testing.assert_allclose(model.trace(encoding).logits, logits, atol=exactness(model))
-        np.testing.assert_allclose(found.prediction.logits, logits, atol=exactness(model))
+        np.testing.assert_allclose(explanation.prediction.logits, logits, atol=exactness(model))
         alone = silent(model, encoding, method, target=1, **options)
-        np.testing.assert_allclose(found.scores, alone.scores, atol=1e-10)
+        np.testing.assert_allclose(explanation.scores, alone.scores, atol=1e-10)
         assert model.trace(encoding).readout.tolist() == [0.0] * (len(ids) - 1) + [1.0]
     assert module.config.pad_token_id is None

@@ -30,44 +30,44 @@ def captum_conductance(layer: int, steps: int) -> np.ndarray:
     place = module.bert.embeddings if layer < 0 else module.bert.encoder.layer[layer]
     words = module.get_input_embeddings()
     method = LayerConductance(lambda e: module(inputs_embeds=e).logits, place)
-    found = method.attribute(
+    attributions = method.attribute(
         words(torch.tensor([IDS])).detach(),
         baselines=words(torch.tensor([BASELINE])).detach(),
         target=1,
         n_steps=steps,
         method="riemann_trapezoid",
     )
-    found = found[0] if isinstance(found, tuple) else found
-    return found[0].sum(-1).detach().numpy()
+    attributions = attributions[0] if isinstance(attributions, tuple) else attributions
+    return attributions[0].sum(-1).detach().numpy()
 
 
 @pytest.mark.parametrize("hidden", ["input", "output"])
 def test_every_layer_is_the_limit_of_captum_s_sums(hidden):
     layers = conductance(embeddings="word", hidden=hidden, steps=64).layers
-    for layer, found in enumerate(layers):
+    for layer, scores in enumerate(layers):
         coarse, fine = (captum_conductance(layer - (hidden == "input"), steps) for steps in (400, 800))
-        np.testing.assert_allclose(found, 2 * fine - coarse, atol=2e-5)
-        assert np.abs(found).max() > 0.01
+        np.testing.assert_allclose(scores, 2 * fine - coarse, atol=2e-5)
+        assert np.abs(scores).max() > 0.01
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_layer_adds_up_to_the_change_of_the_output(family):
-    found = conductance(family, n=7, tolerance=5e-3, max_evaluations=513)
-    assert found.checks["converged"]
+    explanation = conductance(family, n=7, tolerance=5e-3, max_evaluations=513)
+    assert explanation.checks["converged"]
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, 7))
     pad = np.where(encoding.special, encoding.ids, model.network.token_id("pad"))
     rise = model.trace(encoding).logits[1] - model.trace(encoding.replace_ids(pad)).logits[1]
-    np.testing.assert_allclose(found.layers.sum(axis=1), rise, rtol=6e-3)
-    np.testing.assert_allclose(found.scores, found.layers.mean(axis=0), atol=1e-15)
+    np.testing.assert_allclose(explanation.layers.sum(axis=1), rise, rtol=6e-3)
+    np.testing.assert_allclose(explanation.scores, explanation.layers.mean(axis=0), atol=1e-15)
 
 
 def test_the_first_layer_s_input_is_integrated_gradients():
     model = tiny_model("longformer")
     encoding = model.encode(ids=tiny_ids("longformer", 12))
     expected = model.explain(encoding, "integrated_gradients", target=1, steps=60).scores
-    found = model.explain(encoding, "layer_conductance", target=1, steps=64, layer=0)
-    np.testing.assert_allclose(found.scores, expected, atol=1e-5)
+    explanation = model.explain(encoding, "layer_conductance", target=1, steps=64, layer=0)
+    np.testing.assert_allclose(explanation.scores, expected, atol=1e-5)
 
 
 def test_the_last_layer_s_output_matters_at_the_readout_only():
@@ -76,8 +76,8 @@ def test_the_last_layer_s_output_matters_at_the_readout_only():
 
 
 def test_one_layer_can_be_chosen_and_a_wrong_one_is_refused():
-    found = conductance(steps=8, layer=-1)
-    np.testing.assert_array_equal(found.scores, found.layers[-1])
+    explanation = conductance(steps=8, layer=-1)
+    np.testing.assert_array_equal(explanation.scores, explanation.layers[-1])
     with pytest.raises(OptionError, match="Layer 3 asked for, the model has 3"):
         conductance(layer=3)
 

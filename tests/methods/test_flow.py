@@ -36,12 +36,12 @@ def by_linear_programme(stack, source):
     balance[layer * n + head, arcs] = 1.0
     balance[(layer + 1) * n + tail, arcs] = -1.0
     balance[nodes - n + np.arange(n), inner.size + np.arange(n)] = 1.0
-    found = [
+    solutions = [
         linprog(-balance[t], A_eq=balance[n:], b_eq=np.zeros(nodes - n), bounds=np.c_[0 * capacities, capacities])
         for t in range(n)
     ]
-    assert all(solution.success for solution in found)
-    return -np.array([solution.fun for solution in found])
+    assert all(solution.success for solution in solutions)
+    return -np.array([solution.fun for solution in solutions])
 
 
 def weights_of(model, encoding):
@@ -53,11 +53,11 @@ def weights_of(model, encoding):
 def test_flow_from_the_readout_is_the_maximum(family):
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, TOKENS))
-    found = model.explain(encoding, "flow")
+    explanation = model.explain(encoding, "flow")
     expected = by_linear_programme(with_residual(weights_of(model, encoding).mean(1)), 0)
-    np.testing.assert_allclose(found.extras["raw"], expected, atol=1e-9)
-    np.testing.assert_allclose(found.scores, expected / expected.sum(), atol=1e-9)
-    assert found.checks["certified"] is True
+    np.testing.assert_allclose(explanation.extras["raw"], expected, atol=1e-9)
+    np.testing.assert_allclose(explanation.scores, expected / expected.sum(), atol=1e-9)
+    assert explanation.checks["certified"] is True
 
 
 def test_layers_heads_and_fusion_can_be_chosen():
@@ -114,13 +114,13 @@ def test_layers_of_long_documents_are_solved_on_request(monkeypatch):
 def test_mean_pooling_averages_the_flows_of_all_rows():
     model = tiny_model("modernbert", classifier_pooling="mean")
     encoding = model.encode(ids=tiny_ids("modernbert", TOKENS))
-    found = model.explain(encoding, "flow")
+    explanation = model.explain(encoding, "flow")
     A = with_residual(weights_of(model, encoding).mean(1))
     rows = np.stack([by_linear_programme(A, i) for i in range(TOKENS)])
-    np.testing.assert_allclose(found.extras["raw"], rows.mean(0), atol=1e-9)
-    np.testing.assert_allclose(found.scores, (rows / rows.sum(1, keepdims=True)).mean(0), atol=1e-9)
-    assert found.checks["certified"] is True
-    settled = [found.checks[f"settled_by_{how}"] for how in ("bounds", "flow", "cut")]
+    np.testing.assert_allclose(explanation.extras["raw"], rows.mean(0), atol=1e-9)
+    np.testing.assert_allclose(explanation.scores, (rows / rows.sum(1, keepdims=True)).mean(0), atol=1e-9)
+    assert explanation.checks["certified"] is True
+    settled = [explanation.checks[f"settled_by_{how}"] for how in ("bounds", "flow", "cut")]
     assert sum(settled) == TOKENS * TOKENS
 
 
@@ -129,8 +129,8 @@ def test_an_answer_averages_the_flows_of_its_two_ends():
     encoding = model.encode(ids=tiny_ids("bert", TOKENS))
     A = weights_of(model, encoding)
     mean = with_residual(A.mean(1))
-    found = model.explain(encoding, "flow", target=(2, 4), values="raw").scores
-    np.testing.assert_allclose(found, (by_linear_programme(mean, 2) + by_linear_programme(mean, 4)) / 2, atol=1e-9)
+    scores = model.explain(encoding, "flow", target=(2, 4), values="raw").scores
+    np.testing.assert_allclose(scores, (by_linear_programme(mean, 2) + by_linear_programme(mean, 4)) / 2, atol=1e-9)
     head = model.explain(encoding, "flow", target=(2, 4), head=1, values="raw").scores
     ends = [by_linear_programme(mean[:2], A[2, 1, i]) for i in (2, 4)]
     np.testing.assert_allclose(head, np.mean(ends, axis=0), atol=1e-9)
@@ -141,8 +141,8 @@ def test_one_node_may_stand_for_all_tokens_that_are_pooled():
     encoding = model.encode(ids=tiny_ids("modernbert", TOKENS))
     A = weights_of(model, encoding)
     even = np.full(TOKENS, 1 / TOKENS)
-    found = model.explain(encoding, "flow", values="raw", source="pooled").scores
-    np.testing.assert_allclose(found, by_linear_programme(with_residual(A.mean(1)), even), atol=1e-9)
+    scores = model.explain(encoding, "flow", values="raw", source="pooled").scores
+    np.testing.assert_allclose(scores, by_linear_programme(with_residual(A.mean(1)), even), atol=1e-9)
     head = model.explain(encoding, "flow", values="raw", source="pooled", head=2).scores
     np.testing.assert_allclose(head, by_linear_programme(with_residual(A.mean(1)[:2]), even @ A[2, 2]), atol=1e-9)
 
@@ -153,8 +153,8 @@ def test_flow_may_start_from_any_token_of_any_layer():
     A = weights_of(model, encoding)
     mean = with_residual(A.mean(1))
     for source, layer in ((3, 2), (TOKENS - 1, 1), (0, 0)):
-        found = model.explain(encoding, "flow", source=source, layer=layer, values="raw").scores
-        np.testing.assert_allclose(found, by_linear_programme(mean[: layer + 1], source), atol=1e-9)
+        scores = model.explain(encoding, "flow", source=source, layer=layer, values="raw").scores
+        np.testing.assert_allclose(scores, by_linear_programme(mean[: layer + 1], source), atol=1e-9)
     head = model.explain(encoding, "flow", source=5, head=1, values="raw").scores
     np.testing.assert_allclose(head, by_linear_programme(mean[:2], A[2, 1, 5]), atol=1e-9)
     with pytest.raises(OptionError, match=f"Token {TOKENS} asked for as the source, the document has {TOKENS}"):

@@ -26,19 +26,19 @@ def captum_scores(embeddings: str, steps: int) -> np.ndarray:
     ids, baseline = torch.tensor([IDS]), torch.tensor([BASELINE])
     if embeddings == "full":
         method = LayerIntegratedGradients(lambda i: torch.softmax(module(i).logits, -1), module.bert.embeddings)
-        found = method.attribute(ids, baselines=baseline, target=1, n_steps=steps, method="gausslegendre")
+        attributions = method.attribute(ids, baselines=baseline, target=1, n_steps=steps, method="gausslegendre")
     else:
         words = module.get_input_embeddings()
         method = IntegratedGradients(lambda e: torch.softmax(module(inputs_embeds=e).logits, -1))
-        found = method.attribute(words(ids), baselines=words(baseline), target=1, n_steps=steps)
-    return found[0].sum(-1).detach().numpy()
+        attributions = method.attribute(words(ids), baselines=words(baseline), target=1, n_steps=steps)
+    return attributions[0].sum(-1).detach().numpy()
 
 
 @pytest.mark.parametrize("embeddings", ["full", "word"])
 @pytest.mark.parametrize("steps", [5, 20])
 def test_fixed_steps_equal_captum(embeddings, steps):
     model = tiny_model()
-    found = model.explain(
+    explanation = model.explain(
         model.encode(ids=IDS),
         "integrated_gradients",
         target=1,
@@ -46,20 +46,20 @@ def test_fixed_steps_equal_captum(embeddings, steps):
         embeddings=embeddings,
         steps=steps,
     )
-    np.testing.assert_allclose(found.scores, captum_scores(embeddings, steps), atol=1e-12)
-    assert found.checks["evaluations"] == steps
+    np.testing.assert_allclose(explanation.scores, captum_scores(embeddings, steps), atol=1e-12)
+    assert explanation.checks["evaluations"] == steps
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scores_add_up_to_the_change_of_the_output(family):
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, 12))
-    found = model.explain(encoding, "integrated_gradients", target=1, tolerance=5e-3)
+    explanation = model.explain(encoding, "integrated_gradients", target=1, tolerance=5e-3)
     pad = np.where(encoding.special, encoding.ids, model.network.token_id("pad"))
     rise = model.trace(encoding).logits[1] - model.trace(encoding.replace_ids(pad)).logits[1]
-    assert found.checks["converged"]
-    assert found.scores.sum() == pytest.approx(rise, rel=5e-3)
-    assert not found.scores[encoding.special].any()  # specials are the same in the baseline
+    assert explanation.checks["converged"]
+    assert explanation.scores.sum() == pytest.approx(rise, rel=5e-3)
+    assert not explanation.scores[encoding.special].any()  # specials are the same in the baseline
 
 
 def test_the_adaptive_rule_reaches_the_fine_one_and_reuses_its_evaluations():
@@ -67,33 +67,33 @@ def test_the_adaptive_rule_reaches_the_fine_one_and_reuses_its_evaluations():
     encoding = model.encode(ids=IDS)
     exact = model.explain(encoding, "integrated_gradients", target=1, steps=300).scores
     before = model.network.backward_passes
-    found = model.explain(encoding, "integrated_gradients", target=1)
-    error = np.abs(found.scores - exact).sum() / np.abs(exact).sum()
+    explanation = model.explain(encoding, "integrated_gradients", target=1)
+    error = np.abs(explanation.scores - exact).sum() / np.abs(exact).sum()
     assert error < 0.01
-    assert found.checks["evaluations"] in (7, 15, 31, 63, 127)
+    assert explanation.checks["evaluations"] in (7, 15, 31, 63, 127)
     # 10 tokens per document: the first rules are one batch, and every further one is a batch of new points only.
-    assert model.network.backward_passes - before == int(np.log2((found.checks["evaluations"] + 1) / 4))
+    assert model.network.backward_passes - before == int(np.log2((explanation.checks["evaluations"] + 1) / 4))
 
 
 def test_zero_baseline_keeps_specials():
     model = tiny_model()
-    found = model.explain(model.encode(ids=IDS), "integrated_gradients", target=1, baseline="zero")
-    assert found.scores[[0, -1]].tolist() == [0.0, 0.0]
-    assert np.abs(found.scores[1:-1]).min() > 0
+    explanation = model.explain(model.encode(ids=IDS), "integrated_gradients", target=1, baseline="zero")
+    assert explanation.scores[[0, -1]].tolist() == [0.0, 0.0]
+    assert np.abs(explanation.scores[1:-1]).min() > 0
 
 
 def test_it_says_when_it_did_not_converge():
     model = tiny_model()
     with pytest.warns(UserWarning, match="stopped after 3 evaluations"):
-        found = model.explain(model.encode(ids=IDS), "integrated_gradients", max_evaluations=5)
-    assert found.checks["converged"] is False
+        explanation = model.explain(model.encode(ids=IDS), "integrated_gradients", max_evaluations=5)
+    assert explanation.checks["converged"] is False
 
 
 def test_an_input_equal_to_its_baseline_has_zero_scores():
     model = tiny_model()
-    found = model.explain(model.encode(ids=BASELINE), "integrated_gradients")
-    assert not found.scores.any()
-    assert found.checks["converged"] is True
+    explanation = model.explain(model.encode(ids=BASELINE), "integrated_gradients")
+    assert not explanation.scores.any()
+    assert explanation.checks["converged"] is True
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_separate_embeddings_equal_captum_on_the_three_tables():
         [tables.word_embeddings, tables.position_embeddings, tables.token_type_embeddings],
     )
     expected = method.attribute((ids, positions, types), baselines=at_start, target=1, n_steps=7)
-    found = separate(tiny_model(), steps=7)
-    assert list(found.extras) == ["word", "position", "type"]
-    for part, theirs in zip(found.extras.values(), expected, strict=True):
+    explanation = separate(tiny_model(), steps=7)
+    assert list(explanation.extras) == ["word", "position", "type"]
+    for part, theirs in zip(explanation.extras.values(), expected, strict=True):
         # Captum's step sizes are in single precision.
         np.testing.assert_allclose(part, theirs[0].sum(-1).detach().numpy(), rtol=1e-6, atol=1e-12)
         assert np.abs(part).max() > 1e-3
-    np.testing.assert_allclose(found.scores, sum(found.extras.values()), atol=1e-12)
+    np.testing.assert_allclose(explanation.scores, sum(explanation.extras.values()), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -151,11 +151,11 @@ def test_separate_embeddings_equal_captum_on_the_three_tables():
 def test_families_give_the_embeddings_they_have_and_these_add_up(family, parts):
     model = tiny_model(family)
     encoding = model.encode(ids=tiny_ids(family, 8))
-    found = model.explain(encoding, "integrated_gradients", embeddings="separate", tolerance=5e-3)
-    assert list(found.extras) == (parts or ["word", "position", "type"])
-    assert found.checks["converged"]
-    np.testing.assert_allclose(found.scores, sum(found.extras.values()), atol=1e-12)
-    assert found.scores[encoding.special].tolist() == [0.0, 0.0]
+    explanation = model.explain(encoding, "integrated_gradients", embeddings="separate", tolerance=5e-3)
+    assert list(explanation.extras) == (parts or ["word", "position", "type"])
+    assert explanation.checks["converged"]
+    np.testing.assert_allclose(explanation.scores, sum(explanation.extras.values()), atol=1e-12)
+    assert explanation.scores[encoding.special].tolist() == [0.0, 0.0]
 
 
 def test_word_alone_and_separate_with_unmoved_tables_are_the_same():
@@ -172,9 +172,9 @@ def test_word_alone_and_separate_with_unmoved_tables_are_the_same():
 def test_a_baseline_of_ids_is_cut_or_padded_to_the_document(own, filled):
     model = tiny_model()
     encoding = model.encode(ids=IDS)
-    found = model.explain(encoding, "integrated_gradients", target=1, baseline=own, max_evaluations=513)
+    explanation = model.explain(encoding, "integrated_gradients", target=1, baseline=own, max_evaluations=513)
     other = model.trace(model.encode(ids=[IDS[0], *filled, IDS[-1]]))
-    assert found.scores.sum() == pytest.approx(model.trace(encoding).logits[1] - other.logits[1], rel=0.01)
+    assert explanation.scores.sum() == pytest.approx(model.trace(encoding).logits[1] - other.logits[1], rel=0.01)
 
 
 def test_a_baseline_text_is_read_by_the_model_s_tokenizer():

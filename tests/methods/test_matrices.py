@@ -38,7 +38,7 @@ def test_the_readout_s_row_of_every_matrix_is_the_layer_of_the_explanation(famil
 
 def test_matrices_are_the_product_of_the_contributions():
     _, _, trace = traced("bert")
-    steps = [np.asarray(one)[0] for one in layer_contributions(trace, "alti")]
+    steps = [np.asarray(layer_matrix)[0] for layer_matrix in layer_contributions(trace, "alti")]
     np.testing.assert_allclose(relevance_matrices(trace, "alti")[2], steps[2] @ steps[1] @ steps[0], rtol=1e-12)
 
 

@@ -80,9 +80,9 @@ def test_an_array_may_be_given_where_a_list_of_numbers_may():
 def test_options_of_several_methods_are_given_by_name():
     model = tiny_model()
     encoding = model.encode(ids=tiny_ids())
-    found = model.explain(encoding, methods=["rollout", "attcat"], rollout={"fusion": "max"})
-    assert found["rollout"].options["fusion"] == "max"
-    assert found["attcat"].options == {
+    explanations = model.explain(encoding, methods=["rollout", "attcat"], rollout={"fusion": "max"})
+    assert explanations["rollout"].options["fusion"] == "max"
+    assert explanations["attcat"].options == {
         "hidden": "input",
         "attention": "column",
         "aggregate": "sum",

@@ -175,10 +175,10 @@ def test_heads_that_count_against_the_target_give_zeros_and_a_warning():
     encoding = model.encode(ids=IDS)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = [model.explain(encoding, "attention_gradcam", target=way).scores for way in ((0, 1), (1, 0))]
+        both_ways = [model.explain(encoding, "attention_gradcam", target=way).scores for way in ((0, 1), (1, 0))]
     # One head has one weight, whose sign the other way round is the other one.
-    assert sorted(bool(scores.any()) for scores in found) == [False, True]
-    assert [str(one.message) for one in caught] == [
+    assert sorted(bool(scores.any()) for scores in both_ways) == [False, True]
+    assert [str(warning.message) for warning in caught] == [
         "All scores of attention_gradcam are zero: the heads' mean gradients count against the target."
     ]
 

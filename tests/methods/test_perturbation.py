@@ -40,7 +40,7 @@ MEASURES = {
 @pytest.mark.parametrize("replacement", ["mask", "unk", "pad", "delete"])
 def test_a_sentence_is_taken_away_as_a_whole_and_shared_by_its_tokens(model, replacement, quantity):
     encoding = model.encode(TEXT)
-    found = model.explain(
+    explanation = model.explain(
         encoding, "occlusion", target=TARGET, level="sentence", replacement=replacement, quantity=quantity
     )
     expected = np.zeros(len(encoding))
@@ -52,19 +52,19 @@ def test_a_sentence_is_taken_away_as_a_whole_and_shared_by_its_tokens(model, rep
         else:
             ids[sentence] = getattr(model.tokenizer, f"{replacement}_token_id")
         expected[sentence] = float(whole - MEASURES[quantity](library_logits(ids))) / len(sentence)
-    np.testing.assert_allclose(found.scores, expected, atol=1e-12)
-    assert found.checks["model_calls"] == 4
-    assert found.target.quantity == quantity
+    np.testing.assert_allclose(explanation.scores, expected, atol=1e-12)
+    assert explanation.checks["model_calls"] == 4
+    assert explanation.target.quantity == quantity
 
 
 def test_a_word_of_several_tokens_is_taken_away_as_a_whole(model):
     encoding = model.encode(TEXT)
-    found = model.explain(encoding, "occlusion", target=TARGET, level="word", replacement="mask")
+    explanation = model.explain(encoding, "occlusion", target=TARGET, level="word", replacement="mask")
     ids = encoding.ids.copy()
     assert encoding.tokens[6:9] == ("mill", "er", "s")
     ids[6:9] = model.tokenizer.mask_token_id
     drop = MEASURES["probability"](library_logits(encoding.ids)) - MEASURES["probability"](library_logits(ids))
-    np.testing.assert_allclose(found.scores[6:9], float(drop) / 3, atol=1e-12)
+    np.testing.assert_allclose(explanation.scores[6:9], float(drop) / 3, atol=1e-12)
 
 
 def test_the_same_document_is_read_once():
@@ -81,10 +81,10 @@ def test_a_budget_too_small_for_every_unit_is_spent_from_coarse_to_fine(model):
     encoding = model.encode(text)
     complete = model.explain(encoding, "occlusion", target=TARGET, level="word", budget=None)
     assert "measured_share" not in complete.checks
-    found = model.explain(encoding, "occlusion", target=TARGET, level="word", budget=12)
-    assert found.checks["model_calls"] <= 12
-    assert 0 < found.checks["measured_share"] < 1
-    measured = HierarchyScores.from_extras(found.extras)
+    explanation = model.explain(encoding, "occlusion", target=TARGET, level="word", budget=12)
+    assert explanation.checks["model_calls"] <= 12
+    assert 0 < explanation.checks["measured_share"] < 1
+    measured = HierarchyScores.from_extras(explanation.extras)
     whole = MEASURES["probability"](library_logits(encoding.ids))
     for first, last, score in zip(measured.unit_first, measured.unit_last, measured.unit_score, strict=True):
         ids = encoding.ids.copy()
@@ -97,7 +97,7 @@ def test_a_budget_too_small_for_every_unit_is_spent_from_coarse_to_fine(model):
     # Words that were measured have the scores they have without a budget.
     words = measured.unit_level == LEVELS.index("word")
     for first, last in zip(measured.unit_first[words], measured.unit_last[words], strict=True):
-        np.testing.assert_allclose(found.scores[first : last + 1], complete.scores[first : last + 1], atol=1e-12)
+        np.testing.assert_allclose(explanation.scores[first : last + 1], complete.scores[first : last + 1], atol=1e-12)
 
 
 def test_a_budget_that_cannot_be_kept_is_refused_before_anything_runs(model):
@@ -159,26 +159,28 @@ def test_leave_one_out_wipes_one_row_of_one_layer_s_input(family, layer, replace
         return None
 
     layers = mine.network.family.layers(module.base_model, module.config)
-    for one in {id(one): one for one in layers}.values():
-        one.register_forward_pre_hook(hook, with_kwargs=True)
+    for distinct in {id(distinct): distinct for distinct in layers}.values():
+        distinct.register_forward_pre_hook(hook, with_kwargs=True)
     inputs = mine.network.inputs([mine.encode(ids=ids)])
     probabilities = []
     for place in (-1, *range(len(ids))):  # noqa: B007 (the hook reads it)
         runs = 0
         probabilities.append(float(torch.softmax(module(**inputs).logits[0].detach(), -1)[TARGET]))
     expected = probabilities[0] - np.array(probabilities[1:])
-    found = mine.explain(mine.encode(ids=ids), "leave_one_out", target=TARGET, layer=layer, replacement=replacement)
+    explanation = mine.explain(
+        mine.encode(ids=ids), "leave_one_out", target=TARGET, layer=layer, replacement=replacement
+    )
     # The library computes these families' softmax in single precision, we do not.
-    np.testing.assert_allclose(found.scores, expected, atol=1e-6 if family in SINGLE_PRECISION else 1e-12)
-    assert np.abs(found.scores).max() > 1e-4
+    np.testing.assert_allclose(explanation.scores, expected, atol=1e-6 if family in SINGLE_PRECISION else 1e-12)
+    assert np.abs(explanation.scores).max() > 1e-4
 
 
 @pytest.mark.parametrize("method", ["occlusion", "leave_one_out", "lime", "kernel_shap"])
 def test_a_model_with_one_output_is_explained_by_its_logit_for_its_probability_is_always_one(method):
     regression = tiny_model(num_labels=1)
     encoding = regression.encode(ids=tiny_ids())
-    found = regression.explain(encoding, method)
-    assert found.target.quantity == "logit"
-    assert np.abs(found.scores).max() > 1e-4
-    np.testing.assert_array_equal(found.scores, regression.explain(encoding, method, quantity="logit").scores)
+    explanation = regression.explain(encoding, method)
+    assert explanation.target.quantity == "logit"
+    assert np.abs(explanation.scores).max() > 1e-4
+    np.testing.assert_array_equal(explanation.scores, regression.explain(encoding, method, quantity="logit").scores)
     np.testing.assert_array_equal(regression.explain(encoding, method, quantity="probability").scores, 0.0)

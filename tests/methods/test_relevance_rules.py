@@ -33,8 +33,8 @@ def test_positive_linear_shares_by_positive_products():
     x, weight, bias, R = random(3, seed=1), random(4, 3, seed=2), random(4, seed=3), random(4, seed=4)
     z = (weight * x).clamp(min=0)
     expected = [sum(z[i, j] * quotient(R[i], z[i].sum()) for i in range(4)) for j in range(3)]
-    found = rules.positive_linear(R, x, weight, bias, linear(x, weight, bias))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    relevance = rules.positive_linear(R, x, weight, bias, linear(x, weight, bias))
+    np.testing.assert_allclose(relevance, expected, rtol=1e-12)
 
 
 def test_classic_linear_gives_all_relevance_to_positive_and_again_to_negative_inputs():
@@ -52,10 +52,10 @@ def test_epsilon_linear_shares_by_products_and_leaves_the_bias_its_part():
     z = weight * x
     totals = z.sum(dim=1) + bias
     expected = [sum(z[i, j] * signed_quotient(R[i], totals[i]) for i in range(4)) for j in range(3)]
-    found = rules.epsilon_linear(R, x, weight, bias, linear(x, weight, bias))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    relevance = rules.epsilon_linear(R, x, weight, bias, linear(x, weight, bias))
+    np.testing.assert_allclose(relevance, expected, rtol=1e-12)
     absorbed = sum(bias[i] * signed_quotient(R[i], totals[i]) for i in range(4))
-    np.testing.assert_allclose(found.sum() + absorbed, R.sum(), rtol=1e-7)
+    np.testing.assert_allclose(relevance.sum() + absorbed, R.sum(), rtol=1e-7)
 
 
 def test_positive_add_keeps_the_sum_and_splits_it_by_size():
@@ -68,8 +68,8 @@ def test_positive_add_keeps_the_sum_and_splits_it_by_size():
     np.testing.assert_allclose(first, plain_first * part * total / plain_first.sum(), rtol=1e-7)
     np.testing.assert_allclose(second, plain_second * (1 - part) * total / plain_second.sum(), rtol=1e-7)
     np.testing.assert_allclose(first.sum() + second.sum(), total, rtol=1e-7)
-    for found, expected in zip(rules.plain_add(R, a, b), (plain_first, plain_second), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    for relevance, expected in zip(rules.plain_add(R, a, b), (plain_first, plain_second), strict=True):
+        np.testing.assert_allclose(relevance, expected, rtol=1e-12)
 
 
 def test_a_matrix_product_gives_each_factor_half_by_shares():
@@ -83,27 +83,27 @@ def test_a_matrix_product_gives_each_factor_half_by_shares():
                 part = a[i, k] * b[k, j] * quotient(R[i, j], total) / 2
                 left[i, k] += part
                 right[k, j] += part
-    for found, expected in zip(rules.matmul_halves(R, a, b, a @ b), (left, right), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-10)
-    assert sum(one.sum() for one in rules.epsilon_matmul_halves(R, a, b, a @ b)) == pytest.approx(
-        float(R.sum()), rel=1e-7
-    )
+    for relevance, expected in zip(rules.matmul_halves(R, a, b, a @ b), (left, right), strict=True):
+        np.testing.assert_allclose(relevance, expected, rtol=1e-10)
+    assert sum(
+        factor_relevance.sum() for factor_relevance in rules.epsilon_matmul_halves(R, a, b, a @ b)
+    ) == pytest.approx(float(R.sum()), rel=1e-7)
 
 
 def test_softmax_by_its_first_order_term():
     x, R = random(3, 5, seed=1).requires_grad_(), random(3, 5, seed=2)
     s = torch.softmax(x, dim=-1)
     (gradient,) = torch.autograd.grad(s, x, R / s.detach())
-    found = rules.taylor_softmax(R, x.detach(), s.detach(), -1)
-    np.testing.assert_allclose(found, (x * gradient).detach(), rtol=1e-10, atol=1e-14)
+    relevance = rules.taylor_softmax(R, x.detach(), s.detach(), -1)
+    np.testing.assert_allclose(relevance, (x * gradient).detach(), rtol=1e-10, atol=1e-14)
 
 
 def test_softmax_gives_nothing_to_keys_that_may_not_be_attended_to():
     x = torch.tensor([0.5, -torch.inf, 1.0], dtype=torch.float64)
     for rule in (rules.taylor_softmax, rules.masked_softmax, rules.positive_masked_softmax):
-        found = rule(torch.tensor([0.1, 0.0, 0.3], dtype=torch.float64), x, torch.softmax(x, dim=-1), -1)
-        assert torch.isfinite(found).all()
-        assert found[1] == 0
+        relevance = rule(torch.tensor([0.1, 0.0, 0.3], dtype=torch.float64), x, torch.softmax(x, dim=-1), -1)
+        assert torch.isfinite(relevance).all()
+        assert relevance[1] == 0
 
 
 def test_layer_norm_is_linear_with_its_variance_held_fixed():
@@ -112,29 +112,29 @@ def test_layer_norm_is_linear_with_its_variance_held_fixed():
     deviation = (centred.pow(2).mean(dim=-1, keepdim=True) + 1e-5).sqrt().detach()
     output = centred / deviation * gain + bias
     (gradient,) = torch.autograd.grad(output, x, R / output.detach())
-    found = rules.fixed_variance_norm(R, x.detach(), output.detach(), (6,), gain, 1e-5)
-    np.testing.assert_allclose(found, (x * gradient).detach(), rtol=1e-6)
+    relevance = rules.fixed_variance_norm(R, x.detach(), output.detach(), (6,), gain, 1e-5)
+    np.testing.assert_allclose(relevance, (x * gradient).detach(), rtol=1e-6)
     without_bias = rules.fixed_variance_norm(R, x.detach(), (output - bias).detach(), (6,), gain, 1e-5)
     np.testing.assert_allclose(without_bias.sum(), R.sum(), rtol=1e-6)
 
 
 def test_a_sum_hands_out_shares():
     x, R = random(2, 3, 4, seed=1), random(2, 1, 4, seed=2)
-    found = rules.sum_shares(R, x, (1,))
-    np.testing.assert_allclose(found, x * R / x.sum(dim=1, keepdim=True), rtol=1e-6)
+    relevance = rules.sum_shares(R, x, (1,))
+    np.testing.assert_allclose(relevance, x * R / x.sum(dim=1, keepdim=True), rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_nothing_to_share_gives_zero_or_what_came_in_but_never_nan(dtype):
-    zero, one = torch.zeros(3, 3, dtype=dtype), torch.ones(3, 3, dtype=dtype)
-    cancelling = (one, -one), (zero, zero), (one, -one - EPSILON)
+    zero, ones = torch.zeros(3, 3, dtype=dtype), torch.ones(3, 3, dtype=dtype)
+    cancelling = (ones, -ones), (zero, zero), (ones, -ones - EPSILON)
     for a, b in cancelling:
         for rule in (rules.plain_add, rules.positive_add, rules.epsilon_add):
-            assert all(torch.isfinite(found).all() for found in rule(one, a, b))
+            assert all(torch.isfinite(relevance).all() for relevance in rule(ones, a, b))
         for rule in (rules.matmul_halves, rules.epsilon_matmul_halves):
-            assert all(torch.isfinite(found).all() for found in rule(one, a, b, a @ b))
+            assert all(torch.isfinite(relevance).all() for relevance in rule(ones, a, b, a @ b))
         for rule in (rules.positive_linear, rules.classic_linear, rules.epsilon_linear):
-            assert torch.isfinite(rule(one, a, b, None, linear(a, b))).all()
+            assert torch.isfinite(rule(ones, a, b, None, linear(a, b))).all()
 
 
 class Small(nn.Module):
@@ -151,7 +151,7 @@ class Small(nn.Module):
         return self.norm(rotated / 2).sum(dim=0)
 
 
-@pytest.mark.parametrize("chosen", ALL_RULES, ids=lambda one: one.name)
+@pytest.mark.parametrize("chosen", ALL_RULES, ids=lambda rule_set: rule_set.name)
 def test_the_mode_changes_no_output_and_is_gone_afterwards(chosen):
     module, x = Small(), random(3, 4).requires_grad_()
     with relevance_mode(module, chosen):

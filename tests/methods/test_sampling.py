@@ -52,20 +52,20 @@ def explain(method, **options):
 
 
 def test_kernel_shap_with_all_coalitions_is_the_exact_shapley_value(value):
-    found = explain("kernel_shap", samples=32)
-    assert found.checks["exact"] is True
-    assert found.checks["model_calls"] == 32
-    np.testing.assert_allclose(found.scores[1:-1], exact_shapley(value), atol=1e-8)
-    assert found.scores[[0, -1]].tolist() == [0.0, 0.0]
+    explanation = explain("kernel_shap", samples=32)
+    assert explanation.checks["exact"] is True
+    assert explanation.checks["model_calls"] == 32
+    np.testing.assert_allclose(explanation.scores[1:-1], exact_shapley(value), atol=1e-8)
+    assert explanation.scores[[0, -1]].tolist() == [0.0, 0.0]
 
 
 def test_kernel_shap_with_few_samples_still_adds_up_and_comes_near(value):
-    found = explain("kernel_shap", samples=30)
-    assert found.checks["exact"] is False
-    assert found.checks["completeness_gap"] < 1e-9
-    assert found.scores.sum() == pytest.approx(value[(1,) * 5] - value[(0,) * 5], abs=1e-12)
+    explanation = explain("kernel_shap", samples=30)
+    assert explanation.checks["exact"] is False
+    assert explanation.checks["completeness_gap"] < 1e-9
+    assert explanation.scores.sum() == pytest.approx(value[(1,) * 5] - value[(0,) * 5], abs=1e-12)
     exact = exact_shapley(value)
-    assert np.abs(found.scores[1:-1] - exact).sum() < 0.5 * np.abs(exact).sum()
+    assert np.abs(explanation.scores[1:-1] - exact).sum() < 0.5 * np.abs(exact).sum()
 
 
 @pytest.mark.parametrize("count", [1, 2, 40])
@@ -92,7 +92,7 @@ def test_weighted_ridge_is_sklearn_s(ridge):
 
 
 def test_lime_is_a_ridge_regression_on_documents_with_words_missing(value):
-    found = explain("lime", samples=60, seed=3, kernel_width=0.5, ridge=0.1)
+    explanation = explain("lime", samples=60, seed=3, kernel_width=0.5, ridge=0.1)
     generator = np.random.default_rng(3)
     masks = [(1,) * 5]
     for _ in range(59):
@@ -101,17 +101,17 @@ def test_lime_is_a_ridge_regression_on_documents_with_words_missing(value):
     cosine = [sum(mask) / (math.sqrt(sum(mask)) * math.sqrt(5)) if any(mask) else 0 for mask in masks]
     weights = [math.exp(-((1 - c) ** 2) / (2 * 0.5**2)) for c in cosine]
     reference = Ridge(alpha=0.1).fit(np.array(masks, float), [value[mask] for mask in masks], sample_weight=weights)
-    np.testing.assert_allclose(found.scores[1:-1], reference.coef_, atol=1e-7)
-    assert found.checks["surrogate_fit"] == pytest.approx(
+    np.testing.assert_allclose(explanation.scores[1:-1], reference.coef_, atol=1e-7)
+    assert explanation.checks["surrogate_fit"] == pytest.approx(
         reference.score(np.array(masks, float), [value[mask] for mask in masks], sample_weight=weights), abs=1e-6
     )
 
 
 def test_words_of_several_tokens_are_one_feature_and_specials_stay():
     model = load(tiny_module(), tokenizer=wordpiece())
-    found = model.explain("hello millers", "kernel_shap", target=TARGET, replacement="mask")
-    encoding = found.encoding
-    assert found.tokens == ("[CLS]", "hello", "mill", "er", "s", "[SEP]")
+    explanation = model.explain("hello millers", "kernel_shap", target=TARGET, replacement="mask")
+    encoding = explanation.encoding
+    assert explanation.tokens == ("[CLS]", "hello", "mill", "er", "s", "[SEP]")
 
     def y(*gone):
         ids = encoding.ids.copy()
@@ -119,23 +119,23 @@ def test_words_of_several_tokens_are_one_feature_and_specials_stay():
         return model.trace(encoding.replace_ids(ids)).probabilities[TARGET]
 
     second = (y() - y(2, 3, 4) + y(1) - y(1, 2, 3, 4)) / 2
-    np.testing.assert_allclose(found.scores[2:5], second / 3, atol=1e-10)
-    assert found.checks["model_calls"] == 4
+    np.testing.assert_allclose(explanation.scores[2:5], second / 3, atol=1e-10)
+    assert explanation.checks["model_calls"] == 4
 
 
 def test_gradient_shap_without_noise_tends_to_integrated_gradients():
     exact = explain("integrated_gradients", steps=100).scores
-    found = explain("gradient_shap", samples=3000, noise=0.0)
-    assert np.abs(found.scores - exact).sum() < 0.05 * np.abs(exact).sum()
-    assert found.checks["completeness_gap"] < 0.05
-    assert found.scores[[0, -1]].tolist() == [0.0, 0.0]
+    explanation = explain("gradient_shap", samples=3000, noise=0.0)
+    assert np.abs(explanation.scores - exact).sum() < 0.05 * np.abs(exact).sum()
+    assert explanation.checks["completeness_gap"] < 0.05
+    assert explanation.scores[[0, -1]].tolist() == [0.0, 0.0]
 
 
 def test_gradient_shap_averages_over_batches_of_any_size(monkeypatch):
     monkeypatch.setattr("sightline.methods.sampling.BATCH_TOKENS", 3 * len(IDS))
-    found = explain("gradient_shap", samples=300, noise=0.0)
+    explanation = explain("gradient_shap", samples=300, noise=0.0)
     exact = explain("integrated_gradients", steps=100).scores
-    assert np.abs(found.scores - exact).sum() < 0.2 * np.abs(exact).sum()
+    assert np.abs(explanation.scores - exact).sum() < 0.2 * np.abs(exact).sum()
 
 
 @pytest.mark.parametrize("method", SAMPLED)
@@ -159,8 +159,8 @@ def test_the_seed_decides_and_the_global_random_states_do_not_change(method):
 @pytest.mark.parametrize("method", SAMPLED)
 def test_a_document_of_specials_scores_zero(method):
     model = tiny_model()
-    found = model.explain(model.encode(ids=[101, 102]), method)
-    assert found.scores.tolist() == [0.0, 0.0]
+    explanation = model.explain(model.encode(ids=[101, 102]), method)
+    assert explanation.scores.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("method", ["lime", "kernel_shap"])

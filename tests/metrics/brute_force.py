@@ -56,9 +56,9 @@ def curve(runner, encoding, units, order, plan, mask_pads=False):
 def value(metric, p, original, ratios):
     """The metric by its formula."""
     if metric in ("aopc", "comprehensiveness", "sufficiency"):
-        return sum(original - one for one in p) / len(p)
+        return sum(original - probability for probability in p) / len(p)
     if metric == "log_odds":
-        return sum(math.log(max(one, 1e-12) / max(original, 1e-12)) for one in p) / len(p)
+        return sum(math.log(max(probability, 1e-12) / max(original, 1e-12)) for probability in p) / len(p)
     trapezoids = [(ratios[i + 1] - ratios[i]) * (p[i] + p[i + 1]) / 2 for i in range(len(p) - 1)]
     return sum(trapezoids) / (ratios[-1] - ratios[0])
 

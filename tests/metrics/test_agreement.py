@@ -337,17 +337,17 @@ def test_zero_masking_makes_unrelated_scores_agree_and_dropping_does_not():
     """
     generator = np.random.default_rng(0)
     n, documents = 1000, 20
-    found = {"tau_b": [], "tau": [], "overlap": [], "dropped tau": [], "dropped overlap": []}
+    statistics = {"tau_b": [], "tau": [], "overlap": [], "dropped tau": [], "dropped overlap": []}
     for _ in range(documents):
         a, b = generator.random((2, n))
         keep = generator.permutation(n) < n // 2
         zeroed, dropped = masked_pair(a, b, keep, "zero"), masked_pair(a, b, keep)
-        found["tau_b"].append(kendall(*zeroed))
-        found["tau"].append(kendall(*(np.argsort(brute_force_order(scores)) for scores in zeroed)))
-        found["overlap"].append(average_overlap(*zeroed))
-        found["dropped tau"].append(kendall(*dropped))
-        found["dropped overlap"].append(average_overlap(*dropped))
-    means = {name: np.mean(values) for name, values in found.items()}
+        statistics["tau_b"].append(kendall(*zeroed))
+        statistics["tau"].append(kendall(*(np.argsort(brute_force_order(scores)) for scores in zeroed)))
+        statistics["overlap"].append(average_overlap(*zeroed))
+        statistics["dropped tau"].append(kendall(*dropped))
+        statistics["dropped overlap"].append(average_overlap(*dropped))
+    means = {name: np.mean(values) for name, values in statistics.items()}
     assert means["tau_b"] == pytest.approx(2 / 3, abs=0.01)
     assert means["tau"] == pytest.approx(3 / 4, abs=0.01)
     assert means["tau_b"] < 0.72 < means["tau"]

@@ -46,7 +46,7 @@ def area(counts, values):
 def test_the_numbers_are_those_of_one_changed_document_at_a_time(model, replacement):
     text = " ".join([TEXT] * 4)
     explanation = model.explain(text, "attcat")
-    found = faithfulness_check(model.network, explanation, seed=3, replacement=replacement)
+    measured = faithfulness_check(model.network, explanation, seed=3, replacement=replacement)
     encoding, target = explanation.encoding, explanation.target
     runner = OneAtATime(tiny_module(), target.index, model.network.token_ids)
     units = [unit.tokens for unit in removable_units(encoding, target)]
@@ -64,18 +64,18 @@ def test_the_numbers_are_those_of_one_changed_document_at_a_time(model, replacem
     generator = np.random.default_rng(3)
     orders = [brute_force.random_order(units, generator.random(len(encoding))) for _ in range(19)]
     random = [fall(order) for order in orders]
-    assert found["faithfulness"] == pytest.approx(own, abs=1e-12)
-    assert found["random_mean"] == pytest.approx(sum(random) / 19, abs=1e-12)
+    assert measured["faithfulness"] == pytest.approx(own, abs=1e-12)
+    assert measured["random_mean"] == pytest.approx(sum(random) / 19, abs=1e-12)
     stake = (whole - sorted(explanation.prediction.probabilities)[-2]) / 2
-    assert found["stake"] == pytest.approx(max(stake, SMALLEST_STAKE), abs=1e-6)
-    assert found["random_beaten"] == sum(fall < own - TIE * found["stake"] for fall in random)
-    assert found["random_orderings"] == 19
-    assert found["check_calls"] <= 64
+    assert measured["stake"] == pytest.approx(max(stake, SMALLEST_STAKE), abs=1e-6)
+    assert measured["random_beaten"] == sum(fall < own - TIE * measured["stake"] for fall in random)
+    assert measured["random_orderings"] == 19
+    assert measured["check_calls"] <= 64
     everything = [position for unit in units for position in unit]
-    assert found["probability_empty"] == pytest.approx(runner.without(encoding, everything, replacement), abs=1e-12)
+    assert measured["probability_empty"] == pytest.approx(runner.without(encoding, everything, replacement), abs=1e-12)
 
     ((checks, curve),) = faithfulness_checks(model.network, [explanation], seed=3, replacement=replacement)
-    assert checks == found
+    assert checks == measured
     assert curve.counts.tolist() == [0, *counts]
     assert curve.replacement == replacement
     np.testing.assert_allclose(curve.ratios, curve.counts / len(units))
@@ -83,12 +83,12 @@ def test_the_numbers_are_those_of_one_changed_document_at_a_time(model, replacem
     for row, order in zip(curve.random, orders, strict=True):
         np.testing.assert_allclose(row, [whole, *(without(order, k) for k in counts)], atol=1e-12)
 
-    place = curve.counts.tolist().index(found["removed_words"])
+    place = curve.counts.tolist().index(measured["removed_words"])
     differences = curve.random.mean(axis=0) - curve.probabilities
     assert differences[place] >= 0.9 * differences[1:].max()
-    assert found["removed_share"] == found["removed_words"] / len(units)
-    assert found["probability_without"] == curve.probabilities[place]
-    assert found["probability_without_random"] == pytest.approx(curve.random[:, place].mean())
+    assert measured["removed_share"] == measured["removed_words"] / len(units)
+    assert measured["probability_without"] == curve.probabilities[place]
+    assert measured["probability_without_random"] == pytest.approx(curve.random[:, place].mean())
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_the_best_of_many_random_explanations_beats_others_and_the_worst_does_no
     generator = np.random.default_rng(0)
     many = [dataclasses.replace(explanation, scores=generator.random(len(explanation.scores))) for _ in range(60)]
     checks = [faithfulness_check(model.network, scored) for scored in many]
-    falls = [found["faithfulness"] for found in checks]
+    falls = [document_checks["faithfulness"] for document_checks in checks]
     best, worst = checks[int(np.argmax(falls))], checks[int(np.argmin(falls))]
     assert best["random_beaten"] >= 16
     assert worst["random_beaten"] <= 2
@@ -184,10 +184,10 @@ def test_a_check_belongs_to_the_scores_it_was_made_for(model):
 def test_explanations_of_one_document_and_class_share_the_random_orders(model):
     explanations = list(model.explain(TEXT, methods=["attcat", "rollout", "gradient"]).values())
     network = model.network
-    alone = [faithfulness_check(network, one) for one in explanations]
+    alone = [faithfulness_check(network, explanation) for explanation in explanations]
     together = faithfulness_checks(network, explanations)
-    for one, other in zip(alone, together, strict=True):
-        assert one == {name: pytest.approx(value, abs=1e-12) for name, value in other.checks.items()}
+    for explanation, other in zip(alone, together, strict=True):
+        assert explanation == {name: pytest.approx(value, abs=1e-12) for name, value in other.checks.items()}
     other_class = model.explain(TEXT, "rollout", target=(explanations[0].target.index + 1) % 3)
     mixed = faithfulness_checks(network, [explanations[1], other_class])
     assert mixed[0].checks["faithfulness"] != mixed[1].checks["faithfulness"]
@@ -195,15 +195,15 @@ def test_explanations_of_one_document_and_class_share_the_random_orders(model):
 
 def test_ties_count_half_in_the_percentile_and_beat_nobody(model):
     explanation = model.explain("the the", "attcat")
-    found = faithfulness_check(model.network, explanation)
-    assert found["random_beaten"] == 0
-    assert found["faithfulness_percentile"] == 50.0
+    checks = faithfulness_check(model.network, explanation)
+    assert checks["random_beaten"] == 0
+    assert checks["faithfulness_percentile"] == 50.0
 
 
 def test_a_document_of_one_word_says_that_there_is_no_order(model):
-    found = faithfulness_check(model.network, model.explain("hello", "attcat"))
-    assert list(found) == ["faithfulness_check"]
-    assert "fewer than two words" in found["faithfulness_check"]
+    checks = faithfulness_check(model.network, model.explain("hello", "attcat"))
+    assert list(checks) == ["faithfulness_check"]
+    assert "fewer than two words" in checks["faithfulness_check"]
 
 
 def test_the_same_seed_gives_the_same_numbers_and_no_ordering_is_refused(model):
@@ -215,8 +215,8 @@ def test_the_same_seed_gives_the_same_numbers_and_no_ordering_is_refused(model):
 
 def test_a_model_with_one_output_says_that_there_is_nothing_to_lose():
     model = tiny_model(num_labels=1)
-    found = faithfulness_check(model.network, model.explain(model.encode(ids=tiny_ids()), "gradient"))
-    assert "single output" in found["faithfulness_check"]
+    checks = faithfulness_check(model.network, model.explain(model.encode(ids=tiny_ids()), "gradient"))
+    assert "single output" in checks["faithfulness_check"]
 
 
 def test_explaining_with_check_adds_the_numbers_to_the_checks(model):
@@ -234,10 +234,10 @@ def test_the_check_comes_with_every_form_of_asking_and_keeps_its_budget(model):
     several = model.explain(TEXT, methods=["attcat", "rollout"], check=True, check_budget=30)
     listed = model.explain([TEXT, "old river mill"], "attcat", check=True, check_budget=30)
     by_class = model.explain(TEXT, "attcat", target="all", check=True, check_budget=30)
-    for one in (*several.values(), *listed, *by_class.values()):
-        assert one.checks["random_orderings"] >= 9
-        assert one.checks["check_calls"] <= 30
-    falls = {label: one.checks["faithfulness"] for label, one in by_class.items()}
+    for explanation in (*several.values(), *listed, *by_class.values()):
+        assert explanation.checks["random_orderings"] >= 9
+        assert explanation.checks["check_calls"] <= 30
+    falls = {label: explanation.checks["faithfulness"] for label, explanation in by_class.items()}
     assert len(set(falls.values())) == 3
 
 

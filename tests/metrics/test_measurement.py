@@ -36,7 +36,7 @@ def test_every_metric_with_floor_and_ceiling_equals_one_changed_document_at_a_ti
     encoding = model.encode(TEXT, pair)
     target = model.trace(encoding).target
     scores = np.random.default_rng(3).normal(size=len(encoding))
-    found = measure_scores(
+    result = measure_scores(
         model.network,
         encoding,
         target,
@@ -52,26 +52,26 @@ def test_every_metric_with_floor_and_ceiling_equals_one_changed_document_at_a_ti
     draws = [brute_force.random_order(units, generator.random(len(encoding))) for _ in range(2)]
     whole = runner.without(encoding, [], "delete")
     for metric, plan in PLANS.items():
-        one = found.by["mine", metric]
+        measurement = result.by["mine", metric]
 
         def measured(order, metric=metric, plan=plan):
             p = brute_force.curve(runner, encoding, units, order, plan)
             return brute_force.value(metric, p, whole, plan.ratios)
 
-        assert one.value == pytest.approx(measured(own), abs=1e-12)
-        assert one.floor == pytest.approx(sum(map(measured, draws)) / 2, abs=1e-12)
+        assert measurement.value == pytest.approx(measured(own), abs=1e-12)
+        assert measurement.floor == pytest.approx(sum(map(measured, draws)) / 2, abs=1e-12)
         oracle = brute_force.oracle_order(runner, encoding, units, plan.replacement)
-        assert one.ceiling == pytest.approx(measured(oracle), abs=1e-12)
-        assert one.ratios.tolist() == list(plan.ratios)
-        assert one.calls == len(plan.ratios)
-    assert found.calls_made < found.calls_requested
+        assert measurement.ceiling == pytest.approx(measured(oracle), abs=1e-12)
+        assert measurement.ratios.tolist() == list(plan.ratios)
+        assert measurement.calls == len(plan.ratios)
+    assert result.calls_made < result.calls_requested
 
 
 def test_masked_pads_other_replacements_and_ratios_equal_one_at_a_time(model):
     encoding = model.encode(TEXT)
     explanation = model.explain(encoding, "attcat", target=2)
     plan = Plan("remove", "pad", (0.2, 0.5, 0.9))
-    found = measure_faithfulness(
+    measured = measure_faithfulness(
         model, explanation, "aopc", replacement="pad", ratios=plan.ratios, mask_pads=True, random_orderings=0
     )
     runner = OneAtATime(tiny_module(), 2, model.network.token_ids)
@@ -79,9 +79,9 @@ def test_masked_pads_other_replacements_and_ratios_equal_one_at_a_time(model):
     order = brute_force.descending([word.score for word in explanation.words()])
     p = brute_force.curve(runner, encoding, units, order, plan, mask_pads=True)
     whole = runner.without(encoding, [], "pad")
-    np.testing.assert_allclose(found.curve, [whole - one for one in p], atol=1e-12)
-    assert found.floor is None
-    assert found.ceiling is not None
+    np.testing.assert_allclose(measured.curve, [whole - probability for probability in p], atol=1e-12)
+    assert measured.floor is None
+    assert measured.ceiling is not None
 
 
 def test_the_published_variant_counts_all_tokens_and_never_removes_the_last_ranked():
@@ -98,12 +98,14 @@ def test_the_published_variant_counts_all_tokens_and_never_removes_the_last_rank
         order = [i for i in brute_force.descending(scores) if i not in (0, 13, last)]
         for replacement in ("delete", "pad"):
             settings = FaithfulnessSettings(compat="attcat", replacement=replacement, random_orderings=0, ceiling=False)
-            found = measure_scores(model.network, encoding, target, {"": scores}, ["aopc", "log_odds"], settings)
+            measured = measure_scores(model.network, encoding, target, {"": scores}, ["aopc", "log_odds"], settings)
             whole = runner.without(encoding, [], "delete")
             p = [runner.without(encoding, order[: round(ratio * 14)], replacement) for ratio in NINTHS]
-            assert found.by["", "aopc"].value == pytest.approx(sum(abs(whole - one) for one in p) / 9, abs=1e-12)
+            assert measured.by["", "aopc"].value == pytest.approx(
+                sum(abs(whole - probability) for probability in p) / 9, abs=1e-12
+            )
             expected = brute_force.value("log_odds", p, whole, NINTHS)
-            assert found.by["", "log_odds"].value == pytest.approx(expected, abs=1e-12)
+            assert measured.by["", "log_odds"].value == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_published_variant_leaves_out_short_documents():
@@ -137,14 +139,14 @@ def test_shares_nought_and_all_are_the_same_for_every_explanation(model):
     generator = np.random.default_rng(1)
     scores = {str(i): generator.normal(size=len(encoding)) for i in range(6)}
     settings = FaithfulnessSettings(ratios=(0.0, 1.0), random_orderings=3, ceiling=False)
-    found = measure_scores(model.network, encoding, target, scores, ["aopc", "comprehensiveness"], settings)
-    assert found.calls_made == 2
-    assert found.calls_requested == 1 + (6 + 3) * 2 * 2
+    measured = measure_scores(model.network, encoding, target, scores, ["aopc", "comprehensiveness"], settings)
+    assert measured.calls_made == 2
+    assert measured.calls_requested == 1 + (6 + 3) * 2 * 2
 
 
 def test_text_shorter_than_the_bins_has_defined_values(model):
     encoding = model.encode("hello")
-    found = measure_scores(
+    measured = measure_scores(
         model.network,
         encoding,
         model.trace(encoding).target,
@@ -152,10 +154,10 @@ def test_text_shorter_than_the_bins_has_defined_values(model):
         METRICS,
         FaithfulnessSettings(),
     )
-    for one in found.by.values():
-        assert np.isfinite(one.curve).all()
-        assert one.value == pytest.approx(one.floor, abs=1e-12)
-        assert one.value == pytest.approx(one.ceiling, abs=1e-12)
+    for measurement in measured.by.values():
+        assert np.isfinite(measurement.curve).all()
+        assert measurement.value == pytest.approx(measurement.floor, abs=1e-12)
+        assert measurement.value == pytest.approx(measurement.ceiling, abs=1e-12)
 
 
 def test_a_budget_drops_the_ceiling_first_and_refuses_the_rest_before_anything_runs(model):
@@ -183,7 +185,7 @@ def test_random_never_beats_the_floor_beyond_its_interval():
     encoding = model.encode(text[:250])
     target = model.trace(encoding).target
     draws = {str(seed): model.explain(encoding, "random", seed=seed).scores for seed in range(10)}
-    found = measure_scores(
+    measured = measure_scores(
         model.network,
         encoding,
         target,
@@ -193,7 +195,7 @@ def test_random_never_beats_the_floor_beyond_its_interval():
         seed=5,
     )
     for metric in METRICS:
-        values = np.array([found.by[name, metric].value for name in draws])
-        floor = found.by["0", metric].floor
+        values = np.array([measured.by[name, metric].value for name in draws])
+        floor = measured.by["0", metric].floor
         half_width = 3.0 * values.std(ddof=1) * np.sqrt(2 / 10)
         assert abs(values.mean() - floor) <= half_width + 1e-12, metric

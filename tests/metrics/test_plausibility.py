@@ -39,11 +39,11 @@ def test_auprc_is_average_precision_and_its_linear_form_the_trapezoid_area(docum
 def brute_force_iou_f1(scores, gold_spans, k, threshold=0.5):
     chosen = np.flatnonzero(top_tokens(scores, k))
     runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
-    found = [set(run.tolist()) for run in runs]
+    predicted_runs = [set(run.tolist()) for run in runs]
     gold = [set(range(start, end)) for start, end in gold_spans]
-    hit_found = sum(any(len(f & g) / len(f | g) >= threshold for g in gold) for f in found)
-    hit_gold = sum(any(len(f & g) / len(f | g) >= threshold for f in found) for g in gold)
-    precision, recall = hit_found / len(found), hit_gold / len(gold)
+    hit_found = sum(any(len(f & g) / len(f | g) >= threshold for g in gold) for f in predicted_runs)
+    hit_gold = sum(any(len(f & g) / len(f | g) >= threshold for f in predicted_runs) for g in gold)
+    precision, recall = hit_found / len(predicted_runs), hit_gold / len(gold)
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
