@@ -72,6 +72,7 @@ def test_entries_of_an_installed_package_are_listed_with_its_name_and_version(tm
     assert run_with_plugins(tmp_path, "-c", f"import largest_scores; {LIST}").stdout == done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "reason"),
     [

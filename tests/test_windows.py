@@ -298,7 +298,7 @@ def test_occlusion_changes_the_whole_document(model):
 
 
 @pytest.mark.parametrize("method", METHODS.names())
-@pytest.mark.parametrize("aggregation", ["mean", "max"])
+@pytest.mark.parametrize("aggregation", ["mean", pytest.param("max", marks=pytest.mark.slow)])
 def test_every_method_explains_a_long_document(model, method, aggregation):
     encoding = long_encoding(model, 150, aggregation=aggregation)
     explanation = model.explain(encoding, method, **QUICK.get(method, {}))

@@ -195,6 +195,7 @@ def test_full_matrices_are_refused_above_two_gigabytes_by_default() -> None:
         np.asarray(long)
 
 
+@pytest.mark.slow
 def test_a_band_of_a_hundred_thousand_tokens_answers_every_question_without_its_matrix() -> None:
     n, w = 100_000, 2  # one full matrix would take 40 GB
     local = np.zeros((1, n, 1 + 2 * w + 1), dtype=np.float32)

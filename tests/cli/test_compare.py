@@ -12,6 +12,8 @@ import torch
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece
 
+pytestmark = pytest.mark.slow
+
 DATA = "text\nThe river runs past the old mill.\nHello old miller the mill is old.\n"
 
 

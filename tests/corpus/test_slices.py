@@ -10,6 +10,8 @@ import sightline as sl
 from sightline.corpus.slices import benjamini_hochberg, compare_slices
 from sightline.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("rule", ["mean-all", "mean-present"])
 def test_differences_and_p_values_equal_a_test_on_the_documents_themselves(store, rule):

@@ -9,6 +9,8 @@ import pytest
 import sightline as sl
 from sightline.errors import InputError, OptionError, TargetError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def words(store) -> pd.DataFrame:

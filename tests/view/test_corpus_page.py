@@ -11,6 +11,8 @@ from sightline.corpus.summary import summarise
 from sightline.errors import UsageError
 from sightline.view.corpus.page import write_corpus_page
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [
     {"text": f"The neural network {number} learns <b>functions</b>.", "label": number % 2, "id": f"doc-{number}"}
     for number in range(6)
