@@ -6,20 +6,23 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from transformers import AutoModelForQuestionAnswering
+from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering
 
 from sightline.evaluation.rule_model import rule_model
 from sightline.lab import feature_importance
 from sightline.metrics import tokens_in_characters
 from sightline.model import load
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
-from sightline.studies.alti_steps import consistency, special_share_of_others
+from sightline.studies.alti import ALTI
+from sightline.studies.alti_consistency import measure_consistency
 from sightline.studies.alti_steps import measure_sentence as measure_mixing
+from sightline.studies.alti_steps import special_share_of_others
 from sightline.studies.attcat import ATTCAT
 from sightline.studies.attcat_steps import find_answers
 from sightline.studies.data import DataSet
-from sightline.studies.flow import SENTIMENT_TABLE, TABLES
-from sightline.studies.flow_steps import measure_sentence
+from sightline.studies.flow import FLOW, SENTIMENT_TABLE, TABLES
+from sightline.studies.flow_pronouns import SENTENCES, draw_pronouns, measure_pronouns
+from sightline.studies.flow_steps import measure_layers, measure_sentence
 from sightline.studies.generated import PLURAL, SINGULAR, agreement_prefixes, planted_sentences, rule_documents
 from sightline.studies.longformer_steps import _received_by_place, _word_sums, shorten
 from sightline.studies.sparse import trend_with_lambda
@@ -31,31 +34,50 @@ from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
 
-def test_correlations_by_layer_are_those_of_scipy():
-    model = tiny_model("bert")
-    encoding = model.encode(ids=tiny_ids("bert", 9))
-    entry = measure_sentence(model, encoding, Example(encoding, label=1))
-    trace = model.trace(encoding)
-    readout = trace.readout
-    words = slice(1, 8)
+def test_correlations_by_layer_are_those_of_scipy(tmp_path):
+    model = load(tiny_module(), tokenizer=wordpiece())
+    bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
+    rows = [Example("the river runs past the old mill", label=1, id="7"), Example("old mill", id="8")]
+    agreement = measure_layers(bench, subject, rows, "sentences", "gradient")
+    assert {pair.document for pair in agreement.pairs} == {"0"}  # two words have no ranking
+    encoding = model.encode(rows[0].text)
+    trace, words = model.trace(encoding), np.flatnonzero(~encoding.special)
     gradient = np.linalg.norm(trace.embedding_gradient, axis=1)[words]
-    rolled = np.eye(9)
-    for layer in range(3):
-        raw = trace.attentions[layer].dense().mean(axis=0)
-        rolled = (raw + np.eye(9)) / 2 @ rolled
-        for view, matrix in (("raw", raw), ("rollout", rolled)):
-            expected = stats.spearmanr((readout @ matrix)[words], gradient).statistic
-            assert entry[f"gradient {view}"][layer] == pytest.approx(expected, abs=1e-12)
-        share = readout @ raw
-        assert entry["entropy"][layer] == pytest.approx(stats.entropy(share) / np.log(9), abs=1e-12)
-    assert entry["gradient flow"][0] == pytest.approx(entry["gradient rollout"][0], abs=1e-12)
-    assert len(entry["blank_out flow"]) == 3
+    entropies = measure_sentence(model, encoding, rows[0])["entropy"]
+    table = agreement.by_layer("spearman")
+    rolled = np.eye(len(encoding))
+    for layer, attention in enumerate(trace.attentions):
+        raw = attention.dense().mean(axis=0)
+        rolled = (raw + np.eye(len(encoding))) / 2 @ rolled
+        for name, matrix in (("raw_attention", raw), ("rollout", rolled)):
+            expected = stats.spearmanr((trace.readout @ matrix)[words], gradient).statistic
+            assert table.loc[layer, name] == pytest.approx(expected, abs=1e-12)
+        share = trace.readout @ raw
+        assert entropies[layer] == pytest.approx(stats.entropy(share) / np.log(len(share)), abs=1e-12)
+    assert table.loc[0, "flow"] == pytest.approx(table.loc[0, "rollout"], abs=1e-12)
+    blank = measure_layers(bench, subject, rows, "sentences", "blank_out")
+    assert blank.by_layer("spearman").shape == (len(table), 3)
 
 
-def test_a_sentence_of_two_words_has_no_ranking():
-    model = tiny_model("bert")
-    encoding = model.encode(ids=tiny_ids("bert", 4))
-    assert set(measure_sentence(model, encoding, Example(encoding))) == {"predicted", "label", "tokens"}
+def test_a_masked_pronoun_divides_its_attention_between_two_nouns(tmp_path):
+    words = f"{SENTENCES[0].text} {SENTENCES[1].text} his her".replace("{}", "").replace(".", " . ")
+    tokenizer = word_tokenizer(sorted(set(words.lower().split())))
+    module = tiny_module(auto=AutoModelForMaskedLM, vocab_size=len(tokenizer))
+    model = load(module, tokenizer=tokenizer)
+    entry = measure_pronouns(model, SENTENCES[0])
+    text = SENTENCES[0].text.format(tokenizer.mask_token)
+    trace = model.trace(text)
+    place = int(np.flatnonzero(trace.encoding.ids == tokenizer.mask_token_id)[0])
+    tokens = [token.lower() for token in trace.encoding.tokens]
+    row = trace.attentions[-1].dense().mean(axis=0)[place]
+    author, sara = (row[tokens.index(noun)] for noun in ("author", "sara"))
+    assert entry["raw"][-1] == pytest.approx(sara / (author + sara))
+    his, her = (trace.probabilities[tokenizer.convert_tokens_to_ids(word)] for word in ("his", "her"))
+    assert entry["her"] == pytest.approx(her / (his + her), rel=1e-5)
+    bench = Workbench(FLOW, tmp_path, size="tiny")
+    figures = draw_pronouns(bench, Subject("tiny", "tiny", lambda: model))
+    assert [figure.name for figure in figures] == ["pronoun_1", "pronoun_2"]
+    assert measure_pronouns(load(tiny_module(auto=AutoModelForMaskedLM), tokenizer=wordpiece()), SENTENCES[0]) is None
 
 
 def test_published_correlations_cover_six_layers():
@@ -150,17 +172,33 @@ def test_the_alti_study_measures_what_the_methods_say():
     entry = measure_mixing(model, encoding, Example(encoding))
     alti, gradient = (model.explain(encoding, method=name).scores[1:7] for name in ("alti", "gradient"))
     assert entry["gradient alti"] == pytest.approx(stats.spearmanr(alti, gradient).statistic, abs=1e-12)
-    assert entry["scores"]["alti"] == pytest.approx(np.abs(alti))
     assert len(entry["anisotropy"]) == len(model.trace(encoding).hidden_states)
     assert set(entry["ranks alti"]) == {"first", "last"}
 
 
-def test_models_are_compared_where_they_predict_alike():
-    first = {"predicted": 1, "scores": {"alti": [1.0, 2.0, 3.0]}}
-    same = {"predicted": 1, "scores": {"alti": [2.0, 4.0, 9.0]}}
-    other = {"predicted": 0, "scores": {"alti": [2.0, 4.0, 9.0]}}
-    assert consistency(first, same, "alti") == pytest.approx(1.0)
-    assert consistency(first, other, "alti") is None
+def test_models_are_compared_where_they_predict_alike(tmp_path):
+    models = [load(tiny_module(seed=seed), tokenizer=wordpiece()) for seed in range(3)]
+    rows = [Example(f"the river {word} past the old mill", id=word) for word in ("runs", "is", "flows", "goes")]
+    bench = Workbench(ALTI, tmp_path, size="tiny")
+    subjects = [
+        Subject(f"model {number}", str(number), lambda model=model: model) for number, model in enumerate(models)
+    ]
+    agreement = measure_consistency(bench, subjects, rows, "models")
+    known = [pair for pair in agreement.pairs if pair.value is not None]
+    assert len(known) > 0
+    for pair in agreement.pairs:
+        text = str(rows[int(pair.document)].text)
+        first, second = (models[int(name[0]) - 1] for name in (pair.first, pair.second))
+        alike = first.predict(text).index == second.predict(text).index
+        assert (pair.value is not None) <= alike
+        if pair.method == "alti" and pair.value is not None:
+            words = [word_scores(model.explain(text, method="alti")) for model in (first, second)]
+            assert pair.value == pytest.approx(stats.spearmanr(*words).statistic, abs=1e-9)
+
+
+def word_scores(explanation):
+    """The scores of the words of a text, in order."""
+    return [np.abs(explanation.scores[explanation.encoding.word_ids == number]).sum() for number in range(7)]
 
 
 def test_the_trend_with_lambda_keeps_its_sign():

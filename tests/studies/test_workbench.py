@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from sightline.errors import InputError, OptionError
+from sightline.errors import InputError, OptionError, UsageError
 from sightline.studies import STUDIES
 from sightline.studies.data import DataSources, draw
 from sightline.studies.study import Measured, judge, shared_difference, weakest
@@ -140,6 +140,16 @@ def test_the_page_of_a_study_is_copied_with_its_figures(tmp_path, monkeypatch):
     assert page.read_text() == parts[0].replace("figures/", "figures/flow-") + "## End\n"
     assert [path.name for path in (tmp_path / "docs" / "figures").iterdir()] == ["flow-map.png"]
     assert "text.png" in copying.copy_study(folder).read_text()
+
+
+def test_a_folder_belongs_to_one_study(tmp_path):
+    bench_in(tmp_path)
+    bench_in(tmp_path)
+    with pytest.raises(UsageError, match="holds the study 'attcat', whose page would be replaced. Name another"):
+        Workbench(STUDIES["flow"], tmp_path, size="tiny")
+    (tmp_path / "results" / "study.json").write_text("{}")
+    with pytest.raises(InputError, match=r"study.json' is damaged"):
+        bench_in(tmp_path)
 
 
 def test_a_role_that_the_study_does_not_have_is_refused(tmp_path):

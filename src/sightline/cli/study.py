@@ -41,6 +41,10 @@ def study(
         list[str] | None,
         typer.Option(metavar="[ROLE=]PATH", help="Model folder or hub id; may be repeated. [default: trained here]"),
     ] = None,
+    mlm: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Masked language model, for the pronouns of the study 'flow'."),
+    ] = None,
     size: Annotated[
         SizeChoice,
         typer.Option(help="tiny: seconds, to try it; small: minutes on two cores; paper: data and models of the hub."),
@@ -74,7 +78,7 @@ def study(
 
         chosen = find_study(name)
         check_folder(out, overwrite=overwrite)
-        models = _by_role(model or [], list(chosen.models), name)
+        models = _by_role(model or [], list(chosen.models), name) | ({} if mlm is None else {"mlm": mlm})
         if size is SizeChoice.paper:
             typer.echo(estimate(chosen), err=True)
         stage = [""]

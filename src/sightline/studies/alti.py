@@ -7,21 +7,22 @@ with random weights.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.studies.alti_steps import (
-    GRADIENTS,
-    MARKS,
-    METHODS,
-    REFERENCES,
-    consistency,
-    explain_one,
-    measure_sentences,
+from sightline.evaluation.agreement import Agreement
+from sightline.studies.alti_consistency import (
+    MODELS,
+    SEEDS,
+    alti_gain,
+    consistency_dots,
+    consistency_table,
+    measure_consistency,
 )
+from sightline.studies.alti_steps import MARKS, METHODS, REFERENCES, explain_one, measure_sentences
 from sightline.studies.attcat_steps import planted_subject
 from sightline.studies.data import DataSet
 from sightline.studies.generated import agreement_prefixes, planted_sentences
@@ -52,6 +53,20 @@ if TYPE_CHECKING:
 Entries = Sequence[Mapping[str, Any]]
 JUDGED = {"sst2": "gradient", "sva": "blank_out"}
 """Data set -> the reference of the paper's table."""
+PREFIX = "sentiment: "
+SENTIMENT = ("sentiment", "sentiment2", "sentiment3")
+"""Roles of the models that read SST-2."""
+
+
+def _sentiment_models(bench: Workbench) -> dict[str, Subject]:
+    """Return the models of sentiment that were given, by the names under which tables list them."""
+    given = [subject for role in SENTIMENT if (subject := bench.given_model(role)) is not None]
+    return {f"{PREFIX}{subject.name}": subject for subject in given}
+
+
+def _data_of(name: str) -> str:
+    """Return the data set that a model reads."""
+    return "sst2" if name.startswith(PREFIX) else "sva"
 
 
 def _verb_models(bench: Workbench, data: DataSet) -> list[Subject]:
@@ -70,6 +85,11 @@ def _verb_models(bench: Workbench, data: DataSet) -> list[Subject]:
     ]
 
 
+def _file_name(name: str) -> str:
+    """Return the name of a model as file names of results may hold it."""
+    return re.sub(r"\W+", "-", name)
+
+
 def _difference(entries: Entries, reference: str, other: str, seed: int) -> Measured:
     """Return ρ of ALTI minus ρ of another method, paired by sentence."""
     pairs = [(entry[f"{reference} alti"], entry[f"{reference} {other}"]) for entry in entries]
@@ -85,7 +105,7 @@ def _correlation_table(measured: Mapping[str, Entries], control: Mapping[str, En
 
     rows = []
     for name, entries in measured.items():
-        data = "sst2" if name == "sentiment" else "sva"
+        data = _data_of(name)
         for method in METHODS:
             hits = [entry["predicted"] == entry["label"] for entry in entries]
             row: dict[str, Any] = {"data": data, "model": name, "accuracy": float(np.mean(hits)), "method": method}
@@ -93,9 +113,8 @@ def _correlation_table(measured: Mapping[str, Entries], control: Mapping[str, En
             for reference in REFERENCES:
                 value = Measured.of(_values(entries, f"{reference} {method}"), seed)
                 row |= value.columns(reference)
-                if data in control:
-                    random = Measured.of(_values(control[data], f"{reference} {method}"), seed)
-                    row[f"{reference}_random_weights"] = random.value
+                random = Measured.of(_values(control[name], f"{reference} {method}"), seed)
+                row[f"{reference}_random_weights"] = random.value
             rows.append(row | {"documents": len(entries)})
     return pd.DataFrame(rows)
 
@@ -114,42 +133,17 @@ def _rank_table(measured: Mapping[str, Entries], seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _consistencies(models: Sequence[Entries], method: str) -> dict[tuple[int, int, int], float]:
-    """Return ρ between models by (first model, second model, sentence), where they predict alike."""
-    found = {}
-    for first, second in combinations(range(len(models)), 2):
-        for number, pair in enumerate(zip(models[first], models[second], strict=True)):
-            value = consistency(*pair, method)
-            if value is not None:
-                found[first, second, number] = value
-    return found
-
-
-def _consistency_table(models: Sequence[Entries], control: Sequence[Entries], seed: int) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(
-        [
-            {
-                "method": method,
-                **(value := Measured.of(list(_consistencies(models, method).values()), seed)).columns(),
-                "random_weights": Measured.of(list(_consistencies(control, method).values()), seed).value,
-                "comparisons": value.documents,
-            }
-            for method in (*METHODS, *GRADIENTS)
-        ]
-    )
-
-
 def _judge_reference(data: str, measured: Mapping[str, Entries], control: Mapping[str, Entries], seed: int) -> Finding:
     claim = ALTI.claim(f"closer to {'gradients' if data == 'sst2' else 'blank-out'} than rollout")
-    names = [name for name in measured if (name == "sentiment") == (data == "sst2")]
-    reference = JUDGED[data]
-    effects = {name: _difference(measured[name], reference, "rollout", seed) for name in names}
-    _, effect = weakest(effects)
-    other = _difference(control[data], reference, "rollout", seed)
-    text = "; ".join(f"{name} {in_words(value)}" for name, value in effects.items())
-    evidence = f"ρ of ALTI minus ρ of rollout: {text}; with random weights {in_words(other)}."
+    names = [name for name in measured if _data_of(name) == data]
+    effects, controls = (
+        {name: _difference(entries[name], JUDGED[data], "rollout", seed) for name in names}
+        for entries in (measured, control)
+    )
+    name, effect = weakest(effects)
+    text = "; ".join(f"{name} {in_words(effects[name])}, random weights {in_words(controls[name])}" for name in names)
+    evidence = f"ρ of ALTI minus ρ of rollout: {text}."
+    other = controls.get(name)
     return Finding(claim, judge(effect, other), evidence, measured=effect, control=other)
 
 
@@ -158,7 +152,7 @@ def _judge_norms(measured: Mapping[str, Entries], seed: int) -> Finding:
     found = []
     for name, entries in measured.items():
         for other in ("norm_rollout", "globenc"):
-            reference = JUDGED["sst2" if name == "sentiment" else "sva"]
+            reference = JUDGED[_data_of(name)]
             found.append((f"{other} ({name})", _difference(entries, reference, other, seed)))
     _, weakest = min(found, key=lambda pair: pair[1].low if pair[1].documents else np.inf)
     text = "; ".join(f"{name} {in_words(value)}" for name, value in found)
@@ -178,18 +172,15 @@ def _judge_specials(measured: Mapping[str, Entries], seed: int) -> Finding:
     return Finding(claim, judge(drop), f"Share of the scores on special tokens: {'; '.join(parts)}.", measured=drop)
 
 
-def _judge_consistency(models: Sequence[Entries], control: Sequence[Entries], seed: int) -> Finding:
+def _judge_consistency(groups: Mapping[str, Agreement], control: Agreement, seed: int) -> Finding:
     claim = ALTI.claim("more consistent than gradients")
-
-    def gain(group: Sequence[Entries]) -> Measured:
-        own, other = _consistencies(group, "alti"), _consistencies(group, "gradient")
-        return Measured.of([own[key] - other[key] for key in own if key in other], seed)
-
-    effect, random = gain(models), gain(control)
+    effect, random = alti_gain(groups[SEEDS], seed), alti_gain(control, seed)
     evidence = (
         f"ρ between models that differ by their seed, on sentences that both predict alike: ALTI minus gradient "
         f"{in_words(effect)}; between two models with random weights {in_words(random)}."
     )
+    if MODELS in groups:
+        evidence += f" Between different models of sentiment: {in_words(alti_gain(groups[MODELS], seed))}."
     return Finding(claim, judge(effect, random), evidence, measured=effect, control=random)
 
 
@@ -200,28 +191,35 @@ def run(bench: Workbench) -> Outcome:
         "sva", lambda: agreement_prefixes(documents + training, seed + 1), documents=documents, training=training
     )
     sst2 = bench.read("sst2", lambda: planted_sentences(documents, seed + 2), documents=documents)
-    sentiment = bench.given_model("sentiment")
-    left_out = ["BERT, DistilBERT and RoBERTa side by side: run the study once per model."]
-    if sentiment is None and not sst2.generated:
-        sst2 = DataSet("sst2", "generated", [], planted_sentences(documents, seed + 2))
-        left_out.append("SST-2: needs --model sentiment=FOLDER; generated sentences take its place.")
-    sentiment = sentiment or planted_subject(bench)
-    verbs = _verb_models(bench, sva)
-    measured: dict[str, Entries] = {"sentiment": measure_sentences(bench, sentiment, sst2.test, "sentiment")}
-    for subject in verbs:
-        measured[subject.name] = measure_sentences(bench, subject, sva.test, subject.name)
-    few = bench.number("control")
-    twins = [random_twin(bench, subject) for subject in verbs[:2]]
-    random_verbs = [
-        measure_sentences(bench, twin, sva.test[:few], f"random-{number}") for number, twin in enumerate(twins)
-    ]
-    control = {
-        "sst2": measure_sentences(bench, random_twin(bench, sentiment), sst2.test[:few], "random-sentiment"),
-        "sva": random_verbs[0],
+    sentiment = _sentiment_models(bench)
+    left_out = []
+    if len(sentiment) < len(SENTIMENT):
+        left_out.append("Three models of sentiment side by side: give --model sentiment=, sentiment2= and sentiment3=.")
+    if not sentiment:
+        if not sst2.generated:
+            sst2 = DataSet("sst2", "generated", [], planted_sentences(documents, seed + 2))
+            left_out.append("SST-2: needs --model sentiment=FOLDER; generated sentences take its place.")
+        planted = planted_subject(bench)
+        sentiment = {f"{PREFIX}{planted.name}": planted}
+    verbs = {subject.name: subject for subject in _verb_models(bench, sva)}
+    subjects = sentiment | verbs
+    twins = {name: random_twin(bench, subject) for name, subject in subjects.items()}
+    rows = {name: sst2.test if name in sentiment else sva.test for name in subjects}
+    measured = {
+        name: measure_sentences(bench, subject, rows[name], _file_name(name)) for name, subject in subjects.items()
     }
-    verb_entries = [measured[subject.name] for subject in verbs]
+    few = bench.number("control")
+    control = {
+        name: measure_sentences(bench, twin, rows[name][:few], f"random-{_file_name(name)}")
+        for name, twin in twins.items()
+    }
+    consistencies = {SEEDS: measure_consistency(bench, list(verbs.values()), sva.test, SEEDS)}
+    if len(sentiment) > 1:
+        consistencies[MODELS] = measure_consistency(bench, list(sentiment.values()), sst2.test, MODELS)
+    random_seeds = measure_consistency(bench, [twins[name] for name in verbs][:2], sva.test[:few], "random")
     example = max(sst2.test[:40], key=lambda row: -abs(len(str(row.text).split()) - 12))
-    picture = explain_one(bench, sentiment, example)
+    first = next(iter(sentiment.values()))
+    picture = explain_one(bench, first, example)
     tables = [
         StudyTable(
             "correlations",
@@ -239,9 +237,10 @@ def run(bench: Workbench) -> Outcome:
         ),
         StudyTable(
             "consistency",
-            "Agreement between models that differ by their seed",
-            _consistency_table(verb_entries, random_verbs, seed),
-            "ρ between the scores of two models, on the sentences for which they predict the same class.",
+            "Agreement between models",
+            consistency_table(consistencies, random_seeds),
+            "ρ between the word scores of two models, on the sentences for which they predict the same class. chance: "
+            "the same scores in random order. random weights: two models with weights drawn anew.",
         ),
         StudyTable("saliency", "Scores of one sentence", _saliency(picture), "Special tokens included."),
     ]
@@ -256,7 +255,14 @@ def run(bench: Workbench) -> Outcome:
             "relevance",
             "How much of every token is in every other after each layer (ALTI)",
             MatrixMaps(np.array(picture["matrices"], dtype=np.float64), picture["tokens"]),
-            "Sentiment model.",
+            f"The model {first.name}.",
+        ),
+        Figure(
+            "consistency",
+            "Agreement between models, by method",
+            consistency_dots(consistencies),
+            "ρ between the word scores of two models, on the sentences for which they predict the same class, with its "
+            "interval; grey: the same scores in random order.",
         ),
     ]
     findings = [
@@ -264,9 +270,9 @@ def run(bench: Workbench) -> Outcome:
         _judge_reference("sva", measured, control, seed),
         _judge_norms(measured, seed),
         _judge_specials(measured, seed),
-        _judge_consistency(verb_entries, random_verbs, seed),
+        _judge_consistency(consistencies, random_seeds, seed),
     ]
-    return Outcome(tables, figures, findings, _differences(bench, sst2, sva, sentiment), left_out)
+    return Outcome(tables, figures, findings, _differences(bench, sst2, sva, list(sentiment.values())), left_out)
 
 
 def _saliency(picture: Mapping[str, Any]) -> pd.DataFrame:
@@ -292,7 +298,7 @@ def _anisotropy_curves(measured: Mapping[str, Entries], seed: int) -> Curves:
     return Curves([str(layer) for layer in range(longest)], padded, "layer", "mean cosine")
 
 
-def _differences(bench: Workbench, sst2: DataSet, sva: DataSet, sentiment: Subject) -> list[Difference]:
+def _differences(bench: Workbench, sst2: DataSet, sva: DataSet, sentiment: Sequence[Subject]) -> list[Difference]:
     return [
         Difference(
             "data",
@@ -303,7 +309,8 @@ def _differences(bench: Workbench, sst2: DataSet, sva: DataSet, sentiment: Subje
         Difference(
             "models",
             "BERT, DistilBERT and RoBERTa (base), fine-tuned; several seeds of one model for consistency",
-            f"{sentiment.name}, and {bench.number('seeds')} encoders of {bench.number('layers')} layers trained on "
+            f"{', '.join(subject.name for subject in sentiment)}, and "
+            f"{bench.number('seeds')} encoders of {bench.number('layers')} layers trained on "
             "agreement with different seeds",
             "models of the hub are read at --size paper only",
         ),
@@ -349,7 +356,11 @@ ALTI = Study(
         ),
     ),
     data={"sst2": "sentences with sentiment", "sva": "words before a verb; label 1 for a plural verb"},
-    models={"sentiment": "classifier of sentiment"},
+    models={
+        "sentiment": "classifier of sentiment",
+        "sentiment2": "a second one, compared with it",
+        "sentiment3": "a third one",
+    },
     sizes={
         "tiny": {
             "documents": 6,
@@ -384,9 +395,13 @@ ALTI = Study(
     },
     paper_size=PaperSize(
         data={"sst2": HubData("hf://stanfordnlp/sst2", text="sentence", test="validation")},
-        models={"sentiment": "textattack/bert-base-uncased-SST-2"},
-        hours=8,
-        gigabytes=2,
+        models={
+            "sentiment": "textattack/bert-base-uncased-SST-2",
+            "sentiment2": "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
+            "sentiment3": "textattack/roberta-base-SST-2",
+        },
+        hours=16,
+        gigabytes=4,
         not_on_hub=("sva",),
     ),
     run=run,

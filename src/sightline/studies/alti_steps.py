@@ -1,13 +1,12 @@
 """What the ALTI study measures of every sentence: agreement with references, ranks of marks, spread of representations.
 
 Methods that follow how tokens are mixed (raw attention, rollout, norm rollout, GlobEnc, ALTI) are compared by
-Spearman's ρ over all tokens but the specials with two references: the norm of the gradient and blank-out. Token scores
-are kept, so that models that differ by their seed only can be compared on the sentences that both predict alike.
+Spearman's ρ over all tokens but the specials with two references: the norm of the gradient and blank-out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,12 @@ import numpy as np
 from sightline.methods.decomposition.matrices import relevance_matrices
 from sightline.metrics import anisotropy, normalised_rank
 from sightline.model import Model
-from sightline.studies.flow_steps import FEWEST_TOKENS, rank_correlation
+from sightline.studies.flow_steps import has_ranking, rank_correlation
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Encoding, Example
 
 METHODS = ("raw_attention", "rollout", "norm_rollout", "globenc", "alti")
 REFERENCES = {"gradient": "gradient", "blank_out": "occlusion"}
-GRADIENTS = ("gradient", "input_x_gradient")
-"""Gradient methods whose consistency between models is compared with ALTI's."""
 MARKS = ("first", "last", ",", ".")
 """Marks whose rank is reported: the special tokens before and after the text, comma, full stop."""
 
@@ -30,27 +27,26 @@ MARKS = ("first", "last", ",", ".")
 def measure_sentences(
     bench: Workbench, subject: Subject, examples: Sequence[Example], name: str
 ) -> list[dict[str, Any]]:
-    """Return per sentence: prediction, ρ by reference and method, ranks of marks, anisotropy by layer, scores."""
+    """Return per sentence: prediction, ρ by reference and method, ranks of marks, anisotropy by layer."""
 
     def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
         for example in part:
             yield measure_sentence(subject.model, subject.model.encode(str(example.text), truncate=True), example)
 
-    identity = {"model": subject.identity, "methods": METHODS, "gradients": GRADIENTS, "marks": MARKS}
+    identity = {"model": subject.identity, "methods": METHODS, "marks": MARKS}
     return bench.measure_documents(name, identity, examples, measure, at_once=10)
 
 
 def measure_sentence(model: Model, encoding: Encoding, example: Example) -> dict[str, Any]:
     """Return the measurements of one sentence."""
     trace = model.trace(encoding)
-    names = dict.fromkeys([*METHODS, *REFERENCES.values(), *GRADIENTS])
+    names = dict.fromkeys([*METHODS, *REFERENCES.values()])
     explained = model.explain(trace, methods=list(names), occlusion={"replacement": "unk"})
     words = np.flatnonzero(~encoding.special)
     entry: dict[str, Any] = {
         "predicted": trace.prediction.index,
         "label": example.label,
         "anisotropy": [anisotropy(states) for states in trace.hidden_states],
-        "scores": {name: np.abs(explained[name].scores[words]) for name in (*METHODS, *GRADIENTS)},
     }
     for method in METHODS:
         ranks = normalised_rank(np.abs(explained[method].scores))
@@ -58,9 +54,10 @@ def measure_sentence(model: Model, encoding: Encoding, example: Example) -> dict
         scores = explained[method].scores
         entry[f"special {method}"] = special_share_of_others(scores, encoding.special, trace.readout)
         for reference, source in REFERENCES.items():
-            enough = len(words) >= FEWEST_TOKENS
             importance = np.abs(explained[source].scores[words])
-            entry[f"{reference} {method}"] = rank_correlation(scores[words], importance) if enough else None
+            entry[f"{reference} {method}"] = (
+                rank_correlation(scores[words], importance) if has_ranking(encoding) else None
+            )
     return entry
 
 
@@ -89,16 +86,6 @@ def explain_one(bench: Workbench, subject: Subject, example: Example) -> dict[st
 
     record: dict[str, Any] = bench.step("example", {"model": subject.identity, "text": str(example.text)}, explain)
     return record
-
-
-def consistency(first: Mapping[str, Any], second: Mapping[str, Any], method: str) -> float | None:
-    """Return ρ between two models' scores of one sentence, None if their predictions or their tokens differ."""
-    if first["predicted"] != second["predicted"]:
-        return None
-    scores = np.array(first["scores"][method]), np.array(second["scores"][method])
-    if len(scores[0]) != len(scores[1]) or len(scores[0]) < FEWEST_TOKENS:
-        return None
-    return rank_correlation(*scores)
 
 
 def _ranks_of_marks(ranks: Any, encoding: Encoding) -> dict[str, float]:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from sightline.studies.attcat_steps import (
+    CONFIDENCE,
+    FAITHFULNESS,
     METHODS,
     OTHERS,
     OWN,
@@ -56,11 +58,10 @@ def _rows(results: Mapping[str, dict[str, tuple[Values, Values]]], metrics: Sequ
             for metric in metrics:
                 values, floors = by_metric[metric]
                 measured = Measured.of(list(values.get(method, {}).values()), seed)
-                row |= measured.columns(metric)
-                if metric != "confidence":
+                row |= measured.columns(CONFIDENCE.get(metric, metric))
+                if metric not in CONFIDENCE:
                     row[f"{metric}_chance"] = Measured.of(list(floors.get(method, {}).values()), seed).value
-                row["documents"] = measured.documents
-            rows.append(row)
+            rows.append(row | {"documents": measured.documents})
     return rows
 
 
@@ -113,17 +114,13 @@ def _judge_attention(results: Mapping[str, dict[str, tuple[Values, Values]]], se
     return Finding(claim, judge(worst), f"AOPC of AttCAT minus AOPC of CAT: {text}.", measured=worst)
 
 
-def _judge_confidence(
-    ours: Mapping[str, dict[str, tuple[Values, Values]]],
-    theirs: Mapping[str, dict[str, tuple[Values, Values]]],
-    seed: int,
-) -> Finding:
+def _judge_confidence(results: Mapping[str, dict[str, tuple[Values, Values]]], seed: int) -> Finding:
     claim = ATTCAT.claim("classes are told apart")
 
-    def pooled(results: Mapping[str, dict[str, tuple[Values, Values]]], method: str) -> Measured:
-        return Measured.of([v for by in results.values() for v in by["confidence"][0].get(method, {}).values()], seed)
-
-    tau, listed = pooled(ours, OWN), pooled(theirs, OWN)
+    tau, listed = (
+        Measured.of([value for by in results.values() for value in by[metric][0].get(OWN, {}).values()], seed)
+        for metric in CONFIDENCE
+    )
     if not listed.documents or not tau.documents:
         return Finding(claim, "not measured", "No document has explanations of two classes.")
     near_zero = listed.low <= 0.1 and listed.high >= -0.1
@@ -196,22 +193,11 @@ def run(bench: Workbench) -> Outcome:
             ours[data.name] = measure_methods(bench, subject, data, published=False)
             theirs[data.name] = measure_methods(bench, subject, data, published=True)
         answers[data.name] = find_answers(bench, subject, data)
-    both = ("aopc", "log_odds")
-    confidence = [
-        {
-            "data": row["data"],
-            "method": row["method"],
-            **{name.replace("confidence", "tau_b"): value for name, value in row.items() if "confidence" in name},
-            **{name.replace("confidence", "lists"): value for name, value in other.items() if "confidence" in name},
-            "documents": row["documents"],
-        }
-        for row, other in zip(_rows(ours, ("confidence",), seed), _rows(theirs, ("confidence",), seed), strict=True)
-    ]
     tables = [
         StudyTable(
             "faithfulness",
             "AOPC and log-odds by method",
-            pd.DataFrame(_rows(ours, both, seed)),
+            pd.DataFrame(_rows(ours, FAITHFULNESS, seed)),
             "AOPC: mean drop of the predicted class's probability when the highest-scored words are deleted, higher is "
             "better. Log-odds: the same on a logarithmic scale with words replaced by pads, lower is better. chance: "
             "random orders of the same words. Published values: not given here.",
@@ -219,7 +205,7 @@ def run(bench: Workbench) -> Outcome:
         StudyTable(
             "faithfulness_as_published",
             "AOPC and log-odds as the published program computes them",
-            pd.DataFrame(_rows(theirs, both, seed)),
+            pd.DataFrame(_rows(theirs, FAITHFULNESS, seed)),
             "Tokens instead of words, the label instead of the prediction, absolute instead of signed changes of the "
             "probability. An absolute change is positive for any method, so only differences between methods count. "
             "Published values: not given here.",
@@ -227,7 +213,7 @@ def run(bench: Workbench) -> Outcome:
         StudyTable(
             "confidence",
             "Correlation between the explanations of different classes",
-            pd.DataFrame(confidence),
+            pd.DataFrame(_rows(ours, tuple(CONFIDENCE), seed)),
             "tau b: Kendall's tau-b between the scores of the classes; −1 is opposite, 0 unrelated, 1 the same for "
             "every class. lists: the published computation, the correlation of the lists of token positions.",
         ),
@@ -253,7 +239,7 @@ def run(bench: Workbench) -> Outcome:
         _judge_faithfulness(ours, "aopc", seed),
         _judge_faithfulness(ours, "log_odds", seed),
         _judge_attention(ours, seed),
-        _judge_confidence(ours, theirs, seed),
+        _judge_confidence(ours, seed),
         _judge_retrieval(answers, seed),
     ]
     return Outcome(tables, figures, findings, _differences(bench, pairs), left_out)

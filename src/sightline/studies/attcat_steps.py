@@ -24,6 +24,9 @@ METHODS = ("raw_attention", "rollout", "grads", "attgrads", "partial_lrp", "tran
 OWN, OTHERS = "attcat", tuple(name for name in METHODS if name not in ("attcat", "random"))
 TOP = (5, 20)
 """k of Precision@K: the paper's 20, and 5 for sentences that have hardly more tokens."""
+FAITHFULNESS = ("aopc", "log_odds")
+CONFIDENCE = {"confidence": "tau_b", "confidence_published": "lists"}
+"""Both forms of confidence -> their name in tables."""
 SENTIMENT = ("sst2", "amazon", "yelp", "imdb")
 """Data sets for which the model "sentiment" is used."""
 Values = dict[str, dict[str, float]]
@@ -33,8 +36,12 @@ Values = dict[str, dict[str, float]]
 def measure_methods(
     bench: Workbench, subject: Subject, data: DataSet, published: bool
 ) -> dict[str, tuple[Values, Values]]:
-    """Return values and floors of every metric: metric -> (values, floors), each method -> document -> number."""
-    metrics = ("aopc", "log_odds", "confidence")
+    """Return values and floors of every metric: metric -> (values, floors), each method -> document -> number.
+
+    published: AOPC and log-odds as the published program computes them. Both forms of confidence have a name of their
+    own (`confidence_published`) and are measured together.
+    """
+    metrics = FAITHFULNESS if published else (*FAITHFULNESS, *CONFIDENCE)
     options: dict[str, Any] = {"compat": "attcat", "target": "label"} if published else {}
 
     def measure(part: Sequence[Example]) -> Iterator[list[list[Any]]]:

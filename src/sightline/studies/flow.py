@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sightline.evaluation.agreement import LAYER, Agreement
 from sightline.studies.data import DataSet
-from sightline.studies.flow_steps import REFERENCES, VIEWS, explain_views, measure_sentences
+from sightline.studies.flow_pronouns import draw_pronouns
+from sightline.studies.flow_steps import (
+    REFERENCES,
+    STATISTIC,
+    VIEWS,
+    explain_views,
+    measure_layers,
+    measure_predictions,
+)
 from sightline.studies.generated import agreement_prefixes
 from sightline.studies.longformer_steps import random_twin
 from sightline.studies.study import (
@@ -33,6 +42,7 @@ from sightline.studies.study import (
     StudyTable,
     in_words,
     judge,
+    shared_difference,
 )
 from sightline.studies.workbench import Subject, Workbench
 
@@ -81,66 +91,57 @@ def _verb_model(bench: Workbench, data: DataSet) -> Subject:
     )
 
 
-def _by_layer(entries: Entries, reference: str, view: str, seed: int) -> list[Measured]:
-    """Return ρ of a view in every layer: mean over sentences with interval."""
-    rows = [entry[f"{reference} {view}"] for entry in entries if f"{reference} {view}" in entry]
-    return [
-        Measured.of([np.nan if row[layer] is None else row[layer] for row in rows], seed)
-        for layer in range(len(rows[0]) if rows else 0)
-    ]
+def _last_layer(agreement: Agreement, view: str) -> dict[str, float]:
+    """Return ρ in the last layer by sentence, of one view."""
+    pairs = [pair for pair in agreement.pairs if pair.method == VIEWS[view]]
+    last = pairs[-1].first if pairs else ""
+    return {pair.document: pair.value for pair in pairs if pair.first == last and pair.value is not None}
 
 
-def _last(entries: Entries, reference: str, view: str) -> dict[int, float]:
-    """Return ρ in the last layer by sentence."""
-    key = f"{reference} {view}"
-    return {n: e[key][-1] for n, e in enumerate(entries) if key in e and e[key][-1] is not None}
+def _gain(agreement: Agreement, view: str, other: str, seed: int) -> Measured:
+    """Return ρ of a view minus ρ of another one in the last layer, paired by sentence."""
+    return shared_difference(_last_layer(agreement, view), _last_layer(agreement, other), seed)
 
 
-def _gain(entries: Entries, reference: str, view: str, other: str, seed: int) -> Measured:
-    first, second = _last(entries, reference, view), _last(entries, reference, other)
-    return Measured.of([first[key] - second[key] for key in first if key in second], seed)
-
-
-def _table(entries: Entries, control: Entries, reference: str, published: Mapping[str, Any], seed: int) -> pd.DataFrame:
+def _table(agreement: Agreement, control: Agreement, published: Mapping[str, Mapping[int, float]]) -> pd.DataFrame:
+    """Return one row per view and layer: published, measured, with random weights."""
     import pandas as pd
 
+    random = control.by_layer(STATISTIC) if control.pairs else None
+    views = {method: view for view, method in VIEWS.items()}
     rows = []
-    for view in VIEWS:
-        measured = _by_layer(entries, reference, view, seed)
-        random = _by_layer(control, reference, view, seed)
-        for layer, value in enumerate(measured):
-            known = published.get(view, {}).get(layer + 1)
-            rows.append(
-                {
-                    "view": view,
-                    "layer": layer + 1,
-                    "published": np.nan if known is None else known,
-                    **value.columns(),
-                    "difference": np.nan if known is None else value.value - known,
-                    "random_weights": random[layer].value if layer < len(random) else np.nan,
-                    "documents": value.documents,
-                }
-            )
+    for row in agreement.summary().itertuples():
+        view, layer = views[row.method], int(row.first.removeprefix(LAYER))
+        known = published[view].get(layer + 1, np.nan)
+        rows.append(
+            {
+                "view": view,
+                "layer": layer + 1,
+                "published": known,
+                "mean": row.mean,
+                "low": row.low,
+                "high": row.high,
+                "difference": row.mean - known,
+                "random_weights": np.nan if random is None else random.loc[layer, row.method],
+                "documents": row.documents,
+            }
+        )
     return pd.DataFrame(rows)
 
 
-def _curves(entries: Entries, reference: str, seed: int) -> Curves:
-    curves = []
-    for view in VIEWS:
-        measured = _by_layer(entries, reference, view, seed)
-        bands = ([m.low for m in measured], [m.high for m in measured])
-        curves.append(Curve(view, [m.value for m in measured], *bands))
+def _curves(agreement: Agreement, reference: str) -> Curves:
+    mean, low, high = (agreement.by_layer(STATISTIC, column) for column in ("mean", "low", "high"))
+    curves = [Curve(view, list(mean[name]), list(low[name]), list(high[name])) for view, name in VIEWS.items()]
     _, published = TABLES[reference]
-    if curves and len(curves[0].values) == len(published["raw"]):
+    if len(mean) == len(published["raw"]):
         curves += [Curve(f"{view}, published", published[view], dashed=True) for view in VIEWS]
-    places = [str(layer + 1) for layer in range(len(curves[0].values))]
-    return Curves(places, curves, "layer", "Spearman's ρ")
+    return Curves([str(layer + 1) for layer in mean.index], curves, "layer", "Spearman's ρ")
 
 
-def _judge_gain(entries: Entries, control: Entries, reference: str, seed: int) -> Finding:
+def _judge_gain(agreement: Agreement, control: Agreement, reference: str, seed: int) -> Finding:
     claim = FLOW.claim("better than raw: blank-out" if reference == "blank_out" else "better than raw: gradients")
-    gains = {view: _gain(entries, reference, view, "raw", seed) for view in ("rollout", "flow")}
-    controls = {view: _gain(control, reference, view, "raw", seed) for view in gains}
+    gains = {view: _gain(agreement, view, "raw", seed) for view in ("rollout", "flow")}
+    controls = {view: _gain(control, view, "raw", seed) for view in gains}
     weaker = min(gains, key=lambda view: gains[view].low)
     where, table = TABLES[reference]
     published = Published(round(table[weaker][-1] - table["raw"][-1], 2), where)
@@ -156,9 +157,9 @@ def _judge_gain(entries: Entries, control: Entries, reference: str, seed: int) -
     )
 
 
-def _judge_flow(entries: Entries, seed: int) -> Finding:
+def _judge_flow(agreements: Mapping[str, Agreement], seed: int) -> Finding:
     claim = FLOW.claim("flow before rollout")
-    gains = {reference: _gain(entries, reference, "flow", "rollout", seed) for reference in REFERENCES}
+    gains = {name: _gain(agreement, "flow", "rollout", seed) for name, agreement in agreements.items()}
     weaker = min(gains.values(), key=lambda gain: gain.low)
     reference = next(name for name, gain in gains.items() if gain is weaker)
     where, table = TABLES[reference]
@@ -169,10 +170,7 @@ def _judge_flow(entries: Entries, seed: int) -> Finding:
 
 def _judge_uniform(entries: Entries, seed: int) -> Finding:
     claim = FLOW.claim("raw attention becomes even")
-    rows = [entry["entropy"] for entry in entries if "entropy" in entry]
-    if not rows:
-        return Finding(claim, "not measured", "No sentence is long enough.")
-    layers = np.array(rows)
+    layers = np.array([entry["entropy"] for entry in entries])
     rise = Measured.of(layers[:, -1] - layers[:, 0], seed)
     evidence = (
         f"Normalised entropy of raw attention: first layer {in_words(Measured.of(layers[:, 0], seed))}, last layer "
@@ -181,7 +179,7 @@ def _judge_uniform(entries: Entries, seed: int) -> Finding:
     return Finding(claim, judge(rise), evidence, measured=rise)
 
 
-def _judge_accuracy(entries: Entries, data: DataSet, seed: int) -> Finding:
+def _judge_accuracy(entries: Entries, seed: int) -> Finding:
     claim = FLOW.claim("the model learns agreement")
     hits = np.array([float(str(entry["predicted"]) == str(entry["label"])) for entry in entries])
     majority = max(float(np.mean([entry["label"] == c for entry in entries])) for c in {e["label"] for e in entries})
@@ -197,35 +195,30 @@ def run(bench: Workbench) -> Outcome:
         "sva", lambda: agreement_prefixes(documents + training, seed + 1), documents=documents, training=training
     )
     subject = _verb_model(bench, data)
-    entries = measure_sentences(bench, subject, data.test, "sentences")
-    control = measure_sentences(
-        bench, random_twin(bench, subject), data.test[: bench.number("control")], "random-weights"
-    )
+    twin = random_twin(bench, subject)
+    few = data.test[: bench.number("control")]
+    entries = measure_predictions(bench, subject, data.test, "sentences")
+    agreements = {name: measure_layers(bench, subject, data.test, "sentences", name) for name in REFERENCES}
+    controls = {name: measure_layers(bench, twin, few, "random-weights", name) for name in REFERENCES}
     tables = [
         StudyTable(
-            f"spearman_{reference}",
-            f"Spearman's ρ with {reference.replace('_', '-')} by layer ({TABLES[reference][0]})",
-            _table(
-                entries,
-                control,
-                reference,
-                {v: dict(enumerate(row, 1)) for v, row in TABLES[reference][1].items()},
-                seed,
-            ),
+            f"spearman_{name}",
+            f"Spearman's ρ with {name.replace('_', '-')} by layer ({where})",
+            _table(agreements[name], controls[name], {view: dict(enumerate(row, 1)) for view, row in rows.items()}),
             "mean over sentences with its interval; random weights: the same model with weights drawn anew.",
         )
-        for reference in REFERENCES
+        for name, (where, rows) in TABLES.items()
     ]
-    left_out = ["Figure 4, his or her: needs a masked language model."]
+    left_out = []
     sentiment, sentences = bench.given_model("sentiment"), None
     if sentiment is not None and "sst2" in bench.sources.paths:
         sentences = bench.read("sst2", list, documents=bench.number("control"))
-        third = measure_sentences(bench, sentiment, sentences.test, "sentiment")
+        third = measure_layers(bench, sentiment, sentences.test, "sentiment", "gradient")
         tables.append(
             StudyTable(
                 "spearman_sentiment",
                 "Spearman's ρ with input gradients by layer, sentiment (Table 3)",
-                _table(third, [], "gradient", SENTIMENT_TABLE, seed).drop(columns="random_weights"),
+                _table(third, third, SENTIMENT_TABLE).drop(columns="random_weights"),
                 "Published: DistilBERT with six layers; layers 2 and 4 are not printed in the paper.",
             )
         )
@@ -238,7 +231,7 @@ def run(bench: Workbench) -> Outcome:
             Figure(
                 f"layers_{reference}",
                 f"Agreement with {reference.replace('_', '-')} by layer",
-                _curves(entries, reference, seed),
+                _curves(agreements[reference], reference),
                 "Bands: 95 % interval over sentences. Dashed: published.",
             )
             for reference in REFERENCES
@@ -253,11 +246,18 @@ def run(bench: Workbench) -> Outcome:
             for view in VIEWS
         ),
     ]
+    masked = bench.given_model("mlm")
+    pronouns = [] if masked is None else draw_pronouns(bench, masked)
+    figures += pronouns
+    if not pronouns:
+        left_out.append(
+            "Figure 4, his or her: needs a masked language model that knows the words of the sentences (--mlm FOLDER)."
+        )
     findings = [
-        _judge_accuracy(entries, data, seed),
-        _judge_gain(entries, control, "blank_out", seed),
-        _judge_gain(entries, control, "gradient", seed),
-        _judge_flow(entries, seed),
+        _judge_accuracy(entries, seed),
+        _judge_gain(agreements["blank_out"], controls["blank_out"], "blank_out", seed),
+        _judge_gain(agreements["gradient"], controls["gradient"], "gradient", seed),
+        _judge_flow(agreements, seed),
         _judge_uniform(entries, seed),
     ]
     return Outcome(tables, figures, findings, _differences(bench, data), left_out)
@@ -324,7 +324,10 @@ FLOW = Study(
         ),
     ),
     data={"sva": "words before a verb; label 1 for a plural verb", "sst2": "sentences with sentiment"},
-    models={"sentiment": "classifier of sentiment, for Table 3"},
+    models={
+        "sentiment": "classifier of sentiment, for Table 3",
+        "mlm": "masked language model, for the pronouns of Figure 4",
+    },
     sizes={
         "tiny": {"documents": 8, "control": 4, "training": 64, "epochs": 1, "layers": 2, "width": 32},
         "small": {"documents": 200, "control": 60, "training": 9000, "epochs": 5, "layers": 6, "width": 128},
@@ -332,7 +335,10 @@ FLOW = Study(
     },
     paper_size=PaperSize(
         data={"sst2": HubData("hf://stanfordnlp/sst2", text="sentence", test="validation")},
-        models={"sentiment": "distilbert/distilbert-base-uncased-finetuned-sst-2-english"},
+        models={
+            "sentiment": "distilbert/distilbert-base-uncased-finetuned-sst-2-english",
+            "mlm": "google-bert/bert-base-uncased",
+        },
         hours=12,
         gigabytes=2,
         not_on_hub=("sva",),

@@ -4,61 +4,94 @@
     rollout  row of [CLS] in Â^l ⋯ Â^1, Â = (Ā + I)/2
     flow     maximum flow from ([CLS], l) to every input, with capacities Â
 
-Each, for each layer, is compared by Spearman's ρ over the words of the sentence with blank-out (the drop of the
-predicted class's probability when a token is replaced by the unknown token) and with the norm of the input gradient.
+Each, for each layer, is compared by Spearman's ρ over the tokens of the sentence (`evaluation.compare`) with blank-out
+(the drop of the predicted class's probability when a token is replaced by the unknown token) and with the norm of the
+input gradient.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from sightline.evaluation import compare
+from sightline.evaluation.agreement import Agreement
 from sightline.metrics import SightlineWarning, spearman
 from sightline.model import Model
+from sightline.studies.agreement import measure_agreement
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Encoding, Example
 
 VIEWS = {"raw": "raw_attention", "rollout": "rollout", "flow": "flow"}
-REFERENCES = {"blank_out": "occlusion", "gradient": "gradient"}
+REFERENCES: dict[str, dict[str, dict[str, Any]]] = {
+    "blank_out": {"occlusion": {"replacement": "unk"}},
+    "gradient": {"gradient": {}},
+}
+"""Reference -> method -> its options."""
+STATISTIC = "spearman"
 FEWEST_TOKENS = 3
 """A ranking of fewer tokens says nothing."""
 
 
-def measure_sentences(
+def measure_layers(
+    bench: Workbench, subject: Subject, examples: Sequence[Example], name: str, reference: str
+) -> Agreement:
+    """Return ρ between each layer of each view and a reference; sentences of fewer than three tokens have none."""
+    chosen: dict[str, Any] = REFERENCES[reference]
+    (method,) = chosen
+
+    def compare_rows(rows: Sequence[Example]) -> Agreement:
+        encoded = [replace(row, text=subject.model.encode(str(row.text), truncate=True), pair=None) for row in rows]
+        return compare(
+            subject.model,
+            [row for row in encoded if isinstance(row.text, Encoding) and has_ranking(row.text)],
+            list(VIEWS.values()),
+            STATISTIC,
+            level="token",
+            layers=True,
+            reference=method,
+            magnitude=True,
+            permutations=1,
+            seed=bench.seed,
+            **chosen,
+        )
+
+    identity = {"model": subject.identity, "views": list(VIEWS.values()), "reference": chosen}
+    name = f"{name}-{reference.replace('_', '-')}"
+    return measure_agreement(bench, name, identity, examples, compare_rows, "layers", reference=method)
+
+
+def has_ranking(encoding: Encoding) -> bool:
+    """Say whether a text has enough tokens for a ranking of them to say something."""
+    return int((~encoding.special).sum()) >= FEWEST_TOKENS
+
+
+def measure_predictions(
     bench: Workbench, subject: Subject, examples: Sequence[Example], name: str
 ) -> list[dict[str, Any]]:
-    """Return per sentence: prediction, and for each reference and view one ρ per layer."""
+    """Return per sentence: prediction, label, and the entropy of raw attention by layer."""
 
     def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
         for example in part:
             yield measure_sentence(subject.model, subject.model.encode(str(example.text), truncate=True), example)
 
-    identity = {"model": subject.identity, "views": list(VIEWS), "references": list(REFERENCES)}
-    return bench.measure_documents(name, identity, examples, measure, at_once=20)
+    return bench.measure_documents(name, {"model": subject.identity}, examples, measure, at_once=20)
 
 
 def measure_sentence(model: Model, encoding: Encoding, example: Example) -> dict[str, Any]:
-    """Return prediction, label, ρ by reference, view and layer, and the entropy of the raw row in each layer."""
+    """Return prediction, label, and the normalised entropy of the row of [CLS] in each layer."""
     trace = model.trace(encoding)
-    methods = [*VIEWS.values(), *REFERENCES.values()]
-    explained = model.explain(trace, methods=methods, occlusion={"replacement": "unk"})
-    words = np.flatnonzero(~encoding.special)
-    entry: dict[str, Any] = {"predicted": trace.prediction.index, "label": example.label, "tokens": len(words)}
-    if len(words) < FEWEST_TOKENS:
-        return entry
-    for reference, method in REFERENCES.items():
-        importance = np.abs(explained[method].scores[words])
-        for view, name in VIEWS.items():
-            layers = explained[name].layers
-            assert layers is not None
-            entry[f"{reference} {view}"] = [rank_correlation(row[words], importance) for row in layers]
-    raw = explained["raw_attention"].layers
+    raw = model.explain(trace, method="raw_attention").layers
     assert raw is not None
-    entry["entropy"] = [_evenness(row) for row in raw]
-    return entry
+    return {
+        "predicted": trace.prediction.index,
+        "label": example.label,
+        "entropy": [_evenness(row) for row in raw],
+    }
 
 
 def explain_views(bench: Workbench, subject: Subject, example: Example) -> dict[str, Any]:

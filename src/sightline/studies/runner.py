@@ -13,6 +13,7 @@ from sightline.progress import Progress
 from sightline.registry import suggestion
 from sightline.studies.alti import ALTI
 from sightline.studies.attcat import ATTCAT
+from sightline.studies.data import DataSources
 from sightline.studies.flow import FLOW
 from sightline.studies.longformer import LONGFORMER
 from sightline.studies.sparse import SPARSE
@@ -42,6 +43,18 @@ def estimate(study: Study) -> str:
     )
 
 
+def _check_hub(study: Study, data: Sequence[str], models: Mapping[str, str]) -> None:
+    """Raise UsageError if something has to be read from the hub, and the hub is out of reach."""
+    from_hub = [hub.address for hub in DataSources(study, data, from_hub=True).hub.values()]
+    from_hub += [source for source in models.values() if not Path(source).expanduser().is_dir()]
+    unreachable = why_unreachable() if from_hub else None
+    if unreachable is not None:
+        raise UsageError(
+            f"The size of the paper reads {from_hub[0]} from the hub, and {unreachable} Run it where the hub can be "
+            "reached, or give all data and models as files with --data and --model."
+        )
+
+
 def run_study(
     name: str,
     out: str | Path,
@@ -65,12 +78,7 @@ def run_study(
     roles = {role: str(source) for role, source in (models or {}).items()}
     if size == "paper":
         roles = {**study.paper_size.models, **roles}
-        unreachable = why_unreachable()
-        if unreachable is not None:
-            raise UsageError(
-                f"The size of the paper reads data and models from the hub, and {unreachable} Run it where the hub can "
-                "be reached, or give your own files with --data and --model at --size small."
-            )
+        _check_hub(study, given, roles)
     bench = Workbench(
         study,
         Path(out),

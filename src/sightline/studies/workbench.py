@@ -89,10 +89,25 @@ class Workbench:
         self.progress: Progress = progress or (lambda stage, done, total: None)
         self.computed = 0
         """Steps and parts that were computed in this run; the others were stored."""
+        self._claim_folder()
+
+    def _claim_folder(self) -> None:
+        """Create the folder and note the study in it; raise UsageError if it belongs to another study."""
+        note = self.folder / RESULTS / "study.json"
         try:
-            (folder / RESULTS).mkdir(parents=True, exist_ok=True)
+            note.parent.mkdir(parents=True, exist_ok=True)
+            if not note.is_file():
+                write_whole(note, json.dumps({"study": self.study.name}) + "\n")
+            owner = json.loads(note.read_text(encoding="utf-8"))["study"]
         except OSError as error:
-            raise UsageError(f"Cannot create '{folder}': {(error.strerror or str(error)).lower()}.") from None
+            raise UsageError(f"Cannot create '{self.folder}': {(error.strerror or str(error)).lower()}.") from None
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"'{note}' is damaged. Delete it and run the study again.") from None
+        if owner != self.study.name:
+            raise UsageError(
+                f"The folder '{self.folder}' holds the study '{owner}', whose page would be replaced. Name another "
+                f"folder for '{self.study.name}'."
+            )
 
     def number(self, name: str) -> int:
         """Return a number of the chosen size, such as "documents"."""
