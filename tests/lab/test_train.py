@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification
 from typer.testing import CliRunner
 
 import sightline as sl
@@ -16,8 +17,11 @@ from sightline.errors import InputError, ModelError, OptionError, SightlineError
 from sightline.lab.train import TrainingSettings, _class_weights
 from sightline.lab.trainer import ClassifierTrainer, DivergedError
 from sightline.lab.training_data import read_training_data
+from sightline.lab.training_tasks import TokenisedRows
+from sightline.text import Example
 from sightline.text.word_level import learn_word_tokenizer, word_tokenizer
 from tests.tiny_models import tiny_module
+from tests.tiny_tokenizers import wordpiece
 
 SIDES = {"good": ["great", "lovely", "superb"], "bad": ["awful", "dull", "poor"]}
 FILLERS = ["the", "film", "plot", "was", "and"]
@@ -167,7 +171,7 @@ def test_a_full_disk_is_reported_with_advice(tmp_path, monkeypatch):
 def test_rows_are_split_by_class_or_by_the_field_split(tmp_path):
     data = read_training_data(rows(40), validation=0.25)
     assert [len(part) for part in (data.train, data.validation, data.test)] == [30, 10, 0]
-    assert sum(data.classes(data.validation)) == 5
+    assert sum(number for (number,) in data.classes(data.validation)) == 5
     path = tmp_path / "data.jsonl"
     splits = ["train"] * 20 + ["dev"] * 6 + ["test"] * 4
     path.write_text("".join(json.dumps({**row, "split": s}) + "\n" for row, s in zip(rows(30), splits, strict=True)))
@@ -178,7 +182,7 @@ def test_rows_are_split_by_class_or_by_the_field_split(tmp_path):
 def test_class_weights_balance_the_classes():
     data = read_training_data([*rows(20)[::2], *rows(80)[1::2]])
     weights = _class_weights(data)
-    counts = np.bincount(data.classes(data.train))
+    counts = np.bincount(np.ravel(data.classes(data.train)))
     np.testing.assert_allclose(weights.numpy() * counts, len(data.train) / 2)
 
 
@@ -204,6 +208,103 @@ def test_requests_that_cannot_be_met_are_refused(data, options, error, message, 
     options = {"model": "new-bilstm", "out": tmp_path / "model", **options}
     with pytest.raises(error, match=message):
         sl.lab.train(data, options.pop("model"), **options)
+    assert not (tmp_path / "model").exists()
+
+
+def named_rows(count=48, seed=0):
+    """Texts with one class per word: names are "person", all other words "other"."""
+    generator = random.Random(seed)
+    made = []
+    for _ in range(count):
+        words = generator.choices(["anna", "bert", "the", "river", "old", "mill"], k=6)
+        labels = ["person" if word in ("anna", "bert") else "other" for word in words]
+        made.append({"text": " ".join(words), "label": " ".join(labels)})
+    return made
+
+
+def saved(folder, auto):
+    """A tiny random BERT with its tokenizer, in a folder."""
+    tokenizer = word_tokenizer(["anna", "bert", "the", "river", "old", "mill"])
+    module = tiny_module(auto=auto, dtype=torch.float32, vocab_size=len(tokenizer), num_labels=2)
+    module.save_pretrained(folder)
+    tokenizer.model_max_length = 64
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_words_are_classified_where_the_label_has_one_class_per_word(tmp_path):
+    source = saved(tmp_path / "base", AutoModelForTokenClassification)
+    result = sl.lab.train(
+        named_rows(),
+        source,
+        out=tmp_path / "model",
+        task="token_classification",
+        batch=4,
+        epochs=12,
+        learning_rate=0.005,
+    )
+    assert result.labels == ("other", "person")
+    assert result.metrics["validation"]["accuracy"] == 1
+    model = sl.load(tmp_path / "model")
+    assert model.task == "token_classification"
+    assert model.explain("the old bert", "gradient", position=3).target.name == "person"
+    assert "# Token classifier" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_the_first_token_of_a_word_carries_its_class():
+    dataset = TokenisedRows([Example("old millers, rivers")], [[0, 1, 2]], wordpiece(), 32, "token_classification")
+    tokens = wordpiece().convert_ids_to_tokens(dataset[0]["input_ids"])
+    assert tokens == ["[CLS]", "old", "mill", "##er", "##s", ",", "river", "##s", "[SEP]"]
+    assert dataset[0]["labels"] == [-100, 0, 1, -100, -100, -100, 2, -100, -100]
+
+
+def test_a_masked_language_model_learns_texts_without_labels(tmp_path):
+    source = saved(tmp_path / "base", AutoModelForMaskedLM)
+    texts = [{"text": "the old mill the old mill the old mill"}] * 40
+    options = {"task": "masked_lm", "epochs": 12, "learning_rate": 0.005, "batch": 4}
+    result = sl.lab.train(texts, source, out=tmp_path / "model", **options)
+    losses = [entry["eval_loss"] for entry in result.history if "eval_loss" in entry]
+    assert losses[-1] < losses[0] / 2
+    assert "macro_f1" not in result.metrics["validation"]
+    again = sl.lab.train(texts, source, out=tmp_path / "again", **options)
+    assert again.metrics == result.metrics
+    model = sl.load(tmp_path / "model")
+    assert model.predict("the old [MASK] the old mill").label == "mill"
+    assert "# Masked language model" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_gradient_checkpointing_gives_the_same_curve(tmp_path):
+    source = saved(tmp_path / "base", AutoModelForSequenceClassification)
+    made = [{"text": row["text"], "label": row["label"].split()[0]} for row in named_rows()]
+    curves = []
+    for checkpointing in (False, True):
+        out = tmp_path / str(checkpointing)
+        result = sl.lab.train(made, source, out=out, max_steps=4, gradient_checkpointing=checkpointing)
+        curves.append([entry["loss"] for entry in result.history if "loss" in entry])
+    assert len(curves[0]) == 4
+    assert curves[0] == pytest.approx(curves[1], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("data", "model", "options", "error", "message"),
+    [
+        (
+            named_rows(8),
+            "new-bilstm",
+            {"task": "token_classification"},
+            OptionError,
+            "'new-bilstm' classifies documents",
+        ),
+        (rows(8), "new-bilstm", {"task": "token_classification"}, InputError, "has 6 words and 1 labels"),
+        (rows(8), "new-bilstm", {"task": "question_answering"}, OptionError, "task"),
+        (rows(8), AutoModelForMaskedLM, {"task": "masked_lm", "class_weights": True}, OptionError, "needs classes"),
+        (rows(8), AutoModelForSequenceClassification, {"task": "masked_lm"}, ModelError, "."),
+    ],
+)
+def test_tasks_that_cannot_be_trained_are_refused(data, model, options, error, message, tmp_path):
+    source = model if isinstance(model, str) else saved(tmp_path / "base", model)
+    with pytest.raises(error, match=message):
+        sl.lab.train(data, source, out=tmp_path / "model", **options)
     assert not (tmp_path / "model").exists()
 
 

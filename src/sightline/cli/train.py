@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,14 @@ from sightline.cli.errors import reports_errors
 from sightline.cli.options import Debug, LabelField, PairField, Seed, TextField
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
+
+
+class TaskChoice(StrEnum):
+    """Values of `--task`."""
+
+    sequence_classification = "sequence_classification"
+    token_classification = "token_classification"
+    masked_lm = "masked_lm"
 
 
 @reports_errors
@@ -23,6 +32,9 @@ def train(
         str,
         typer.Option(metavar="PATH|new-…", help="Model to fine-tune, or new-bilstm, new-transformer or new-encoder."),
     ] = "new-bilstm",
+    task: Annotated[
+        TaskChoice, typer.Option(help="What is learnt: the class of a text, of each of its words, or hidden tokens.")
+    ] = TaskChoice.sequence_classification,
     text: TextField = "text",
     pair: PairField = "text_pair",
     label: LabelField = "label",
@@ -55,7 +67,7 @@ def train(
     seed: Seed = 0,
     debug: Debug = False,
 ) -> None:
-    """Train a classifier on labelled texts.
+    """Train a classifier on labelled texts, or a masked language model on texts.
 
     Writes the model with the best validation loss, its tokenizer, a model card and the training curve.
 
@@ -64,6 +76,7 @@ def train(
       sightline train contracts.csv --model my-bert --out contracts-model
       sightline train reviews.jsonl --model new-bilstm --projection sparsemax --learning-rate 0.001 --out reviews-model
       sightline train contracts.csv --model my-bert --out contracts-model --resume
+      sightline train names.csv --task token_classification --model my-bert --out names-model
     """
     with LateProgress() as progress:
         with starting(progress):
@@ -74,6 +87,7 @@ def train(
             data,
             model,
             out=out,
+            task=task.value,
             text=text,
             pair=pair,
             label=label,
@@ -95,6 +109,7 @@ def train(
     typer.echo(f"Wrote {result.folder} after {result.steps:,} steps in {result.seconds:.0f} s.")
     for split, values in result.metrics.items():
         interval = f"{values['accuracy_low']:.3f} to {values['accuracy_high']:.3f}"
-        typer.echo(f"{split}: accuracy {values['accuracy']:.3f} ({interval}), macro F1 {values['macro_f1']:.3f}")
+        f1 = f", macro F1 {values['macro_f1']:.3f}" if "macro_f1" in values else ""
+        typer.echo(f"{split}: accuracy {values['accuracy']:.3f} ({interval}){f1}")
     if result.cut:
         typer.echo(f"Note: {result.cut:,} training texts are longer than the model reads and were truncated.", err=True)

@@ -33,6 +33,8 @@ def starting_point(
 ) -> tuple[Any, Any]:
     """Return module and tokenizer, ready to be trained on the classes of `data`."""
     if isinstance(model, str) and model in NEW_MODELS:
+        if data.task != "sequence_classification":
+            raise OptionError(f"'{model}' classifies documents. Give a checkpoint to train for the task '{data.task}'.")
         return _new_model(model, data, projection, sizes, vocabulary)
     if isinstance(model, str) and model.startswith("new"):
         raise OptionError(f"Unknown new model '{model}'. Use one of: {', '.join(NEW_MODELS)}.")
@@ -41,7 +43,7 @@ def starting_point(
         raise OptionError("projection= is for new models; give a checkpoint sparse attention with convert() first.")
     if sizes:
         raise OptionError(f"Sizes are for new models, and a checkpoint has its own ({', '.join(sizes)} was given).")
-    return _checkpoint(model, data.labels)
+    return _checkpoint(model, data)
 
 
 def _new_model(
@@ -66,18 +68,26 @@ def _new_model(
     return module, tokenizer
 
 
-def _checkpoint(source: str | Path | Any, labels: Sequence[str]) -> tuple[Any, Any]:
-    """Load a checkpoint; its head stays if it has the same labels, and is made new otherwise."""
+def _checkpoint(source: str | Path | Any, data: TrainingData) -> tuple[Any, Any]:
+    """Load a checkpoint; a classifier's head stays if it has the same labels, and is made new otherwise.
+
+    A masked language model needs its head: one made new would know no word.
+    """
+    labels, task = data.labels, data.task
     try:
-        network, tokenizer = load_network(source, task="sequence_classification")
+        network, tokenizer = load_network(source, task=task)
     except ModelError:
+        if task == "masked_lm":
+            raise
         # A pre-trained encoder has no classifier yet; anything else that is missing is refused below.
-        network, tokenizer = load_network(source, task="sequence_classification", allow_random=True)
+        network, tokenizer = load_network(source, task=task, allow_random=True)
         if network.untrained:
             _check_encoder(source, network.module)
     if tokenizer is None:
         raise ModelError("The model folder has no tokenizer, so texts cannot be read. Add tokenizer.json.")
     module = network.module.requires_grad_(True)
+    if task == "masked_lm":
+        return module, tokenizer
     current = tuple(str(module.config.id2label[number]) for number in range(module.config.num_labels))
     if current == tuple(labels) and not network.untrained:
         return module, tokenizer

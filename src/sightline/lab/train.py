@@ -1,4 +1,4 @@
-"""`train`: fine-tune a classifier on labelled texts, or train a small one from scratch.
+"""`train`: fine-tune a classifier or a masked language model on texts, or train a small classifier from scratch.
 
 The loop is transformers' Trainer (with accelerate); here are the checks before it, the folder that a killed run resumes
 from, and what is written at the end. While training, checkpoints are in `OUT.training` next to the model folder; the
@@ -27,6 +27,13 @@ from sightline.lab.card import model_card
 from sightline.lab.saving import check_new_folder, quiet_bars, write_model
 from sightline.lab.starting_points import starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
+from sightline.lab.training_tasks import (
+    TokenisedRows,
+    accuracy_and_f1,
+    check_task,
+    make_collator,
+    row_accuracies,
+)
 from sightline.metrics import bootstrap_interval
 from sightline.models.families import family_of
 from sightline.models.longformer.encoder import use_banded
@@ -79,7 +86,7 @@ class Training:
     folder: Path
     labels: tuple[str, ...]
     metrics: dict[str, dict[str, float]]
-    """By split (validation, test): accuracy with its 95 % interval, macro_f1 and loss."""
+    """By split (validation, test): accuracy with its 95 % interval, macro_f1 (of classes) and loss."""
     history: list[dict[str, float]]
     """What was logged: step, epoch, loss, eval_loss, eval_accuracy …"""
     steps: int
@@ -99,6 +106,7 @@ def train(
     model: str | Path | Any = "new-bilstm",
     *,
     out: str | Path,
+    task: str = "sequence_classification",
     text: str = "text",
     pair: str = "text_pair",
     label: str = "label",
@@ -111,9 +119,10 @@ def train(
     progress: Progress | None = None,
     **settings: Any,
 ) -> Training:
-    """Train a sequence classifier and write it to the new folder `out` with tokenizer, card and training curve.
+    """Train a model and write it to the new folder `out` with tokenizer, card and training curve.
 
-    data: as `read_examples` takes it, or rows; see `read_training_data` for the splits. model: a folder or hub id to
+    data: as `read_examples` takes it, or rows; see `read_training_data` for the splits. task: what is learnt of a row,
+    "sequence_classification", "token_classification" or "masked_lm" (`training_tasks`). model: a folder or hub id to
     fine-tune, or new-bilstm, new-transformer or new-encoder to train from scratch, with a `vocabulary` of words of the
     training texts, a `projection` of the single attention, and `sizes` such as {"hidden_size": 64}. resume: continue
     from the last checkpoint of a run with the same settings. Further keyword arguments are those of `TrainingSettings`.
@@ -122,17 +131,23 @@ def train(
     if unknown is not None:
         known = ", ".join(TrainingSettings.__dataclass_fields__)
         raise OptionError(f"Training has no setting '{unknown}'. Its settings: {known}.")
-    chosen = TrainingSettings(**settings)
+    chosen, learnt = TrainingSettings(**settings), check_task(task)
     _require_accelerate()
     folder = check_new_folder(out)
     work = folder.with_name(f"{folder.name}.training")
     if work.exists() and not resume:
         raise UsageError(f"'{work}' holds checkpoints of an earlier run. Resume it (resume, --resume), or delete it.")
     columns = {"text": text, "pair": pair, "label": label}
-    rows = read_training_data(data, **columns, validation=validation, limit=limit, seed=chosen.seed)
+    rows = read_training_data(data, **columns, validation=validation, limit=limit, seed=chosen.seed, task=learnt)
     with _random_state_of_its_own(chosen.seed):
         module, tokenizer = starting_point(model, rows, projection=projection, sizes=sizes or {}, vocabulary=vocabulary)
-        description = {**asdict(chosen), "model": _name(model), "projection": projection, "data": rows.fingerprint}
+        description = {
+            **asdict(chosen),
+            "task": task,
+            "model": _name(model),
+            "projection": projection,
+            "data": rows.fingerprint,
+        }
         _open_work_folder(work, description, resume)
         return _run(module, tokenizer, rows, chosen, folder, work, _name(model), progress)
 
@@ -153,17 +168,19 @@ def _run(
         ClassifierTrainer,
         DivergedError,
         ShowProgress,
-        TokenisedRows,
-        accuracy_and_f1,
         last_checkpoint,
     )
 
     max_tokens = _max_tokens(module, tokenizer, settings.max_tokens)
     sets = {
-        split: TokenisedRows(getattr(data, split), data.classes(getattr(data, split)), tokenizer, max_tokens)
+        split: TokenisedRows(getattr(data, split), data.classes(getattr(data, split)), tokenizer, max_tokens, data.task)
         for split in ("train", "validation", "test")
         if getattr(data, split)
     }
+    collator = make_collator(data.task, tokenizer)
+    if data.task == "masked_lm":
+        for split in sets.keys() - {"train"}:
+            sets[split].hide_tokens(tokenizer, settings.seed)
     if family_of(module.config.model_type).attention_layout == "band":
         use_banded(module)
     steps_per_epoch = -(-len(sets["train"]) // (settings.batch * settings.accumulate))
@@ -206,10 +223,12 @@ def _run(
         args=options,
         train_dataset=sets["train"],
         eval_dataset=sets["validation"],
-        compute_metrics=lambda prediction: accuracy_and_f1(prediction.predictions, prediction.label_ids),
+        compute_metrics=lambda prediction: accuracy_and_f1(
+            prediction.predictions, prediction.label_ids, len(data.labels)
+        ),
+        data_collator=collator,
         callbacks=callbacks,
         class_weights=_class_weights(data) if settings.class_weights else None,
-        tokenizer=tokenizer,
     )
     trainer.remove_callback(PrinterCallback)
     start = last_checkpoint(work)
@@ -229,7 +248,7 @@ def _run(
             "go on from the last complete one (resume, --resume)."
         ) from error
     metrics: dict[str, dict[str, float]] = {
-        split: _measure(trainer, sets[split]) for split in ("validation", "test") if split in sets
+        split: _measure(trainer, sets[split], len(data.labels)) for split in ("validation", "test") if split in sets
     }
     history = [dict(entry) for entry in trainer.state.log_history]
     facts = {"base": base, "max_tokens": max_tokens, **{k: v for k, v in asdict(settings).items() if k != "max_tokens"}}
@@ -252,15 +271,13 @@ def _run(
     return result
 
 
-def _measure(trainer: Any, rows: Any) -> dict[str, float]:
-    """Return accuracy with a bootstrap interval, macro F1 and loss of the present weights."""
-    from sightline.lab.trainer import accuracy_and_f1
-
+def _measure(trainer: Any, rows: Any, classes: int) -> dict[str, float]:
+    """Return accuracy with a bootstrap interval over rows, macro F1 and loss of the present weights."""
     prediction = trainer.predict(rows)
-    logits, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
-    interval = bootstrap_interval((logits.argmax(axis=-1) == labels).astype(float))
+    predicted, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
+    interval = bootstrap_interval(row_accuracies(predicted, labels))
     return {
-        **accuracy_and_f1(logits, labels),
+        **accuracy_and_f1(predicted, labels, classes),
         "accuracy_low": interval.low,
         "accuracy_high": interval.high,
         "loss": float(prediction.metrics["test_loss"]),
@@ -269,8 +286,10 @@ def _measure(trainer: Any, rows: Any) -> dict[str, float]:
 
 def _class_weights(data: TrainingData) -> torch.Tensor:
     """Weights rows/(C · rows of the class), (C,): a batch of balanced classes weighs as much as without them."""
-    counts = Counter(data.classes(data.train))
-    return torch.tensor([len(data.train) / (len(counts) * counts[number]) for number in range(len(data.labels))])
+    if not data.labels:
+        raise OptionError("class_weights=True needs classes; a masked language model has none.")
+    counts = Counter(number for row in data.classes(data.train) for number in row)
+    return torch.tensor([counts.total() / (len(counts) * counts[number]) for number in range(len(data.labels))])
 
 
 def _max_tokens(module: Any, tokenizer: Any, asked: int | None) -> int:

@@ -7,59 +7,37 @@ run) is the library's own.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset
-from transformers import DataCollatorWithPadding, Trainer, TrainerCallback
+from transformers import Trainer, TrainerCallback
 
 from sightline.errors import SightlineError
 from sightline.progress import Progress
-from sightline.text.examples import Example
 
 
 class DivergedError(SightlineError):
     """Training produced a loss that is not a finite number."""
 
 
-class TokenisedRows(Dataset[dict[str, Any]]):
-    """Rows as token ids, made once, cut at `max_tokens`."""
-
-    def __init__(self, rows: Sequence[Example], labels: Sequence[int], tokenizer: Any, max_tokens: int) -> None:
-        texts = [str(row.text) for row in rows]
-        pairs = [row.pair or "" for row in rows] if any(row.pair for row in rows) else None
-        encoded = tokenizer(texts, pairs, truncation=True, max_length=max_tokens)
-        self.columns: dict[str, Any] = {name: encoded[name] for name in encoded}
-        self.labels = list(labels)
-        self.cut = sum(len(ids) == max_tokens for ids in encoded["input_ids"])
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        return {**{name: values[index] for name, values in self.columns.items()}, "labels": self.labels[index]}
-
-
 class ClassifierTrainer(Trainer):  # type: ignore[misc]
     """Cross-entropy with class weights, stopped by the first loss that is not finite."""
 
-    def __init__(self, *, class_weights: Tensor | None, tokenizer: Any, **options: Any) -> None:
-        super().__init__(data_collator=DataCollatorWithPadding(tokenizer), **options)
+    def __init__(self, *, class_weights: Tensor | None, **options: Any) -> None:
+        super().__init__(preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(dim=-1), **options)
         self.class_weights = class_weights
         self._names = _accepted_names(self.model)
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Return −Σ_i w_{y_i} log p_i(y_i) / Σ_i w_{y_i} of a batch."""
+        """Return −Σ_i w_{y_i} log p_i(y_i) / Σ_i w_{y_i} over the rows or tokens i of a batch that have a class y_i."""
         labels = inputs["labels"]
         outputs = model(**{name: value for name, value in inputs.items() if name in self._names})
         weights = None if self.class_weights is None else self.class_weights.to(outputs.logits)
-        loss = nn.functional.cross_entropy(outputs.logits, labels, weight=weights)
+        loss = nn.functional.cross_entropy(outputs.logits.flatten(0, -2), labels.flatten(), weight=weights)
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, *arguments: Any, **options: Any) -> Tensor:
@@ -74,18 +52,6 @@ def _accepted_names(model: Any) -> set[str]:
     import inspect
 
     return set(inspect.signature(model.forward).parameters) - {"labels"}
-
-
-def accuracy_and_f1(logits: Any, labels: Any) -> dict[str, float]:
-    """Return accuracy and macro F1 of logits (rows, C) against labels (rows,)."""
-    predicted, labels = np.asarray(logits).argmax(axis=-1), np.asarray(labels)
-    scores = []
-    for number in range(np.asarray(logits).shape[-1]):
-        hits = int(((predicted == number) & (labels == number)).sum())
-        total = int((predicted == number).sum() + (labels == number).sum())
-        if total:
-            scores.append(2 * hits / total)
-    return {"accuracy": float((predicted == labels).mean()), "macro_f1": float(np.mean(scores))}
 
 
 class ShowProgress(TrainerCallback):  # type: ignore[misc]

@@ -13,6 +13,7 @@ import numpy as np
 
 from sightline.corpus import read_examples
 from sightline.errors import InputError, OptionError
+from sightline.lab.training_tasks import TrainingTask, labels_of
 from sightline.text import Example, as_examples
 
 VALIDATION_SPLITS = ("validation", "valid", "dev")
@@ -29,11 +30,12 @@ class TrainingData:
     validation: tuple[Example, ...]
     test: tuple[Example, ...]
     labels: tuple[str, ...]
+    task: TrainingTask = "sequence_classification"
 
-    def classes(self, rows: Sequence[Example]) -> list[int]:
-        """Return the class number of every row."""
+    def classes(self, rows: Sequence[Example]) -> list[list[int]]:
+        """Return the numbers of the classes of every row: one, or one per word, or none (`labels_of`)."""
         numbers = {label: number for number, label in enumerate(self.labels)}
-        return [numbers[str(row.label)] for row in rows]
+        return [[numbers[label] for label in labels_of(row, self.task)] for row in rows]
 
     @property
     def fingerprint(self) -> str:
@@ -55,8 +57,9 @@ def read_training_data(
     validation: float = 0.1,
     limit: int | None = None,
     seed: int = 0,
+    task: TrainingTask = "sequence_classification",
 ) -> TrainingData:
-    """Return the labelled rows of a file, folder, hub id or list.
+    """Return the labelled rows of a file, folder, hub id or list; a masked_lm needs texts only.
 
     A data set with a field `split` keeps its splits (train, validation, test). Otherwise, or if it has no validation
     rows, the share `validation` of the training rows is held out, of every class alike. limit: training rows at most.
@@ -79,13 +82,13 @@ def read_training_data(
     else:
         name = "rows given in Python"
         train = as_examples(data, text=text, pair=pair, label=label)[:limit]
-    train = _keep_labelled(train, name, label)
-    held_out = _keep_labelled(splits["validation"], name, label)
+    train, held_out, test = (
+        _keep_labelled(rows, name, label, task) for rows in (train, splits["validation"], splits["test"])
+    )
     if not held_out:
-        train, held_out = _hold_out(train, validation, seed)
-    test = _keep_labelled(splits["test"], name, label)
-    labels = _label_names(train, held_out, test, name)
-    return TrainingData(name, tuple(train), tuple(held_out), tuple(test), labels)
+        train, held_out = _hold_out(train, validation, seed, by_class=task == "sequence_classification")
+    labels = () if task == "masked_lm" else _label_names(train, held_out, test, name, task)
+    return TrainingData(name, tuple(train), tuple(held_out), tuple(test), labels, task)
 
 
 def _read_split(data: str | Path, split: str, columns: dict[str, str], limit: int | None) -> list[Example] | None:
@@ -97,21 +100,25 @@ def _read_split(data: str | Path, split: str, columns: dict[str, str], limit: in
         return None
 
 
-def _keep_labelled(rows: Sequence[Example], name: str, field: str) -> list[Example]:
-    labelled = [row for row in rows if row.label is not None and isinstance(row.text, str) and row.text.strip()]
+def _keep_labelled(rows: Sequence[Example], name: str, field: str, task: TrainingTask) -> list[Example]:
+    with_text = [row for row in rows if isinstance(row.text, str) and row.text.strip()]
+    if task == "masked_lm":
+        return with_text
+    labelled = [row for row in with_text if row.label is not None]
     if rows and not labelled:
         raise InputError(f"No row of '{name}' has a label in the field '{field}'. Say which field holds it (label).")
     return labelled
 
 
-def _hold_out(rows: list[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
+def _hold_out(rows: list[Example], share: float, seed: int, *, by_class: bool) -> tuple[list[Example], list[Example]]:
     """Return training and validation rows: of every class the same share, and at least one where it has two or more."""
     if len(rows) < FEWEST_ROWS:
         raise InputError(f"{len(rows)} labelled rows are too few to train on; at least {FEWEST_ROWS} are needed.")
     generator = np.random.default_rng(seed)
     chosen: set[int] = set()
-    for label in sorted({str(row.label) for row in rows}):
-        places = [place for place, row in enumerate(rows) if str(row.label) == label]
+    groups = [str(row.label) if by_class else "" for row in rows]
+    for label in sorted(set(groups)):
+        places = [place for place, group in enumerate(groups) if group == label]
         if len(places) > 1:
             chosen.update(generator.permutation(places)[: max(1, round(share * len(places)))].tolist())
     return (
@@ -121,10 +128,14 @@ def _hold_out(rows: list[Example], share: float, seed: int) -> tuple[list[Exampl
 
 
 def _label_names(
-    train: Sequence[Example], validation: Sequence[Example], test: Sequence[Example], name: str
+    train: Sequence[Example],
+    validation: Sequence[Example],
+    test: Sequence[Example],
+    name: str,
+    task: TrainingTask,
 ) -> tuple[str, ...]:
     """Return the labels of the training rows: numbers in order, names by the alphabet."""
-    counts = Counter(str(row.label) for row in train)
+    counts = Counter(label for row in train for label in labels_of(row, task))
     if len(counts) < 2:
         raise InputError(
             f"All training rows of '{name}' have the label '{next(iter(counts), '')}'; a classifier needs two classes."
@@ -132,9 +143,8 @@ def _label_names(
     numbered = all(isinstance(row.label, int) for row in train)
     labels = tuple(sorted(counts, key=int if numbered else str))
     for split, rows in (("validation", validation), ("test", test)):
-        unknown = next((row for row in rows if str(row.label) not in counts), None)
-        if unknown is not None:
-            raise InputError(
-                f"The label '{unknown.label}' of row {unknown.id or '?'} ({split}) is not in the training rows."
-            )
+        for row in rows:
+            unknown = next((label for label in labels_of(row, task) if label not in counts), None)
+            if unknown is not None:
+                raise InputError(f"The label '{unknown}' of row {row.id or '?'} ({split}) is not in the training rows.")
     return labels
