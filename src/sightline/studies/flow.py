@@ -241,7 +241,7 @@ def run(bench: Workbench) -> Outcome:
                 f"map_{view}",
                 f"{view.capitalize()} from [CLS] by layer",
                 LayerMap(np.array(maps[view], dtype=np.float64), maps["tokens"], "separate", signed=False),
-                "One row per layer, bottom layer first.",
+                "One row per layer, from the lowest, 0, which is layer 1 of the tables.",
             )
             for view in VIEWS
         ),

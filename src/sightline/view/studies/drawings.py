@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
 
 
+MOST_TICKS = 12
+"""Labels on the horizontal axis; of more places, every second or third is labelled."""
+
+
 def draw_figure(figure: Figure) -> Drawn:
     """Return the drawn figure of a study."""
     return _draw(figure.drawing, figure.title, figure.sentence)
@@ -54,17 +58,23 @@ def _draw(drawing: Drawing, title: str, caption: str) -> Drawn:
 
 @in_house_style
 def setting_curves(drawing: Curves, *, title: str, caption: str = "") -> Drawn:
-    """Lines over layers or settings, with their intervals as bands; dashed where they are published or a control."""
+    """Lines over layers or settings, with their intervals as bands; dashed where they are published or a control.
+
+    A dashed line "raw, published" has the colour of the line "raw".
+    """
     figure = new_figure(7.0, 3.9, title, caption)
     axes = figure.add_subplot()
     places = np.arange(len(drawing.places))
-    for number, curve in enumerate(drawing.curves):
-        colour = CATEGORIES[number % len(CATEGORIES)]
+    colours: dict[str, str] = {}
+    for curve in drawing.curves:
+        shared = colours.get(curve.name.partition(",")[0]) if curve.dashed else None
+        colour = colours[curve.name] = shared or CATEGORIES[len(colours) % len(CATEGORIES)]
         style = "--" if curve.dashed else "-"
         axes.plot(places, curve.values, style, color=colour, marker="o", markersize=3.5, label=to_label(curve.name))
         if len(curve.low):
             axes.fill_between(places, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
-    axes.set_xticks(places, [to_label(place) for place in drawing.places])
+    every = -(-len(places) // MOST_TICKS)
+    axes.set_xticks(places[::every], [to_label(place) for place in drawing.places[::every]])
     axes.set_xlabel(to_label(drawing.horizontal))
     axes.set_ylabel(to_label(drawing.vertical))
     axes.axhline(0, color=GRID, linewidth=0.8, zorder=0)
