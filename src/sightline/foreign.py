@@ -31,12 +31,12 @@ def regular_file(folder: Path, name: str, error: type[SightlineError]) -> Path |
         root, target = folder.resolve(), path.resolve(strict=True)
         allowed = [root, root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [root]
         if not any(target.is_relative_to(place) for place in allowed):
-            raise error(f"'{shown(name)}' in '{folder}' leads out of the folder; files outside it are not read.")
+            raise error(f"'{quote(name)}' in '{folder}' leads out of the folder; files outside it are not read.")
         if not target.is_file():
-            raise error(f"'{shown(name)}' in '{folder}' is not a regular file.")
+            raise error(f"'{quote(name)}' in '{folder}' is not a regular file.")
     except (OSError, RuntimeError) as problem:  # a name too long, a loop of links, no permission
         reason = getattr(problem, "strerror", None) or "the link leads nowhere"
-        raise error(f"'{shown(name)}' in '{folder}' cannot be opened: {reason}.") from None
+        raise error(f"'{quote(name)}' in '{folder}' cannot be opened: {reason}.") from None
     return target
 
 
@@ -45,10 +45,10 @@ def check_regular(path: Path, error: type[SightlineError]) -> None:
     try:
         regular = path.is_file() or not path.exists()
     except (OSError, ValueError) as problem:  # a name that is not possible on any file system
-        raise error(f"Cannot read '{shown(str(path))}': {getattr(problem, 'strerror', None) or problem}.") from None
+        raise error(f"Cannot read '{quote(str(path))}': {getattr(problem, 'strerror', None) or problem}.") from None
     if not regular:
         kind = "a folder" if path.is_dir() else "a device or a pipe"
-        raise error(f"Cannot read '{shown(str(path))}': it is {kind}, not a regular file.")
+        raise error(f"Cannot read '{quote(str(path))}': it is {kind}, not a regular file.")
 
 
 def read_json(path: Path, *, limit: int, error: type[SightlineError], name: str | None = None) -> Any:
@@ -92,7 +92,7 @@ def parse_json(raw: bytes, *, error: type[SightlineError], name: str) -> Any:
     return content
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """Return an untrusted value for use in a message: on one line, printable, and cut off after a few words."""
     return printable(value if isinstance(value, str) else _plain(value), _SHOWN)
 

@@ -102,7 +102,7 @@ def perturb(
             raise OptionError(
                 "The model's head reads one of the tokens to delete; use replacement='mask', 'unk' or 'pad'."
             )
-        return Perturbed(encoding.drop(removed), (), target.moved(removed))
+        return Perturbed(encoding.drop(removed), (), target.after_removal(removed))
     ids = encoding.ids.copy()
     ids[list(removed)] = network.token_id(replacement)
     hidden = tuple(removed) if replacement == "pad" and mask_pads else ()

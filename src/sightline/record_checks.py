@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.foreign import shown
+from sightline.foreign import quote
 
 LARGEST_WHOLE = 2**64
 MOST_DIMENSIONS = 8
@@ -35,7 +35,7 @@ def check_object(value: Any, where: str, keys: Collection[str] | None = None) ->
     if keys is not None and set(value) != set(keys):
         missing, unknown = sorted(set(keys) - set(value)), sorted(set(value) - set(keys))
         raise ValueError(
-            f"{where} lacks '{missing[0]}'" if missing else f"{where} has an unknown entry '{shown(unknown[0])}'"
+            f"{where} lacks '{missing[0]}'" if missing else f"{where} has an unknown entry '{quote(unknown[0])}'"
         )
     return value
 
@@ -106,7 +106,7 @@ def check_plain(value: Any, where: str) -> Any:
         raise _wrong(value, where, "a number of at most 64 bits")
     if isinstance(value, Mapping):
         for name, entry in value.items():
-            check_plain(entry, f"{where}.{shown(check_text(name, where))}")
+            check_plain(entry, f"{where}.{quote(check_text(name, where))}")
     if isinstance(value, list):
         for place, entry in enumerate(value):
             check_plain(entry, f"{where}[{place}]")
@@ -153,9 +153,9 @@ def read_array(record: Any, where: str, shape: tuple[int | None, ...] | None = N
         or any(want is not None and length != want for length, want in zip(lengths, shape, strict=True))
     ):
         expected = " × ".join("any" if want is None else str(want) for want in shape)
-        raise ValueError(f"{where} has the shape {shown(' × '.join(map(str, lengths)))}, expected {expected}")
+        raise ValueError(f"{where} has the shape {quote(' × '.join(map(str, lengths)))}, expected {expected}")
     return read_numbers(content["values"], content["dtype"], where, math.prod(lengths)).reshape(lengths)
 
 
 def _wrong(value: Any, where: str, expected: str) -> ValueError:
-    return ValueError(f"{where} must be {expected}, not {shown(value)}")
+    return ValueError(f"{where} must be {expected}, not {quote(value)}")

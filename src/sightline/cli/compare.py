@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from sightline.cli.errors import STOPPED, one_line, reports_errors
-from sightline.cli.evaluate import LevelChoice, SummaryFormat, TargetChoice
+from sightline.cli.evaluate import LevelChoice, SummaryFormat, TargetChoice, TargetOption
 from sightline.cli.options import (
     AllowPickle,
     AllowRandom,
@@ -16,6 +16,7 @@ from sightline.cli.options import (
     LabelField,
     Limit,
     ModelSources,
+    OptionsOfMethods,
     Overwrite,
     PairField,
     Sample,
@@ -70,9 +71,7 @@ def compare(
             "--all-documents", help="Compare models also on documents for which they predict different classes."
         ),
     ] = False,
-    option: Annotated[
-        list[str] | None, typer.Option(metavar="METHOD.KEY=VALUE", help="Option of a method; may be repeated.")
-    ] = None,
+    option: OptionsOfMethods = None,
     text: TextField = "text",
     pair: PairField = "text_pair",
     label: LabelField = "label",
@@ -81,9 +80,7 @@ def compare(
     limit: Limit = None,
     sample: Sample = None,
     level: Annotated[LevelChoice, typer.Option(help="What is compared.")] = LevelChoice.word,
-    target: Annotated[
-        TargetChoice, typer.Option(help="Explain the prediction, or the true label or answer.")
-    ] = TargetChoice.predicted,
+    target: TargetOption = TargetChoice.predicted,
     seed: Seed = 0,
     format: Annotated[SummaryFormat, typer.Option(help="Form of what is printed.")] = SummaryFormat.text,
     output: Annotated[

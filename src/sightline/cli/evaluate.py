@@ -17,6 +17,7 @@ from sightline.cli.options import (
     LabelField,
     Limit,
     ModelSource,
+    OptionsOfMethods,
     Overwrite,
     PairField,
     Sample,
@@ -55,6 +56,9 @@ class TargetChoice(StrEnum):
 
     predicted = "predicted"
     label = "label"
+
+
+TargetOption = Annotated[TargetChoice, typer.Option(help="Explain the prediction, or the true label or answer.")]
 
 
 class ReplacementChoice(StrEnum):
@@ -106,9 +110,7 @@ def evaluate(
             help="What to measure; may be repeated. [default: all that the data set allows]",
         ),
     ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(metavar="METHOD.KEY=VALUE", help="Option of a method; may be repeated.")
-    ] = None,
+    option: OptionsOfMethods = None,
     text: TextField = "text",
     pair: PairField = "text_pair",
     label: LabelField = "label",
@@ -117,9 +119,7 @@ def evaluate(
     limit: Limit = None,
     sample: Sample = None,
     level: Annotated[LevelChoice, typer.Option(help="What is ranked and removed.")] = LevelChoice.word,
-    target: Annotated[
-        TargetChoice, typer.Option(help="Explain the prediction, or the true label or answer.")
-    ] = TargetChoice.predicted,
+    target: TargetOption = TargetChoice.predicted,
     replacement: Annotated[
         ReplacementChoice | None,
         typer.Option(help="What takes the place of removed words. [default: as each metric is defined]"),

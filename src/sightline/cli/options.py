@@ -40,6 +40,9 @@ MethodOptions = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=VALUE", help="Option of the method, or METHOD.KEY=VALUE; may be repeated."),
 ]
+OptionsOfMethods = Annotated[
+    list[str] | None, typer.Option(metavar="METHOD.KEY=VALUE", help="Option of a method; may be repeated.")
+]
 GlobalTokens = Annotated[
     str | None, typer.Option(metavar="0,17,…", help="Token positions with global attention (Longformer).")
 ]

@@ -18,6 +18,7 @@ from sightline.cli.options import (
     Limit,
     MethodNames,
     ModelSource,
+    OptionsOfMethods,
     PairField,
     Sample,
     Seed,
@@ -56,9 +57,7 @@ def run(
     ],
     model: ModelSource = None,
     method: MethodNames = None,
-    option: Annotated[
-        list[str] | None, typer.Option(metavar="METHOD.KEY=VALUE", help="Option of a method; may be repeated.")
-    ] = None,
+    option: OptionsOfMethods = None,
     target: Annotated[
         str,
         typer.Option(

@@ -15,7 +15,7 @@ from typing import Any
 
 from sightline.corpus.data_files import Rows
 from sightline.errors import InputError, UnsupportedError
-from sightline.foreign import first_line, read_json, regular_file, shown
+from sightline.foreign import first_line, quote, read_json, regular_file
 
 HUB = "hf://"
 _SPLITS, _FILES = "dataset_dict.json", "state.json"
@@ -64,7 +64,7 @@ def _check_saved(path: Path) -> None:
         for entry in _read_list(folder, _FILES, "_data_files"):
             name = entry.get("filename") if isinstance(entry, Mapping) else None
             if not isinstance(name, str) or regular_file(folder, name, InputError) is None:
-                raise InputError(f"'{_FILES}' in '{folder}' names a file that is missing: {shown(name)}.")
+                raise InputError(f"'{_FILES}' in '{folder}' names a file that is missing: {quote(name)}.")
 
 
 def _read_list(folder: Path, name: str, field: str) -> list[Any]:
@@ -99,7 +99,7 @@ def _call_library(question: Callable[[], Any], what: str) -> Any:
 def _choose_split(loaded: Any, split: str | None, source: str) -> Any:
     if not isinstance(loaded, Mapping):
         return loaded
-    known = ", ".join(map(shown, loaded))
+    known = ", ".join(map(quote, loaded))
     if split is None and len(loaded) == 1:
         return next(iter(loaded.values()))
     if split is None:

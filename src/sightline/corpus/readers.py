@@ -17,7 +17,7 @@ from sightline.corpus.data_files import Rows, file_rows
 from sightline.corpus.hub import HUB, folder_rows, hub_rows
 from sightline.corpus.text_folders import is_text_folder, text_folder_rows
 from sightline.errors import InputError
-from sightline.foreign import shown
+from sightline.foreign import quote
 from sightline.registry import suggestion
 from sightline.text import Example, as_examples
 from sightline.text.fields import Columns, example_from_row
@@ -94,7 +94,7 @@ def select_rows(
         if wanted is None or here == wanted:
             yield number, f"'{path}', {place}", row
     if wanted is not None and wanted not in seen:
-        splits = ", ".join(shown(split) for split in sorted(seen)[:_MOST_LISTED])
+        splits = ", ".join(quote(split) for split in sorted(seen)[:_MOST_LISTED])
         raise InputError(f"'{path}' has no row in the split '{wanted}'. Its splits: {splits}.")
 
 
@@ -117,7 +117,7 @@ def _source(path: str | Path, columns: Columns, split: str | None, limit: int | 
 def _check_columns(path: str | Path, fields: list[str], columns: Columns) -> None:
     if columns.text not in fields:
         usual = next((name for name in _USUAL_TEXT_FIELDS if name in fields), None)
-        hint = suggestion(columns.text, list(map(shown, fields))) or (f" Did you mean '{usual}'?" if usual else "")
+        hint = suggestion(columns.text, list(map(quote, fields))) or (f" Did you mean '{usual}'?" if usual else "")
         raise InputError(
             f"'{path}' has no field '{columns.text}'.{hint} {_list_fields(fields)} Name the one that holds the text "
             "(text=, --text)."
@@ -125,13 +125,13 @@ def _check_columns(path: str | Path, fields: list[str], columns: Columns) -> Non
     for option, name, usual_name in (("pair", columns.pair, PAIR), ("label", columns.label, LABEL)):
         if name != usual_name and name not in fields:
             raise InputError(
-                f"'{path}' has no field '{name}', requested as {option}.{suggestion(name, list(map(shown, fields)))} "
+                f"'{path}' has no field '{name}', requested as {option}.{suggestion(name, list(map(quote, fields)))} "
                 f"{_list_fields(fields)}"
             )
 
 
 def _list_fields(fields: list[str]) -> str:
-    names = ", ".join(map(shown, fields[:_MOST_LISTED])) + (", …" if len(fields) > _MOST_LISTED else "")
+    names = ", ".join(map(quote, fields[:_MOST_LISTED])) + (", …" if len(fields) > _MOST_LISTED else "")
     return f"Its fields: {names or 'none'}."
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from sightline.errors import InputError, UsageError
 from sightline.evaluation.result import MODEL, Evaluation, MetricCurve, Record, Status
 from sightline.files import replacing, write_whole
-from sightline.foreign import check_regular, first_line, printable, read_json, shown
+from sightline.foreign import check_regular, first_line, printable, quote, read_json
 from sightline.record_checks import (
     check_choice,
     check_flag,
@@ -110,7 +110,7 @@ def _check_names(row: dict[str, Any], names: dict[str, set[str]]) -> None:
     """Raise ValueError unless a row is of a document, method and metric of the evaluation."""
     for column, known in zip(("document", "method", "metric"), _NAMES, strict=True):
         if row[column] not in names[known]:
-            raise ValueError(f"a row names a {column} that is not among the {known}: {shown(row[column])}")
+            raise ValueError(f"a row names a {column} that is not among the {known}: {quote(row[column])}")
 
 
 def _read_record(row: dict[str, Any], names: dict[str, set[str]]) -> Record:

@@ -16,7 +16,7 @@ from typing import Any
 
 from sightline.attention.projections import Projection
 from sightline.errors import ModelError, OptionError, UnsupportedError
-from sightline.foreign import read_json, regular_file, shown
+from sightline.foreign import quote, read_json, regular_file
 from sightline.models.families import family_of
 from sightline.models.open_config import read_open_settings
 
@@ -87,7 +87,7 @@ def read_config(folder: Path) -> ConfigFacts:
         raise ModelError(f"The folder '{folder}' has no config.json, so it is not a model folder.")
     content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"The config of '{folder}'")
     if not isinstance(content, dict):
-        raise ModelError(f"The config of '{folder}' is {shown(content)}, not a JSON object with settings.")
+        raise ModelError(f"The config of '{folder}' is {quote(content)}, not a JSON object with settings.")
     return check_config(content, f"the config of '{folder}'")
 
 
@@ -107,7 +107,7 @@ def check_config(content: Mapping[str, Any], place: str) -> ConfigFacts:
     model_type = content.get("model_type")
     if not isinstance(model_type, str):
         raise ModelError(f"{place[0].upper()}{place[1:]} does not name the family of the model ('model_type').")
-    family = family_of(shown(model_type))
+    family = family_of(quote(model_type))
     unseen = family.attention_layout == "unseen"
     settings = read_open_settings(model_type, content, place) if unseen else {}
     for name, value in content.items():
@@ -400,4 +400,4 @@ def _check_together(facts: ConfigFacts, place: str) -> None:
 
 
 def _wrong(place: str, name: str, value: Any, expected: str) -> ModelError:
-    return ModelError(f"'{name}' in {place} is {shown(value)}; it must be {expected}.")
+    return ModelError(f"'{name}' in {place} is {quote(value)}; it must be {expected}.")

@@ -16,7 +16,7 @@ from typing import Any
 from transformers import CONFIG_MAPPING
 
 from sightline.errors import ModelError, UnsupportedError
-from sightline.foreign import shown
+from sightline.foreign import quote
 
 MAX_NUMBER = 16_777_216
 """Largest whole number: rows of a table. What a model needs is compared with its weights as well."""
@@ -57,7 +57,7 @@ def read_open_settings(model_type: str, content: Mapping[str, Any], place: str) 
     for name, value in settings.items():
         problem = _problem(name, value)
         if problem is not None:
-            raise ModelError(f"'{name}' in {place} is {shown(value)}; it must be {problem}.")
+            raise ModelError(f"'{name}' in {place} is {quote(value)}; it must be {problem}.")
     return settings
 
 

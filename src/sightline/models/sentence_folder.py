@@ -22,7 +22,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from sightline.errors import ModelError, UnsupportedError
-from sightline.foreign import read_json, regular_file, shown
+from sightline.foreign import quote, read_json, regular_file
 from sightline.models.weights import SINGLE_FILE, Checkpoint, read_header, read_weights
 
 MODULES_FILE = "modules.json"
@@ -113,7 +113,7 @@ def _read_settings(folder: Path, place: str, name: str, *, optional: bool = Fals
         raise ModelError(f"The folder '{folder}' has no '{place}/{name}'.")
     content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"'{place}/{name}' in '{folder}'")
     if not isinstance(content, dict):
-        raise ModelError(f"'{place}/{name}' in '{folder}' is {shown(content)}, not an object with settings.")
+        raise ModelError(f"'{place}/{name}' in '{folder}' is {quote(content)}, not an object with settings.")
     return content
 
 
@@ -138,7 +138,7 @@ def _read_dense(folder: Path, place: str) -> DenseFacts:
     if activation not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
         raise UnsupportedError(
-            f"The activation '{shown(activation)}' of '{place}' in '{folder}' is not one of {known}."
+            f"The activation '{quote(activation)}' of '{place}' in '{folder}' is not one of {known}."
         )
     weights = regular_file(folder, f"{place}/{SINGLE_FILE}", ModelError)
     if weights is None:

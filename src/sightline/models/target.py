@@ -70,7 +70,7 @@ class Target:
             return tuple(range(self.span[0], self.span[1] + 1))
         return () if self.position is None else (self.position,)
 
-    def moved(self, removed: Collection[int]) -> Target:
+    def after_removal(self, removed: Collection[int]) -> Target:
         """Return the target with its token positions moved as after the deletion of the tokens at `removed`."""
 
         def move(position: int) -> int:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from sightline.arguments import check_position
 from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
-from sightline.foreign import shown
+from sightline.foreign import quote
 from sightline.models.answers import QuestionAnswering
 from sightline.models.target import ALL, Prediction, Target, check_quantity
 from sightline.models.task import Task, TaskFacts
@@ -125,7 +125,7 @@ class TokenClassification(Task):
         targets: dict[str, Target] = {}
         for kind, run in runs:
             first = run[0]
-            name = f"{_written(encoding, run)} ({kind})"
+            name = f"{_text_between(encoding, run)} ({kind})"
             index = predicted[first]
             key = name if name not in targets else f"{name} at token {first}"
             targets[key] = Target(index=index, label=labels[index], quantity=chosen, position=first)
@@ -217,7 +217,7 @@ def _largest(values: NDArray[np.floating[Any]], count: int) -> NDArray[np.int64]
     return np.asarray(places[np.argsort(-values[places], kind="stable")][:count])
 
 
-def _written(encoding: Encoding, positions: Sequence[int]) -> str:
+def _text_between(encoding: Encoding, positions: Sequence[int]) -> str:
     """Return the text from the first to the last of some tokens of one segment."""
     source = encoding.segment_texts[int(encoding.segments[positions[0]])]
     return source[int(encoding.offsets[positions[0], 0]) : int(encoding.offsets[positions[-1], 1])]
@@ -245,7 +245,7 @@ def task_class(task: str | None, architectures: list[str] | None) -> type[Task]:
         for candidate in TASKS.values():
             if architecture.endswith(candidate.suffix):
                 return candidate
-    listed = ", ".join(shown(name) for name in architectures or []) or "none"
+    listed = ", ".join(quote(name) for name in architectures or []) or "none"
     raise UnsupportedError(
         f"The model's config names no architecture with a head Sightline can explain (found: {listed}). "
         f"Give task= one of: {', '.join(TASKS)}."

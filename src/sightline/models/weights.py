@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from sightline.errors import ModelError, SizeError
-from sightline.foreign import first_line, parse_json, read_json, regular_file, shown
+from sightline.foreign import first_line, parse_json, quote, read_json, regular_file
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -59,7 +59,7 @@ def find_checkpoint(folder: Path, *, allow_pickle: bool) -> Checkpoint | None:
         return Checkpoint((single,), read_header(single))
     index = regular_file(folder, INDEX_FILE, ModelError)
     if index is not None:
-        return _sharded(folder, index)
+        return _read_index(folder, index)
     pickled = sorted(path.name for path in folder.glob("pytorch_model*.bin"))
     if not pickled:
         return None
@@ -76,7 +76,7 @@ def read_header(path: Path) -> dict[str, tuple[int, ...]]:
     """Return the shape of every tensor in a safetensors file, or raise a `ModelError` if file and header disagree."""
     try:
         with path.open("rb") as file:
-            return dict(_checked_tensors(file, os.fstat(file.fileno()).st_size, f"The weights '{path}'"))
+            return dict(_read_tensor_shapes(file, os.fstat(file.fileno()).st_size, f"The weights '{path}'"))
     except OSError as error:
         raise ModelError(f"The weights '{path}' could not be loaded: {error.strerror}.") from None
 
@@ -123,7 +123,7 @@ def check_size(model: torch.nn.Module, checkpoint: Checkpoint | None, place: str
         )
 
 
-def _sharded(folder: Path, index: Path) -> Checkpoint:
+def _read_index(folder: Path, index: Path) -> Checkpoint:
     """Return the files that an index names; they are files of this folder or nothing."""
     name = f"The weights index of '{folder}'"
     content = read_json(index, limit=INDEX_BYTES, error=ModelError, name=name)
@@ -137,20 +137,20 @@ def _sharded(folder: Path, index: Path) -> Checkpoint:
     for file in names:
         if not file.endswith(".safetensors") or "/" in file or "\\" in file:
             raise ModelError(
-                f"{name} names '{shown(file)}'; weights are read only from safetensors files in the folder itself."
+                f"{name} names '{quote(file)}'; weights are read only from safetensors files in the folder itself."
             )
         path = regular_file(folder, file, ModelError)
         if path is None:
-            raise ModelError(f"{name} names '{shown(file)}', which is not there.")
+            raise ModelError(f"{name} names '{quote(file)}', which is not there.")
         files.append(path)
         shapes.update(read_header(path))
     missing = next((tensor for tensor in places if tensor not in shapes), None)
     if missing is not None:
-        raise ModelError(f"{name} lists '{shown(missing)}', which no file contains.")
+        raise ModelError(f"{name} lists '{quote(missing)}', which no file contains.")
     return Checkpoint(tuple(files), shapes)
 
 
-def _checked_tensors(file: BinaryIO, size: int, name: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _read_tensor_shapes(file: BinaryIO, size: int, name: str) -> Iterator[tuple[str, tuple[int, ...]]]:
     def damaged(reason: str) -> ModelError:
         return ModelError(f"{name} could not be loaded: {reason}; the file is damaged or is no safetensors file.")
 
@@ -168,15 +168,15 @@ def _checked_tensors(file: BinaryIO, size: int, name: str) -> Iterator[tuple[str
         facts = described if isinstance(described, dict) else {}
         dtype, shape, ends = facts.get("dtype"), facts.get("shape"), facts.get("data_offsets")
         if not (isinstance(shape, list) and isinstance(ends, list) and len(ends) == 2 and len(shape) <= 8):
-            raise damaged(f"'{shown(tensor)}' has no shape or no place")
+            raise damaged(f"'{quote(tensor)}' has no shape or no place")
         if not all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in shape + ends):
-            raise damaged(f"'{shown(tensor)}' has no shape or no place")
+            raise damaged(f"'{quote(tensor)}' has no shape or no place")
         if not isinstance(dtype, str) or dtype not in NUMBER_BYTES:
             raise ModelError(
-                f"{name} store '{shown(tensor)}' as {shown(dtype)}; known number types are {', '.join(NUMBER_BYTES)}."
+                f"{name} store '{quote(tensor)}' as {quote(dtype)}; known number types are {', '.join(NUMBER_BYTES)}."
             )
         if not ends[0] <= ends[1] <= room or math.prod(shape) * NUMBER_BYTES[dtype] != ends[1] - ends[0]:
-            raise damaged(f"'{shown(tensor)}' does not fit into its place")
+            raise damaged(f"'{quote(tensor)}' does not fit into its place")
         taken += ends[1] - ends[0]
         if taken > room:
             raise damaged("tensors overlap")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import ModelError
-from sightline.foreign import read_json, regular_file, shown
+from sightline.foreign import quote, read_json, regular_file
 from sightline.text.patterns import why_unsafe
 
 VOCABULARY_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
@@ -100,7 +100,7 @@ def check_tokenizer(content: Any) -> None:
         longest = model.get("max_input_chars_per_word")
         if isinstance(longest, int) and longest > MAX_WORD:
             raise ModelError(
-                f"The tokenizer.json asks to split words of {shown(longest)} characters (max_input_chars_per_word); "
+                f"The tokenizer.json asks to split words of {quote(longest)} characters (max_input_chars_per_word); "
                 f"at most {MAX_WORD:,} are allowed."
             )
     for stage in ("normalizer", "pre_tokenizer", "decoder"):
@@ -117,7 +117,7 @@ def check_tokenizer(content: Any) -> None:
             problem = None if expression is None else why_unsafe(expression)
             if problem is not None:
                 raise ModelError(
-                    f"A regular expression in the tokenizer.json ({shown(expression)}) {problem}; matching it could "
+                    f"A regular expression in the tokenizer.json ({quote(expression)}) {problem}; matching it could "
                     "take forever, so it is not used."
                 )
 
@@ -188,7 +188,7 @@ def _settings(folder: Path, whole: bool) -> dict[str, Any]:
             continue
         if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
             raise ModelError(
-                f"'{name}' in {label[0].lower()}{label[1:]} is {shown(value)}, which is of the wrong type."
+                f"'{name}' in {label[0].lower()}{label[1:]} is {quote(value)}, which is of the wrong type."
             )
         settings[name] = value
     for name in ("added_tokens_decoder", "extra_special_tokens"):
@@ -200,7 +200,7 @@ def _settings(folder: Path, whole: bool) -> dict[str, Any]:
             settings["tokenizer_class"] = kind
         elif not whole:
             raise ModelError(
-                f"{label} asks for {shown(kind)}, which is not a fast tokenizer and gives no character offsets: "
+                f"{label} asks for {quote(kind)}, which is not a fast tokenizer and gives no character offsets: "
                 "use one with a tokenizer.json (PreTrainedTokenizerFast)."
             )
     return settings
@@ -211,7 +211,7 @@ def _token_map(content: dict[str, Any], label: str) -> dict[str, Any]:
     for key, value in content.items():
         number = int(key) if key.isdecimal() and len(key) < 20 else value if isinstance(value, int) else 0
         if not 0 <= number <= MAX_ID or (key.isdecimal() and len(key) >= 20):
-            raise ModelError(f"{label} has the token id {shown(number)}; ids lie between 0 and {MAX_ID:,}.")
+            raise ModelError(f"{label} has the token id {quote(number)}; ids lie between 0 and {MAX_ID:,}.")
     return content
 
 
@@ -236,7 +236,7 @@ def _object(folder: Path, name: str) -> dict[str, Any] | None:
         return None
     content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=_label(folder, name))
     if not isinstance(content, dict):
-        raise ModelError(f"{_label(folder, name)} is {shown(content)}, not a JSON object.")
+        raise ModelError(f"{_label(folder, name)} is {quote(content)}, not a JSON object.")
     return content
 
 
