@@ -88,6 +88,7 @@ def test_units_hold_documents_of_similar_length(whole):
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(ends))
 
 
+@pytest.mark.slow
 def test_a_stopped_run_resumes_where_it_stopped(whole, model, data_file, tmp_path):
     class StopError(Exception):
         pass
@@ -200,6 +201,7 @@ def test_a_newer_format_and_a_missing_store_are_refused(whole, tmp_path):
         sl.open(tmp_path / "nowhere")
 
 
+@pytest.mark.slow
 def test_failed_documents_are_computed_again_on_request(model, tmp_path, monkeypatch):
     import sightline.corpus.unit_worker as unit_worker
 

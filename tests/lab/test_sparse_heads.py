@@ -56,7 +56,7 @@ def test_the_band_equals_the_full_matrix(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("dropout", [0.0, 0.4])
+@pytest.mark.parametrize("dropout", [0.0, pytest.param(0.4, marks=pytest.mark.slow)])
 def test_gradients_on_the_band_are_those_of_finite_differences(name, dropout):
     plan, tensors = band(tokens=9, window=2, name=name)
 

@@ -208,7 +208,7 @@ def test_a_short_document_gets_exact_values_of_the_model(model):
     encoding = model.encode(TEXT)
     explanation = model.explain(encoding, "owen", target=1, budget=2000)
     tree = build_hierarchy(encoding, "word")
-    mask_id = model.tokenizer.mask_token_id
+    mask_id, module = model.tokenizer.mask_token_id, tiny_module()
 
     def value(coalitions):
         rows = []
@@ -216,7 +216,7 @@ def test_a_short_document_gets_exact_values_of_the_model(model):
             ids = encoding.ids.copy()
             ids[: len(mask)][mask] = mask_id
             rows.append(ids)
-        logits = tiny_module()(torch.tensor(np.array(rows))).logits.detach()
+        logits = module(torch.tensor(np.array(rows))).logits.detach()
         return torch.softmax(logits, -1)[:, 1].numpy()
 
     def nest(node):

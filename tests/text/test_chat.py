@@ -60,6 +60,7 @@ def test_text_and_ids_are_those_of_the_library_and_only_contents_are_text(tokeni
     assert not encoding.offsets[encoding.special].any()
 
 
+@pytest.mark.slow
 def test_a_chat_is_explained_and_continued(tokenizer):
     module = tiny_module("llama", auto=AutoModelForCausalLM, vocab_size=max(VOCABULARY, len(tokenizer)))
     model = sl.load(module, tokenizer=tokenizer)
