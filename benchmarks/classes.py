@@ -85,7 +85,7 @@ def measure(report: harness.Report, family: str, tokens: int, classes: int, laye
     model: Model = load(random_module(family, classes, layers))
     body = torch.randint(110, 900, (tokens - 2,), generator=torch.Generator().manual_seed(1)).tolist()
     encoding = model.encode(ids=[101, *body, 102] if family == "bert" else [0, *body, 2])
-    found: list[dict[str, Tensor]] = []
+    plain_scores: list[dict[str, Tensor]] = []
     label = f"{family} {tokens} tokens, {classes} classes"
 
     def together() -> dict[str, dict[str, Explanation]]:
@@ -96,7 +96,7 @@ def measure(report: harness.Report, family: str, tokens: int, classes: int, laye
             model.explain(encoding, methods=METHODS, target=target)
 
     def plain() -> None:
-        found[:] = [plain_pass(module, encoding, target) for target in range(classes)]
+        plain_scores[:] = [plain_pass(module, encoding, target) for target in range(classes)]
 
     together()
     # By turns, so that a busy neighbour disturbs all three alike.
@@ -110,7 +110,7 @@ def measure(report: harness.Report, family: str, tokens: int, classes: int, laye
         theirs = seconds[reference]
         name = f"{label}, {reference.replace('_', ' ')}"
         report.ratio(name, theirs, ours, wanted, {"ours": ours, "reference": theirs})
-    off = difference(together(), found)
+    off = difference(together(), plain_scores)
     report.fact(f"difference, {label}", off)
     report.ratio(f"difference limit, {label}", LARGEST_DIFFERENCE, max(off, 1e-16), target=1)
 

@@ -61,7 +61,7 @@ def measure(report: harness.Report, name: str, shape: tuple[int, int, int], prom
     encoding = model.encode(ids=ids[:prompt])
     rows = list(range(0, generated, STEP))
     scale = generated / len(rows)
-    found: list[Tensor] = []
+    captum_rows: list[Tensor] = []
 
     def matrix() -> ContinuationExplanation:
         return model.explain(encoding, "input_x_gradient", continuation=ids[prompt:])
@@ -72,7 +72,7 @@ def measure(report: harness.Report, name: str, shape: tuple[int, int, int], prom
             model.explain(before, "input_x_gradient", target=ids[prompt + row])
 
     def captum() -> None:
-        found[:] = [captum_row(module, ids[: prompt + row], ids[prompt + row]) for row in rows]
+        captum_rows[:] = [captum_row(module, ids[: prompt + row], ids[prompt + row]) for row in rows]
 
     repeats = 1 if report.quick else 2
     ours = harness.median_seconds(matrix, repeats)
@@ -83,7 +83,7 @@ def measure(report: harness.Report, name: str, shape: tuple[int, int, int], prom
     scores = matrix().matrix
     off = max(
         float(np.abs(scores[row, : prompt + row] - theirs.numpy()).max() / theirs.abs().max())
-        for row, theirs in zip(rows, found, strict=True)
+        for row, theirs in zip(rows, captum_rows, strict=True)
     )
     report.fact(f"difference from captum, {name}", off)
     report.ratio(f"difference limit, {name}", LARGEST_DIFFERENCE, max(off, 1e-16), target=1)

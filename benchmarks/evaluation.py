@@ -40,14 +40,14 @@ def measured(model: Model, documents: list[Encoding], threads: int) -> tuple[Eva
     """Return the evaluation and its CPU seconds."""
     torch.set_num_threads(threads)
     begin = time.process_time()
-    found = sl.evaluate(model, documents)
+    evaluation = sl.evaluate(model, documents)
     seconds = time.process_time() - begin
     torch.set_num_threads(1)
-    return found, seconds
+    return evaluation, seconds
 
 
-def _numbers(found: Evaluation) -> list[Record]:
-    return [replace(one, seconds=0.0) for one in found.records]
+def _numbers(evaluation: Evaluation) -> list[Record]:
+    return [replace(record, seconds=0.0) for record in evaluation.records]
 
 
 def main() -> None:

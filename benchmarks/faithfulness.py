@@ -71,17 +71,18 @@ def one_at_a_time(model: Model, encoding: Encoding, target: Target, scores: dict
         return float(task.probabilities(logits.double())[target.index])
 
     whole = probability([], "delete")
-    found = {}
+    values = {}
     for name, vector in scores.items():
         order = score_order(vector, units)
         for metric in WANTED:
             plan = METRICS.get(metric).plan
             counts = unit_counts(plan.ratios, len(units))
             curve = [
-                probability(one, plan.replacement) for one in removed_positions(order, units, counts, plan.direction)
+                probability(removed, plan.replacement)
+                for removed in removed_positions(order, units, counts, plan.direction)
             ]
-            found[name, metric] = METRICS.get(metric)(curve, whole)
-    return found
+            values[name, metric] = METRICS.get(metric)(curve, whole)
+    return values
 
 
 def main() -> None:
@@ -91,7 +92,7 @@ def main() -> None:
     encoding = model.encode(ids=document(64 if report.quick else 512))
     target = model.trace(encoding).target
     explained = model.explain(encoding, methods=METHODS, target=target)
-    scores = {name: one.scores for name, one in explained.items()}
+    scores = {name: explanation.scores for name, explanation in explained.items()}
     report.fact("tokens", len(encoding))
 
     ours: list[Measured] = []

@@ -113,16 +113,16 @@ def compare_peer(
     """Time a peer on `count` sinks, spread over the document, scaled to all; and compare its values."""
     n = stack.shape[1]
     sinks = np.linspace(0, n, count + 2, dtype=int)[1:-1].tolist()
-    found: list[list[float]] = []
+    peer_values: list[list[float]] = []
     solve = peer(stack)
     report.compare(
         f"{n} tokens, {name} ({count} of {n})",
         ours=lambda: solve_flow(stack, SOURCE),
-        reference=lambda: found.append([solve(sink) for sink in sinks]),
+        reference=lambda: peer_values.append([solve(sink) for sink in sinks]),
         target=target,
         reference_scale=n / count,
     )
-    difference = np.abs(solve_flow(stack, SOURCE, sinks=sinks).values - found[0]).max()
+    difference = np.abs(solve_flow(stack, SOURCE, sinks=sinks).values - peer_values[0]).max()
     report.fact(f"{n} tokens, off {name} by at most", float(difference))
 
 
@@ -155,15 +155,15 @@ def main() -> None:
     results: list[FlowResult] = []
     work = solve_band(long, window, layers)
     seconds = harness.median_seconds(lambda: results.append(work()), repeats=1)
-    found = results[0]
+    result = results[0]
     report.ratio(f"band {long}, limit", BAND_SECONDS, seconds, target=1)
     report.fact(
         f"band {long}, every sink",
         {
             "CPU seconds": round(seconds, 2),
-            "certified": found.certified,
-            "largest gap": found.gap,
-            "settled by bounds, flow, cut": [found.settled_by_bounds, found.settled_by_flow, found.settled_by_cut],
+            "certified": result.certified,
+            "largest gap": result.gap,
+            "settled by bounds, flow, cut": [result.settled_by_bounds, result.settled_by_flow, result.settled_by_cut],
         },
     )
     some = list(range(0, long, long // 8))

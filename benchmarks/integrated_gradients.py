@@ -49,7 +49,7 @@ def captum_scores(model: Model, encoding: Encoding, steps: int) -> np.ndarray:
         return logits[:, CONTRAST[0]] - logits[:, CONTRAST[1]]
 
     method = LayerIntegratedGradients(margin, module.base_model.embeddings)
-    found = method.attribute(
+    attributions = method.attribute(
         ids,
         baselines=baseline,
         n_steps=steps,
@@ -57,7 +57,7 @@ def captum_scores(model: Model, encoding: Encoding, steps: int) -> np.ndarray:
         internal_batch_size=max(1, BATCH_TOKENS // len(encoding)),
     )
     # The library pads documents to a multiple of the window inside the model.
-    scores: np.ndarray = found[0, : len(encoding)].sum(-1).detach().numpy()
+    scores: np.ndarray = attributions[0, : len(encoding)].sum(-1).detach().numpy()
     return scores
 
 
@@ -86,14 +86,14 @@ def main() -> None:
         target=8,
         repeats=3,
     )
-    found = adaptive()
-    evaluations = int(found.checks["evaluations"])
+    explanation = adaptive()
+    evaluations = int(explanation.checks["evaluations"])
     exact = ours.explain(encoding, "integrated_gradients", target=CONTRAST, steps=fine_steps).scores
     report.fact("evaluations", evaluations)
-    report.fact("completeness gap", float(found.checks["completeness_gap"]))
-    report.fact("error", error(found.scores, exact))
+    report.fact("completeness gap", float(explanation.checks["completeness_gap"]))
+    report.fact("error", error(explanation.scores, exact))
     report.fact("error of captum", error(theirs[0], exact))
-    report.ratio("error limit", LARGEST_ERROR, max(error(found.scores, exact), math.ulp(1.0)), target=1)
+    report.ratio("error limit", LARGEST_ERROR, max(error(explanation.scores, exact), math.ulp(1.0)), target=1)
 
     seconds = report.seconds[label]
     each = {"ours": seconds["ours"] / evaluations, "reference": seconds["reference"] / captum_steps}

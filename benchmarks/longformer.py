@@ -60,8 +60,8 @@ def logits(model: LongformerForSequenceClassification, embeddings: torch.Tensor)
     global_mask = torch.zeros(embeddings.shape[:2], dtype=torch.long)
     global_mask[:, 0] = 1
     outputs = model(inputs_embeds=embeddings, global_attention_mask=global_mask)
-    found: torch.Tensor = outputs.logits[0]
-    return found
+    class_logits: torch.Tensor = outputs.logits[0]
+    return class_logits
 
 
 def document(model: LongformerForSequenceClassification, tokens: int) -> torch.Tensor:

@@ -97,10 +97,10 @@ def main() -> None:
     scores["shap partition"] = theirs[0]
     report.ratio("SHAP's time / ours", reference, seconds, seconds={"ours": seconds, "reference": reference})
     for name, vector in scores.items():
-        found = measure_faithfulness(
+        measured = measure_faithfulness(
             model, replace(explanation, scores=vector), "aopc", ratios=RATIOS, ceiling=False, random_orderings=0
         )
-        report.fact(f"fall of the probability, {name}", round(found.value, 4))
+        report.fact(f"fall of the probability, {name}", round(measured.value, 4))
     report.finish()
 
 

@@ -61,14 +61,14 @@ def main() -> None:
     text = next(iter(builtin.documents().values())).read_text(encoding="utf-8")
     documents = changed_documents(model.encode(text[: 3_000 if report.quick else None]), 8 if report.quick else 24)
     report.fact("cores", cores)
-    report.fact("tokens", [len(one) for one in documents])
-    found: dict[str, Sequence[torch.Tensor]] = {}
+    report.fact("tokens", [len(document) for document in documents])
+    logits: dict[str, Sequence[torch.Tensor]] = {}
 
     def one_after_the_other() -> None:
-        found["reference"] = [network.run([one])[0] for one in documents]
+        logits["reference"] = [network.run([document])[0] for document in documents]
 
     def together() -> None:
-        found["ours"] = network.run_many(documents)
+        logits["ours"] = network.run_many(documents)
 
     torch.set_num_threads(cores)
     together()
@@ -77,8 +77,8 @@ def main() -> None:
             turns = [(elapsed(together), elapsed(one_after_the_other)) for _ in range(1 if report.quick else 3)]
         ours, theirs = (statistics.median(times) for times in zip(*turns, strict=True))
         report.ratio(label, theirs, ours, None, {"ours": ours, "reference": theirs})
-    pairs = zip(found["ours"], found["reference"], strict=True)
-    report.fact("difference", max(float((one - other).abs().max()) for one, other in pairs))
+    pairs = zip(logits["ours"], logits["reference"], strict=True)
+    report.fact("difference", max(float((first - second).abs().max()) for first, second in pairs))
     report.finish()
 
 

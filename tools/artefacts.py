@@ -110,9 +110,9 @@ def separation_table() -> list[str]:
                     scores[content] = scores[generator.permutation(content)]
                     candidates.append(replace(explanation, scores=scores, layers=None, layer_kind=None))
                 checked = faithfulness_checks(model.network, candidates, orderings=1, seed=number)
-                own, *shuffled = (float(result.checks["faithfulness"]) for result in checked)
+                original, *shuffled = (float(result.checks["faithfulness"]) for result in checked)
                 tie = TIE * float(checked[0].checks["stake"])
-                wins[method] += [own > other + tie for other in shuffled]
+                wins[method] += [original > other + tie for other in shuffled]
         print(f"separation: {name}", file=sys.stderr, flush=True)
         for method in SEPARATED:
             won = wins.get(method)

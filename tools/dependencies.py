@@ -48,7 +48,7 @@ def declared(*, development: bool) -> list[Requirement]:
 
 def closure(requirements: Iterable[Requirement]) -> dict[str, metadata.Distribution]:
     """Return the installed distributions that the requirements lead to, by canonical name."""
-    found: dict[str, metadata.Distribution] = {}
+    distributions: dict[str, metadata.Distribution] = {}
     waiting = list(requirements)
     while waiting:
         requirement = waiting.pop()
@@ -58,16 +58,16 @@ def closure(requirements: Iterable[Requirement]) -> dict[str, metadata.Distribut
             distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue  # optional, and not installed here
-        seen = name in found
-        found[name] = distribution
+        seen = name in distributions
+        distributions[name] = distribution
         if seen and not requirement.extras:
             continue
         for text in distribution.requires or []:
             inner = Requirement(text)
             wanted = inner.marker is None or any(inner.marker.evaluate(environment) for environment in environments)
-            if wanted and not (canonicalize_name(inner.name) in found and not inner.extras):
+            if wanted and not (canonicalize_name(inner.name) in distributions and not inner.extras):
                 waiting.append(inner)
-    return dict(sorted(found.items()))
+    return dict(sorted(distributions.items()))
 
 
 def write_constraints(packages: dict[str, metadata.Distribution]) -> None:

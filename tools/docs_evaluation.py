@@ -53,12 +53,12 @@ PLANTED_DOCUMENTS = 30
 
 def paragraphs(most: int) -> dict[str, list[Example]]:
     """Return the paragraphs of the built-in texts, the first `most` of each, by text."""
-    found = {}
+    by_text = {}
     for name, path in builtin.documents().items():
         parts = [part.strip() for part in re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))]
         long_enough = [part for part in parts if len(part.split()) >= FEWEST_WORDS][:most]
-        found[name] = [Example(part, id=f"{name} {number}") for number, part in enumerate(long_enough, start=1)]
-    return found
+        by_text[name] = [Example(part, id=f"{name} {number}") for number, part in enumerate(long_enough, start=1)]
+    return by_text
 
 
 def measured(*, quick: bool = False) -> str:
@@ -76,7 +76,7 @@ def measured(*, quick: bool = False) -> str:
 def planted(*, quick: bool = False) -> str:
     """Train the models, look for their planted words with every method, and return the table."""
     seeds, documents = (range(1), 5) if quick else (PLANTED_SEEDS, PLANTED_DOCUMENTS)
-    found = {}
+    frames_by_words = {}
     for words in PLANTED_WORDS:
         frames = []
         for seed in seeds:
@@ -84,31 +84,31 @@ def planted(*, quick: bool = False) -> str:
             if not result.planted.learnt:
                 raise SystemExit(f"The model of seed {seed} with {words} planted words has not learnt the task.")
             frames.append(result.to_frame().assign(seed=seed))
-        found[words] = pd.concat(frames)
-    return planted_table(found)
+        frames_by_words[words] = pd.concat(frames)
+    return planted_table(frames_by_words)
 
 
-def planted_table(found: dict[int, pd.DataFrame]) -> str:
-    """Return the table of planted words from one frame (document, method, precision, chance, seed) a number of words.
+def planted_table(frames_by_words: dict[int, pd.DataFrame]) -> str:
+    """Return the table of planted words from one frame (document, method, precision, chance, seed) per number of words.
 
     The interval of a mean is over models (their means, bootstrapped), since documents of one model are not independent.
     """
     columns, chance = {}, {}
-    for words, frame in found.items():
+    for words, frame in frames_by_words.items():
         by_model = frame.groupby(["method", "seed"])["precision"].mean()
         columns[words] = {method: mean_interval(by_model[method]) for method in by_model.index.levels[0]}
         chance[words] = frame["chance"].mean()
-    one, two = PLANTED_WORDS
-    some = found[one]
+    few, many = PLANTED_WORDS
+    some = frames_by_words[few]
     lines = [
         f"Measured {date.today().isoformat()}, Sightline {sl.__version__}: {some['seed'].nunique()} tiny models per "
         f"column, {some['document'].nunique()} new documents each, level word, the predicted class, methods with "
         "default options. Brackets hold bootstrap 95 % intervals over the models. *Italics*: no better than chance.",
         "",
-        f"| method | one planted word (chance {chance[one]:.0%}) | two that add up (chance {chance[two]:.0%}) |",
+        f"| method | one planted word (chance {chance[few]:.0%}) | two that add up (chance {chance[many]:.0%}) |",
         "|:--|--:|--:|",
     ]
-    for method in sorted(columns[one], key=lambda name: (-columns[one][name][0], -columns[two][name][0], name)):
+    for method in sorted(columns[few], key=lambda name: (-columns[few][name][0], -columns[many][name][0], name)):
         cells = []
         for words in PLANTED_WORDS:
             mean, low, high = columns[words][method]

@@ -23,16 +23,16 @@ def accuracy_table(test: Mapping[str, Any]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for name, title in _SET_NAMES.items():
-        for classifier, found in test.get(name, {}).items():
+        for classifier, figures in test.get(name, {}).items():
             label = "TF-IDF" if classifier == "tf_idf" else f"this model, {int(classifier.split('_')[1]):,} tokens"
-            intervals = [found["wilson_95"], found.get("package_bootstrap_95")]
+            intervals = [figures["wilson_95"], figures.get("package_bootstrap_95")]
             low_high = [f"{pair[0]:.3f}–{pair[1]:.3f}" if pair else "" for pair in intervals]
-            sides = " / ".join(f"{found['per_side'][side]:.3f}" for side in SIDES)
+            sides = " / ".join(f"{figures['per_side'][side]:.3f}" for side in SIDES)
             cells = [
                 title,
                 label,
-                f"{found['right']} of {found['documents']}",
-                f"**{found['accuracy']:.3f}**",
+                f"{figures['right']} of {figures['documents']}",
+                f"**{figures['accuracy']:.3f}**",
                 *low_high,
             ]
             rows.append(f"| {' | '.join(cells)} | {sides} |")

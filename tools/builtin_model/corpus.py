@@ -68,25 +68,25 @@ def docstrings(source: str) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in other people's strings are not our concern
         tree = ast.parse(source)
-    found: list[tuple[int, str]] = []
+    texts: list[tuple[int, str]] = []
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node, clean=False)
             if text and text.strip():
-                found.append((node.body[0].lineno, inspect.cleandoc(text)))
+                texts.append((node.body[0].lineno, inspect.cleandoc(text)))
         # Only statements can hold a definition; walking the expressions too would take three times as long.
         for block in ("body", "orelse", "finalbody", "handlers", "cases"):
             children = getattr(node, block, None)
             if isinstance(children, list):
                 waiting.extend(children)
-    return [text for _, text in sorted(found, key=lambda pair: pair[0])]
+    return [text for _, text in sorted(texts, key=lambda pair: pair[0])]
 
 
 def clean(docstring: str, own_names: Iterable[str] = ()) -> str:
     """Return the prose of one docstring: no headings, underlines, code, declarations, mark-up or own names."""
-    kept: list[str] = []
+    lines: list[str] = []
     code_indent: int | None = None  # while inside a `.. code::` block, a fence or after `::`, the block's own indent
     fenced = False
     for line in docstring.splitlines():
@@ -118,8 +118,8 @@ def clean(docstring: str, own_names: Iterable[str] = ()) -> str:
             continue
         line = _FIELD.sub(r"\1", line)
         line = _GOOGLE_ENTRY.sub(r"\1", line)
-        kept.append(line)
-    text = "\n".join(kept)
+        lines.append(line)
+    text = "\n".join(lines)
     text = _ROLE.sub(lambda match: re.sub(r"\s*<[^>]*>$", "", match[1]).lstrip("~!."), text)
     text = _ADDRESS.sub(" ", _LINK.sub(r"\1", text))
     text = _DOTTED.sub(r"\1", re.sub(r"[`*]+|\|", "", text))
@@ -146,11 +146,11 @@ def package_documents(package: Package, wheel: Path) -> list[Document]:
     documents = []
     for name, source in sources:
         try:
-            found = docstrings(source)
+            texts = docstrings(source)
         except (SyntaxError, ValueError, RecursionError):
             continue  # templates and files for another Python
         paragraphs = []
-        for docstring in found:
+        for docstring in texts:
             for paragraph in clean(docstring, own_names).split("\n\n"):
                 key = " ".join(paragraph.lower().split())
                 if len(key.split()) >= 3 and key not in seen:

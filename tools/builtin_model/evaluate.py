@@ -71,7 +71,7 @@ def over_packages(right: np.ndarray, packages: Sequence[str], seed: int, draws: 
 def reading(right: np.ndarray, labels: np.ndarray, packages: Sequence[str] | None, seed: int) -> dict[str, object]:
     """Return accuracy with its intervals and per side, ready for metrics.json."""
     interval = wilson(int(right.sum()), len(right))
-    found: dict[str, object] = {
+    figures: dict[str, object] = {
         "documents": len(right),
         "right": int(right.sum()),
         "accuracy": round(float(right.mean()), 4),
@@ -79,8 +79,8 @@ def reading(right: np.ndarray, labels: np.ndarray, packages: Sequence[str] | Non
         "per_side": {side: round(float(right[labels == index].mean()), 4) for index, side in enumerate(SIDES)},
     }
     if packages is not None:
-        found["package_bootstrap_95"] = [round(bound, 4) for bound in over_packages(right, packages, seed)]
-    return found
+        figures["package_bootstrap_95"] = [round(bound, 4) for bound in over_packages(right, packages, seed)]
+    return figures
 
 
 def tf_idf(training: Sequence[str], training_labels: Sequence[int], texts: Sequence[str]) -> np.ndarray:
@@ -131,7 +131,7 @@ def evaluate(
     baseline = tf_idf(
         [document.text for document in training], [SIDES.index(document.side) for document in training], everything
     )
-    found: dict[str, object] = {"split": split, "seed": seed}
+    results: dict[str, object] = {"split": split, "seed": seed}
     start = 0
     for name, (texts, labels, packages) in sets.items():
         ids = [encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
@@ -142,5 +142,5 @@ def evaluate(
         guess = baseline[start : start + len(texts)]
         rows["tf_idf"] = reading((guess == labels).astype(float), labels, packages, seed)
         start += len(texts)
-        found[name] = rows
-    return found
+        results[name] = rows
+    return results

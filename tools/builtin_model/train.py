@@ -174,15 +174,15 @@ def run_phase(
         average.update_parameters(model)
         running += loss.item()
         if step % validate_every == 0 or step == steps:
-            found = {**validate(average.module), "step": step}
+            validation = {**validate(average.module), "step": step}
             count = validate_every if step % validate_every == 0 else step % validate_every
             log(
                 f"step {step}: training loss {running / count:.4f}, "
-                f"validation loss {found['loss']:.4f}, accuracy {found['accuracy']:.4f}"
+                f"validation loss {validation['loss']:.4f}, accuracy {validation['accuracy']:.4f}"
             )
             running = 0.0
-            if found["loss"] < best["loss"]:
-                best, best_weights = found, copy.deepcopy(average.module.state_dict())
+            if validation["loss"] < best["loss"]:
+                best, best_weights = validation, copy.deepcopy(average.module.state_dict())
     model.load_state_dict(best_weights)
     return best
 
