@@ -20,6 +20,7 @@ from sightline.errors import SightlineError, UnsupportedError
 from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS
 from sightline.metrics.check import CheckReplacement, faithfulness_checks
+from sightline.metrics.passages import passage_checks
 from sightline.models import Network
 from sightline.progress import Progress
 from sightline.text import Encoding
@@ -65,7 +66,10 @@ class Checker:
         former = {*CHECK_ENTRIES, *EXCHANGE_ENTRIES}
         checks = {name: value for name, value in explanation.checks.items() if name not in former}
         checks["special_share"] = special_share(explanation.scores, explanation.encoding)
-        checked = replace(explanation, checks={**checks, **measured.checks}, removal=measured.curve, exchange=None)
+        checks |= measured.checks
+        if measured.curve is not None:
+            checks |= passage_checks(self.network, explanation, seed=seed)
+        checked = replace(explanation, checks=checks, removal=measured.curve, exchange=None)
         if artefacts and _can_repeat(checked) and self._reproduces(checked):
             checked = self._exchange(checked, progress, seed=seed)
         return checked
@@ -92,6 +96,8 @@ class Checker:
             if isinstance(value, dict):
                 return {name: add_check(nested) for name, nested in value.items()}
             checks, curve = next(measured)
+            if curve is not None:
+                checks = {**checks, **passage_checks(self.network, value)}
             checked = replace(value, checks={**value.checks, **checks}, removal=curve)
             return self._exchange(checked, progress) if artefacts and _can_repeat(checked) else checked
 

@@ -42,7 +42,7 @@ from sightline.record_checks import (
     read_numbers,
 )
 from sightline.text import Aggregation, Encoding
-from sightline.verdict import MEASURED, NOT_COMPARABLE, TELLING
+from sightline.verdict import MEASURED, NOT_COMPARABLE, PASSAGES, TELLING
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
@@ -269,6 +269,17 @@ def _read_prediction(values: Any) -> Prediction:
     )
 
 
+def _check_passages(checks: Mapping[str, Any]) -> None:
+    """Check the entries about deleted sentences: all that a sentence about them needs."""
+    removed, share, label, probability, changed, trials = (f"checks.{name}" for name in PASSAGES)
+    check_whole(checks.get("passages_removed"), removed, 1)
+    check_number(checks.get("passages_share"), share)
+    check_text(checks.get("passages_label"), label)
+    check_number(checks.get("passages_probability"), probability)
+    drawn = check_whole(checks.get("passages_trials", 0), trials, 0)
+    check_whole(checks.get("passages_random_changed", 0), changed, 0, drawn)
+
+
 def _read_checks(values: Any) -> dict[str, Any]:
     checks = check_plain(check_object(values, "checks"), "checks")
     for name, value in checks.items():
@@ -281,6 +292,8 @@ def _read_checks(values: Any) -> dict[str, Any]:
     check_whole(checks.get("random_beaten", 0), "checks.random_beaten", 0, orders)
     if checks.get("stake", 1) <= 0:
         raise ValueError("checks.stake must be above 0")
+    if not set(PASSAGES).isdisjoint(checks):
+        _check_passages(checks)
     if NOT_COMPARABLE in checks:
         check_text(checks[NOT_COMPARABLE], f"checks.{NOT_COMPARABLE}")
     return dict(checks)

@@ -50,6 +50,15 @@ MEASURED = ("faithfulness", "random_mean", "random_beaten", "random_orderings", 
 """Entries of `Explanation.checks` on which the level rests."""
 TELLING = ("removed_words", "removed_share", "probability", "probability_without", "probability_without_random")
 """Entries that describe the count at which the explanation differs most from random words."""
+PASSAGES = (
+    "passages_removed",
+    "passages_share",
+    "passages_label",
+    "passages_probability",
+    "passages_random_changed",
+    "passages_trials",
+)
+"""Entries about the document without its strongest sentences (`metrics.passages`)."""
 CHECK_ENTRIES = (
     *MEASURED,
     *TELLING,
@@ -62,6 +71,7 @@ CHECK_ENTRIES = (
     "mask_level",
     "replacements_agree",
     "faithfulness_check",
+    *PASSAGES,
 )
 """All entries of `Explanation.checks` that a check makes: they belong to the scores that were checked."""
 NOT_COMPARABLE = "faithfulness_check"

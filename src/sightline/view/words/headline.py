@@ -68,6 +68,8 @@ def headline_parts(explanation: Explanation) -> list[Part]:
         parts.append(Part(f"; {_without_phrases(explanation, 'it')}"))
     else:
         parts += [Part(", mainly because of "), *_join(phrases)]
+        if clause := _without_passages(explanation):
+            parts.append(Part(f"; {clause}"))
     return [*parts, Part(f"; {trust}.")]
 
 
@@ -77,6 +79,17 @@ def _prediction_clause(explanation: Explanation) -> str:
     if len(prediction.labels) == 1 and prediction.probability == 1.0:
         return f"The model gives “{prediction.label}” the value {float(prediction.logits[0]):.3g}"
     return f"The model says “{prediction.label}” ({percent(prediction.probability)})"
+
+
+def _without_passages(explanation: Explanation) -> str:
+    """Return what the model would say without the strongest sentences, if they and only they change its prediction."""
+    checks = explanation.checks
+    if checks.get("passages_label") in (None, explanation.prediction.label) or checks.get("passages_random_changed"):
+        return ""
+    count = int(checks["passages_removed"])
+    number = {2: "two", 3: "three", 5: "five", 10: "ten"}.get(count, str(count))
+    sentences = "strongest sentence" if count == 1 else f"{number} strongest sentences"
+    return f"without its {sentences} it would say “{checks['passages_label']}”"
 
 
 def _without_phrases(explanation: Explanation, what: str) -> str:

@@ -198,8 +198,33 @@ def probability(value: float) -> str:
 
 
 def further_sentences(explanation: Explanation) -> list[str]:
-    """Return what is known about an explanation beside its verdict: artefacts first, then the other checks."""
-    return [*artefact_sentences(explanation.exchange, explanation.checks), *check_sentences(explanation.checks)]
+    """Return what is known about an explanation beside its verdict: passages, artefacts, then the other checks."""
+    return [
+        *passage_sentences(explanation),
+        *artefact_sentences(explanation.exchange, explanation.checks),
+        *check_sentences(explanation.checks),
+    ]
+
+
+def passage_sentences(explanation: Explanation) -> list[str]:
+    """Return what the model says without its strongest sentences, if the check deleted them."""
+    checks = explanation.checks
+    if "passages_removed" not in checks:
+        return []
+    count, label = int(checks["passages_removed"]), checks["passages_label"]
+    strongest = "strongest sentence" if count == 1 else f"{count} strongest sentences"
+    without = f"Without its {strongest} ({percent(float(checks['passages_share']))} of the words) the model"
+    says = f"“{label}” ({percent(float(checks['passages_probability']))})"
+    if label == explanation.prediction.label:
+        return [f"{without} still says {says}."]
+    changed, trials = int(checks.get("passages_random_changed", 0)), int(checks.get("passages_trials", 0))
+    drawn = f"{trials} draws of other sentences of the same length"
+    control = (
+        f"without any of {drawn} it still says “{explanation.prediction.label}”"
+        if not changed
+        else f"but the prediction changes in {changed} of {drawn} as well"
+    )
+    return [f"{without} would say {says}; {control}."]
 
 
 def artefact_sentences(exchange: Exchange | None, checks: Mapping[str, Value]) -> list[str]:
