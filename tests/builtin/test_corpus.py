@@ -63,8 +63,8 @@ def wheel(tmp_path):
 
 
 def test_docstrings_come_in_source_order_from_every_nesting_and_nothing_runs():
-    found = docstrings(MODULE)
-    assert [text.split()[0] for text in found] == ["A", "Evaluate", "A", "Visit"]
+    texts = docstrings(MODULE)
+    assert [text.split()[0] for text in texts] == ["A", "Evaluate", "A", "Visit"]
 
 
 def test_one_document_a_module_without_tests_or_repeated_paragraphs(wheel):

@@ -100,9 +100,9 @@ def test_the_clear_documents_are_classified_right(name, label, loaded, tokenizer
 def test_card_and_metrics_state_the_same_figures():
     metrics = json.loads((model_folder() / "metrics.json").read_text(encoding="utf-8"))
     card = (model_folder() / "MODEL_CARD.md").read_text(encoding="utf-8")
-    for found in metrics["test"]["held_out_packages"].values():
-        assert f"{found['right']} of {found['documents']}" in card
-        assert f"**{found['accuracy']:.3f}**" in card
+    for figures in metrics["test"]["held_out_packages"].values():
+        assert f"{figures['right']} of {figures['documents']}" in card
+        assert f"**{figures['accuracy']:.3f}**" in card
 
 
 @pytest.mark.slow

@@ -135,9 +135,9 @@ def test_latent_vectors_equal_a_dense_decomposition():
     _, strength, directions = np.linalg.svd(X)
     expected = directions[:4].T * np.sqrt(strength[:4])
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    found = latent_vectors(counts, width=4, spread=0.5, seed=0).double().numpy()
+    vectors = latent_vectors(counts, width=4, spread=0.5, seed=0).double().numpy()
     # Singular vectors are free in sign and order, the angles between the pieces are not.
-    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-5)
+    np.testing.assert_allclose(vectors @ vectors.T, expected @ expected.T, atol=1e-5)
 
 
 def test_batches_are_balanced_framed_and_partly_hidden():

@@ -26,6 +26,6 @@ def test_the_tables_name_every_method_and_metric_and_how_they_were_measured():
 
 def test_the_documents_are_paragraphs_of_every_built_in_text():
     by_text = paragraphs(PARAGRAPHS)
-    assert {name: len(found) for name, found in by_text.items()} == dict.fromkeys(by_text, PARAGRAPHS)
+    assert {name: len(examples) for name, examples in by_text.items()} == dict.fromkeys(by_text, PARAGRAPHS)
     assert len(by_text) == 3
-    assert all(len(example.text.split()) >= 60 for found in by_text.values() for example in found)
+    assert all(len(example.text.split()) >= 60 for examples in by_text.values() for example in examples)

@@ -27,18 +27,18 @@ def word_scores(model, text, method):
 
 
 def test_methods_are_compared_in_pairs_on_the_same_words(model):
-    found = compare(model, TEXTS, ["attcat", "gradient", "occlusion"], permutations=20)
-    assert found.between == "methods"
-    assert len(found.pairs) == 2 * 3 * 5
+    comparison = compare(model, TEXTS, ["attcat", "gradient", "occlusion"], permutations=20)
+    assert comparison.between == "methods"
+    assert len(comparison.pairs) == 2 * 3 * 5
     for statistic in (spearman, kendall):
         expected = [
             statistic(word_scores(model, text, "attcat"), word_scores(model, text, "gradient")) for text in TEXTS
         ]
-        table = found.matrix(statistic.__name__)
+        table = comparison.matrix(statistic.__name__)
         assert table.loc["attcat", "gradient"] == pytest.approx(np.mean(expected), abs=1e-12)
         assert (np.diag(table) == 1.0).all()
         assert (table.to_numpy() == table.to_numpy().T).all()
-    summary = found.summary()
+    summary = comparison.summary()
     assert set(summary["metric"]) == {"spearman", "kendall", "cosine", "rbo", "jaccard"}
     assert (summary["documents"] == 2).all()
     overlap = summary[summary["metric"] == "rbo"]
@@ -47,11 +47,11 @@ def test_methods_are_compared_in_pairs_on_the_same_words(model):
 
 
 def test_a_method_agrees_with_itself_in_another_model_with_the_same_weights(model):
-    found = compare([model, load(tiny_module(), tokenizer=wordpiece())], TEXTS, ["attcat", "rollout"], ["kendall"])
-    assert found.between == "models"
-    assert {pair.method for pair in found.pairs} == {"attcat", "rollout"}
-    assert all(pair.value == pytest.approx(1.0) for pair in found.pairs)
-    assert len({pair.first for pair in found.pairs} | {pair.second for pair in found.pairs}) == 2
+    comparison = compare([model, load(tiny_module(), tokenizer=wordpiece())], TEXTS, ["attcat", "rollout"], ["kendall"])
+    assert comparison.between == "models"
+    assert {pair.method for pair in comparison.pairs} == {"attcat", "rollout"}
+    assert all(pair.value == pytest.approx(1.0) for pair in comparison.pairs)
+    assert len({pair.first for pair in comparison.pairs} | {pair.second for pair in comparison.pairs}) == 2
 
 
 def test_models_with_other_vocabularies_are_compared_on_the_words_both_read():
@@ -59,8 +59,8 @@ def test_models_with_other_vocabularies_are_compared_on_the_words_both_read():
         load(tiny_module(), tokenizer=wordpiece()),
         load(tiny_module("roberta", vocab_size=400), tokenizer=byte_level()),
     )
-    found = compare({"words": words, "bytes": pieces}, TEXTS, ["gradient"], "spearman")
-    first = found.pairs[0]
+    comparison = compare({"words": words, "bytes": pieces}, TEXTS, ["gradient"], "spearman")
+    first = comparison.pairs[0]
     assert (first.first, first.second) == ("words", "bytes")
     expected = spearman(word_scores(words, TEXTS[0], "gradient"), word_scores(pieces, TEXTS[0], "gradient"))
     assert first.value == pytest.approx(expected, abs=1e-12)
@@ -69,14 +69,14 @@ def test_models_with_other_vocabularies_are_compared_on_the_words_both_read():
 
 
 def test_layers_of_a_method_are_compared_and_methods_without_layers_say_so(model):
-    found = compare(model, TEXTS[:1], ["attcat", "gradient"], ["cosine"], layers=True)
-    assert found.between == "layers"
-    assert found.matrix("cosine", "attcat").shape == (3, 3)
+    comparison = compare(model, TEXTS[:1], ["attcat", "gradient"], ["cosine"], layers=True)
+    assert comparison.between == "layers"
+    assert comparison.matrix("cosine", "attcat").shape == (3, 3)
     explanation = model.explain(TEXTS[0], "attcat")
     rows = [[sum(row[i] for i in word.tokens) for word in explanation.words()] for row in explanation.layers]
     expected = METRICS.get("cosine")(rows[0], rows[2])
-    assert found.matrix("cosine", "attcat").loc["layer 0", "layer 2"] == pytest.approx(expected, abs=1e-12)
-    assert [one.method for one in found.failures] == ["gradient"]
+    assert comparison.matrix("cosine", "attcat").loc["layer 0", "layer 2"] == pytest.approx(expected, abs=1e-12)
+    assert [failure.method for failure in comparison.failures] == ["gradient"]
 
 
 def test_layers_are_compared_with_a_reference_in_one_table(model):
@@ -144,19 +144,19 @@ def test_classes_of_other_names_are_matched_by_number():
 def test_the_same_seed_gives_the_same_numbers_whatever_is_compared_beside(model):
     wide = compare(model, TEXTS, ["attcat", "gradient", "random"], ["kendall"], seed=4)
     narrow = compare(model, TEXTS, ["attcat", "random"], ["kendall"], seed=4)
-    assert [one for one in wide.pairs if (one.first, one.second) == ("attcat", "random")] == list(narrow.pairs)
+    assert [pair for pair in wide.pairs if (pair.first, pair.second) == ("attcat", "random")] == list(narrow.pairs)
 
 
 def test_what_cannot_be_explained_or_compared_is_counted_and_the_run_continues(model):
-    found = compare(model, ["", "hello", TEXTS[0]], ["attcat", "gradient"], ["kendall"])
-    assert {one.document for one in found.failures} == {"0"}
-    absent = [pair for pair in found.pairs if pair.value is None]
+    comparison = compare(model, ["", "hello", TEXTS[0]], ["attcat", "gradient"], ["kendall"])
+    assert {failure.document for failure in comparison.failures} == {"0"}
+    absent = [pair for pair in comparison.pairs if pair.value is None]
     assert [(pair.document, pair.error) for pair in absent] == [
         ("1", "The two explanations have fewer than two words in common.")
     ]
-    row = found.summary().iloc[0]
+    row = comparison.summary().iloc[0]
     assert (row["documents"], row["missing"]) == (1, 1)
-    assert "2 explanations failed" in repr(found)
+    assert "2 explanations failed" in repr(comparison)
 
 
 def test_an_interrupted_comparison_keeps_whole_documents(model):
@@ -164,17 +164,17 @@ def test_an_interrupted_comparison_keeps_whole_documents(model):
         if stage == "document 2 of 2: gradient":
             raise KeyboardInterrupt
 
-    found = compare(model, TEXTS, ["attcat", "gradient"], ["kendall"], progress=interrupt)
-    assert not found.complete
-    assert found.documents == ("0",)
-    assert {pair.document for pair in found.pairs} == {"0"}
+    comparison = compare(model, TEXTS, ["attcat", "gradient"], ["kendall"], progress=interrupt)
+    assert not comparison.complete
+    assert comparison.documents == ("0",)
+    assert {pair.document for pair in comparison.pairs} == {"0"}
 
 
 def test_tokens_are_compared_on_request():
     model = tiny_model()
-    found = compare(model, [model.encode(ids=tiny_ids())], ["attcat", "gradient"], ["kendall"], level="token")
+    comparison = compare(model, [model.encode(ids=tiny_ids())], ["attcat", "gradient"], ["kendall"], level="token")
     scores = [model.explain(model.encode(ids=tiny_ids()), name).scores[1:-1] for name in ("attcat", "gradient")]
-    assert found.pairs[0].value == pytest.approx(kendall(*scores), abs=1e-12)
+    assert comparison.pairs[0].value == pytest.approx(kendall(*scores), abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -49,12 +49,14 @@ def evaluation(model):
 
 
 def records(evaluation, **wanted):
-    return [one for one in evaluation.records if all(getattr(one, name) == value for name, value in wanted.items())]
+    return [
+        record for record in evaluation.records if all(getattr(record, name) == value for name, value in wanted.items())
+    ]
 
 
 def value(evaluation, document, method, metric):
-    (found,) = records(evaluation, document=document, method=method, metric=metric)
-    return found.value
+    (record,) = records(evaluation, document=document, method=method, metric=metric)
+    return record.value
 
 
 def words(explanation):
@@ -68,9 +70,9 @@ def test_every_combination_has_a_row_and_what_cannot_be_measured_says_why(evalua
     assert set(evaluation.metrics) == set(METRICS.names()) - set(evaluation.skipped)
     by_method = [name for name in evaluation.metrics if name != "anisotropy"]
     assert len(evaluation.records) == 2 * (3 * len(by_method) + 1)
-    for one in evaluation.records:
-        assert (one.value is None) == (one.status != "ok") == bool(one.error)
-        assert one.value is None or math.isfinite(one.value)
+    for record in evaluation.records:
+        assert (record.value is None) == (record.status != "ok") == bool(record.error)
+        assert record.value is None or math.isfinite(record.value)
     (missing,) = records(evaluation, document="second", method="attcat", metric="auprc")
     assert (missing.status, missing.error) == ("missing", "The document has no rationale.")
 
@@ -129,7 +131,7 @@ def test_a_question_without_answer_or_with_one_out_of_reach(reader):
         {"text": SECOND, "text_pair": "old river", "id": "unknown"},
     ]
     evaluation = evaluate(reader, rows, ["gradient"], ["entropy"], target="label")
-    assert [one.status for one in evaluation.records] == ["ok", "ok", "missing"]
+    assert [record.status for record in evaluation.records] == ["ok", "ok", "missing"]
     encoding = reader.encode("old river", SECOND)
     expected = METRICS.get("entropy")(
         [w.score for w in reader.explain(encoding, "gradient", target="no answer").words()]
@@ -152,7 +154,7 @@ def test_rationales_are_compared_with_the_given_label_on_request(model):
 
 def test_agreement_is_shown_beside_what_shuffled_scores_give(model):
     """Chance is that of the scores of tokens, summed to words again: a word of many tokens scores high in any order."""
-    found = evaluate(model, [FIRST], ["attcat"], ["spearman", "cosine"], reference="gradient")
+    result = evaluate(model, [FIRST], ["attcat"], ["spearman", "cosine"], reference="gradient")
     explanation, other = model.explain(FIRST, "attcat"), words(model.explain(FIRST, "gradient"))
     inside = np.flatnonzero(explanation.encoding.word_ids >= 0)
     generator, draws = np.random.default_rng(3), {"spearman": [], "cosine": []}
@@ -162,11 +164,11 @@ def test_agreement_is_shown_beside_what_shuffled_scores_give(model):
         sums = np.bincount(explanation.encoding.word_ids[inside], weights=shuffled[inside])
         for name, values in draws.items():
             values.append(METRICS.get(name)(sums, other))
-    for one in found.records:
-        spread = np.std(draws[one.metric])
-        assert one.floor == pytest.approx(np.mean(draws[one.metric]), abs=4 * spread / 10)
-        assert found.summary().set_index("metric").loc[one.metric, "floor"] == one.floor
-    assert found.records[1].floor != pytest.approx(found.records[1].value, abs=0.01)
+    for record in result.records:
+        spread = np.std(draws[record.metric])
+        assert record.floor == pytest.approx(np.mean(draws[record.metric]), abs=4 * spread / 10)
+        assert result.summary().set_index("metric").loc[record.metric, "floor"] == record.floor
+    assert result.records[1].floor != pytest.approx(result.records[1].value, abs=0.01)
 
 
 def test_confidence_compares_the_explanations_of_all_classes(model, evaluation):
@@ -177,14 +179,14 @@ def test_confidence_compares_the_explanations_of_all_classes(model, evaluation):
 
 
 def test_metrics_of_the_model_alone_have_one_row_a_document(evaluation):
-    assert [one.method for one in records(evaluation, metric="anisotropy")] == [MODEL, MODEL]
+    assert [record.method for record in records(evaluation, metric="anisotropy")] == [MODEL, MODEL]
 
 
 def test_faithfulness_has_floor_ceiling_curves_and_cost(evaluation):
-    for one in records(evaluation, metric="aopc"):
-        assert None not in (one.value, one.floor, one.ceiling)
-        assert one.calls == 11
-        assert one.seconds > 0
+    for record in records(evaluation, metric="aopc"):
+        assert None not in (record.value, record.floor, record.ceiling)
+        assert record.calls == 11
+        assert record.seconds > 0
     assert len(evaluation.curves("attcat", "aopc")) == 11
     assert evaluation.calls_made < evaluation.calls_requested
     assert evaluation.provenance["model"]
@@ -194,38 +196,38 @@ def test_the_order_of_methods_documents_and_metrics_changes_no_number(model, eva
     again = evaluate(
         model, ROWS[::-1], ["random", "rollout", "attcat"], evaluation.metrics[::-1], reference="gradient", **QUICK
     )
-    for one in evaluation.records:
-        (other,) = records(again, document=one.document, method=one.method, metric=one.metric)
-        assert (other.value, other.floor, other.ceiling) == (one.value, one.floor, one.ceiling)
+    for record in evaluation.records:
+        (other,) = records(again, document=record.document, method=record.method, metric=record.metric)
+        assert (other.value, other.floor, other.ceiling) == (record.value, record.floor, record.ceiling)
 
 
 def test_the_seed_decides_what_is_random_and_documents_have_seeds_of_their_own(model):
     chosen = {"methods": ["random"], "metrics": ["entropy", "aopc"], **QUICK}
     same = [evaluate(model, [FIRST, FIRST], seed=1, **chosen) for _ in range(2)]
     other = evaluate(model, [FIRST, FIRST], seed=2, **chosen)
-    assert [one.value for one in same[0].records] == [one.value for one in same[1].records]
-    assert [one.value for one in same[0].records] != [one.value for one in other.records]
+    assert [record.value for record in same[0].records] == [record.value for record in same[1].records]
+    assert [record.value for record in same[0].records] != [record.value for record in other.records]
     assert value(same[0], "0", "random", "entropy") != value(same[0], "1", "random", "entropy")
 
 
 def test_a_method_that_fails_on_a_document_is_marked_and_the_run_continues(model):
     # The second document has nine tokens, 0 to 8: flow cannot start at token 9.
     assert len(model.encode(FIRST)) == 9 < len(model.encode(SECOND))
-    found = evaluate(
+    result = evaluate(
         model, [SECOND, FIRST], ["attcat", "flow"], ["entropy", "aopc"], flow={"source": 9}, random_orderings=1
     )
-    failed = [record for record in found.records if record.status == "failed"]
+    failed = [record for record in result.records if record.status == "failed"]
     assert {(record.document, record.method) for record in failed} == {("1", "flow")}
     assert "9 asked for" in failed[0].error
-    summary = found.summary().set_index(["method", "metric"])
+    summary = result.summary().set_index(["method", "metric"])
     assert summary.loc[("flow", "aopc"), ["documents", "failed"]].tolist() == [1, 1]
     assert summary.loc[("attcat", "aopc"), ["documents", "failed"]].tolist() == [2, 0]
 
 
 def test_a_text_that_cannot_be_read_is_marked_for_all_methods(model):
-    found = evaluate(model, ["", FIRST], ["attcat", "rollout"], ["entropy", "anisotropy"])
-    failed = [one for one in found.records if one.status == "failed"]
-    assert {(one.document, one.method) for one in failed} == {("0", "attcat"), ("0", "rollout"), ("0", MODEL)}
+    result = evaluate(model, ["", FIRST], ["attcat", "rollout"], ["entropy", "anisotropy"])
+    failed = [record for record in result.records if record.status == "failed"]
+    assert {(record.document, record.method) for record in failed} == {("0", "attcat"), ("0", "rollout"), ("0", MODEL)}
     assert "empty" in failed[0].error
 
 
@@ -234,10 +236,10 @@ def test_an_interrupted_run_keeps_the_documents_that_are_finished(model):
         if stage.startswith("document 2"):
             raise KeyboardInterrupt
 
-    found = evaluate(model, [FIRST, SECOND], ["attcat"], ["entropy"], progress=interrupt)
-    assert not found.complete
-    assert found.documents == ("0",)
-    assert len(found.records) == 1
+    result = evaluate(model, [FIRST, SECOND], ["attcat"], ["entropy"], progress=interrupt)
+    assert not result.complete
+    assert result.documents == ("0",)
+    assert len(result.records) == 1
 
 
 def test_progress_tells_documents_and_what_happens_in_them(model):
@@ -250,20 +252,20 @@ def test_progress_tells_documents_and_what_happens_in_them(model):
 
 
 def test_one_word_only_specials_and_constant_scores_have_values_or_reasons(model):
-    found = evaluate(model, ["hello"], ["attcat"], "all", reference="rollout", **QUICK)
-    for one in found.records:
-        assert one.status == "ok" or one.error
+    result = evaluate(model, ["hello"], ["attcat"], "all", reference="rollout", **QUICK)
+    for record in result.records:
+        assert record.status == "ok" or record.error
     only_specials = evaluate(tiny_model(), [tiny_model().encode(ids=[101, 102])], ["attcat"], ["aopc", "entropy"])
-    assert [one.status for one in only_specials.records] == ["missing", "missing"]
+    assert [record.status for record in only_specials.records] == ["missing", "missing"]
     assert "all its tokens are special" in only_specials.records[0].error
 
 
 def test_the_label_is_explained_on_request_and_missing_where_there_is_none(model):
-    found = evaluate(model, [(FIRST, 2), SECOND], ["attcat"], ["special_share"], target="label")
+    result = evaluate(model, [(FIRST, 2), SECOND], ["attcat"], ["special_share"], target="label")
     explanation = model.explain(FIRST, "attcat", target=2)
     share = special_share(explanation.scores, explanation.encoding.special)
-    assert found.records[0].value == pytest.approx(share, abs=1e-12)
-    assert (found.records[1].status, found.records[1].error) == (
+    assert result.records[0].value == pytest.approx(share, abs=1e-12)
+    assert (result.records[1].status, result.records[1].error) == (
         "missing",
         "The document has no label, and the label was to be explained.",
     )
@@ -284,21 +286,21 @@ def test_rows_in_memory_are_read_like_rows_of_a_file(model, tmp_path):
     (tmp_path / "rows.jsonl").write_text(json.dumps(rows[0]), encoding="utf-8")
     arrays = [np.array([[1, 3]]), {"text": np.array(["old"]), "answer_start": np.array([6])}, np.int64(-1)]
     frame = pd.DataFrame([dict(zip(rows[0], [FIRST, *arrays], strict=True))])
-    found = [
+    evaluations = [
         evaluate(model, data, ["attcat"], ["auprc", "recall_at_k"])
         for data in (rows, frame, str(tmp_path / "rows.jsonl"))
     ]
     direct = evaluate(model, [{"text": FIRST, "rationale": [(6, 17)], "answer": [(6, 9)]}], ["attcat"], ["auprc"])
-    assert found[0].records[0].value == direct.records[0].value
-    for other in found[1:]:
-        assert [one.value for one in other.records] == [one.value for one in found[0].records]
+    assert evaluations[0].records[0].value == direct.records[0].value
+    for other in evaluations[1:]:
+        assert [record.value for record in other.records] == [record.value for record in evaluations[0].records]
 
 
 def test_answers_are_looked_for_in_the_text(model):
     rows = [{"text": FIRST, "answer": [(17, 26)]}]
-    found = evaluate(model, rows, ["attcat"], ["precision_at_k", "recall_at_k"])
-    assert found.records[1].value == 1.0  # fewer than 20 words: all of them are among the first 20
-    assert found.records[0].value == pytest.approx(2 / 6)
+    result = evaluate(model, rows, ["attcat"], ["precision_at_k", "recall_at_k"])
+    assert result.records[1].value == 1.0  # fewer than 20 words: all of them are among the first 20
+    assert result.records[0].value == pytest.approx(2 / 6)
 
 
 def test_a_data_set_is_read_from_a_file_and_cut_to_a_limit(model, tmp_path):
@@ -322,23 +324,23 @@ def test_the_ten_methods_of_the_default_exist():
 def test_the_published_variant_measures_what_the_program_measured():
     model = tiny_model(num_labels=2)
     rows = [(model.encode(ids=tiny_ids(n=n, seed=n)), 1) for n in (8, 14)]
-    found = evaluate(model, rows, ["attcat"], None, compat="attcat", target="label", **QUICK)
-    assert "sufficiency" in found.skipped
-    assert found.skipped["kendall"].startswith("Agreement is between two explanations; give a reference")
-    assert "log_odds" in found.metrics
-    (short,) = records(found, document="0", metric="aopc")
+    result = evaluate(model, rows, ["attcat"], None, compat="attcat", target="label", **QUICK)
+    assert "sufficiency" in result.skipped
+    assert result.skipped["kendall"].startswith("Agreement is between two explanations; give a reference")
+    assert "log_odds" in result.metrics
+    (short,) = records(result, document="0", metric="aopc")
     assert "fewer than 10" in short.error
-    assert value(found, "1", "attcat", "aopc") > 0
-    assert found.curves("attcat", "aopc")["ratio"].tolist() == pytest.approx([k / 9 for k in range(1, 10)])
+    assert value(result, "1", "attcat", "aopc") > 0
+    assert result.curves("attcat", "aopc")["ratio"].tolist() == pytest.approx([k / 9 for k in range(1, 10)])
 
 
 def test_a_model_with_one_output_has_no_confidence_and_no_faithfulness_but_says_so():
     model = tiny_model(num_labels=1)
     rows = [model.encode(ids=tiny_ids())]
-    found = evaluate(model, rows, ["attcat"], replacement="delete", **QUICK)
-    assert "one class only" in found.skipped["confidence"]
-    assert "single output" in records(found, metric="aopc")[0].error
-    assert records(found, metric="entropy")[0].status == "ok"
+    result = evaluate(model, rows, ["attcat"], replacement="delete", **QUICK)
+    assert "one class only" in result.skipped["confidence"]
+    assert "single output" in records(result, metric="aopc")[0].error
+    assert records(result, metric="entropy")[0].status == "ok"
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,8 @@ def test_clear_documents_hold_all_their_planted_words_from_one_list():
 def test_the_truth_adds_the_weights_of_the_planted_words():
     # copper 3.5 and almond 5 of the first list, linen 4 of the second, each halved where two are planted.
     odds = [math.exp((3.5 + 5.0) / 2), math.exp(4.0 / 2), math.exp(2.0)]
-    found = PlantedTask(planted=2).probabilities("table copper linen marble almond")
-    np.testing.assert_allclose(found, np.array(odds) / sum(odds), rtol=1e-12)
+    probabilities = PlantedTask(planted=2).probabilities("table copper linen marble almond")
+    np.testing.assert_allclose(probabilities, np.array(odds) / sum(odds), rtol=1e-12)
     alone = [PlantedTask(planted=1).probabilities(f"table {word} stone")[0] for word in FIRST]
     np.testing.assert_allclose(alone, [0.80, 0.87, 0.91, 0.95], atol=0.005)
     assert PlantedTask().probabilities("table marble").argmax() == NEITHER
@@ -107,7 +107,7 @@ def test_the_model_answers_nearly_as_well_as_anybody_can_and_is_no_surer_than_it
     assert 0.6 < setting.attainable - 0.03 < setting.accuracy <= setting.attainable
     assert setting.model.labels == LABELS
     logits = setting.model.network.run_many([setting.model.encode(document.text) for document in setting.documents])
-    sure = np.mean([float(torch.softmax(torch.as_tensor(one), dim=-1).max()) for one in logits])
+    sure = np.mean([float(torch.softmax(torch.as_tensor(row), dim=-1).max()) for row in logits])
     truth = np.mean([setting.task.probabilities(document.text).max() for document in setting.documents])
     assert abs(sure - truth) < 0.05
 
@@ -132,10 +132,10 @@ def test_methods_that_follow_the_model_find_the_planted_words(result):
 
 def test_where_two_words_add_up_every_gradient_method_finds_them():
     gradients = ["gradient", "input_x_gradient", "integrated_gradients", "cat", "attcat", "attgrads", "attnlrp"]
-    found = planted_shortcuts([*gradients, "random"], planted=2, documents=20)
-    assert found.planted.learnt
-    assert found.planted.decisive == 1.0
-    summary = found.summary().set_index("method")
+    result = planted_shortcuts([*gradients, "random"], planted=2, documents=20)
+    assert result.planted.learnt
+    assert result.planted.decisive == 1.0
+    summary = result.summary().set_index("method")
     assert (summary.loc[gradients, "precision"] > 0.8).all()
     assert summary.loc[gradients, "better_than_chance"].all()
     assert summary.loc["random", "low"] <= summary.loc["random", "chance"] <= summary.loc["random", "high"]
@@ -213,7 +213,9 @@ def test_random_scores_are_at_chance(result):
     row = result.summary().set_index("method").loc["random"]
     assert row["low"] <= row["chance"] <= row["high"]
     assert not row["better_than_chance"]
-    assert "no better than chance" in next(one for one in planted_sentences(result) if one.startswith("random"))
+    assert "no better than chance" in next(
+        sentence for sentence in planted_sentences(result) if sentence.startswith("random")
+    )
 
 
 def test_precision_is_the_share_of_planted_words_among_the_first(setting, result):
@@ -267,8 +269,8 @@ def test_impossible_tasks_are_refused():
 
 
 def test_a_method_that_misses_most_words_is_not_praised_for_beating_chance(setting):
-    found = tuple(Found(number, "attcat", 0.2, 0.01) for number in range(40))
-    sentence = planted_sentences(PlantedResult(found, ("attcat",), setting))[-1]
+    findings = tuple(Found(number, "attcat", 0.2, 0.01) for number in range(40))
+    sentence = planted_sentences(PlantedResult(findings, ("attcat",), setting))[-1]
     assert sentence.endswith("it misses most of them, but finds more than chance would.")
 
 

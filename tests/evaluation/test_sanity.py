@@ -58,7 +58,7 @@ def test_the_cascade_goes_from_the_head_down_and_names_every_parameter_once(fami
 def test_a_stage_changes_its_part_and_those_above_and_nothing_else(family):
     model = tiny_model(family)
     before = {name: value.clone() for name, value in model.network.module.named_parameters()}
-    parts = {part: {name for name, _ in found} for part, found in parts_from_the_top(model.network).items()}
+    parts = {part: {name for name, _ in modules} for part, modules in parts_from_the_top(model.network).items()}
     changed: set[str] = set()
     for part, random_model in cascade(model, seed=1):
         changed |= parts[part]
@@ -93,7 +93,7 @@ def test_similarity_is_spearman_of_word_scores_for_the_same_target(model, cascad
     for number, text in enumerate(TEXTS):
         original = model.explain(text, method="input_x_gradient")
         changed = last.explain(text, method="input_x_gradient", target=original.prediction.index)
-        scores = [np.array([word.score for word in one.words()]) for one in (original, changed)]
+        scores = [np.array([word.score for word in loaded.words()]) for loaded in (original, changed)]
         row = frame.loc[(str(number), "input_x_gradient", "embeddings")]
         assert row["similarity_signed"] == pytest.approx(spearmanr(*scores).statistic, abs=1e-12)
         assert row["similarity"] == pytest.approx(spearmanr(*map(np.abs, scores)).statistic, abs=1e-12)
@@ -103,7 +103,7 @@ def test_similarity_is_spearman_of_word_scores_for_the_same_target(model, cascad
 def test_an_explanation_that_does_not_change_is_reported_as_such(cascading):
     assert cascading.verdicts()["random"] == "unchanged"
     assert (cascading.to_frame().query("method == 'random'")["similarity"] > 1 - 1e-12).all()
-    sentence = next(one for one in sanity_sentences(cascading) if one.startswith("random"))
+    sentence = next(line for line in sanity_sentences(cascading) if line.startswith("random"))
     assert sentence.startswith("random does not change when every weight is random (similarity 1.00")
 
 

@@ -19,7 +19,7 @@ def test_few_documents_are_tested_over_all_signs(differences):
         sum(s * d for s, d in zip(signs, differences, strict=True))
         for signs in itertools.product((1, -1), repeat=len(differences))
     ]
-    expected = sum(abs(one) >= abs(sum(differences)) for one in sums) / len(sums)
+    expected = sum(abs(total) >= abs(sum(differences)) for total in sums) / len(sums)
     assert sign_flip_p(differences) == pytest.approx(expected)
 
 
@@ -45,9 +45,9 @@ def test_holm_multiplies_by_what_is_left_and_never_falls():
 
 
 def test_holm_leaves_absent_values_absent_and_does_not_count_them():
-    found = holm([float("nan"), 0.02, 0.5])
-    assert math.isnan(found[0])
-    assert found[1:] == pytest.approx([0.04, 0.5])
+    adjusted = holm([float("nan"), 0.02, 0.5])
+    assert math.isnan(adjusted[0])
+    assert adjusted[1:] == pytest.approx([0.04, 0.5])
 
 
 def test_the_interval_of_a_mean_holds_it_and_shrinks_to_one_value():
@@ -55,4 +55,4 @@ def test_the_interval_of_a_mean_holds_it_and_shrinks_to_one_value():
     assert mean == pytest.approx(7 / 3)
     assert low < mean < high
     assert mean_interval([2.5]) == (2.5, 2.5, 2.5)
-    assert all(math.isnan(one) for one in mean_interval([]))
+    assert all(math.isnan(bound) for bound in mean_interval([]))

@@ -52,7 +52,7 @@ def threads():
 
 
 def numbers(evaluation):
-    return [replace(one, seconds=0.0) for one in evaluation.records]
+    return [replace(record, seconds=0.0) for record in evaluation.records]
 
 
 def test_two_threads_give_the_numbers_and_the_order_of_one(model, threads):
@@ -78,19 +78,19 @@ def test_each_thread_has_a_model_of_its_own_and_one_core(model, threads):
             barrier.wait()
         return id(own.network), torch.get_num_threads()
 
-    found = dict(each_document(model, as_examples(TEXTS), work, None))
-    assert sorted(found) == list(range(len(TEXTS)))
-    assert found[0][0] != found[1][0]
-    assert id(model.network) not in {network for network, _ in found.values()}
-    assert {cores for _, cores in found.values()} == {1}
+    results = dict(each_document(model, as_examples(TEXTS), work, None))
+    assert sorted(results) == list(range(len(TEXTS)))
+    assert results[0][0] != results[1][0]
+    assert id(model.network) not in {network for network, _ in results.values()}
+    assert {cores for _, cores in results.values()} == {1}
 
 
 def test_few_or_long_documents_run_one_after_the_other_on_the_model_itself(model, threads):
     threads(2)
     for texts in (TEXTS[:3], [*TEXTS, "a" * (LONGEST_CHARACTERS + 1)]):
-        found = list(each_document(model, as_examples(texts), lambda own, example, watch: (own, example.text), None))
-        assert [number for number, _ in found] == list(range(len(texts)))
-        assert all(own is model for _, (own, _) in found)
+        results = list(each_document(model, as_examples(texts), lambda own, example, watch: (own, example.text), None))
+        assert [number for number, _ in results] == list(range(len(texts)))
+        assert all(own is model for _, (own, _) in results)
 
 
 def test_an_interruption_keeps_what_is_finished_and_leaves_no_thread(model, threads):
@@ -101,9 +101,9 @@ def test_an_interruption_keeps_what_is_finished_and_leaves_no_thread(model, thre
         if stage == "documents" and done == 2:
             raise KeyboardInterrupt
 
-    found = evaluate(model, TEXTS * 4, ["attcat"], ["entropy"], progress=interrupt)
-    assert not found.complete
-    assert len(found.documents) == len(found.records) == 2
+    result = evaluate(model, TEXTS * 4, ["attcat"], ["entropy"], progress=interrupt)
+    assert not result.complete
+    assert len(result.documents) == len(result.records) == 2
     assert threading.active_count() == before
     assert torch.get_num_threads() == 2
 

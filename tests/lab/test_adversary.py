@@ -82,8 +82,8 @@ def test_the_table_has_a_row_for_every_test_and_strength(result):
 def test_the_same_seed_gives_the_same_result_and_the_model_stays(model, documents):
     weights = model.network.weights_hash
     first, second = (sl.lab.adversary(model, documents, **QUICK) for _ in range(2))
-    for one, other in zip(first.pairs, second.pairs, strict=True):
-        np.testing.assert_array_equal(one.other_weights, other.other_weights)
+    for pair, other in zip(first.pairs, second.pairs, strict=True):
+        np.testing.assert_array_equal(pair.other_weights, other.other_weights)
     assert type(model.network).weights_hash.func(model.network) == weights
 
 

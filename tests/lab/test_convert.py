@@ -39,8 +39,8 @@ def test_the_longformer_equals_the_original_on_a_short_text(family, auto, tmp_pa
     ids = tiny_ids(family, 20)
     position = {} if auto in HEADS[::3] else {"position": 5}
     expected = short.trace(short.encode(ids=ids), **position)
-    found = long.trace(long.encode(ids=ids, global_tokens=[0]), **position)
-    np.testing.assert_allclose(found.logits, expected.logits, atol=1e-5)
+    converted = long.trace(long.encode(ids=ids, global_tokens=[0]), **position)
+    np.testing.assert_allclose(converted.logits, expected.logits, atol=1e-5)
     assert long.network.max_tokens == 256
     assert np.isfinite(long.trace(long.encode(ids=tiny_ids(family, 200)), **position).logits).all()
 

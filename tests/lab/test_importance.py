@@ -29,11 +29,11 @@ def test_all_representations_at_once_equal_one_backward_each(model):
     leaf = module.model.embeddings(ids).detach().requires_grad_()
     hidden = encode_document(module.model.encoder, leaf)
     seeds = torch.randn(3, *hidden.shape, dtype=hidden.dtype, generator=torch.Generator().manual_seed(0))
-    found = dependence_norms(module.model.encoder, leaf.detach(), seeds)
+    norms = dependence_norms(module.model.encoder, leaf.detach(), seeds)
     for k in range(3):
         for p in range(9):
             (gradient,) = torch.autograd.grad(seeds[k, p] @ hidden[p], leaf, retain_graph=True)
-            torch.testing.assert_close(found[k, p], gradient.norm(dim=-1), rtol=1e-9, atol=1e-12)
+            torch.testing.assert_close(norms[k, p], gradient.norm(dim=-1), rtol=1e-9, atol=1e-12)
 
 
 def test_every_importance_by_hand(model):
@@ -46,8 +46,8 @@ def test_every_importance_by_hand(model):
     weights = module.model.attention.weights(hidden[None], torch.from_numpy(attended)[None])[0]
     output = torch.softmax(module.decode(weights @ hidden), dim=-1)
     gradients = torch.autograd.grad(output.max(), (leaf, hidden), retain_graph=True)
-    for found, expected in ((importance.gradient_x, gradients[0]), (importance.gradient_h, gradients[1])):
-        np.testing.assert_allclose(found, normalise(expected.norm(dim=-1).numpy(), attended), atol=1e-12)
+    for computed, expected in ((importance.gradient_x, gradients[0]), (importance.gradient_h, gradients[1])):
+        np.testing.assert_allclose(computed, normalise(expected.norm(dim=-1).numpy(), attended), atol=1e-12)
     changes = np.zeros(8)
     for i in range(1, 7):
         rest = torch.arange(8) != i

@@ -52,9 +52,9 @@ rows = st.lists(st.floats(-4, 4), min_size=1, max_size=9)
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(z=rows)
 def test_weights_solve_the_definition(options, z):
-    found = sl.lab.project(np.array(z), **options)
-    np.testing.assert_allclose(found, brute_force(np.array(z), **options), atol=1e-9)
-    assert found.sum() == pytest.approx(1, abs=1e-9)
+    weights = sl.lab.project(np.array(z), **options)
+    np.testing.assert_allclose(weights, brute_force(np.array(z), **options), atol=1e-9)
+    assert weights.sum() == pytest.approx(1, abs=1e-9)
 
 
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
@@ -82,18 +82,18 @@ def test_the_compiled_kernels_agree_with_the_entmax_package():
         z = spread * torch.randn(40, 130, generator=generator, dtype=torch.float64)
         torch.testing.assert_close(sl.lab.project(z, "sparsemax"), entmax.sparsemax(z), rtol=0, atol=1e-12)
         torch.testing.assert_close(sl.lab.project(z, "entmax"), entmax.entmax15(z), rtol=0, atol=1e-12)
-        found = sl.lab.project(z, "entmax", alpha=1.25)
-        torch.testing.assert_close(found, entmax.entmax_bisect(z, 1.25), rtol=0, atol=1e-12)
+        weights = sl.lab.project(z, "entmax", alpha=1.25)
+        torch.testing.assert_close(weights, entmax.entmax_bisect(z, 1.25), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
 def test_masked_scores_are_removed_before_projecting(options):
     z = np.array([[0.2, 5.0, -0.3, 0.1], [1.0, 0.5, 0.2, 7.0]])
     mask = np.array([[True, False, True, True], [True, True, True, False]])
-    found = sl.lab.project(z, **options, mask=mask)
+    weights = sl.lab.project(z, **options, mask=mask)
     for row in range(2):
-        np.testing.assert_allclose(found[row][mask[row]], sl.lab.project(z[row][mask[row]], **options), atol=1e-12)
-        assert (found[row][~mask[row]] == 0).all()
+        np.testing.assert_allclose(weights[row][mask[row]], sl.lab.project(z[row][mask[row]], **options), atol=1e-12)
+        assert (weights[row][~mask[row]] == 0).all()
 
 
 def test_entmax_joins_softmax_and_sparsemax_and_lambda_makes_it_hard():

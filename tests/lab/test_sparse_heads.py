@@ -45,11 +45,11 @@ def dense_rows(plan, query, key, value, keep=None):
 def test_the_band_equals_the_full_matrix(name):
     plan, tensors = band(name=name)
     leaves = [[tensor.clone().requires_grad_() for tensor in tensors] for _ in range(2)]
-    found, expected = window_attention(*leaves[0], [plan]), dense_rows(plan, *leaves[1])
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-11)
-    weights = torch.randn(found.shape, generator=torch.Generator().manual_seed(2), dtype=found.dtype)
+    on_band, expected = window_attention(*leaves[0], [plan]), dense_rows(plan, *leaves[1])
+    torch.testing.assert_close(on_band, expected, rtol=0, atol=1e-11)
+    weights = torch.randn(on_band.shape, generator=torch.Generator().manual_seed(2), dtype=on_band.dtype)
     gradients = [
-        torch.autograd.grad(output, own, weights) for output, own in ((found, leaves[0]), (expected, leaves[1]))
+        torch.autograd.grad(output, own, weights) for output, own in ((on_band, leaves[0]), (expected, leaves[1]))
     ]
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)

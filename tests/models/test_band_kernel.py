@@ -104,12 +104,12 @@ def test_output_and_gradients_equal_dense_attention_for_any_documents_windows_an
             for document, *parts in zip(batch, *(t.split(lengths) for t in packed), strict=True)
         ]
     )
-    found = window_attention(*packed, [document.plan(window, rows) for document in batch])
+    outputs = window_attention(*packed, [document.plan(window, rows) for document in batch])
 
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(outputs, expected, rtol=1e-12, atol=1e-13)
     direction = torch.randn(expected.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
     for ours, dense in zip(
-        torch.autograd.grad(found, packed, direction), torch.autograd.grad(expected, packed, direction), strict=True
+        torch.autograd.grad(outputs, packed, direction), torch.autograd.grad(expected, packed, direction), strict=True
     ):
         torch.testing.assert_close(ours, dense, rtol=1e-10, atol=1e-12)
 
@@ -200,12 +200,12 @@ def test_folded_and_projected_global_attention_are_the_projection_written_out(co
     rows, weight, bias, hidden = leaf(count, HEADS, WIDTH), leaf(d, d), leaf(d), leaf(n, d)
     projected = (hidden @ weight.T + bias).view(n, HEADS, WIDTH)
     expected = torch.einsum("ghe,nhe->hgn", rows, projected)
-    found = global_products(rows, weight, bias, hidden)
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    products = global_products(rows, weight, bias, hidden)
+    torch.testing.assert_close(products, expected, rtol=1e-12, atol=1e-12)
 
     weights = torch.softmax(expected, dim=-1)
     mixed = torch.einsum("hgn,nhe->ghe", weights, projected)
-    output = global_output(torch.softmax(found, dim=-1), weight, bias, hidden)
+    output = global_output(torch.softmax(products, dim=-1), weight, bias, hidden)
     torch.testing.assert_close(output, mixed, rtol=1e-12, atol=1e-12)
 
     leaves, direction = [rows, weight, bias, hidden], torch.ones_like(mixed)

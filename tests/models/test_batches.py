@@ -38,7 +38,7 @@ def test_a_batch_that_is_large_enough_takes_no_padding():
 def test_a_batch_is_large_enough_at_fewer_tokens_when_the_layers_are_larger():
     small, large = tiny_model().network, tiny_model(intermediate_size=50_000).network
     assert small.worthwhile_tokens == 4096
-    weights = sum(one.numel() for layer in large.layers for one in layer.parameters())
+    weights = sum(parameter.numel() for layer in large.layers for parameter in layer.parameters())
     assert large.worthwhile_tokens == int(2.5e9 / weights) + 1 < 4096
 
 
@@ -46,9 +46,9 @@ def test_a_batch_is_large_enough_at_fewer_tokens_when_the_layers_are_larger():
 def test_logits_of_many_documents_equal_the_library_s_on_each(family):
     model, module = tiny_model(family), tiny_module(family)
     documents = [tiny_ids(family, n=n, seed=n) for n in LENGTHS]
-    found = model.network.run_many([model.encode(ids=ids) for ids in documents])
+    many = model.network.run_many([model.encode(ids=ids) for ids in documents])
     tolerance = 1e-5 if family in SINGLE_PRECISION else 1e-11
-    for logits, ids in zip(found, documents, strict=True):
+    for logits, ids in zip(many, documents, strict=True):
         mask = torch.ones(1, len(ids), dtype=torch.long)
         expected = module(torch.tensor([ids]), attention_mask=mask).logits[0]
         np.testing.assert_allclose(logits, expected.detach(), atol=tolerance)
@@ -78,8 +78,8 @@ def test_a_twin_gives_the_same_logits_from_the_same_weights_and_has_hooks_of_its
     network.module.get_input_embeddings().register_forward_hook(lambda *_: heard.append(1))
     theirs = twin.run_many(encodings)
     assert not heard
-    for one, other in zip(network.run_many(encodings), theirs, strict=True):
-        assert torch.equal(one, other)
+    for ours, other in zip(network.run_many(encodings), theirs, strict=True):
+        assert torch.equal(ours, other)
     assert heard
 
 

@@ -185,14 +185,14 @@ def test_without_tokenizer_mask_and_unknown_token_are_those_of_the_first_vocabul
     model = sl.load(tiny_module("bert", vocab_size=200))
     assert model.network.token_ids == {"pad": 0, "unk": 100, "mask": 103}
     ids = [101, 110, 111, 112, 102]
-    found = model.explain(model.encode(ids=ids), method="occlusion", quantity="logit")
-    assert found.checks["replacement"] == "mask"
+    explanation = model.explain(model.encode(ids=ids), method="occlusion", quantity="logit")
+    assert explanation.checks["replacement"] == "mask"
 
     def logit(changed):
-        return model.trace(model.encode(ids=changed)).logits[found.target.index]
+        return model.trace(model.encode(ids=changed)).logits[explanation.target.index]
 
     expected = [logit(ids) - logit([*ids[:i], 103, *ids[i + 1 :]]) for i in (1, 2, 3)]
-    np.testing.assert_allclose(found.scores[1:4], expected, atol=1e-12)
+    np.testing.assert_allclose(explanation.scores[1:4], expected, atol=1e-12)
     assert sl.load(tiny_module("bert", vocab_size=60)).network.token_ids == {"pad": 0}
 
 
@@ -206,10 +206,10 @@ def test_windows_of_a_longformer_need_not_divide_each_other():
 
 def test_bfloat16_models_are_explained():
     model = sl.load(tiny_module("bert", dtype=torch.bfloat16))
-    found = model.explain(model.encode(ids=tiny_ids("bert", 9)), methods=["attcat", "rollout", "occlusion"])
-    for one in found.values():
-        assert np.isfinite(one.scores).all()
-        assert one.prediction.logits.dtype == np.float32
+    explanations = model.explain(model.encode(ids=tiny_ids("bert", 9)), methods=["attcat", "rollout", "occlusion"])
+    for explanation in explanations.values():
+        assert np.isfinite(explanation.scores).all()
+        assert explanation.prediction.logits.dtype == np.float32
 
 
 def test_a_model_without_a_position_for_a_token_is_refused():

@@ -58,9 +58,9 @@ def test_a_model_in_half_precision_is_explained(folder):
     half, single = sl.load(folder, dtype="bfloat16"), sl.load(folder)
     ids = tiny_ids()
     for method in ("attcat", "rollout", "owen"):
-        found, expected = (model.explain(model.encode(ids=ids), method, target=1) for model in (half, single))
-        assert np.isfinite(found.scores).all()
-        assert np.corrcoef(found.scores, expected.scores)[0, 1] > 0.9
+        halved, expected = (model.explain(model.encode(ids=ids), method, target=1) for model in (half, single))
+        assert np.isfinite(halved.scores).all()
+        assert np.corrcoef(halved.scores, expected.scores)[0, 1] > 0.9
 
 
 @needs_gpu

@@ -73,8 +73,8 @@ def test_logits_and_weights_by_hand(scoring, projection):
     trace = model.trace(model.encode(ids=ids[0].tolist()))
     np.testing.assert_allclose(trace.logits, expected, atol=1e-12)
     np.testing.assert_allclose(trace.attentions[0].row(4)[0], weights, atol=1e-12)
-    found = model.explain(model.encode(ids=ids[0].tolist()), "raw_attention").scores
-    np.testing.assert_allclose(found, weights, atol=1e-12)
+    by_method = model.explain(model.encode(ids=ids[0].tolist()), "raw_attention").scores
+    np.testing.assert_allclose(by_method, weights, atol=1e-12)
 
 
 def test_the_gradient_of_the_weights_is_that_of_finite_differences(model):

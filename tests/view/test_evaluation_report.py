@@ -61,7 +61,7 @@ def evaluation(documents=("a", "b", NASTY), **facts) -> Evaluation:
 
 
 def sanity() -> SanityResult:
-    found = [
+    comparisons = [
         Comparison(document, method, stage, similarity, similarity, 9)
         for document in ("a", "b")
         for method, similarity in (("gradient", 0.0), ("rollout", 1.0))
@@ -69,13 +69,13 @@ def sanity() -> SanityResult:
     ]
     chance = {(method, stage): (-0.3, 0.3) for method in ("gradient", "rollout") for stage in ("head", "embeddings")}
     return SanityResult(
-        "weight randomisation, cascading", tuple(found), ("gradient", "rollout"), ("head", "embeddings"), chance
+        "weight randomisation, cascading", tuple(comparisons), ("gradient", "rollout"), ("head", "embeddings"), chance
     )
 
 
 def planted() -> PlantedResult:
-    found = [Found(number, "gradient", 1.0, 0.05) for number in range(4)]
-    return PlantedResult(tuple(found), ("gradient",), Planted(None, (), PlantedTask(), 0, 200, 0.99, 1.0))
+    findings = [Found(number, "gradient", 1.0, 0.05) for number in range(4)]
+    return PlantedResult(tuple(findings), ("gradient",), Planted(None, (), PlantedTask(), 0, 200, 0.99, 1.0))
 
 
 @pytest.fixture(scope="module")
@@ -173,16 +173,18 @@ def test_the_overview_has_a_row_a_method_and_a_column_a_metric():
 
 def test_it_begins_with_what_was_done_and_what_came_of_it():
     measured = evaluation(documents=tuple("abcdefgh"))
-    measured = replace(measured, records=tuple(replace(one, floor=0.2) for one in measured.records))
-    done, found, figures = opening_sentences(Ranking(measured))
+    measured = replace(measured, records=tuple(replace(record, floor=0.2) for record in measured.records))
+    done, outcome, figures = opening_sentences(Ranking(measured))
     assert done.startswith("2 methods explained 8 documents. The words that a method ranks highest were removed")
-    assert found == "Most faithful is gradient, best by 1 of 1 metric."
+    assert outcome == "Most faithful is gradient, best by 1 of 1 metric."
     assert figures == "By aopc: gradient 0.835 (0.819 to 0.85), random orders 0.2, one word at a time 0.9."
 
 
 def test_where_no_method_beats_random_orders_none_is_called_faithful():
     full = evaluation(documents=tuple("abcdefgh"))
-    weak = replace(full, records=tuple(one for one in full.records if one.method == "rollout"), methods=("rollout",))
+    weak = replace(
+        full, records=tuple(record for record in full.records if record.method == "rollout"), methods=("rollout",)
+    )
     assert opening_sentences(Ranking(weak))[1] == "No method is clearly better than random orders; the best is rollout."
 
 
@@ -200,15 +202,17 @@ def test_many_methods_that_are_all_as_good_are_not_listed():
 
 def lines_of_text(metrics=("aopc", "log_odds", "comprehensiveness", "sufficiency", "deletion"), **changes):
     """The text of an evaluation by several metrics whose values are those of aopc, negative for log_odds."""
-    found = evaluation(documents=tuple("abcdefgh"))
+    result = evaluation(documents=tuple("abcdefgh"))
     records = [
-        replace(one, metric=name, value=sign * one.value, floor=sign * one.floor, ceiling=sign * one.ceiling)
+        replace(
+            record, metric=name, value=sign * record.value, floor=sign * record.floor, ceiling=sign * record.ceiling
+        )
         for name in metrics
         for sign in [-1 if name == "log_odds" else 1]
-        for one in found.records
-        if one.metric == "aopc"
+        for record in result.records
+        if record.metric == "aopc"
     ]
-    return evaluation_text(Ranking(replace(found, records=tuple(records), metrics=metrics, **changes))).splitlines()
+    return evaluation_text(Ranking(replace(result, records=tuple(records), metrics=metrics, **changes))).splitlines()
 
 
 def test_the_text_has_intervals_above_floor_and_ceiling_in_lines_of_limited_width():
@@ -242,10 +246,10 @@ def test_agreement_is_shown_beside_chance_method_by_method():
         for document in "abc"
         for method, value, chance in (("gradient", 0.5, 0.25), ("rollout", 0.1, -0.125))
     )
-    found = Evaluation(
+    result = Evaluation(
         records=records, documents=("a", "b", "c"), methods=("gradient", "rollout"), metrics=("spearman",)
     )
-    lines = evaluation_text(Ranking(found)).splitlines()
+    lines = evaluation_text(Ranking(result)).splitlines()
     start = next(place for place, line in enumerate(lines) if line.startswith("method"))
     assert [re.split(r"\s{2,}", line)[:3] for line in lines[start : start + 4]] == [
         ["method", "spearman ↑", "by chance"],
@@ -256,9 +260,9 @@ def test_agreement_is_shown_beside_chance_method_by_method():
 
 
 def test_a_metric_of_the_model_has_a_row_of_its_own():
-    found = evaluation()
-    records = (*found.records, Record("a", "(model)", "anisotropy", 0.75))
-    text = evaluation_text(Ranking(replace(found, records=records, metrics=(*found.metrics, "anisotropy"))))
+    result = evaluation()
+    records = (*result.records, Record("a", "(model)", "anisotropy", 0.75))
+    text = evaluation_text(Ranking(replace(result, records=records, metrics=(*result.metrics, "anisotropy"))))
     assert re.search(r"^\(model\) +– +0\.750 \[0\.750, 0\.750\]", text, re.MULTILINE)
 
 
@@ -349,9 +353,9 @@ def test_a_page_of_someone_else_names_nothing_that_is_removed(tmp_path):
 
 def test_every_row_of_a_long_table_is_on_the_page(tmp_path):
     names = [f"document-{number}" for number in range(30)] + [NASTY]
-    found = evaluation(names)
+    result = evaluation(names)
     broken = [Record(name, "other", "aopc", None, status="failed", error=f"Reason of {name}.") for name in names]
-    page = write_evaluation(replace(found, records=(*found.records, *broken)), tmp_path).read_text()
+    page = write_evaluation(replace(result, records=(*result.records, *broken)), tmp_path).read_text()
     folded = page.split("<details>")[-1]
     assert "<summary>All 33 rows</summary>" in folded
     assert all(f"Reason of {name}." in folded for name in names[:30])

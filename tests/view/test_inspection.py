@@ -56,14 +56,14 @@ def small():
 
 
 @pytest.fixture(scope="module")
-def found(model):
+def inspection(model):
     return model.inspect(TEXT, top_k=4, permutations=20)
 
 
 @pytest.fixture(scope="module")
-def folder(found, tmp_path_factory):
+def folder(inspection, tmp_path_factory):
     place = tmp_path_factory.mktemp("inspection")
-    write_inspection(place, found)
+    write_inspection(place, inspection)
     return place
 
 
@@ -156,11 +156,13 @@ def test_tables_hold_what_the_analysis_says(model, folder):
         np.testing.assert_array_equal(shown["kendall_chance"], expected["kendall_chance"])
 
 
-def test_the_same_inspection_gives_the_same_bytes(model, found, tmp_path):
-    again = model.inspect(TEXT, found.settings)
-    for number, one in enumerate((found, again)):
-        tables = tuple(part for section in document_sections(one) for part in section.parts if isinstance(part, Table))
-        some = [importance_section(one), Section("tables", "Tables", (), tables)]
+def test_the_same_inspection_gives_the_same_bytes(model, inspection, tmp_path):
+    again = model.inspect(TEXT, inspection.settings)
+    for number, shown in enumerate((inspection, again)):
+        tables = tuple(
+            part for section in document_sections(shown) for part in section.parts if isinstance(part, Table)
+        )
+        some = [importance_section(shown), Section("tables", "Tables", (), tables)]
         write_sections(tmp_path / str(number), "title", some, {"fact": "value"})
     first, second = (
         {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")}
@@ -170,10 +172,10 @@ def test_the_same_inspection_gives_the_same_bytes(model, found, tmp_path):
     assert first == second
 
 
-def test_the_head_shown_in_full_is_the_one_requested_or_the_most_important(model, found):
-    assert found.importance is not None
-    best = np.unravel_index(np.argmax(found.importance), found.importance.shape)
-    assert (found.head_map.layer, found.head_map.head) == best
+def test_the_head_shown_in_full_is_the_one_requested_or_the_most_important(model, inspection):
+    assert inspection.importance is not None
+    best = np.unravel_index(np.argmax(inspection.importance), inspection.importance.shape)
+    assert (inspection.head_map.layer, inspection.head_map.head) == best
     asked = model.inspect(TEXT, layer=1, head=2, permutations=5)
     assert (asked.head_map.layer, asked.head_map.head) == (1, 2)
     within = model.inspect(TEXT, layer=1, permutations=5)
@@ -184,31 +186,31 @@ def test_the_head_shown_in_full_is_the_one_requested_or_the_most_important(model
 
 
 def test_one_layer_and_head_count_alone(model):
-    one = model.inspect(TEXT, layer=1, head=2, top_k=4, permutations=5)
-    frame = next(part.frame for part in relations_section(one).parts if part.name == "attended-by-type")
-    expected = one.relations.by_type("attended", 1, 2, top=20)
+    small_inspection = model.inspect(TEXT, layer=1, head=2, top_k=4, permutations=5)
+    frame = next(part.frame for part in relations_section(small_inspection).parts if part.name == "attended-by-type")
+    expected = small_inspection.relations.by_type("attended", 1, 2, top=20)
     assert frame["count"].tolist() == expected["count"].tolist()
 
 
 def test_scaled_heads_count_by_their_importance(model):
-    one = model.inspect(TEXT, scaled=True, permutations=5)
-    expected = analysis.totals(model.trace(model.encode(TEXT, truncate=True)), one.importance)
-    np.testing.assert_allclose(one.totals.over("all"), expected.over("all"))
+    small_inspection = model.inspect(TEXT, scaled=True, permutations=5)
+    expected = analysis.totals(model.trace(model.encode(TEXT, truncate=True)), small_inspection.importance)
+    np.testing.assert_allclose(small_inspection.totals.over("all"), expected.over("all"))
 
 
 def test_without_head_importance_nothing_is_scaled(small):
-    one = small.inspect("The old mill.", head_importance=False, permutations=5)
-    assert one.importance is None
-    assert not any(setting.scaled for setting in one.similarity["attcat"])
-    assert "Which heads matter" not in [section.title for section in document_sections(one)]
+    small_inspection = small.inspect("The old mill.", head_importance=False, permutations=5)
+    assert small_inspection.importance is None
+    assert not any(setting.scaled for setting in small_inspection.similarity["attcat"])
+    assert "Which heads matter" not in [section.title for section in document_sections(small_inspection)]
 
 
 @pytest.mark.parametrize("text", ["mill", "the", "the of and the", "!", "the old mill"])
 def test_short_texts_and_texts_of_stop_words_say_so_in_sentences(small, text):
-    one = small.inspect(text, methods=("attcat", "rollout"), top_k=10, permutations=5)
-    summary = document_summary(one)
+    small_inspection = small.inspect(text, methods=("attcat", "rollout"), top_k=10, permutations=5)
+    summary = document_summary(small_inspection)
     assert "nan" not in summary.lower()
-    for section in document_sections(one):
+    for section in document_sections(small_inspection):
         for part in section.parts:
             if hasattr(part, "frame"):
                 assert not part.frame.isna().to_numpy().any()
@@ -232,9 +234,9 @@ def test_captions_say_where_counts_are_saturated(small):
 
 
 def test_keeping_stop_words_keeps_one_list_of_relations(small):
-    one = small.inspect("the old mill", stop_words=None, permutations=5)
-    assert one.all_relations is one.relations
-    assert "the" in one.relations.by_type("attended")["type"].tolist()
+    small_inspection = small.inspect("the old mill", stop_words=None, permutations=5)
+    assert small_inspection.all_relations is small_inspection.relations
+    assert "the" in small_inspection.relations.by_type("attended")["type"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -253,14 +255,14 @@ def test_a_wrong_request_is_refused_with_a_sentence(small, options, sentence):
         small.inspect("the old mill", **options)
 
 
-def test_nothing_to_write_and_a_file_in_the_way_are_refused(found, tmp_path):
+def test_nothing_to_write_and_a_file_in_the_way_are_refused(inspection, tmp_path):
     with pytest.raises(UsageError, match="nothing to write"):
         write_inspection(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="it is a file"):
-        write_inspection(tmp_path / "file", found)
+        write_inspection(tmp_path / "file", inspection)
     with pytest.raises(UsageError, match="'.*file' is a file"):
-        write_inspection(tmp_path / "file" / "new", found)
+        write_inspection(tmp_path / "file" / "new", inspection)
 
 
 def test_a_page_that_sightline_did_not_write_is_replaced_only_on_request(folder, tmp_path):
@@ -308,7 +310,9 @@ def test_a_data_set_is_inspected_with_intervals_beside_chance(small, tmp_path):
         analysis.head_importance(small, [ROWS[0]["text"], ROWS[2]["text"]], [0, None]),
         rtol=1e-6,
     )
-    cell = next(one for one in over_all.similarity["attcat"].cells if one.statistic == "kendall")
+    cell = next(
+        kendall_cell for kendall_cell in over_all.similarity["attcat"].cells if kendall_cell.statistic == "kendall"
+    )
     single = [
         analysis.document_similarity(
             small.trace(text), small.explain(text, method="attcat"), head_weights=over_all.importance, permutations=5

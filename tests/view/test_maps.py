@@ -82,8 +82,8 @@ def test_a_report_holds_every_cell_of_the_most_important_heads_of_a_short_docume
     fine = [name for name in data["arrays"] if name.startswith("fine.") and not name.endswith("peak")]
     assert fine == ["fine.1.2", "fine.0.1"]
     weights = attention.weights[1, 2]
-    found = decoded(data, "fine.1.2.peak") * (decoded(data, "fine.1.2") / 255.0) ** 2
-    np.testing.assert_allclose(found, weights, atol=float(weights.max()) / 200)
+    drawn = decoded(data, "fine.1.2.peak") * (decoded(data, "fine.1.2") / 255.0) ** 2
+    np.testing.assert_allclose(drawn, weights, atol=float(weights.max()) / 200)
     # The others are there in the size of all heads, these two are not there twice.
     images = [name for name in data["arrays"] if name.startswith("image.")]
     assert images == ["image.1.0", "image.1.1", "image.0.2", "image.0.0"]
@@ -100,10 +100,10 @@ def test_short_documents_have_maps_of_single_pairs_of_tokens(tokens, edge):
     encoded = encoding(TEXT * 2, max_tokens=tokens)
     assert len(encoded) == tokens
     attention = known_attention(encoded, layers=1, heads=2)
-    found = inside(attention)
-    assert found.images.shape == (1, 2, edge, edge)
+    internals = inside(attention)
+    assert internals.images.shape == (1, 2, edge, edge)
     if edge == tokens:
-        np.testing.assert_allclose(found.images[0], attention.weights[0], rtol=1e-6)
+        np.testing.assert_allclose(internals.images[0], attention.weights[0], rtol=1e-6)
     assert inside(attention, image=64).images.shape == (1, 2, 64, 64)
 
 
@@ -112,11 +112,11 @@ def test_the_maps_are_held_once_in_memory():
     attention = known_attention(encoded, layers=16, heads=2)
     attention.weights = attention.weights.astype(np.float32)
     tracemalloc.start()
-    found = inside(attention, budget=1)
+    internals = inside(attention, budget=1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # Beside the result there is what one layer takes at a time.
-    assert found.images.nbytes < peak < 1.5 * found.images.nbytes
+    assert internals.images.nbytes < peak < 1.5 * internals.images.nbytes
 
 
 def test_fine_maps_keep_to_their_budget(monkeypatch):

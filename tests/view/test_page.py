@@ -87,13 +87,13 @@ def test_the_inside_must_be_of_the_same_document():
 def test_explanations_by_the_same_method_are_told_apart():
     encoded = encoding()
     twice = data_of(render_page([explanation(encoded)] * 2))["explanations"]
-    assert [one["method"] for one in twice] == ["attcat 1", "attcat 2"]
+    assert [entry["method"] for entry in twice] == ["attcat 1", "attcat 2"]
     targets = [explanation(encoded, target=Target(i, label)) for i, label in enumerate(("AI", "PL"))]
     both = data_of(render_page(targets))["explanations"]
-    assert [(one["method"], one["target"]["name"]) for one in both] == [("attcat", "“AI”"), ("attcat", "“PL”")]
+    assert [(entry["method"], entry["target"]["name"]) for entry in both] == [("attcat", "“AI”"), ("attcat", "“PL”")]
     quantities = [explanation(encoded, target=Target(1, "PL", quantity=q)) for q in ("logit", "probability")]
     named = data_of(render_page(quantities))["explanations"]
-    assert [one["target"]["name"] for one in named] == ["logit of 'PL'", "probability of 'PL'"]
+    assert [entry["target"]["name"] for entry in named] == ["logit of 'PL'", "probability of 'PL'"]
 
 
 def test_the_title_is_the_first_line_with_words_shortened():

@@ -84,15 +84,15 @@ def test_words_and_tokens_are_where_the_encoding_says_and_specials_stand_between
 
 def test_sentences_and_paragraphs_are_found_in_the_text():
     payload = build([explanation(encoding(TEXTS[0]))])
-    found = {
+    units = {
         level: [
             TEXTS[0][a:b]
             for a, b in zip(payload.arrays[f"units.{level}.start"], payload.arrays[f"units.{level}.end"], strict=True)
         ]
         for level in ("sentence", "paragraph")
     }
-    assert found["sentence"] == ["The river runs past the old mill.", "Hello, Miller!", "The mill is old."]
-    assert found["paragraph"] == ["The river runs past the old mill.", "Hello, Miller! The mill is old."]
+    assert units["sentence"] == ["The river runs past the old mill.", "Hello, Miller!", "The mill is old."]
+    assert units["paragraph"] == ["The river runs past the old mill.", "Hello, Miller! The mill is old."]
 
 
 def test_flags_mark_specials_stop_words_and_punctuation():
@@ -141,7 +141,7 @@ def test_a_token_with_fewer_partners_than_k_has_empty_places():
 
 def checked(method: str, curve: list[float], random: list[list[float]], **facts) -> Explanation:
     """An explanation that was checked against random orderings at two shares of the words."""
-    falls = [0.9 - np.mean(one[1:]) for one in (curve, *random)]
+    falls = [0.9 - np.mean(values[1:]) for values in (curve, *random)]
     beaten = sum(fall < falls[0] for fall in falls[1:])
     return explanation(
         method=method,
@@ -166,16 +166,16 @@ def test_checked_explanations_bring_a_plot_for_each_target_with_a_line_a_method_
     ]
     first, second = build(shown).json["curves"]
     assert first["name"] == "Probability of “PL” without the highest-ranked words"
-    assert [one["name"] for one in first["series"]] == ["AttCAT", "Attention rollout", "2 random orderings"]
+    assert [line["name"] for line in first["series"]] == ["AttCAT", "Attention rollout", "2 random orderings"]
     words = len(shown[0].words())
-    assert [one["x"] for one in first["series"]] == [[0, round(0.2 * words), round(0.5 * words)]] * 3
-    assert [one["y"] for one in first["series"][:2]] == [[0.9, 0.3, 0.1], [0.9, 0.7, 0.7]]
+    assert [line["x"] for line in first["series"]] == [[0, round(0.2 * words), round(0.5 * words)]] * 3
+    assert [line["y"] for line in first["series"][:2]] == [[0.9, 0.3, 0.1], [0.9, 0.7, 0.7]]
     band = first["series"][2]
     np.testing.assert_allclose(band["y"], [0.9, 0.7, 0.75])
     assert (band["low"], band["high"]) == ([0.9, 0.6, 0.7], [0.9, 0.8, 0.8])
     assert [note.split(" – ")[0] for note in first["notes"]] == ["AttCAT", "Attention rollout"]
     assert "“AI”" in second["name"]
-    assert [one["name"] for one in second["series"]] == ["AttCAT", "1 random ordering"]
+    assert [line["name"] for line in second["series"]] == ["AttCAT", "1 random ordering"]
 
 
 def test_a_plot_says_how_many_points_were_measured_and_why_no_more():

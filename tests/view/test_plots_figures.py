@@ -50,7 +50,7 @@ def test_the_grid_shows_every_head_on_its_own_scale_and_frames_it_by_importance(
         cut = mosaic[layer * step : layer * step + 8, head * step : head * step + 8]
         np.testing.assert_array_equal(cut, own_scale(maps[layer, head]))
         assert cut.max() == 1.0
-    frames = next(one for one in axes.collections if one.get_gid() == "frames")
+    frames = next(collection for collection in axes.collections if collection.get_gid() == "frames")
     assert np.argsort(frames.get_linewidths()).tolist() == np.argsort(importance.ravel()).tolist()
 
 
@@ -234,7 +234,7 @@ def test_the_graph_s_edges_are_the_strongest_weights_of_every_node():
         assert (row > strength).sum() < EDGES_PER_NODE
     assert len(segments) == 2 * 8 * EDGES_PER_NODE
     axes = plots.attention_graph(weights, list("abcdefgh"), readout=0, title="t").axes[0]
-    edges = next(one for one in axes.collections if one.get_gid() == "edges")
+    edges = next(collection for collection in axes.collections if collection.get_gid() == "edges")
     assert len(edges.get_segments()) == len(segments)
     assert labels(axes.xaxis) == list("abcdefgh")
 
@@ -249,7 +249,7 @@ def test_three_graphs_stand_side_by_side_on_one_input():
     figure = plots.attention_graphs(graphs, list("abcdef"), readout=0, title="t")
     assert [axes.get_title(loc="left") for axes in figure.axes] == list(graphs)
     for axes, weights in zip(figure.axes, graphs.values(), strict=True):
-        edges = next(one for one in axes.collections if one.get_gid() == "edges")
+        edges = next(collection for collection in axes.collections if collection.get_gid() == "edges")
         assert len(edges.get_segments()) == len(graph_edges(weights)[0])
         assert labels(axes.xaxis) == list("abcdef")
     with pytest.raises(SizeError, match="41 tokens"):
@@ -287,18 +287,18 @@ def test_curves_over_layers_keep_every_value_and_chance():
 
 
 def test_the_overlay_names_the_true_label_and_the_total_score():
-    one = explanation()
-    said = " ".join(texts(plots.text_overlay(one, true_label="AI", total=True, title="t"))).replace("\n", " ")
-    assert f"Predicted “PL” ({one.prediction.probability:.2f}), true label “AI”." in said
-    assert "Total score " + f"{one.scores.sum():+.3g}.".replace("-", "−") in said
+    scored = explanation()
+    said = " ".join(texts(plots.text_overlay(scored, true_label="AI", total=True, title="t"))).replace("\n", " ")
+    assert f"Predicted “PL” ({scored.prediction.probability:.2f}), true label “AI”." in said
+    assert "Total score " + f"{scored.scores.sum():+.3g}.".replace("-", "−") in said
 
 
 def test_several_methods_stand_on_one_text_each_with_its_total():
     several = {"attcat": explanation(), "rollout": explanation(scores=np.ones(len(encoding())), signed=False)}
     figure = plots.text_overlays(several, true_label="PL", title="t")
     assert len(figure.axes) == 2
-    for axes, one in zip(figure.axes, several.values(), strict=True):
-        levels = [piece.level for piece in laid_out(one, 500.0)]
+    for axes, scored in zip(figure.axes, several.values(), strict=True):
+        levels = [piece.level for piece in laid_out(scored, 500.0)]
         assert len(axes.patches) == sum(level != 0 for level in levels)
     said = texts(figure)
     assert f"rollout: Total score {len(encoding())}." in said
@@ -308,9 +308,9 @@ def test_several_methods_stand_on_one_text_each_with_its_total():
 
 
 def test_the_overlay_colours_words_as_the_page_does():
-    one = explanation()
-    figure = plots.text_overlay(one, title="t")
-    pieces = laid_out(one, 500.0)
+    scored = explanation()
+    figure = plots.text_overlay(scored, title="t")
+    pieces = laid_out(scored, 500.0)
     scores = [piece.score for piece in pieces]
     assert [piece.level for piece in pieces] == colours.levels(scores).tolist()
     assert len(figure.axes[0].patches) == sum(piece.level != 0 for piece in pieces)
@@ -318,8 +318,8 @@ def test_the_overlay_colours_words_as_the_page_does():
 
 
 def test_the_overlay_keeps_line_breaks_and_stays_within_its_width():
-    one = explanation(encoding("the old mill " * 30 + "\n\nHello, Miller!"))
-    pieces = laid_out(one, 300.0)
+    scored = explanation(encoding("the old mill " * 30 + "\n\nHello, Miller!"))
+    pieces = laid_out(scored, 300.0)
     assert max(piece.left + piece.width for piece in pieces) <= 300.0
     assert pieces[-1].line - next(p.line for p in reversed(pieces) if p.text == "mill") == 2
 

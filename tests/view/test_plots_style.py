@@ -60,12 +60,12 @@ def test_the_same_numbers_give_the_same_bytes(tmp_path, form):
 
 
 def test_the_order_in_which_files_are_written_does_not_matter(tmp_path):
-    one, other = bars(), bars()
-    for figure, forms in ((one, ("svg", "png")), (other, ("png", "svg"))):
+    first, other = bars(), bars()
+    for figure, forms in ((first, ("svg", "png")), (other, ("png", "svg"))):
         for form in forms:
             style.save_figure(figure, tmp_path / f"{id(figure)}.{form}")
     for form in ("svg", "png"):
-        assert (tmp_path / f"{id(one)}.{form}").read_bytes() == (tmp_path / f"{id(other)}.{form}").read_bytes()
+        assert (tmp_path / f"{id(first)}.{form}").read_bytes() == (tmp_path / f"{id(other)}.{form}").read_bytes()
 
 
 def test_svg_has_no_date_and_no_script(tmp_path):

@@ -29,13 +29,13 @@ def long():
 
 
 def test_the_sentences_agree_with_the_numbers_and_name_pictures_of_the_page(long):
-    found = takeaways(long)
-    assert 4 <= len(found) <= 5
+    sentences = takeaways(long)
+    assert 4 <= len(sentences) <= 5
     names = {part.name for section in document_sections(long) for part in section.parts if isinstance(part, Picture)}
-    assert all(takeaway.picture in names for takeaway in found)
+    assert all(takeaway.picture in names for takeaway in sentences)
     layer, head = np.unravel_index(np.argmax(long.importance), long.importance.shape)
-    assert found[1].sentence.startswith(f"Head {head} of layer {layer} matters most; ")
-    half = int(re.search(r"; (\d+) of", found[1].sentence)[1])
+    assert sentences[1].sentence.startswith(f"Head {head} of layer {layer} matters most; ")
+    half = int(re.search(r"; (\d+) of", sentences[1].sentence)[1])
     ranked = np.sort(long.importance.ravel())[::-1]
     assert ranked[:half].sum() >= ranked.sum() / 2 > ranked[: half - 1].sum()
 

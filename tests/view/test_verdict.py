@@ -20,7 +20,7 @@ from tests.sample_pages import build
 def checks(
     fall: float = 0.5, chance: float = 0.1, beaten: int = 20, orders: int = 20, stake: float = 0.4, **others
 ) -> dict:
-    found = {"faithfulness": fall, "random_mean": chance, "random_beaten": beaten, "random_orderings": orders}
+    numbers = {"faithfulness": fall, "random_mean": chance, "random_beaten": beaten, "random_orderings": orders}
     telling = {
         "removed_words": 25,
         "removed_share": 0.01,
@@ -30,7 +30,7 @@ def checks(
         "probability_empty": 0.2,
     }
     percentile = 100.0 * beaten / orders
-    return {**found, "stake": stake, **telling, "faithfulness_percentile": percentile, "check_calls": 64, **others}
+    return {**numbers, "stake": stake, **telling, "faithfulness_percentile": percentile, "check_calls": 64, **others}
 
 
 EDGE = 0.4 * SMALLEST_EFFECT
@@ -109,8 +109,8 @@ def test_the_sentence_names_how_many_words_were_removed():
         "It beats 20 of 20 random orders.",
         "Special tokens carry 8.1 % of the total.",
     )
-    one = {"removed_words": 1, "removed_share": 0.2, "probability": 0.99971, "probability_without_random": 0.999}
-    assert described(checks(**one)).sentences[0] == (
+    removal = {"removed_words": 1, "removed_share": 0.2, "probability": 0.99971, "probability_without_random": 0.999}
+    assert described(checks(**removal)).sentences[0] == (
         "Without its strongest word (20 % of the text) the probability falls from 0.9997 to 0.37; without a random "
         "word it falls to 0.9990."
     )
@@ -119,15 +119,15 @@ def test_the_sentence_names_how_many_words_were_removed():
 
 
 @pytest.mark.parametrize(
-    ("found", "sentence"),
+    ("measured", "sentence"),
     [
         (checks(0.3, 0.1, 15), "It beats 15 of 20 random orders, too few to rule out chance."),
         (checks(0.02, 0.0, 20), "It beats 20 of 20 random orders, but not by enough."),
         (checks(-0.1, 0.1, 7), "It beats 7 of 20 random orders, no more than chance would."),
     ],
 )
-def test_the_reason_is_told_in_a_sentence(found, sentence):
-    assert described(found).sentences[1] == sentence
+def test_the_reason_is_told_in_a_sentence(measured, sentence):
+    assert described(measured).sentences[1] == sentence
 
 
 def test_a_small_effect_is_compared_with_what_would_hold_up():
@@ -147,10 +147,10 @@ def test_an_explanation_that_holds_up_tells_if_an_empty_text_is_judged_alike():
 
 
 def test_without_a_check_it_is_reported_how_to_get_one():
-    found = described({"special_share": 0.2})
-    assert found.level == "unchecked"
+    verdict = described({"special_share": 0.2})
+    assert verdict.level == "unchecked"
     for way in ("check=True", "--check", "server"):
-        assert way in found.sentences[0]
+        assert way in verdict.sentences[0]
     impossible = described({"faithfulness_check": "The document has fewer than two words to put in order."})
     assert impossible.level == "unchecked"
     assert impossible.sentences == (
@@ -160,9 +160,9 @@ def test_without_a_check_it_is_reported_how_to_get_one():
 
 
 def test_more_than_half_on_special_tokens_is_a_warning_whatever_the_level():
-    for found in (checks(), checks(beaten=2), {}):
-        fine = described({**found, "special_share": LARGEST_SPECIAL_SHARE})
-        warned = described({**found, "special_share": LARGEST_SPECIAL_SHARE + 0.01})
+    for measured in (checks(), checks(beaten=2), {}):
+        fine = described({**measured, "special_share": LARGEST_SPECIAL_SHARE})
+        warned = described({**measured, "special_share": LARGEST_SPECIAL_SHARE + 0.01})
         assert fine.warning is None
         assert "51 %" in warned.warning
         assert warned.level == fine.level
@@ -176,8 +176,8 @@ def test_a_model_with_random_weights_is_not_to_be_trusted():
 
 
 def test_page_and_notebook_give_the_same_verdict_and_say_nothing_twice():
-    for found in (checks(special_share=0.6), checks(beaten=15, special_share=0.1), checks(beaten=2), {}):
-        exp = explanation(checks={"completeness_gap": 0.003, **found})
+    for measured in (checks(special_share=0.6), checks(beaten=15, special_share=0.1), checks(beaten=2), {}):
+        exp = explanation(checks={"completeness_gap": 0.003, **measured})
         expected = describe_verdict(exp.verdict)
         shown = build([exp]).json["explanations"][0]
         assert shown["verdict"]["level"] == expected.level
