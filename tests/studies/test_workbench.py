@@ -10,7 +10,7 @@ import pytest
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.studies import STUDIES
 from sightline.studies.data import DataSources, draw
-from sightline.studies.study import Measured, judge, shared_difference, weakest
+from sightline.studies.study import Measured, in_words, judge, shared_difference, weakest
 from sightline.studies.workbench import Workbench, digest_of, to_plain
 from sightline.text import Example
 from tools import studies as copying
@@ -181,6 +181,11 @@ def test_a_claim_about_all_models_is_judged_where_it_holds_least():
     groups = {"a": Measured(0.5, 0.4, 0.6, 9), "b": Measured(0.6, -0.1, 0.9, 9), "none": Measured.of([])}
     assert weakest(groups) == ("b", groups["b"])
     assert weakest({"none": Measured.of([])})[1].documents == 0
+
+
+def test_numbers_in_words_have_no_negative_zero():
+    assert in_words(Measured(-0.0001, -0.25, 0.1, 1200)) == "0.000 (−0.250 to 0.100, 1,200 documents)"
+    assert in_words(Measured.of([])) == "no value"
 
 
 def test_differences_are_paired_by_document():

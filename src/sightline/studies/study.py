@@ -295,5 +295,5 @@ def in_words(measured: Measured) -> str:
     """Return "0.41 (0.38 to 0.44, 50 documents)"."""
     if not measured.documents:
         return "no value"
-    numbers = [f"{value:.3f}".replace("-", "−") for value in (measured.value, measured.low, measured.high)]
+    numbers = [f"{value:z.3f}".replace("-", "−") for value in (measured.value, measured.low, measured.high)]
     return f"{numbers[0]} ({numbers[1]} to {numbers[2]}, {measured.documents:,} documents)"
