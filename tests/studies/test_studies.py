@@ -128,7 +128,7 @@ def test_the_size_of_the_paper_loads_data_and_models_that_are_given_as_files(nam
 
     def load_everything(bench):
         for role in study.paper_size.models:
-            read[role] = bench.given_model(role).model.labels
+            read[f"model {role}"] = bench.given_model(role).model.labels
         for data in study.data:
             read[data] = len(bench.read(data, list, documents=5).test)
         return Outcome([], [], [], [])
@@ -137,7 +137,7 @@ def test_the_size_of_the_paper_loads_data_and_models_that_are_given_as_files(nam
     models = dict.fromkeys(study.paper_size.models, folder)
     run_study(name, tmp_path / "out", size="paper", data=[f"{data}={file}" for data in study.data], models=models)
     assert {read[data] for data in study.data} == {5}
-    assert all(len(read[role]) == 3 for role in models)
+    assert all(len(read[f"model {role}"]) == 3 for role in models)
 
 
 def test_data_that_the_hub_does_not_hold_are_asked_for(tmp_path, monkeypatch):

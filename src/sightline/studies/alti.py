@@ -149,24 +149,24 @@ def _judge_reference(data: str, measured: Mapping[str, Entries], control: Mappin
 
 def _judge_norms(measured: Mapping[str, Entries], seed: int) -> Finding:
     claim = ALTI.claim("closer than norms")
-    found = []
+    differences = []
     for name, entries in measured.items():
         for other in ("norm_rollout", "globenc"):
             reference = JUDGED[_data_of(name)]
-            found.append((f"{other} ({name})", _difference(entries, reference, other, seed)))
-    _, weakest = min(found, key=lambda pair: pair[1].low if pair[1].documents else np.inf)
-    text = "; ".join(f"{name} {in_words(value)}" for name, value in found)
-    return Finding(claim, judge(weakest), f"ρ of ALTI minus that of {text}.", measured=weakest)
+            differences.append((f"{other} ({name})", _difference(entries, reference, other, seed)))
+    _, least = min(differences, key=lambda pair: pair[1].low if pair[1].documents else np.inf)
+    text = "; ".join(f"{name} {in_words(value)}" for name, value in differences)
+    return Finding(claim, judge(least), f"ρ of ALTI minus that of {text}.", measured=least)
 
 
 def _judge_specials(measured: Mapping[str, Entries], seed: int) -> Finding:
     claim = ALTI.claim("less weight on special tokens")
     drops, parts = {}, []
     for name, entries in measured.items():
-        raw, own = (np.array(_values(entries, f"special {method}")) for method in ("raw_attention", "alti"))
-        drops[name] = Measured.of(raw - own, seed)
+        raw, alti = (np.array(_values(entries, f"special {method}")) for method in ("raw_attention", "alti"))
+        drops[name] = Measured.of(raw - alti, seed)
         parts.append(
-            f"{name}: raw attention {in_words(Measured.of(raw, seed))}, ALTI {in_words(Measured.of(own, seed))}"
+            f"{name}: raw attention {in_words(Measured.of(raw, seed))}, ALTI {in_words(Measured.of(alti, seed))}"
         )
     _, drop = weakest(drops)
     return Finding(claim, judge(drop), f"Share of the scores on special tokens: {'; '.join(parts)}.", measured=drop)
@@ -358,8 +358,8 @@ ALTI = Study(
     data={"sst2": "sentences with sentiment", "sva": "words before a verb; label 1 for a plural verb"},
     models={
         "sentiment": "classifier of sentiment",
-        "sentiment2": "a second one, compared with it",
-        "sentiment3": "a third one",
+        "sentiment2": "second classifier of sentiment, compared with the first",
+        "sentiment3": "third classifier of sentiment",
     },
     sizes={
         "tiny": {

@@ -94,4 +94,4 @@ def _ranks_of_marks(ranks: Any, encoding: Encoding) -> dict[str, float]:
     places: dict[str, Any] = {"first": specials[:1], "last": specials[1:][-1:]}
     for sign in (",", "."):
         places[sign] = [place for place, token in enumerate(encoding.tokens) if token.strip("Ġ▁") == sign]
-    return {mark: float(np.mean(ranks[found])) for mark, found in places.items() if len(found)}
+    return {mark: float(np.mean(ranks[positions])) for mark, positions in places.items() if len(positions)}

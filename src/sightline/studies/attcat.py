@@ -69,9 +69,9 @@ def _advantage(by_metric: dict[str, tuple[Values, Values]], metric: str, other: 
     """Return by how much AttCAT is better than another method: AOPC higher, log-odds lower."""
     values = by_metric[metric][0]
     sign = -1.0 if metric == "log_odds" else 1.0
-    own, others = values.get(OWN, {}), values.get(other, {})
+    attcat, rival = values.get(OWN, {}), values.get(other, {})
     return shared_difference(
-        {key: sign * value for key, value in own.items()}, {key: sign * value for key, value in others.items()}, seed
+        {key: sign * value for key, value in attcat.items()}, {key: sign * value for key, value in rival.items()}, seed
     )
 
 
@@ -140,11 +140,11 @@ def _judge_confidence(results: Mapping[str, dict[str, tuple[Values, Values]]], s
 def _judge_retrieval(entries: Mapping[str, list[dict[str, Any]]], seed: int) -> Finding:
     claim = ATTCAT.claim("answers are found")
     best = []
-    for data, found in entries.items():
+    for data, answered in entries.items():
         k = TOP[-1] if data == "squad" else TOP[0]
         for other in OTHERS:
             difference = Measured.of(
-                [entry[f"{OWN} precision {k}"] - entry[f"{other} precision {k}"] for entry in found], seed
+                [entry[f"{OWN} precision {k}"] - entry[f"{other} precision {k}"] for entry in answered], seed
             )
             if difference.documents:
                 best.append((difference.low, difference, f"{other} on {data}, k = {k}"))
@@ -160,15 +160,15 @@ def _precision_table(entries: Mapping[str, list[dict[str, Any]]], seed: int) -> 
     import pandas as pd
 
     rows = []
-    for data, found in entries.items():
-        for method in METHODS if found else ():
+    for data, answered in entries.items():
+        for method in METHODS if answered else ():
             row: dict[str, Any] = {"data": data, "method": method}
             for k in TOP:
-                row |= Measured.of([entry[f"{method} precision {k}"] for entry in found], seed).columns(
+                row |= Measured.of([entry[f"{method} precision {k}"] for entry in answered], seed).columns(
                     f"precision_{k}"
                 )
-                row[f"count_{k}"] = float(np.mean([entry[f"{method} count {k}"] for entry in found]))
-            rows.append(row | {"chance": float(np.mean([e["chance"] for e in found])), "documents": len(found)})
+                row[f"count_{k}"] = float(np.mean([entry[f"{method} count {k}"] for entry in answered]))
+            rows.append(row | {"chance": float(np.mean([e["chance"] for e in answered])), "documents": len(answered)})
     if not rows:
         return None
     return StudyTable(
@@ -260,7 +260,7 @@ def _dots(by_metric: dict[str, tuple[Values, Values]], seed: int) -> list[tuple[
 def _layer_map(picture: Mapping[str, Any]) -> LayerMap:
     keep = ~np.array(picture["special"], dtype=bool)
     layers = np.array(picture["layers"], dtype=np.float64)[:, keep]
-    labels = [token for token, kept in zip(picture["tokens"], keep, strict=True) if kept]
+    labels = [token for token, shown in zip(picture["tokens"], keep, strict=True) if shown]
     return LayerMap(layers, labels, "additive", signed=True)
 
 

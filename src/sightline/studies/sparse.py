@@ -221,9 +221,9 @@ def _judge_adversary(cells: Sequence[Cell], seed: int) -> Finding:
 def _curves(cells: Sequence[Cell], key: str, vertical: str, seed: int) -> Curves:
     curves = []
     for (data, encoder), group in _groups(cells).items():
-        found = [Measured.of(_column(group[projection], key), seed) for projection in PROJECTIONS]
-        bands = ([value.low for value in found], [value.high for value in found])
-        curves.append(Curve(f"{data}, {encoder}", [value.value for value in found], *bands))
+        measured = [Measured.of(_column(group[projection], key), seed) for projection in PROJECTIONS]
+        bands = ([value.low for value in measured], [value.high for value in measured])
+        curves.append(Curve(f"{data}, {encoder}", [value.value for value in measured], *bands))
     return Curves(PROJECTIONS, curves, "projection, from dense to sparse", vertical)
 
 

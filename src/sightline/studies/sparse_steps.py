@@ -76,22 +76,22 @@ def measure_cell(bench: Workbench, data: DataSet, encoder: str, projection: str)
 def measure_document(model: Model, example: Example, tokens: int) -> dict[str, Any]:
     """Return prediction, entropies, own share and correlations of one document."""
     encoding = model.encode(cut_words(example, tokens), truncate=True)
-    found = feature_importance(model, encoding)
-    attended = found.attended
+    importance = feature_importance(model, encoding)
+    attended = importance.attended
     count = int(attended.sum())
     entry: dict[str, Any] = {
         "predicted": model.trace(encoding).prediction.label,
         "label": example.label,
         "tokens": count,
-        "attention_entropy": _entropy(found.attention[attended]),
-        "importance_entropy": _entropy(found.gradient_x[attended]),
-        "representation_entropy": float(found.entropies[attended].mean()),
-        "own_share": float(np.diag(found.representations)[attended].mean()),
-        "support": float((found.attention[attended] > 0).mean()),
+        "attention_entropy": _entropy(importance.attention[attended]),
+        "importance_entropy": _entropy(importance.gradient_x[attended]),
+        "representation_entropy": float(importance.entropies[attended].mean()),
+        "own_share": float(np.diag(importance.representations)[attended].mean()),
+        "support": float((importance.attention[attended] > 0).mean()),
     }
     pairs = count * (count - 1) / 2
     for measure in MEASURES:
-        tau, ties = found.correlation(measure)
+        tau, ties = importance.correlation(measure)
         entry[measure] = tau
         entry[f"{measure}_ties"] = ties / pairs if pairs else None
     return entry
