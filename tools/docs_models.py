@@ -47,9 +47,11 @@ computes a softmax or a norm in single precision), and every method of the last 
 contract suite; `tests/contract/test_heads.py` runs every such cell. **no such head**: transformers has none.
 **refused**: with one sentence, when the model is loaded."""
 UNSUPPORTED = """Not supported: models with an encoder and a decoder (BART, LED, T5 with its decoder; transformers 5 has
-no classifier on LED's encoder alone), and **Vision Transformers**. Their attention goes through the same interface, so
-the weights could be observed; what is missing is everything around them: an encoding of pictures instead of texts,
-units made of patches, removal of patches for the check, and a page that draws over a picture."""
+no classifier on LED's encoder alone, so there is no head to explain), and **Vision Transformers**. Gemma 2 and 3 are
+read as "other types": they normalise the output of attention before adding it to the residual, and limit the scores,
+for which contributions and relevance have no rules yet. The attention of Vision Transformers goes through the same
+interface, so the weights could be observed; what is missing is everything around them: an encoding of pictures
+instead of texts, units made of patches, removal of patches for the check, and a page that draws over a picture."""
 BLOCKS = """**BigBird** reads texts of up to (5 + 2r)·b tokens (704 in the released models: blocks of b = 64, r = 3
 random blocks) with full attention, as transformers does, and longer ones with its block-sparse attention: a window of
 three blocks, and the first and the last block as global tokens. Random blocks are drawn in training only; in evaluation

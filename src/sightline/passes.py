@@ -22,6 +22,7 @@ from sightline.attention.arrays import as_array
 from sightline.models import ALL, Network, Recorder, Target, TargetLike
 from sightline.models.head_weights import HeadWeights
 from sightline.models.layerwise import LayerGradients, Layerwise
+from sightline.models.streamed import StreamedRecord
 from sightline.text import Encoding
 
 T = TypeVar("T")
@@ -169,6 +170,8 @@ class Pass:
         if "attention_relevance" in wanted and not self.attention_relevance:
             self.attention_relevance = True
             self._relevances = {}
+            if self._recorder is not None and any(isinstance(r, StreamedRecord) for r in self._recorder.layers):
+                self._forget()  # relevances of weights are multiplied with weights and gradients of the same layout
         blocks = self._blocks or "blocks" in wanted
         attention = self._attention or blocks or bool(wanted & {"attentions", "attention_gradients"})
         gradient = self._gradient or bool(
@@ -184,7 +187,12 @@ class Pass:
     def recorder(self) -> Recorder:
         """What the forward pass recorded; runs it if necessary."""
         if self._recorder is None:
-            recorder = Recorder(attention=self._attention, readout_only=not self._all_rows, blocks=self._blocks)
+            recorder = Recorder(
+                attention=self._attention,
+                plain=self.attention_relevance,
+                readout_only=not self._all_rows,
+                blocks=self._blocks,
+            )
             weights = self._head_weights
             self._logits = self.network.run(
                 self.encodings,

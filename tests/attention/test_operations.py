@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.attention import Attention, DenseAttention
+from sightline.attention import Attention, DenseAttention, StreamedAttention
 from tests.attention.bands import Band, bands, make_band
 
 TOLERANCE = {np.float64: 1e-12, np.float32: 1e-6}
@@ -32,6 +33,13 @@ def pooled(matrices: np.ndarray, size: int, pool: str) -> np.ndarray:
             block = matrices[:, pixel == a][:, :, pixel == b]
             out[:, a, b] = block.mean((1, 2)) if pool == "mean" else block.max((1, 2))
     return out
+
+
+def stream(matrices: np.ndarray) -> StreamedAttention:
+    """Rows cut out of full matrices when they are asked for."""
+    weights = torch.from_numpy(matrices)
+    heads, n, _ = matrices.shape
+    return StreamedAttention(lambda some, start, stop: weights[some, start:stop], heads, n, weights.dtype)
 
 
 class Case:
@@ -85,14 +93,19 @@ def test_dense_puts_every_slot_in_its_cell(dtype: type, data: st.DataObject) -> 
 
 
 @PRECISIONS
-@pytest.mark.parametrize("layout", ["banded", "dense"])
+@pytest.mark.parametrize("layout", ["banded", "dense", "streamed"])
 @settings(deadline=None, max_examples=120)
 @given(data=st.data())
 def test_every_operation_equals_numpy_on_the_full_matrices(layout: str, dtype: type, data: st.DataObject) -> None:
     band = data.draw(bands(dtype))
     case = Case(band)
     full = band.attention.dense()
-    attention: Attention = band.attention if layout == "banded" else DenseAttention(full)
+    layouts = {
+        "banded": lambda: band.attention,
+        "dense": lambda: DenseAttention(full),
+        "streamed": lambda: stream(full),
+    }
+    attention: Attention = layouts[layout]()
     for name, (operation, reference) in OPERATIONS.items():
         try:
             assert_close(operation(attention, case), reference(full.astype(np.float64), case), dtype)

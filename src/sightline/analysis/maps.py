@@ -19,7 +19,7 @@ from sightline.analysis.source import (
     track,
 )
 from sightline.arguments import check_count
-from sightline.attention import Attention, BandedAttention, DenseAttention
+from sightline.attention import Attention, BandedAttention, DenseAttention, StreamedAttention
 from sightline.attention.protocol import Pool
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.progress import Progress
@@ -181,6 +181,8 @@ def padded(attention: Attention, tokens: int) -> Attention:
     if isinstance(attention, BandedAttention):
         local, rows = pad(attention.local, (0, 0, 0, more)), pad(attention.global_rows, (0, more))
         return BandedAttention(local, rows, attention.global_tokens, attention.block_size)
+    if isinstance(attention, StreamedAttention):
+        attention = DenseAttention(attention.dense())
     if isinstance(attention, DenseAttention):
         return DenseAttention(pad(attention.weights, (0, more, 0, more)))
     raise UnsupportedError(f"Attention of type {type(attention).__name__} cannot be averaged over documents.")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sightline.analysis.source import Booleans
-from sightline.attention import Attention, BandedAttention, DenseAttention, TopK
+from sightline.attention import Attention, BandedAttention, DenseAttention, StreamedAttention, TopK
 from sightline.errors import UnsupportedError
 
 _DROPPED = -1.0
@@ -39,7 +39,14 @@ def _mark_dropped(attention: Attention, dropped: Tensor) -> Attention:
         return DenseAttention(weights, allowed)
     if isinstance(attention, BandedAttention):
         return _mark_dropped_slots(attention, dropped)
+    if isinstance(attention, StreamedAttention):
+        return attention.change(lambda rows, start: _mark_dropped_rows(rows, start, dropped))
     raise UnsupportedError(f"Attention of type {type(attention).__name__} cannot be filtered.")
+
+
+def _mark_dropped_rows(rows: Tensor, start: int, dropped: Tensor) -> Tensor:
+    gone = dropped[start : start + rows.shape[1], None] | dropped
+    return rows.masked_fill(gone, _DROPPED)
 
 
 def _mark_dropped_slots(attention: BandedAttention, dropped: Tensor) -> BandedAttention:

@@ -7,6 +7,7 @@ band are kept in float64. Cost O(heads · (stored weights + s²)).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -51,6 +52,24 @@ def banded_image(
     picture = np.repeat(blank, slots.shape[0], axis=0)
     _paint(slots, rows, positions, pixels, runs, True, picture)
     return picture.astype(slots.dtype)
+
+
+def streamed_image(chunks: Iterable[tuple[int, Tensor]], heads: int, n: int, size: int, pool: Pool) -> Floats:
+    """Pictures (heads, s, s) of rows that come in chunks: (first row, weights (heads, rows, n))."""
+    pixels = _pixels(n, size)
+    starts = np.searchsorted(pixels, np.arange(pixels[-1] + 1))
+    reduce = np.add if pool == "mean" else np.maximum
+    picture = np.full((heads, len(starts), len(starts)), 0.0 if pool == "mean" else -np.inf)
+    dtype = np.dtype(np.float64)
+    for start, rows in chunks:
+        values = rows.numpy()
+        dtype = values.dtype
+        lines = pixels[start : start + values.shape[1]]
+        by_column = reduce.reduceat(values, starts, axis=2)
+        cuts = np.flatnonzero(np.diff(lines, prepend=-1))
+        touched = lines[cuts]
+        picture[:, touched] = reduce(picture[:, touched], reduce.reduceat(by_column, cuts, axis=1))
+    return (picture / _cells(pixels) if pool == "mean" else picture).astype(dtype)
 
 
 def _pixels(n: int, size: int) -> Integers:

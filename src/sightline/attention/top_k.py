@@ -11,6 +11,8 @@ k·log(candidates/k) insertions per token.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from torch import Tensor
 
@@ -23,7 +25,7 @@ Bounds = tuple[Integers, Integers]
 
 
 def dense_attended(weights: Tensor, allowed: Tensor | None, k: int) -> TopK:
-    """Top k columns of every row; weights (heads, n, n), allowed (n, n) or None for all."""
+    """Top k columns of every row; weights (heads, rows, n), allowed (rows, n) or None for all."""
     best = _empty(weights, k)
     _dense_rows(weights.numpy(), _mask(allowed), best.values, best.indices)
     return _finish(best)
@@ -32,7 +34,18 @@ def dense_attended(weights: Tensor, allowed: Tensor | None, k: int) -> TopK:
 def dense_attending(weights: Tensor, allowed: Tensor | None, k: int) -> TopK:
     """Top k rows of every column; weights (heads, n, n), allowed (n, n) or None for all."""
     best = _empty(weights, k)
-    _dense_columns(weights.numpy(), _mask(allowed), best.values, best.indices)
+    _dense_columns(weights.numpy(), _mask(allowed), 0, best.values, best.indices)
+    return _finish(best)
+
+
+def streamed_attending(chunks: Iterable[tuple[int, Tensor, Tensor | None]], k: int) -> TopK:
+    """Top k rows of every column, from (first row, weights (heads, rows, n), allowed (rows, n) or None) in order."""
+    best: TopK | None = None
+    for start, weights, allowed in chunks:
+        if best is None:
+            best = _empty(weights.transpose(1, 2), k)
+        _dense_columns(weights.numpy(), _mask(allowed), start, best.values, best.indices)
+    assert best is not None
     return _finish(best)
 
 
@@ -81,27 +94,27 @@ def _offer(values: Floats, indices: Integers, value: float, index: int) -> None:
 
 @compiled
 def _dense_rows(weights: Floats, allowed: Booleans, values: Floats, indices: Integers) -> None:
-    heads, n, k = values.shape
+    heads, rows, k = values.shape
     everything = allowed.size == 0
     for h in range(heads):
-        for i in range(n):
+        for i in range(rows):
             best, where = values[h, i], indices[h, i]
-            for j in range(n):
+            for j in range(weights.shape[2]):
                 if weights[h, i, j] > best[k - 1] and (everything or allowed[i, j]):
                     _offer(best, where, weights[h, i, j], j)
 
 
 @compiled
-def _dense_columns(weights: Floats, allowed: Booleans, values: Floats, indices: Integers) -> None:
+def _dense_columns(weights: Floats, allowed: Booleans, start: int, values: Floats, indices: Integers) -> None:
     heads, n, k = values.shape
     everything = allowed.size == 0
     last = np.empty(n, dtype=values.dtype)  # the last weight of every list, side by side for a quick comparison
     for h in range(heads):
-        last[:] = -np.inf
-        for i in range(n):  # along the rows, as memory lies; the lists of all columns grow together
+        last[:] = values[h, :, k - 1]
+        for i in range(weights.shape[1]):  # along the rows, as memory lies; the lists of all columns grow together
             for j in range(n):
                 if weights[h, i, j] > last[j] and (everything or allowed[i, j]):
-                    _offer(values[h, j], indices[h, j], weights[h, i, j], i)
+                    _offer(values[h, j], indices[h, j], weights[h, i, j], start + i)
                     last[j] = values[h, j, k - 1]
 
 

@@ -61,7 +61,7 @@ class Layerwise:
     def differentiate(self, number: int, compute: Compute, x: Tensor, output_gradient: Tensor) -> Tensor:
         """Run one layer again, pass its gradients to `receive`, and return the gradient with respect to x."""
         # Attention is recorded even if it is not requested: only then is it computed by ordinary operations.
-        recorder = Recorder(lengths=self.lengths)
+        recorder = Recorder(lengths=self.lengths, plain=True)
         leaf = x.detach().requires_grad_()
         with torch.enable_grad(), recording(recorder):
             with self.within():

@@ -1,7 +1,8 @@
 """One attention function for every family that uses transformers' attention interface.
 
 While a recorder is active, it computes A = softmax(q kᵀ·scale + mask) explicitly and records A, v and the output; else
-it calls the library's fused kernel. Logits are the same either way up to single-precision rounding.
+it calls the library's fused kernel. Logits are the same either way up to single-precision rounding. Long documents are
+observed without keeping A (`models/streamed`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from sightline.attention import Attention, DenseAttention
 from sightline.attention.projections import SOFTMAX, projection_of
 from sightline.models.recording import Summary, active_recorder
+from sightline.models.streamed import stream_attention, streams
 
 OBSERVING = "sightline"
 """The name under which the observing function is registered with transformers."""
@@ -109,8 +111,14 @@ def observing_attention(
     """
     recorder = active_recorder()
     observed = recorder is not None and recorder.attention
-    # The fused kernel's exponential has single precision at best, so double precision is computed explicitly.
     projection = projection_of(module.config)
+    plain_scores = position_bias is None and projection == SOFTMAX and scaling in (None, query.shape[-1] ** -0.5)
+    if plain_scores and not dropout and streams(module, query, key, recorder):
+        window = kwargs.get("sliding_window")
+        if observed or window is not None:
+            given = recorder if observed else None
+            return stream_attention(query, key, value, attention_mask, window, given), None
+    # The fused kernel's exponential has single precision at best, so double precision is computed explicitly.
     if not observed and query.dtype != torch.float64 and projection == SOFTMAX:
         fused: Any = AttentionInterface()["sdpa"]
         kwargs.pop("is_causal", None)

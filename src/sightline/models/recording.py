@@ -106,6 +106,8 @@ class Recorder:
     """Real tokens of each document of the batch."""
     attention: bool = True
     """Whether to record attention."""
+    plain: bool = False
+    """Whether attention must run by ordinary operations, with its weights on the autograd path."""
     readout_only: bool = False
     """Whether the last layer may be evaluated for the readout rows only (`hidden` then lacks its output)."""
     blocks: bool = False

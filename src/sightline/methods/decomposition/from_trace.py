@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
+from sightline.attention import DenseAttention, StreamedAttention
 from sightline.methods.decomposition.block import AttentionBlock, Norm
 from sightline.trace import Trace
 
@@ -12,8 +13,11 @@ def attention_block(trace: Trace, layer: int) -> AttentionBlock:
     """Return the attention block of one layer as it ran on the document."""
     parts = trace.block(layer)
     weights = parts.weights
+    attention = trace.attentions[layer]
+    if isinstance(attention, StreamedAttention):  # contributions are kept for all pairs anyway
+        attention = DenseAttention(attention.dense())
     return AttentionBlock(
-        attention=trace.attentions[layer],
+        attention=attention,
         values=parts.values,
         output_weight=weights.output_weight,
         inputs=parts.inputs,
