@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from sightline.analysis.internals import inside
 from sightline.analysis.restriction import top_partners
 from sightline.attention import BandedAttention, DenseAttention, StreamedAttention, streamed
 from sightline.models import streamed as streaming
@@ -67,6 +68,16 @@ def test_every_method_gives_the_scores_of_kept_weights(short_limit, method):
         patch.setattr(streaming, "STREAMED_TOKENS", 10**6)
         expected = model.explain(encoding, method, target=1).scores
     np.testing.assert_allclose(scores, expected, atol=1e-9)
+
+
+def test_the_inside_is_that_of_kept_weights(short_limit):
+    ours = inside(traced())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streaming, "STREAMED_TOKENS", 10**6)
+        kept = inside(traced())
+    np.testing.assert_allclose(ours.received, kept.received, atol=1e-6)
+    np.testing.assert_allclose(ours.thumbnails, kept.thumbnails, atol=1e-6)
+    assert ours.relations.keys() == kept.relations.keys()
 
 
 def test_documents_of_a_batch_and_hidden_tokens_are_those_of_the_library(short_limit):

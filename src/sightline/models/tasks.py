@@ -166,12 +166,13 @@ class MaskedLanguageModel(Task):
         if not len(masks):
             raise InputError(
                 "This is a masked language model and the text has no mask token. Put one where a word is to be "
-                "predicted (for example [MASK] or <mask>), or give position=."
+                "predicted (for example [MASK] or <mask>), or choose a token with position= (--position)."
             )
         if len(masks) > 1:
             places = ", ".join(str(place) for place in masks[:-1])
             raise InputError(
-                f"The text has {len(masks)} mask tokens (tokens {places} and {masks[-1]}): choose one with position=."
+                f"The text has {len(masks)} mask tokens (tokens {places} and {masks[-1]}): choose one with position= "
+                "(--position)."
             )
         return int(masks[0])
 
