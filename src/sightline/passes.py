@@ -91,6 +91,9 @@ class BackwardRules(Protocol):
     def seed(self, logits: Tensor, gradient: Tensor) -> Tensor:
         """Return the relevance of the logits, from the logits and ∂y/∂logits."""
 
+    def reduce(self, relevance: Attention, gradient: Attention | None) -> tuple[Attention, ...]:
+        """Return what is kept of the relevance of one layer's attention; `gradient` is ∂y/∂A where that is needed."""
+
 
 @dataclass(frozen=True)
 class Relevance:
@@ -102,8 +105,8 @@ class Relevance:
     """Relevance of the word embeddings, (n, ·)."""
     hidden: tuple[Array, ...]
     """Relevance of x^0 … x^L, each (n, d)."""
-    attentions: tuple[Attention, ...]
-    """Relevance of A^1 … A^L; empty unless "attention_relevance" was required."""
+    attentions: tuple[tuple[Attention, ...], ...]
+    """What the rules keep of the relevance of A^1 … A^L; empty unless "attention_relevance" was required."""
     lost: int = 0
     """How many numbers were set to zero because they exceeded the root of the largest representable number (so that
     products of two stay finite)."""
@@ -113,8 +116,10 @@ class Relevance:
 class _ReceivedRelevance:
     """Collects the relevances of the layers, the last layer first."""
 
+    reduce: Callable[[int, Attention], tuple[Attention, ...]]
+    """From the number of a layer and the relevance of its attention to what is kept of it."""
     hidden: list[Tensor] = field(default_factory=list)
-    attentions: list[Attention] = field(default_factory=list)
+    attentions: list[tuple[Attention, ...]] = field(default_factory=list)
     lost: int = 0
 
     def take(self, layer: LayerGradients) -> None:
@@ -123,7 +128,8 @@ class _ReceivedRelevance:
             self.hidden.append(self.bound(layer.output))
         self.hidden.append(self.bound(layer.input))
         if layer.record is not None:
-            self.attentions.append(layer.record.assemble(0, [self.bound(part) for part in layer.attention]))
+            relevance = layer.record.assemble(0, [self.bound(part) for part in layer.attention])
+            self.attentions.append(self.reduce(layer.layer, relevance))
 
     def bound(self, relevance: Tensor) -> Tensor:
         """Return a copy with zeros in place of numbers that are too large, and count them in `lost`."""
@@ -166,9 +172,10 @@ class Pass:
         if "head_importance" in wanted and self._head_weights is None and len(self.encodings) == 1:
             self._head_weights = HeadWeights(self.network)
             self._forget()
+        attention_needs = self.attention_gradients, self.attention_relevance
         self.attention_gradients |= "attention_gradients" in wanted
-        if "attention_relevance" in wanted and not self.attention_relevance:
-            self.attention_relevance = True
+        self.attention_relevance |= "attention_relevance" in wanted
+        if (self.attention_gradients, self.attention_relevance) != attention_needs:
             self._relevances = {}
             if self._recorder is not None and any(isinstance(r, StreamedRecord) for r in self._recorder.layers):
                 self._forget()  # relevances of weights are multiplied with weights and gradients of the same layout
@@ -273,6 +280,18 @@ class Pass:
             self._gradients[key] = self._backward(range(len(self.encodings)) if shared else [document], target)
         return self._gradients[key]
 
+    def output_gradient(self, document: int, target: Target, layer: int) -> Tensor:
+        """Return ∂y/∂(attention output before the projection) of one layer, for the rows that were evaluated."""
+        gradient = self.gradients(document, target).outputs[layer]
+        layout = self.recorder.layers[layer].layout or self.recorder.layout
+        assert layout is not None
+        return layout.cut(gradient, document)
+
+    def attention_gradient(self, document: int, target: Target, layer: int) -> Attention:
+        """Return ∂y/∂A of one layer."""
+        gradient = self.output_gradient(document, target, layer)
+        return self.recorder.layers[layer].gradient(document, gradient)
+
     def head_importance(self, document: int, target: Target) -> NDArray[np.float64]:
         """Return Σ_w (∂y/∂w · w)² over the weights w of every head, (L, H), for one document.
 
@@ -297,18 +316,25 @@ class Pass:
 
     def _propagate(self, document: int, target: Target, rules: BackwardRules) -> Relevance:
         encoding, network, recorder = self.encodings[document], self.network, Recorder(attention=False)
-        received = _ReceivedRelevance()
+
+        def rules_active() -> AbstractContextManager[None]:
+            return rules.active(network.module)
+
+        def reduce(layer: int, relevance: Attention) -> tuple[Attention, ...]:
+            gradient = self.attention_gradient(document, target, layer) if self.attention_gradients else None
+            return rules.reduce(relevance, gradient)
+
+        received = _ReceivedRelevance(reduce)
+
         layerwise = Layerwise(
             lengths=(len(encoding),),
             attention=self.attention_relevance,
-            within=lambda: _all_of(network.plain_operations(), rules.active(network.module)),
+            within=lambda: _all_of(network.plain_operations(rules_active), rules_active()),
             receive=received.take,
             known=self._hidden_states(document),
         )
         network.require_plain_operations()
-        (logits,) = network.run(
-            [encoding], recorder, gradient=True, within=rules.active(network.module), step=layerwise.step
-        )
+        (logits,) = network.run([encoding], recorder, gradient=True, within=rules_active(), step=layerwise.step)
         leaf = logits.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(network.task.value(leaf, target), leaf)
         seed = rules.seed(logits.detach(), gradient)

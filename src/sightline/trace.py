@@ -255,8 +255,7 @@ class Trace:
         def make(layer: int) -> Attention:
             shared.require("attention_gradients")
             target = given if given is not None else shared.target(document)
-            gradient = _output_gradient(shared, document, target, layer)
-            return shared.recorder.layers[layer].gradient(document, gradient)
+            return shared.attention_gradient(document, target, layer)
 
         return Layers(self.layer_count, make)
 
@@ -266,7 +265,7 @@ class Trace:
         readout = torch.from_numpy(self.readout)
         # If gradients of attention are needed as well, one sweep computes both.
         gradients = [
-            _output_gradient(self._pass, self._document, self.target, layer) if self._pass.attention_gradients else None
+            self._pass.output_gradient(self._document, self.target, layer) if self._pass.attention_gradients else None
             for layer in range(self.layer_count)
         ]
         return [
@@ -404,14 +403,6 @@ class Trace:
         layout = self._pass.recorder.layout
         assert layout is not None
         return as_array(layout.cut(tensor, self._document))
-
-
-def _output_gradient(shared: Pass, document: int, target: Target, layer: int) -> Tensor:
-    """Return ∂y/∂(attention output before the projection) of one layer, for the rows that were evaluated."""
-    gradient = shared.gradients(document, target).outputs[layer]
-    layout = shared.recorder.layers[layer].layout or shared.recorder.layout
-    assert layout is not None
-    return layout.cut(gradient, document)
 
 
 def _with_quantity(target: Target, quantity: str) -> Target:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import linear
 from torch.overrides import _get_current_function_mode_stack
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
@@ -18,9 +19,9 @@ from sightline.methods.relevance import rules as relevance_rules
 from sightline.methods.relevance.mode import relevance_mode
 from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, POSITIVE
 from sightline.model import load
-from sightline.models import Recorder
+from sightline.models import Recorder, layerwise
 from sightline.models.families import family_of
-from sightline.models.layerwise import Layerwise
+from sightline.models.layerwise import Layerwise, LinearOutputs
 from tests.methods.relevance_reference import reference
 from tests.tiny_models import FAMILIES as ALL_FAMILIES
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -55,13 +56,13 @@ def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(case, ru
     for target in (0, 2):
         trace = model.trace(encoding, target)
         trace.require("attention_relevance")
-        found = propagate(trace, RULES[rules])
+        found = propagate(trace, RULES[rules], whole_attention=True)
         expected = reference(model.network.module, trace.hidden_states[0], target, rules, **CASES[case])
         close(trace.logits, expected.logits, 1e-12)
         for layer, (ours, by_hand) in enumerate(zip(found.hidden, expected.hidden, strict=True)):
             assert ours.shape == by_hand.shape, layer
             close(ours, by_hand)
-        for ours, by_hand in zip(found.attentions, expected.attentions, strict=True):
+        for (ours,), by_hand in zip(found.attentions, expected.attentions, strict=True):
             close(np.asarray(ours), by_hand)
 
 
@@ -121,8 +122,8 @@ def test_methods_are_what_their_formulas_say(family, rules):
     encoding = model.encode(ids=tiny_ids(family, 13))
     trace = model.trace(encoding, 1)
     trace.require("attention_relevance")
-    found = propagate(trace, RULES[rules])
-    R = np.stack([np.asarray(layer) for layer in found.attentions])
+    found = propagate(trace, RULES[rules], whole_attention=True)
+    R = np.stack([np.asarray(layer) for (layer,) in found.attentions])
     gradient = np.stack([np.asarray(layer) for layer in trace.attention_gradients])
 
     def explain(method, **options):
@@ -161,12 +162,12 @@ def test_a_long_band_in_many_blocks_equals_the_dense_form(monkeypatch):
     encoding = model.encode(ids=tiny_ids("longformer", 70), global_tokens=(0, 40))
     trace = model.trace(encoding, 0)
     trace.require("attention_relevance")
-    found = propagate(trace, ATTENTION_AWARE)
+    found = propagate(trace, ATTENTION_AWARE, whole_attention=True)
     by_hand = reference(
         model.network.module, trace.hidden_states[0], 0, "attention_aware", global_tokens=(0, 40), window=4
     )
     close(found.hidden[0], by_hand.hidden[0])
-    close(np.asarray(found.attentions[1]), by_hand.attentions[1])
+    close(np.asarray(found.attentions[1][0]), by_hand.attentions[1])
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ def test_an_exception_inside_the_model_leaves_no_mode_hook_or_switch_behind(fami
     assert not _get_current_function_mode_stack()
     assert not any(one._forward_hooks or one._forward_pre_hooks for one in module.modules())
     if family == "longformer":
-        assert not module.longformer.encoder.plain
+        assert module.longformer.encoder.plain is None
 
 
 @settings(max_examples=15, deadline=None)
@@ -273,3 +274,49 @@ def test_layers_run_again_one_at_a_time_and_are_left_as_they_were(family, monkey
     model.explain(model.encode(ids=tiny_ids(family)), "attnlrp", 0)
     assert alive == list(reversed(range(len(model.network.layers))))
     assert not any("forward" in vars(layer) for layer in model.network.layers)
+
+
+@pytest.mark.parametrize("limit", [0, 5000, 2**30])
+@pytest.mark.parametrize("family", ["albert", "gpt2", "longformer"])
+def test_kept_outputs_of_linear_maps_change_nothing(family, limit, monkeypatch):
+    model = tiny_model(family)
+    encoding = model.encode(ids=tiny_ids(family, 13))
+    monkeypatch.setattr(layerwise, "KEPT_BYTES", 0)
+    expected = model.explain(encoding, "lrp", 0)
+    monkeypatch.setattr(layerwise, "KEPT_BYTES", limit)
+    found = model.explain(encoding, "lrp", 0)
+    close(found.scores, expected.scores)
+    close(found.layers, expected.layers)
+
+
+def test_an_output_changed_in_place_is_computed_again():
+    x, weight = torch.randn(2, 3, 5), torch.randn(4, 5)
+    with LinearOutputs(10_000) as outputs:
+        linear(x, weight).relu_()
+    assert outputs.bytes == 2 * 3 * 4 * 4
+    outputs.start_second_run()
+    with outputs:
+        torch.testing.assert_close(linear(x, weight), x @ weight.T)
+
+
+def test_an_output_computed_in_chunks_is_returned_whole():
+    x, weight = torch.randn(7, 5), torch.randn(4, 5)
+    with LinearOutputs(10_000) as outputs:
+        chunks = [linear(rows, weight) for rows in x.split(3)]
+    outputs.start_second_run()
+    with outputs:
+        assert torch.equal(linear(torch.zeros_like(x), weight), torch.cat(chunks))
+        # Taken once: the second call computes.
+        assert torch.equal(linear(torch.zeros_like(x), weight), torch.zeros(7, 4))
+
+
+def test_rows_without_relevance_are_skipped_and_others_unchanged(monkeypatch):
+    monkeypatch.setattr(relevance_rules, "LINEAR_ROWS", 2)
+    generator = torch.Generator().manual_seed(0)
+    R, x, weight = (torch.rand(*shape, generator=generator).double() - 0.3 for shape in ((7, 4), (7, 5), (4, 5)))
+    R[:4] = 0
+    output = linear(x, weight)
+    for rules in RULES.values():
+        expected = rules.linear(R, x, weight, None, output)
+        found = relevance_rules.in_chunks(rules.linear, R, x, weight, None, output)
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)

@@ -42,18 +42,10 @@ def token_relevance(relevance: Relevance, embeddings: Embeddings) -> Attribution
     return Attribution(scores, layers=layers, checks=checks, layer_kind="separate")
 
 
-def positive_mean(relevance: Attention) -> Attention:
-    """Return the mean over heads of the positive part."""
-    return relevance.relu().mean()
-
-
 def positive_products(trace: Trace, rules: RuleSet = "positive") -> list[Attention]:
     """Return mean_h max(0, ∂y/∂A^l ⊙ R(A^l)) of every layer as one-head operators: the steps of `transatt`."""
-    relevances = propagate(trace, RULE_SETS[rules]).attentions
-    return [
-        positive_mean(trace.attention_gradients[layer].multiply(relevances[layer]))
-        for layer in range(trace.layer_count)
-    ]
+    trace.require("attention_gradients", "attention_relevance")
+    return [products for _, products in propagate(trace, RULE_SETS[rules]).attentions]
 
 
 @method(
@@ -74,7 +66,7 @@ def partial_lrp(trace: Trace, *, rules: RuleSet = "positive", layer: int = -1) -
     """Readout row of R(A) in one layer; `layers` holds the same for every layer."""
     chosen = check_layer(layer, trace.layer_count)
     relevances = propagate(trace, RULE_SETS[rules]).attentions
-    layers = np.stack([positive_mean(attention).left(trace.readout)[0] for attention in relevances])
+    layers = np.stack([positive.left(trace.readout)[0] for positive, *_ in relevances])
     warn_if_all_zero(layers[chosen], "partial_lrp", "no attention weight that is read has positive relevance")
     return Attribution(layers[chosen], layers=layers, layer_kind="separate")
 

@@ -108,7 +108,6 @@ def _by_rollout(
 def _by_relevance(trace: Trace, method: str, **options: Any) -> Matrix:
     from sightline.methods.lrp import positive_products  # methods are listed in the order of their import
 
-    trace.require("attention_gradients", "attention_relevance")
     return _multiply(positive_products(trace, **options), residual=True)
 
 

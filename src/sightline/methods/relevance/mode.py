@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from sightline.attention import Attention
 from sightline.errors import UnsupportedError
-from sightline.methods.relevance.rules import Rules, fitted, sum_shares
+from sightline.methods.relevance.rules import Rules, fitted, in_chunks, sum_shares
 
 Rule = Callable[..., tuple[Tensor, ...]]
 """(R, output, *inputs) -> the relevance of each input."""
@@ -149,7 +150,7 @@ class RelevanceMode(TorchFunctionMode):
         readers.linear += 1
 
         def back(R: Tensor, output: Tensor, x: Tensor) -> tuple[Tensor]:
-            relevance = readers.relevance(rules, rules.linear(R, x, weight, bias, output), x)
+            relevance = readers.relevance(rules, in_chunks(rules.linear, R, x, weight, bias, output), x)
             # Query, key and value read copies of one copy; the residual has the other.
             return (rules.copy(relevance, x) if rules.copy is not None and readers.linear > 1 else relevance,)
 
@@ -241,6 +242,8 @@ class Propagation:
     """A rule set as a trace takes it."""
 
     rules: Rules
+    whole_attention: bool = False
+    """Keep the relevance of every attention weight instead of means over heads, as much as the attention itself."""
 
     def active(self, module: nn.Module) -> AbstractContextManager[None]:
         """While open, what runs in the module gets the rules."""
@@ -249,6 +252,13 @@ class Propagation:
     def seed(self, logits: Tensor, gradient: Tensor) -> Tensor:
         """1 for the logit of the target class (in general ∂y/∂logits), or that times the logits."""
         return gradient * logits if self.rules.seed_is_value else gradient
+
+    def reduce(self, relevance: Attention, gradient: Attention | None) -> tuple[Attention, ...]:
+        """mean_h max(0, R(A)), and mean_h max(0, ∂y/∂A ⊙ R(A)) given ∂y/∂A; or R(A) itself."""
+        if self.whole_attention:
+            return (relevance,)
+        positive = relevance.relu().mean()
+        return (positive,) if gradient is None else (positive, gradient.multiply(relevance).relu().mean())
 
 
 @contextmanager

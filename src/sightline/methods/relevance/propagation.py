@@ -12,9 +12,12 @@ from sightline.passes import Relevance
 from sightline.trace import Trace
 
 
-def propagate(trace: Trace, rules: Rules) -> Relevance:
-    """Return the relevance of everything in the trace; methods with the same rules and target share the pass."""
-    relevance = trace.relevance(Propagation(rules))
+def propagate(trace: Trace, rules: Rules, *, whole_attention: bool = False) -> Relevance:
+    """Return the relevance of everything in the trace; methods with the same rules and target share the pass.
+
+    Of the relevance of attention the positive means over heads are kept (`Propagation.reduce`), or all of it.
+    """
+    relevance = trace.relevance(Propagation(rules, whole_attention))
     if relevance.lost:
         warnings.warn(
             f"{relevance.lost} relevances exceeded {trace.network.dtype} where contributions cancel, and count as zero"

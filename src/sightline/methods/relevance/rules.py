@@ -30,6 +30,8 @@ from torch.nn.functional import linear
 
 EPSILON = 1e-9
 """Keeps quotients finite where contributions cancel."""
+LINEAR_ROWS = 512
+"""Rows of a linear map that are handled at once, so that the temporaries of a rule stay small and in cache."""
 
 RuleSet = Literal["positive", "classic"]
 LinearRule = Callable[[Tensor, Tensor, Tensor, "Tensor | None", Tensor], Tensor]
@@ -48,14 +50,14 @@ NormRule = Callable[[Tensor, Tensor, Tensor, Sequence[int], "Tensor | None", flo
 def share(R: Tensor, total: Tensor) -> Tensor:
     """R / total, and 0 where there is nothing to share."""
     shifted = total + EPSILON
-    shifted.masked_fill_(shifted == 0, EPSILON)
-    return (R / shifted).masked_fill_(total == 0, 0)
+    _fill(shifted, shifted == 0, EPSILON)
+    return _fill(R / shifted, total == 0, 0)
 
 
 def share_signed(R: Tensor, total: Tensor) -> Tensor:
     """R / (total + ε·sign(total)), and 0 where there is nothing to share: the ε-rule's quotient, at most R/total."""
     shifted = torch.copysign(total.new_tensor(EPSILON), total).add_(total)
-    return (R / shifted).masked_fill_(total == 0, 0)
+    return _fill(R / shifted, total == 0, 0)
 
 
 def positive_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, output: Tensor) -> Tensor:
@@ -172,9 +174,23 @@ def sum_shares(R: Tensor, x: Tensor, dimensions: tuple[int, ...]) -> Tensor:
     return x * share(R, x.sum(dim=dimensions, keepdim=True))
 
 
+def in_chunks(rule: LinearRule, R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, output: Tensor) -> Tensor:
+    """Apply a rule for linear maps to LINEAR_ROWS rows at a time, and skip rows without relevance.
+
+    The rules treat every row by itself. In the last layer of a classifier only the row that is read has relevance.
+    """
+    relevance = torch.zeros_like(x, memory_format=torch.contiguous_format)
+    R_all, x_all, output_all, relevance_all = (t.reshape(-1, t.shape[-1]) for t in (R, x, output, relevance))
+    for start in range(0, len(x_all), LINEAR_ROWS):
+        rows = slice(start, start + LINEAR_ROWS)
+        if bool(R_all[rows].any()):
+            relevance_all[rows] = rule(R_all[rows], x_all[rows], weight, bias, output_all[rows])
+    return relevance
+
+
 @dataclass(frozen=True)
 class Rules:
-    """One rule an operation."""
+    """One rule per operation."""
 
     name: str
     linear: LinearRule
@@ -224,6 +240,11 @@ RULE_SETS: dict[RuleSet, Rules] = {"positive": POSITIVE, "classic": CLASSIC}
 def fitted(R: Tensor, like: Tensor) -> Tensor:
     """Sum R over the dimensions along which `like` was broadcast."""
     return R.sum_to_size(like.shape)
+
+
+def _fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
+    """Fill x in place where the mask is true. Masks are mostly empty, and to find that out is cheaper than to fill."""
+    return x.masked_fill_(mask, value) if bool(mask.any()) else x
 
 
 def _signs(x: Tensor) -> tuple[Tensor, Tensor]:
