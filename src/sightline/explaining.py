@@ -63,7 +63,7 @@ class Explainer:
     ) -> list[dict[str, Any]]:
         """Return method -> explanation of every trace of one pass; for all classes, method -> label -> explanation."""
         shared = traces[0].shared
-        shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
+        _announce_needs(shared, chosen)
         if shared.requests[traces[0].document].target != ALL:
             return [self._run_methods(trace, chosen, progress, {}) for trace in traces]
         results: list[dict[str, Any]] = [{entry.name: {} for entry in chosen} for _ in traces]
@@ -105,7 +105,7 @@ class Explainer:
         task = self.network.task
         if not isinstance(task, TokenClassification):
             raise TargetError(f"Entities are tagged tokens; a model for {task.name} has none to explain.")
-        trace.shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
+        _announce_needs(trace.shared, chosen)
         trace.shared.keep_graph = True
         entities = task.entities(trace.shared.logits(trace.document), trace.encoding, quantity)
         if not entities:
@@ -127,7 +127,7 @@ class Explainer:
     ) -> dict[str, ContinuationExplanation]:
         """Return method -> continuation: one forward, one backward per generated token behind the prompt."""
         shared = PrefixPass(self.network, encoding, len(prompt), quantity)
-        shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
+        _announce_needs(shared, chosen)
         rows, probabilities = [], []
         for number in range(len(shared.encodings)):
             trace = self._make_trace(shared, number)
@@ -190,6 +190,11 @@ class Explainer:
             extras={**attribution.extras, **describe_windows(trace.shared, trace.target)},
             signed=entry.signed,
         )
+
+
+def _announce_needs(shared: Pass, chosen: ChosenMethods) -> None:
+    """Tell a pass what the methods need of it, before it runs."""
+    shared.require(*{need for entry, options in chosen.items() for need in entry.requirements(options)})
 
 
 def check_trace(

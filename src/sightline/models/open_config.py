@@ -34,11 +34,6 @@ OURS = frozenset(
 """Settings that say how the library answers, or that are read elsewhere."""
 
 
-def is_open_type(model_type: str) -> bool:
-    """Whether transformers knows this type of model."""
-    return model_type in CONFIG_MAPPING
-
-
 def read_open_settings(model_type: str, content: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Return the settings of a config that the type's configuration class has; raise ModelError for any other value."""
     kind = CONFIG_MAPPING[model_type]
