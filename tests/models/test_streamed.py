@@ -9,6 +9,8 @@ import torch
 from sightline.analysis.internals import inside
 from sightline.analysis.restriction import top_partners
 from sightline.attention import BandedAttention, DenseAttention, StreamedAttention, streamed
+from sightline.errors import SizeError
+from sightline.methods.decomposition import from_trace
 from sightline.models import streamed as streaming
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
@@ -92,6 +94,13 @@ def test_documents_of_a_batch_and_hidden_tokens_are_those_of_the_library(short_l
     expected = module(torch.tensor([encodings[1].ids.tolist()]), attention_mask=mask).logits[0].detach()
     (logits,) = model.network.run([encodings[1]], hidden=[[4, 11]])
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_contributions_of_too_long_a_document_are_refused_in_words(short_limit, monkeypatch):
+    monkeypatch.setattr(from_trace, "DENSE_LIMIT", 1000)
+    model = tiny_model("modernbert")
+    with pytest.raises(SizeError, match=r"for 23 tokens: choose another method \(for example attcat or rollout\)"):
+        model.explain(model.encode(ids=tiny_ids("modernbert", N)), "alti")
 
 
 def test_decoders_keep_their_weights(short_limit):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from torch import nn
 
 from sightline.attention import DenseAttention, StreamedAttention
+from sightline.attention.protocol import DENSE_LIMIT
+from sightline.errors import SizeError
 from sightline.methods.decomposition.block import AttentionBlock, Norm
 from sightline.trace import Trace
 
@@ -14,7 +16,13 @@ def attention_block(trace: Trace, layer: int) -> AttentionBlock:
     parts = trace.block(layer)
     weights = parts.weights
     attention = trace.attentions[layer]
-    if isinstance(attention, StreamedAttention):  # contributions are kept for all pairs anyway
+    if isinstance(attention, StreamedAttention):
+        size = attention.heads * attention.tokens**2 * attention.dtype.itemsize
+        if size > DENSE_LIMIT:
+            raise SizeError(
+                f"Contributions of tokens need all attention weights of a layer at once, {size / 1e9:.2g} GB for "
+                f"{attention.tokens:,} tokens: choose another method (for example attcat or rollout) or a shorter text."
+            )
         attention = DenseAttention(attention.dense())
     return AttentionBlock(
         attention=attention,
