@@ -257,6 +257,15 @@ class ContinuationExplanation:
         return render_fragment(self)
 
 
+def combine_records(continuations: Mapping[str, ContinuationExplanation]) -> dict[str, Any]:
+    """Return the explanations of one generated text, by method, as plain JSON values.
+
+    One method gives the record that `ContinuationExplanation.load` reads; several give an object with a list of them.
+    """
+    records = [continuation.to_dict() for continuation in continuations.values()]
+    return records[0] if len(records) == 1 else {"format": f"{FORMAT}s", "continuations": records}
+
+
 def _find_border(encoding: Encoding, prompt: int) -> int:
     """Return the character at which the text behind the first `prompt` tokens begins, white space included."""
     ordinary = ~encoding.special

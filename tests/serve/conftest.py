@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
 from sightline.serve.http.server import Server, address, bound_socket
 from sightline.serve.settings import Settings
 from sightline.serve.worker.process import WorkerProcess
 from tests.patience import PATIENCE, wait_for
+from tests.tiny_models import VOCABULARY, tiny_module
+from tests.tiny_tokenizers import byte_level
 
 TEXT = "The compiler infers the types of all expressions.\nA neural network learns from data."
 LONG_TEXT = "The compiler infers the types of all expressions, and a neural network learns from data. " * 60
@@ -59,14 +64,14 @@ class Running:
 
     def until(self, job: str, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Wait until something is true of a job."""
-        found: dict[str, Any] = {}
+        state: dict[str, Any] = {}
 
-        def is_so() -> bool:
-            found.update(self.job(job))
-            return reached(found)
+        def update() -> bool:
+            state.update(self.job(job))
+            return reached(state)
 
-        wait_for(is_so, lambda: str(found))
-        return found
+        wait_for(update, lambda: str(state))
+        return state
 
     def health(self) -> dict[str, Any]:
         return self.client.get("/api/health").json()
@@ -112,11 +117,29 @@ def impatient() -> Iterator[Running]:
     running.stop()
 
 
+@pytest.fixture(scope="session")
+def decoder(tmp_path_factory) -> Path:
+    """A tiny Llama with random weights that writes text."""
+    folder, tokenizer = tmp_path_factory.mktemp("models") / "decoder", byte_level()
+    size = max(VOCABULARY, len(tokenizer))
+    tiny_module("llama", auto=AutoModelForCausalLM, vocab_size=size, dtype=torch.float32).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def writing(decoder) -> Iterator[Running]:
+    """A server with a decoder."""
+    running = Running(models=(str(decoder),), max_characters=1_000)
+    yield running
+    running.stop()
+
+
 @pytest.fixture(autouse=True)
 def _leaves_no_jobs(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let no test find the jobs of another."""
     yield
-    for name in {"server", "impatient"} & set(request.fixturenames):
+    for name in {"server", "impatient", "writing"} & set(request.fixturenames):
         request.getfixturevalue(name).drop_jobs()
 
 

@@ -27,7 +27,11 @@ Scenario = Callable[[Any], None]
 
 @pytest.fixture
 def browse(server: Running) -> Callable[[Scenario], None]:
-    """Run a scenario on the server's page, in a thread of its own: Playwright allows one driver a thread.
+    return browse_page_of(server)
+
+
+def browse_page_of(server: Running) -> Callable[[Scenario], None]:
+    """Return a function that runs a scenario on a server's page, in a new thread: Playwright allows one driver each.
 
     Afterwards nothing may have been said on the console, asked by a dialog, or requested from elsewhere.
     """
@@ -43,8 +47,11 @@ def browse(server: Running) -> Callable[[Scenario], None]:
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
             page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))
-            page.on("request", lambda one: one.url.startswith(server.url) or troubles.append(f"request: {one.url}"))
-            page.on("console", lambda one: "404" in one.text or troubles.append(f"console: {one.text}"))
+            page.on(
+                "request",
+                lambda request: request.url.startswith(server.url) or troubles.append(f"request: {request.url}"),
+            )
+            page.on("console", lambda line: "404" in line.text or troubles.append(f"console: {line.text}"))
             page.set_default_timeout(1000 * PATIENCE)
             page.goto(server.url)
             page.locator("#explain:enabled").wait_for()
@@ -326,3 +333,38 @@ def test_earlier_results_stay_beside_the_result_and_a_phone_shows_everything(bro
         assert page.locator("#explain").is_visible()
 
     browse(scenario)
+
+
+def test_a_decoder_offers_continuations_and_shows_the_words_behind_each_word(writing, tmp_path):
+    def scenario(page):
+        page.locator("#text").fill("the old mill\n")
+        page.locator("#continuation").fill(" hello world")
+        choose(page, "attcat", "alti")
+        page.locator("#explain").click()
+        frame = page.frame_locator("#view iframe")
+        frame.locator("body[data-ready=true]").wait_for()
+        assert frame.locator("#prompt").text_content() == "the old mill"
+        frame.locator("#continuation button", has_text="world").click()
+        frame.locator("#status", has_text="“world” had a probability of").wait_for()
+        assert frame.locator("#list tbody tr").count() > 0
+        with page.expect_download() as saved:
+            page.locator("#save-page").click()
+        saved.value.save_as(tmp_path / "page.html")
+
+        page.reload()
+        frame.locator("body[data-ready=true]").wait_for()
+        page.locator("#asking > summary").click()
+        page.locator("#earlier a", has_text="the old mill").click()
+        page.locator("#continuation").fill("")
+        page.locator("#max-new-tokens").fill("3")
+        before = page.locator("#view").get_attribute("data-job")
+        page.locator("#explain").click()
+        wait_until(page, f"![undefined, {json.dumps(before)}].includes(document.querySelector('#view').dataset.job)")
+        frame.locator("h2", has_text="Generated").wait_for()
+
+    browse_page_of(writing)(scenario)
+    assert "The words behind the given continuation" in (tmp_path / "page.html").read_text()
+
+
+def test_a_classifier_offers_no_continuation(browse):
+    browse(lambda page: page.locator("#continuing").wait_for(state="hidden"))

@@ -31,6 +31,8 @@ class MemoryStorage implements Storage {
 const request = (text: string, pair: string | null = null): ExplainRequest => ({
   text,
   pair,
+  continuation: null,
+  max_new_tokens: null,
   model: "built-in",
   methods: ["attcat"],
   target: null,
@@ -63,7 +65,7 @@ describe("history", () => {
     expect(first.id).toBe("48");
     expect(memory.textsOf(first, session)).toBeNull();
     memory.keepTexts(request("text 48"), session);
-    expect(memory.textsOf(first, session)).toEqual({ text: "text 48", pair: null });
+    expect(memory.textsOf(first, session)).toEqual({ text: "text 48", pair: null, continuation: null });
     memory.forgetAll(local, session);
     expect([memory.entries(local), memory.textsOf(first, session)]).toEqual([[], null]);
   });
@@ -78,9 +80,9 @@ describe("history", () => {
     expect(memory.titleOf(" \n ")).toBe("");
   });
 
-  it("tells texts and pairs apart", () => {
-    const hashes = [memory.hashOf("ab", null), memory.hashOf("ba", null), memory.hashOf("a", "b"), memory.hashOf("ab", "")];
-    expect(new Set(hashes).size).toBe(4);
+  it("tells texts, pairs and continuations apart", () => {
+    const hashes = [memory.hashOf("ab", null), memory.hashOf("ba", null), memory.hashOf("a", "b"), memory.hashOf("ab", ""), memory.hashOf("a", null, "b")];
+    expect(new Set(hashes).size).toBe(5);
     expect(memory.hashOf("ab", null)).toBe(hashes[0]);
     expect(hashes[0]).toMatch(/^[0-9a-f]{16}$/);
   });

@@ -35,17 +35,16 @@ def emit_continuation(
 def render(continuations: Mapping[str, ContinuationExplanation], chosen: Format, top: int, level: Level) -> str:
     """Return the explanations in one format.
 
-    The JSON of one method is what `ContinuationExplanation.load` reads; that of several is an object with a list of
-    them. CSV has one row per pair of a generated and an earlier unit of `level`.
+    JSON is that of `combine_records`. CSV has one row per pair of a generated and an earlier unit of `level`.
     """
     if chosen is Format.html:
         from sightline.view.continuation import render_continuation
 
         return render_continuation(list(continuations.values()))
     if chosen is Format.json:
-        records = [continuation.to_dict() for continuation in continuations.values()]
-        document = records[0] if len(records) == 1 else {"format": "sightline-continuations", "continuations": records}
-        return json.dumps(document, allow_nan=False) + "\n"
+        from sightline.continuation import combine_records
+
+        return json.dumps(combine_records(continuations), allow_nan=False) + "\n"
     if chosen is Format.csv:
         import pandas as pd
 

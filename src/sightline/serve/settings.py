@@ -23,7 +23,7 @@ class Settings:
     """Folders or hub ids; empty for the built-in model."""
     allow_pickle: bool = False
     max_characters: int = 500_000
-    """Maximum number of characters of text and pair together."""
+    """Maximum number of characters of text, pair and continuation together."""
     max_tokens: int = 16_384
     """Maximum number of tokens; a model's own limit may be lower and then truncates the text."""
     queue: int = 8

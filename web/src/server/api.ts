@@ -38,6 +38,10 @@ export type Class = string | number;
 export interface ExplainRequest {
   text: string;
   pair: string | null;
+  /** For decoders: the text whose words are explained. */
+  continuation: string | null;
+  /** For decoders: the most tokens that the model writes, to be explained. */
+  max_new_tokens: number | null;
   model: string;
   methods: string[];
   target: Class | [Class, Class] | null;
@@ -47,12 +51,17 @@ export interface ExplainRequest {
   options: Record<string, Record<string, unknown>>;
 }
 
+/** The texts of a request, which are kept in this tab only. */
+export type Texts = Pick<ExplainRequest, "text" | "pair" | "continuation">;
+
 export interface Job {
   id: string;
+  kind: "explanation" | "continuation";
   status: "queued" | "running" | "done" | "failed" | "cancelled";
   progress: { stage: string; done: number; total: number };
   place: number;
   seconds: number;
+  notes: string[];
   error: string | null;
 }
 

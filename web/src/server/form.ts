@@ -1,6 +1,6 @@
 // The form: its choices come from the server, its content becomes a request.
 
-import type { Class, ExplainRequest, Limits, Method, MethodOption, Model } from "./api";
+import type { Class, ExplainRequest, Limits, Method, MethodOption, Model, Texts } from "./api";
 import { byId, element, option } from "./dom";
 import { textOf } from "./upload";
 
@@ -19,6 +19,8 @@ const PREDICTED = "";
 export class Form {
   private readonly text = byId<HTMLTextAreaElement>("text");
   private readonly pair = byId<HTMLTextAreaElement>("pair");
+  private readonly continuation = byId<HTMLTextAreaElement>("continuation");
+  private readonly newTokens = byId<HTMLInputElement>("max-new-tokens");
   private readonly file = byId<HTMLInputElement>("file");
   private readonly fileName = byId("file-name");
   private readonly model = byId<HTMLSelectElement>("model");
@@ -38,12 +40,12 @@ export class Form {
     private readonly limits: Limits,
     private readonly complain: (sentence: string) => void,
   ) {
-    this.model.replaceChildren(...models.map((one) => option(`${one.name} (${one.task.replace(/_/g, " ")})`, one.name)));
+    this.model.replaceChildren(...models.map(({ name, task }) => option(`${name} (${task.replace(/_/g, " ")})`, name)));
     this.model.addEventListener("change", () => {
-      this.showLabels();
+      this.offerChoices();
       this.selectDefaults();
     });
-    this.showLabels();
+    this.offerChoices();
     this.titles = new Map(methods.map((method) => [method.name, method.title || method.name]));
     // The default methods of the first model come first, so that the list opens with what is chosen.
     const defaults = this.defaults();
@@ -78,27 +80,36 @@ export class Form {
     const chosen = [...this.boxes].filter(([, box]) => box.checked).map(([name]) => name).sort((a, b) => rank(a) - rank(b));
     if (!this.text.value.trim()) throw new Error("Paste a text or choose a file first.");
     if (!chosen.length) throw new Error("Choose at least one method.");
+    const continues = this.decodes() && Boolean(this.continuation.value || this.newTokens.value);
+    if (continues && this.continuation.value && this.newTokens.value) {
+      throw new Error("Give either a continuation or the number of tokens to write, not both.");
+    }
     return {
-      text: this.text.value,
-      pair: this.pair.value || null,
+      // The line break at the end of a file is not what a language model is to continue.
+      text: this.decodes() ? this.text.value.replace(/\n$/, "") : this.text.value,
+      pair: continues ? null : this.pair.value || null,
+      continuation: continues ? this.continuation.value || null : null,
+      max_new_tokens: continues && this.newTokens.value ? Number(this.newTokens.value) : null,
       model: this.model.value,
       methods: chosen,
-      target: this.chosenTarget(),
+      target: continues ? null : this.chosenTarget(),
       quantity: this.quantity.value || null,
       seed: this.seed.value ? Number(this.seed.value) : null,
-      check: this.check.checked,
+      check: this.check.checked && !continues,
       options: this.chosenOptions(chosen),
     };
   }
 
   /** Restore settings, and texts if they are available. */
-  fill(settings: Omit<ExplainRequest, "text" | "pair">, texts: { text: string; pair: string | null } | null): void {
+  fill(settings: Omit<ExplainRequest, keyof Texts>, texts: Texts | null): void {
     if (texts) {
       this.text.value = texts.text;
       this.pair.value = texts.pair ?? "";
+      this.continuation.value = texts.continuation ?? "";
     }
-    if (this.models.some((one) => one.name === settings.model)) this.model.value = settings.model;
-    this.showLabels();
+    this.newTokens.value = String(settings.max_new_tokens ?? "");
+    if (this.models.some((model) => model.name === settings.model)) this.model.value = settings.model;
+    this.offerChoices();
     const [first, second] = Array.isArray(settings.target) ? settings.target : [settings.target, null];
     this.target.value = first === null ? PREDICTED : String(first);
     this.against.value = second === null ? PREDICTED : String(second);
@@ -113,15 +124,24 @@ export class Form {
     this.showChosen();
   }
 
+  private selectedModel(): Model | undefined {
+    return this.models.find((model) => model.name === this.model.value);
+  }
+
+  /** Whether the selected model is a decoder that writes text. */
+  private decodes(): boolean {
+    return this.selectedModel()?.task === "causal_lm";
+  }
+
   /** The default methods of the selected model. */
   private defaults(): string[] {
-    return this.models.find((one) => one.name === this.model.value)?.default_methods ?? [];
+    return this.selectedModel()?.default_methods ?? [];
   }
 
   /** Tick the default methods of another model, unless the choice was changed. */
   private selectDefaults(): void {
     const ticked = [...this.boxes].filter(([, box]) => box.checked).map(([name]) => name).sort();
-    const known = this.models.some((one) => [...one.default_methods].sort().join() === ticked.join());
+    const known = this.models.some((model) => [...model.default_methods].sort().join() === ticked.join());
     if (!known) return;
     for (const [name, box] of this.boxes) {
       box.checked = this.defaults().includes(name);
@@ -130,8 +150,10 @@ export class Form {
     this.showChosen();
   }
 
-  private showLabels(): void {
-    const labels = this.models.find((one) => one.name === this.model.value)?.labels ?? [];
+  /** Offer what the selected model has: its classes, and continuations if it writes text. */
+  private offerChoices(): void {
+    byId("continuing").hidden = !this.decodes();
+    const labels = this.selectedModel()?.labels ?? [];
     const options = (): HTMLOptionElement[] => labels.map((label, index) => option(label, String(index)));
     this.target.replaceChildren(option("predicted class", PREDICTED), ...options());
     this.against.replaceChildren(option("none", PREDICTED), ...options());
@@ -192,7 +214,7 @@ export class Form {
 function optionField(method: string, name: string, facts: MethodOption): HTMLElement {
   const label = `${name.replace(/_/g, " ")}`;
   const field = facts.choices
-    ? element("select", {}, option(`default (${formatValue(facts.default)})`, ""), ...facts.choices.map((one) => option(formatValue(one), formatValue(one))))
+    ? element("select", {}, option(`default (${formatValue(facts.default)})`, ""), ...facts.choices.map((choice) => option(formatValue(choice), formatValue(choice))))
     : element("input", { type: "text", placeholder: formatValue(facts.default), title: `Must be ${facts.values}.` });
   field.name = name;
   field.id = `option-${method}-${name}`;

@@ -3,7 +3,7 @@
 // Texts stay in the session of this tab (sessionStorage, deleted when the tab is closed), so that a result that the
 // server no longer has can be computed again with one click.
 
-import type { ExplainRequest } from "./api";
+import type { ExplainRequest, Texts } from "./api";
 
 const LIST = "sightline.history";
 const TEXT = "sightline.text.";
@@ -16,7 +16,7 @@ export interface Entry {
   /** Identifies the text without storing it. */
   hash: string;
   when: number;
-  settings: Omit<ExplainRequest, "text" | "pair">;
+  settings: Omit<ExplainRequest, keyof Texts>;
 }
 
 export function entries(storage: Storage = localStorage): Entry[] {
@@ -29,13 +29,13 @@ export function entries(storage: Storage = localStorage): Entry[] {
 }
 
 export function remember(id: string, request: ExplainRequest, now: number, storage: Storage = localStorage): void {
-  const { text, pair, ...settings } = request;
-  const entry: Entry = { id, title: titleOf(text), hash: hashOf(text, pair), when: now, settings };
-  write(storage, LIST, JSON.stringify([entry, ...entries(storage).filter((one) => one.id !== id)].slice(0, MOST)));
+  const { text, pair, continuation, ...settings } = request;
+  const entry: Entry = { id, title: titleOf(text), hash: hashOf(text, pair, continuation), when: now, settings };
+  write(storage, LIST, JSON.stringify([entry, ...entries(storage).filter((entry) => entry.id !== id)].slice(0, MOST)));
 }
 
 export function forget(id: string, storage: Storage = localStorage): void {
-  write(storage, LIST, JSON.stringify(entries(storage).filter((one) => one.id !== id)));
+  write(storage, LIST, JSON.stringify(entries(storage).filter((entry) => entry.id !== id)));
 }
 
 export function forgetAll(storage: Storage = localStorage, session: Storage = sessionStorage): void {
@@ -45,13 +45,13 @@ export function forgetAll(storage: Storage = localStorage, session: Storage = se
 
 /** Store the texts of a request for this tab. */
 export function keepTexts(request: ExplainRequest, session: Storage = sessionStorage): void {
-  const { text, pair } = request;
-  write(session, TEXT + hashOf(text, pair), JSON.stringify({ text, pair }));
+  const { text, pair, continuation } = request;
+  write(session, TEXT + hashOf(text, pair, continuation), JSON.stringify({ text, pair, continuation }));
 }
 
-export function textsOf(entry: Entry, session: Storage = sessionStorage): { text: string; pair: string | null } | null {
+export function textsOf(entry: Entry, session: Storage = sessionStorage): Texts | null {
   try {
-    return JSON.parse(session.getItem(TEXT + entry.hash) ?? "null") as { text: string; pair: string | null } | null;
+    return JSON.parse(session.getItem(TEXT + entry.hash) ?? "null") as Texts | null;
   } catch {
     return null;
   }
@@ -59,15 +59,15 @@ export function textsOf(entry: Entry, session: Storage = sessionStorage): { text
 
 /** The first line that is not blank, shortened. */
 export function titleOf(text: string): string {
-  const line = text.split(/\r?\n/).find((one) => one.trim())?.trim() ?? "";
+  const line = text.split(/\r?\n/).find((part) => part.trim())?.trim() ?? "";
   const characters = [...line];
   return characters.length > LONGEST_TITLE ? characters.slice(0, LONGEST_TITLE - 1).join("") + "…" : line;
 }
 
 /** A short fingerprint (FNV-1a, two lanes of 32 bits). */
-export function hashOf(text: string, pair: string | null): string {
+export function hashOf(text: string, pair: string | null, continuation: string | null = null): string {
   let [a, b] = [0x811c9dc5, 0x1000193];
-  const whole = pair === null ? text : `${text}\0${pair}`;
+  const whole = text + (pair === null ? "" : `\0${pair}`) + (continuation === null ? "" : `\0\0${continuation}`);
   for (let i = 0; i < whole.length; i++) {
     a = Math.imul(a ^ whole.charCodeAt(i), 0x01000193);
     b = Math.imul(b ^ whole.charCodeAt(i), 0x85ebca6b) + i;

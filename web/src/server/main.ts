@@ -101,10 +101,11 @@ class Page {
     this.shown.dataset.job = id;
     this.listHistory();
     try {
-      const job = await api.follow(id, (one) => this.report(one), stop);
+      const job = await api.follow(id, (progress) => this.report(progress), stop);
       if (stop.aborted) return;
       this.running.hidden = true;
-      if (job.status === "done") await this.open(id);
+      if (job.status === "done" && job.kind === "continuation") this.openContinuation(job);
+      else if (job.status === "done") await this.open(id);
       else this.complain(job.error ?? "The job was not finished.", this.againButton(id));
     } catch (error) {
       if (stop.aborted) return;
@@ -138,6 +139,18 @@ class Page {
     this.shown.focus();
   }
 
+  /** Show the page of a continuation in a frame, in which its scripts run without access to this server. */
+  private openContinuation(job: api.Job): void {
+    const title = memory.entries().find((entry) => entry.id === job.id)?.title || "Continuation";
+    const frame = element("iframe", { src: `${api.jobAddress(job.id)}/frame`, title: "Words behind the continuation" });
+    frame.setAttribute("sandbox", "allow-scripts");
+    this.shown.replaceChildren(...job.notes.map((note) => element("p", {}, note)), frame);
+    this.offerDownloads(job.id, title);
+    this.asking.open = false;
+    document.title = `${title} · Sightline`;
+    this.shown.focus();
+  }
+
   /** Links that save the result under a name made from its title. */
   private offerDownloads(id: string, title: string): void {
     for (const [link, address, suffix] of [["save-page", "page", "html"], ["save", "result", "json"]]) {
@@ -164,7 +177,7 @@ class Page {
 
   /** A button that repeats a job: at once if this tab still has the text, otherwise by restoring its settings. */
   private againButton(id: string): HTMLButtonElement | null {
-    const entry = memory.entries().find((one) => one.id === id);
+    const entry = memory.entries().find((candidate) => candidate.id === id);
     if (!entry) return null;
     const texts = memory.textsOf(entry);
     const button = element("button", { type: "button" }, texts ? "Run it again" : "Restore its settings");

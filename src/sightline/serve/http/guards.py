@@ -31,6 +31,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ALL_INTERFACES = ("0.0.0.0", "::", "")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sightline.errors import InputError
 from sightline.registry import suggestion
 from sightline.serve.http.option_limits import check_options
-from sightline.serve.http.schemas import MAX_METHODS, ExplainRequest
+from sightline.serve.http.schemas import MAX_METHODS, MAX_NEW_TOKENS, ExplainRequest
 from sightline.serve.refusal import Refusal
 from sightline.serve.settings import Settings
 from sightline.text import check_text
@@ -27,6 +27,8 @@ _MUST_BE = {
     "target": "a label, a class number, or a list of two of these for a contrast",
     "quantity": "one of logit, probability, log_probability, margin",
     "position": "a whole number",
+    "continuation": "a string or null",
+    "max_new_tokens": f"a whole number from 1 to {MAX_NEW_TOKENS}",
     "options": 'an object of objects, such as {"rollout": {"fusion": "max"}}',
     "seed": "a whole number",
     "global_tokens": "a list of whole numbers",
@@ -109,7 +111,7 @@ def check_request(
 
     models: name -> the methods of a request that names none.
     """
-    characters = len(request.text) + len(request.pair or "")
+    characters = len(request.text) + len(request.pair or "") + len(request.continuation or "")
     if characters > settings.max_characters:
         raise Refusal(
             413,
@@ -120,6 +122,8 @@ def check_request(
         check_text(request.text)
         if request.pair is not None:
             check_text(request.pair, "second text")
+        if request.continuation is not None:
+            check_text(request.continuation, "continuation")
     except InputError as error:
         raise Refusal(422, str(error)) from None
     if request.model is not None:

@@ -12,10 +12,11 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from sightline import __version__
 from sightline.serve.http import schemas
+from sightline.serve.http.descriptions import describe_binary, describe_errors, describe_page
 from sightline.serve.http.requests import check_request, parse_request, parse_token, read_body
 from sightline.serve.refusal import Refusal, queue_full
 from sightline.serve.worker.dispatcher import Dispatcher
-from sightline.serve.worker.jobs import Job
+from sightline.serve.worker.jobs import Job, Kind
 
 HEARTBEAT = 15.0
 """Seconds of silence after which an event stream sends a comment to keep the connection open."""
@@ -60,39 +61,24 @@ def _require_finished(job: KnownJob) -> Job:
 FinishedJob = Annotated[Job, Depends(_require_finished)]
 
 
-def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    meanings = {
-        401: "Wrong token",
-        404: "Unknown model or job",
-        409: "No result yet, or cancelled",
-        413: "Too large",
-        415: "Not JSON",
-        422: "Invalid request",
-        429: "The queue is full; Retry-After says when to try again",
-        500: "Internal error",
-        503: "The worker process cannot be started",
-        504: "Time limit exceeded",
-    }
-    return {status: {"model": schemas.ErrorAnswer, "description": meanings[status]} for status in statuses}
+def _require_explanation(job: FinishedJob) -> Job:
+    if job.kind != "explanation":
+        raise Refusal(404, "This job explains a continuation: it has a result and a page, but no view data.")
+    return job
 
 
-def _binary(description: str, **headers: str) -> dict[int | str, dict[str, Any]]:
-    return {
-        200: {
-            "description": description,
-            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-            "headers": {
-                name.replace("_", "-"): {"description": text, "schema": {"type": "string"}}
-                for name, text in headers.items()
-            },
-        }
-    }
+FinishedExplanation = Annotated[Job, Depends(_require_explanation)]
 
+
+_ATTACHMENT = {"Content-Disposition": "attachment"}
+"""Sent with a page: shown by the browser, it would run under the address of this server."""
 
 router = APIRouter(prefix="/api")
 
 
-@router.post("/session", tags=["server"], response_model=schemas.SessionAnswer, responses=_errors(401, 413, 422))
+@router.post(
+    "/session", tags=["server"], response_model=schemas.SessionAnswer, responses=describe_errors(401, 413, 422)
+)
 async def open_session(request: Request) -> Response:
     """Exchange the token of the server, `{"token": "…"}`, for a cookie; used by the page."""
     token = parse_token(await read_body(request, MAX_TOKEN_BYTES, request.app.state.pending))
@@ -143,10 +129,10 @@ async def metrics(dispatcher: TheDispatcher) -> Response:
 @router.post(
     "/explain",
     tags=["explain"],
-    response_model=schemas.ResultAnswer,
+    response_model=schemas.ResultAnswer | schemas.ContinuationAnswer,
     responses={
         202: {"model": schemas.JobAnswer, "description": 'The job, with `"wait": false`'},
-        **_errors(404, 413, 415, 422, 429, 500, 503, 504),
+        **describe_errors(404, 413, 415, 422, 429, 500, 503, 504),
     },
     openapi_extra={
         "requestBody": {
@@ -164,7 +150,9 @@ async def explain(request: Request, dispatcher: TheDispatcher) -> Response:
     body, methods = check_request(
         request_body, dispatcher.settings, dispatcher.default_methods, dispatcher.method_names
     )
-    job = Job(body, request_body.model or dispatcher.model_names[0], methods)
+    continues = request_body.continuation is not None or request_body.max_new_tokens is not None
+    kind: Kind = "continuation" if continues else "explanation"
+    job = Job(body, request_body.model or dispatcher.model_names[0], methods, kind)
     dispatcher.submit(job)
     headers = {"Location": f"/api/jobs/{job.id}"}
     if not request_body.wait:
@@ -173,13 +161,13 @@ async def explain(request: Request, dispatcher: TheDispatcher) -> Response:
     return _json(_require_finished(job).parts["result"], headers)
 
 
-@router.get("/jobs/{id}", tags=["jobs"], response_model=schemas.JobAnswer, responses=_errors(404))
+@router.get("/jobs/{id}", tags=["jobs"], response_model=schemas.JobAnswer, responses=describe_errors(404))
 async def job_status(job: KnownJob, dispatcher: TheDispatcher) -> Response:
     """The status and progress of a job."""
     return JSONResponse(job_record(job, dispatcher))
 
 
-@router.delete("/jobs/{id}", tags=["jobs"], response_model=schemas.JobAnswer, responses=_errors(404))
+@router.delete("/jobs/{id}", tags=["jobs"], response_model=schemas.JobAnswer, responses=describe_errors(404))
 async def cancel_job(job: KnownJob, dispatcher: TheDispatcher) -> Response:
     """Cancel a job and wait until it has stopped; a finished job is left unchanged."""
     dispatcher.cancel(job)
@@ -197,7 +185,7 @@ async def cancel_job(job: KnownJob, dispatcher: TheDispatcher) -> Response:
             "each event is the job.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
-        **_errors(404, 429),
+        **describe_errors(404, 429),
     },
 )
 async def job_events(job: KnownJob, dispatcher: TheDispatcher) -> StreamingResponse:
@@ -210,8 +198,8 @@ async def job_events(job: KnownJob, dispatcher: TheDispatcher) -> StreamingRespo
 @router.get(
     "/jobs/{id}/result",
     tags=["jobs"],
-    response_model=schemas.ResultAnswer,
-    responses=_errors(404, 409, 413, 422, 500, 503, 504),
+    response_model=schemas.ResultAnswer | schemas.ContinuationAnswer,
+    responses=describe_errors(404, 409, 413, 422, 500, 503, 504),
 )
 async def job_result(job: FinishedJob) -> Response:
     """The result of a job, as returned by `POST /api/explain`."""
@@ -223,25 +211,39 @@ async def job_result(job: FinishedJob) -> Response:
     tags=["jobs"],
     response_class=Response,
     responses={
-        200: {
-            "description": "The page as one HTML file that opens offline",
-            "content": {"text/html": {"schema": {"type": "string"}}},
-        },
-        **_errors(404, 409, 413, 422, 429, 500, 503, 504),
+        **describe_page("The page as one HTML file that opens offline"),
+        **describe_errors(404, 409, 413, 422, 429, 500, 503, 504),
     },
 )
 async def job_page(job: FinishedJob, dispatcher: TheDispatcher) -> Response:
     """The result of a job as a self-contained HTML file, as `sightline explain -o page.html` writes it."""
+    if job.kind == "continuation":
+        return Response(job.parts["page"], headers=_ATTACHMENT, media_type="text/html")
     question = {"about": "page", "optional": job.facts["optional"], "better": job.facts["better"]}
     parts = {name: part for name, part in job.parts.items() if name != "result"}
     message = await dispatcher.ask(job, question, parts)
-    # An attachment: shown by the browser, the page would run under the address of this server.
-    headers = {"Content-Disposition": "attachment"}
-    return Response(message.parts["answer"], headers=headers, media_type="text/html")
+    return Response(message.parts["answer"], headers=_ATTACHMENT, media_type="text/html")
 
 
-@router.get("/jobs/{id}/payload", tags=["view"], response_model=dict[str, Any], responses=_errors(404, 409))
-async def job_payload(job: FinishedJob) -> Response:
+@router.get(
+    "/jobs/{id}/frame",
+    tags=["view"],
+    response_class=Response,
+    responses={
+        **describe_page("The page of a continuation"),
+        **describe_errors(404, 409),
+    },
+)
+async def job_frame(job: FinishedJob) -> Response:
+    """The page of a continuation for a frame of the server's page; its scripts run without access to the server."""
+    if job.kind != "continuation":
+        raise Refusal(404, "This job explains a prediction: its page is at /page, and its view data at /payload.")
+    policy = f"sandbox allow-scripts; {job.facts['policy']}; frame-ancestors 'self'"
+    return Response(job.parts["page"], headers={"Content-Security-Policy": policy}, media_type="text/html")
+
+
+@router.get("/jobs/{id}/payload", tags=["view"], response_model=dict[str, Any], responses=describe_errors(404, 409))
+async def job_payload(job: FinishedExplanation) -> Response:
     """The data of the page for a job: a JSON object that lists the arrays available separately."""
     return _json(job.parts["payload"])
 
@@ -251,11 +253,13 @@ async def job_payload(job: FinishedJob) -> Response:
     tags=["view"],
     response_class=Response,
     responses={
-        **_binary("The array, little-endian, in C order", X_Dtype="Type of the numbers", X_Shape="Lengths, as 12,4096"),
-        **_errors(404, 409),
+        **describe_binary(
+            "The array, little-endian, in C order", X_Dtype="Type of the numbers", X_Shape="Lengths, as 12,4096"
+        ),
+        **describe_errors(404, 409),
     },
 )
-async def job_array(job: FinishedJob, name: str) -> Response:
+async def job_array(job: FinishedExplanation, name: str) -> Response:
     """One of the arrays listed in the payload."""
     info = job.facts.get("arrays", {}).get(name)
     if info is None:
@@ -269,12 +273,12 @@ async def job_array(job: FinishedJob, name: str) -> Response:
     tags=["view"],
     response_class=Response,
     responses={
-        **_binary("Mean weights (r, c), float16, little-endian", X_Dtype="float16", X_Shape="r,c"),
-        **_errors(404, 409, 422, 429),
+        **describe_binary("Mean weights (r, c), float16, little-endian", X_Dtype="float16", X_Shape="r,c"),
+        **describe_errors(404, 409, 422, 429),
     },
 )
 async def head_tile(
-    job: FinishedJob,
+    job: FinishedExplanation,
     dispatcher: TheDispatcher,
     layer: int,
     head: int,
@@ -300,10 +304,10 @@ async def head_tile(
     "/jobs/{id}/relations",
     tags=["view"],
     response_model=schemas.PartnersAnswer,
-    responses=_errors(404, 409, 422, 429),
+    responses=describe_errors(404, 409, 422, 429),
 )
 async def relations(
-    job: FinishedJob,
+    job: FinishedExplanation,
     dispatcher: TheDispatcher,
     token: Annotated[
         list[int], Query(min_length=1, max_length=MAX_TOKENS_PER_UNIT, description="Token position; may be repeated")
@@ -327,7 +331,7 @@ async def relations(
     "/jobs/{id}/predict",
     tags=["view"],
     response_model=schemas.PredictionAnswer,
-    responses=_errors(404, 409, 413, 415, 422, 429),
+    responses=describe_errors(404, 409, 413, 415, 422, 429),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -335,7 +339,7 @@ async def relations(
         }
     },
 )
-async def predict_edited(job: FinishedJob, request: Request, dispatcher: TheDispatcher) -> Response:
+async def predict_edited(job: FinishedExplanation, request: Request, dispatcher: TheDispatcher) -> Response:
     """The prediction of the job's model for an edited text; of the body only `text` and `pair` are used."""
     edited = parse_request(await read_body(request, dispatcher.settings.max_body, request.app.state.pending))
     check_request(edited, dispatcher.settings, dispatcher.default_methods, dispatcher.method_names)
@@ -348,11 +352,13 @@ def job_record(job: Job, dispatcher: Dispatcher) -> dict[str, Any]:
     return {
         "id": job.id,
         "status": job.status,
+        "kind": job.kind,
         "model": job.model,
         "methods": job.methods,
         "progress": {"stage": job.progress.stage, "done": job.progress.done, "total": job.progress.total},
         "place": dispatcher.place(job),
         "seconds": round(job.seconds, 3),
+        "notes": job.facts.get("notes", []),
         "error": job.error,
     }
 

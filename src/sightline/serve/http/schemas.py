@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 MAX_METHODS = 32
+MAX_NEW_TOKENS = 256
 
 Class = StrictInt | StrictStr
 
@@ -46,6 +47,14 @@ class ExplainRequest(BaseModel):
         description="The quantity to explain; by default the logit, or the probability for methods that remove words.",
     )
     position: StrictInt | None = Field(None, description="Position of the token to explain, for token-level models.")
+    continuation: StrictStr | None = Field(
+        None,
+        description="For decoders: explain every word of this text, which follows `text`. Leave out target, position, "
+        "pair and check.",
+    )
+    max_new_tokens: Annotated[StrictInt, Field(ge=1, le=MAX_NEW_TOKENS)] | None = Field(
+        None, description="For decoders: let the model continue `text` by at most this many tokens, and explain them."
+    )
     options: dict[str, dict[str, Any]] = Field(
         default={}, description="Options by method, for example {'rollout': {'fusion': 'max'}}."
     )
@@ -171,6 +180,25 @@ class ResultAnswer(BaseModel):
     seconds: float
 
 
+class ContinuationAnswer(BaseModel):
+    """The result for a continuation: what `sightline explain --continuation TEXT --format json` prints.
+
+    With several methods it is `{"format": "sightline-continuations", "continuations": […]}`, one such object per
+    method. `matrix` has one row per generated token and one column per token of prompt and continuation.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    format: Literal["sightline-continuation", "sightline-continuations"]
+    method: str | None = None
+    origin: Literal["given", "generated"] | None = None
+    text: str | None = None
+    generated: list[str] | None = None
+    tokens: list[str] | None = None
+    probabilities: list[float] | None = None
+    matrix: list[list[float]] | None = None
+
+
 class ProgressAnswer(BaseModel):
     """Progress of a job; `total` is 0 if unknown."""
 
@@ -184,11 +212,15 @@ class JobAnswer(BaseModel):
 
     id: str = Field(examples=["mF0T8V2Jm5pSgm9TqEJ3hQ"])
     status: Literal["queued", "running", "done", "failed", "cancelled"]
+    kind: Literal["explanation", "continuation"] = Field(
+        description="What it explains: a prediction, or a continuation."
+    )
     model: str
     methods: list[str]
     progress: ProgressAnswer
     place: int
     seconds: float
+    notes: list[str] = Field(description="Warnings of the methods; the result of an explanation lists them as well.")
     error: str | None
 
 

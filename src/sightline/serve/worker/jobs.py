@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+Kind = Literal["explanation", "continuation"]
 Status = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
@@ -30,6 +31,7 @@ class Job:
     """The validated request as JSON."""
     model: str
     methods: list[str]
+    kind: Kind = "explanation"
     id: str = field(default_factory=lambda: secrets.token_urlsafe(16))
     """A random secret: everyone who knows it may read the result."""
     status: Status = "queued"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.analysis.tiles import pooled_tile, strongest_relations
-from sightline.errors import InputError, OptionError
+from sightline.continuation import combine_records
+from sightline.errors import InputError, OptionError, SizeError
 from sightline.methods import METHODS, list_methods
 from sightline.metrics import list_metrics
 from sightline.model import Model, load
@@ -21,6 +22,7 @@ from sightline.progress import Progress
 from sightline.serve.settings import Settings
 from sightline.serve.worker.results import prediction_record, result_record
 from sightline.text import Encoding
+from sightline.view.continuation import POLICY, render_continuation
 from sightline.view.page import payload
 from sightline.view.page.html import render_payload
 
@@ -31,6 +33,8 @@ MAX_LABELS = 1_000
 """Longer label lists are vocabularies (masked language models) and are not sent to the page."""
 KEPT_DOCUMENTS = 2
 """Number of documents whose trace is kept for questions; other documents are run again."""
+MAX_CONTINUATION_SCORES = 1_000_000
+"""Scores of one continuation: methods × generated tokens × all tokens."""
 
 Answer = tuple[dict[str, Any], dict[str, bytes]]
 """The facts and the named byte strings of a `Message`."""
@@ -59,6 +63,8 @@ class WorkerSession:
         """Return the result of a request as JSON, with the payload and arrays that the page needs."""
         started = time.monotonic()
         progress("reading the text", 0, 0)
+        if request["continuation"] is not None or request["max_new_tokens"] is not None:
+            return self._explain_continuation(request, progress)
         model, relations = self._models[request["model"]], request["relations"]
         with _collect_warnings() as notes:
             trace = self._run(request)
@@ -79,7 +85,43 @@ class WorkerSession:
         record = result_record(job, request["model"], report, notes, time.monotonic() - started)
         parts = {f"array:{name}": array.tobytes() for name, array in shown.arrays.items()}
         parts |= {"result": _json(record), "payload": _json(live)}
-        return {"arrays": shown.json["arrays"], "optional": shown.optional, "better": shown.better}, parts
+        facts = {"arrays": shown.json["arrays"], "optional": shown.optional, "better": shown.better, "notes": notes}
+        return facts, parts
+
+    def _explain_continuation(self, request: Mapping[str, Any], progress: Progress) -> Answer:
+        """Return the result as JSON and the page, both as `sightline explain --continuation` writes them."""
+        model = self._models[request["model"]]
+        if model.task == "causal_lm":  # otherwise the library refuses before it computes anything
+            self._check_continuation_size(model, request)
+        with _collect_warnings() as notes:
+            continuations = model.explain(
+                request["text"],
+                methods=request["methods"],
+                target=_target(request["target"]),
+                position=request["position"],
+                pair=request["pair"],
+                check=request["check"],
+                continuation=request["continuation"],
+                max_new_tokens=request["max_new_tokens"],
+                quantity=request["quantity"],
+                progress=progress,
+                **_options(request),
+            )
+        page = render_continuation(list(continuations.values()))
+        parts = {"result": _json(combine_records(continuations)), "page": page.encode("utf-8")}
+        return {"policy": POLICY, "notes": notes}, parts
+
+    def _check_continuation_size(self, model: Model, request: Mapping[str, Any]) -> None:
+        """Refuse a continuation whose matrices (generated × all tokens, one per method) would be too large."""
+        prompt = len(self._encode(model, request))
+        together = {**request, "text": request["text"] + (request["continuation"] or "")}
+        total = len(self._encode(model, together)) + (request["max_new_tokens"] or 0)
+        scores = len(request["methods"]) * (total - prompt) * total
+        if scores > MAX_CONTINUATION_SCORES:
+            raise SizeError(
+                f"This continuation needs about {scores:,} scores; this server computes at most "
+                f"{MAX_CONTINUATION_SCORES:,}. Shorten the texts, or use fewer methods."
+            )
 
     def page(self, facts: Mapping[str, Any], parts: Mapping[str, bytes]) -> Answer:
         """Return the result of a job as one HTML file, from the payload and arrays that `explain` returned."""

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 LISTED = 5
 DIGITS = 4
 """Significant digits of the scores in a page."""
+POLICY = (
+    f"default-src 'none'; style-src {hash_source(STYLE)}; script-src {hash_source(SCRIPT)}; "
+    "base-uri 'none'; form-action 'none'"
+)
+"""The content security policy of the page."""
 _BLANKS = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥"})
 """How a word of white space only is drawn, so that it can be clicked."""
 
@@ -38,10 +43,6 @@ def render_continuation(continuations: Sequence[ContinuationExplanation], *, tit
     words, rows, probabilities = first.units("word"), first.generated_units("word"), first.unit_probabilities("word")
     shown = dict(zip(rows, probabilities.tolist(), strict=True))
     name = title or _title(first)
-    policy = (
-        f"default-src 'none'; style-src {hash_source(STYLE)}; script-src {hash_source(SCRIPT)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
     content = "".join(
         [
             f"<h1>{escape(name)}</h1>",
@@ -77,7 +78,7 @@ def render_continuation(continuations: Sequence[ContinuationExplanation], *, tit
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
-        f'content="{escape(policy, quote=True)}"><meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'content="{escape(POLICY, quote=True)}"><meta name="viewport" content="width=device-width,initial-scale=1">'
         f"{GENERATOR}<title>{escape(name)} · Sightline</title><style>{STYLE}</style></head><body>{content}"
         f'<script type="application/json" id="data">{data}</script><script>{SCRIPT}</script></body></html>\n'
     )
