@@ -71,6 +71,23 @@ def test_every_row_equals_the_explanation_of_the_next_token_alone(family, method
             np.testing.assert_allclose(row.layers, alone.layers, rtol=1e-6, atol=1e-6 * np.abs(alone.layers).max())
 
 
+@pytest.mark.parametrize("kind", ALL_KINDS)
+@pytest.mark.parametrize("name", ["eos_token", "bos_token", "cls_token", "sep_token", "pad_token"])
+def test_a_special_token_that_is_typed_in_a_continuation_is_plain_text(kind, name):
+    tokenizer = ALL_KINDS[kind]()
+    mark = getattr(tokenizer, name)
+    if mark is None:
+        pytest.skip("the tokenizer has no such token")
+    prompt = encode_text(tokenizer, TEXT, max_tokens=None)
+    whole = continue_text(tokenizer, prompt, f" hello {mark} world")
+    added = whole.ids[len(prompt) :]
+    assert not whole.special[len(prompt) :].any()
+    assert tokenizer.convert_tokens_to_ids(mark) not in added
+    assert whole.text == f"{TEXT} hello {mark} world"
+    # Later texts are read as before.
+    assert tokenizer.convert_tokens_to_ids(mark) in encode_text(tokenizer, f"{TEXT} {mark}", max_tokens=None).ids
+
+
 @pytest.mark.parametrize("method", ["attcat", "rollout", "alti", "attnlrp", "input_x_gradient"])
 def test_a_row_is_zero_from_the_generated_token_on(model, method):
     matrix = explain(model, method).matrix

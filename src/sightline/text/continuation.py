@@ -4,7 +4,8 @@ The text of the result is the prompt's text followed by the continuation's. If t
 finds the prompt's tokens at the beginning, these are the tokens: they are what the model would see of the whole text.
 Else (a token that spans the border, marks that the tokenizer puts around every text) the continuation is read alone and
 its tokens follow those of the prompt, as they do when a model generates. Words end at the border in either case: the
-continuation "s" of "tenant" is a word of its own.
+continuation "s" of "tenant" is a word of its own. A special token that is typed ("</s>") is plain text in a
+continuation; a list of ids can hold the special token itself.
 """
 
 from __future__ import annotations
@@ -35,7 +36,13 @@ def continue_text(tokenizer: Any, prompt: Encoding, continuation: str) -> Encodi
         if together is not None:
             return _append(prompt, continuation, *together, special_tokens(tokenizer))
         ids = np.asarray(
-            tokenizer(continuation, add_special_tokens=False, truncation=False, verbose=False)["input_ids"],
+            tokenizer(
+                continuation,
+                add_special_tokens=False,
+                split_special_tokens=True,
+                truncation=False,
+                verbose=False,
+            )["input_ids"],
             dtype=np.int64,
         )
         if not len(ids):
@@ -81,7 +88,8 @@ def _read_together(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Return the ids (k,) and spans (k, 2) of the continuation, in its characters, where both texts are read as one.
 
-    None if that does not begin with the tokens of the prompt, or if a token has characters of both.
+    None if that does not begin with the tokens of the prompt, if a token has characters of both, or if the continuation
+    contains the text of a special token.
     """
     if prompt.pair is not None:
         return None
@@ -92,8 +100,9 @@ def _read_together(
     alike = all(np.array_equal(getattr(joined, name)[:k], getattr(prompt, name)) for name in names)
     if len(joined) <= k or not alike:
         return None
-    special, spans = joined.special[k:], joined.offsets[k:] - border
-    return None if (spans[~special] < 0).any() else (joined.ids[k:], np.where(special[:, None], 0, spans))
+    ids, spans = joined.ids[k:], joined.offsets[k:] - border
+    typed = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    return None if (spans < 0).any() or np.isin(ids, list(typed)).any() else (ids, spans)
 
 
 def _decode(tokenizer: Any, ids: list[int]) -> str:
