@@ -222,7 +222,8 @@ def _repeat_request(explanation: Explanation) -> Request:
 def provenance_of(network: Network) -> dict[str, str]:
     """Return what produces a result: model, hash of its weights, versions.
 
-    `rounding_error`, present for models converted to a half type, is the relative error of their logits.
+    `rounding_error`, present for models converted to a half type, is the relative error of their logits;
+    `similar_to`, present for similarity models, is the text that documents are compared with.
     """
     error = network.rounding_error
     return {
@@ -231,6 +232,7 @@ def provenance_of(network: Network) -> dict[str, str]:
         "weights": network.weights_hash,
         "dtype": str(network.dtype).removeprefix("torch."),
         **({} if error is None else {"rounding_error": f"{error:.1e}"}),
+        **({} if network.reference_text is None else {"similar_to": network.reference_text}),
         "sightline": _version("sightline"),
         "torch": torch.__version__,
         "transformers": _version("transformers"),

@@ -88,7 +88,7 @@ def load(
     if not network.sees_inside:
         warnings.warn(
             f"Sightline knows only the embeddings and logits of '{network.config.model_type}' models, so methods that "
-            f"look at layers or attention are not offered: {', '.join(model.methods_not_offered)}.",
+            f"need layers or attention are not offered: {', '.join(model.methods_not_offered)}.",
             stacklevel=2,
         )
     return model
@@ -498,6 +498,7 @@ class Model:
     def provenance(self) -> dict[str, str]:
         """Return what produces a result: model, hash of its weights, versions.
 
-        `rounding_error`, present for models converted to a half type, is the relative error of their logits.
+        `rounding_error`, present for models converted to a half type, is the relative error of their logits;
+        `similar_to`, present for similarity models, is the text that documents are compared with.
         """
         return provenance_of(self.network)

@@ -15,6 +15,7 @@ import pytest
 from sightline.explanation import Explanation
 from sightline.model import Model, load
 from tests.cli.conftest import DOCUMENT
+from tests.models.test_sentence_folders import make_folder
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -287,3 +288,22 @@ def remembering(init, networks):
         init(self, network, tokenizer)
 
     return made
+
+
+@pytest.mark.parametrize("option", [("--no-artefacts",), ("--replacement", "mask")])
+def test_options_of_the_check_without_a_check_are_refused(sightline, good_model, option):
+    result = sightline("explain", "doc.txt", "--model", good_model, *option)
+    assert result.exit_code == 2
+    assert f"{option[0]} belongs to the check" in result.stderr
+    assert sightline("explain", "doc.txt", "--model", good_model, "--check", *option).exit_code == 0
+
+
+def test_the_similarity_to_a_text_is_explained(sightline, tmp_path, good_model):
+    make_folder(tmp_path / "similarity", dense=False, normalise=True)
+    arguments = ("explain", "doc.txt", "--model", tmp_path / "similarity", "--method", "gradient", "--format", "json")
+    record = json.loads(sightline(*arguments, "--similar-to", "the old mill").stdout)
+    expected = load(tmp_path / "similarity", similar_to="the old mill").explain(DOCUMENT, "gradient")
+    assert record["scores"] == expected.scores.tolist()
+    assert record["provenance"]["similar_to"] == "the old mill"
+    assert "--similar-to TEXT" in sightline(*arguments).stderr
+    assert "--similar-to" in sightline("explain", "doc.txt", "--model", good_model, "--similar-to", "a").stderr

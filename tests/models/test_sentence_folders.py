@@ -140,6 +140,8 @@ def test_without_a_classifier_the_similarity_to_a_text_is_explained(tmp_path):
     assert explanation.prediction.logits[0] == pytest.approx(float(expected), abs=1e-6)
     assert model.trace(TEXTS[0]).value == pytest.approx(1)
     assert model.default_methods == ("attcat",)
+    assert explanation.provenance["similar_to"] == TEXTS[0]
+    assert TEXTS[0] in explanation.to_html()
     with pytest.raises(UnsupportedError, match="no rule for the division of a vector by its length"):
         model.explain(TEXTS[1], "attnlrp")
 

@@ -33,6 +33,7 @@ from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
 from sightline.cli.values import method_options, parse_positions, parse_target, split_names
 from sightline.defaults import DEFAULT_METHODS
+from sightline.errors import OptionError
 from sightline.files import check_writable
 
 EVERY_CLASS = "all"
@@ -75,6 +76,13 @@ def explain(
     plain_text: PlainText = False,
     model: ModelSource = None,
     task: TaskName = None,
+    similar_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Explain how similar FILE is to this text (sentence-transformers models).",
+        ),
+    ] = None,
     method: MethodNames = None,
     option: MethodOptions = None,
     target: Annotated[
@@ -156,6 +164,7 @@ def explain(
       sightline explain letter.txt --target all -o page.html
       sightline explain letter.txt --format csv --level word > words.csv
       sightline explain prompt.txt --model my-llama --continuation " are on the table" -o page.html
+      sightline explain letter.txt --model my-sentence-model --similar-to "refund within 30 days"
       sightline explain prompt.txt --model my-llama --max-new-tokens 40
     """
     # Cheap checks first, so that a wrong request fails before a model is loaded.
@@ -163,6 +172,11 @@ def explain(
     if output is not None:
         check_writable(output)
     check_terminal(chosen, output)
+    continues = continuation is not None or max_new_tokens is not None
+    checks = not continues and (chosen is Format.html and target != EVERY_CLASS if check is None else check)
+    if not checks and not (artefacts and replacement is ReplacementChoice.delete):
+        option_name = "--no-artefacts" if not artefacts else "--replacement"
+        raise OptionError(f"{option_name} belongs to the check, which is not made here: add --check, or leave it out.")
     texts = read_texts(file, pair, plain_text=plain_text)
     positions = parse_positions(global_tokens)
 
@@ -176,14 +190,14 @@ def explain(
         options = method_options(option or [], methods, seed)
         use_free_cores()
         progress("loading the model", 0, 0)
-        loaded = load(model, task, allow_pickle=allow_pickle, allow_random=allow_random)
+        loaded = load(model, task, allow_pickle=allow_pickle, allow_random=allow_random, similar_to=similar_to)
         if not method:
             methods = list(loaded.default_methods[: None if for_page else 1])
             options = method_options(option or [], methods, seed)
         amount = None if quantity is None else quantity.value
         # The line break at the end of a file is not what a language model is to continue.
         texts = (texts[0].removesuffix("\n"), texts[1]) if loaded.task == "causal_lm" else texts
-        if continuation is not None or max_new_tokens is not None:
+        if continues:
             continuations = loaded.explain(
                 texts[0],
                 methods=methods,
@@ -213,7 +227,7 @@ def explain(
             quantity=amount,
             position=position,
             inside=for_page,
-            check=for_page and explained != EVERY_CLASS if check is None else check,
+            check=checks,
             check_replacement=replacement.value,
             artefacts=artefacts,
             progress=progress,

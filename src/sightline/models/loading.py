@@ -150,7 +150,8 @@ def _load_sentence_model(
     elif not classifies:
         raise ModelError(
             f"The folder '{folder}' holds a sentence-transformers model without a classifier, which turns a text into "
-            "a vector. Give a second text to explain how similar they are: sl.load(folder, similar_to='...')."
+            "a vector. Give a second text to explain how similar they are: sl.load(folder, similar_to='...') or "
+            "--similar-to TEXT."
         )
     return PooledClassifier(body, facts), untrained
 
@@ -160,7 +161,8 @@ def _set_reference(network: Network, tokenizer: Any, text: str) -> None:
     module = network.module
     if not isinstance(module, PooledClassifier):
         raise OptionError(
-            "similar_to= goes with a sentence-transformers folder, whose model turns a text into a vector."
+            "similar_to= (--similar-to) goes with a sentence-transformers folder, whose model turns a text "
+            "into a vector."
         )
     if tokenizer is None:
         raise ModelError("The model has no tokenizer to read the text of similar_to=; give one with tokenizer=.")
@@ -171,6 +173,7 @@ def _set_reference(network: Network, tokenizer: Any, text: str) -> None:
             f"{network.max_tokens} at most: shorten it."
         )
     (vector,) = network.run([reference])
+    network.reference_text = text
     module.reference = torch.nn.functional.normalize(vector, dim=-1)
     network.forward_passes = 0
 

@@ -75,6 +75,8 @@ class Network:
         """Longest document in tokens, where it is shorter than the position embeddings allow."""
         self.rounding_error: float | None = None
         """Relative error of the logits that the conversion to a half type has brought; None without one."""
+        self.reference_text: str | None = None
+        """The text that documents are compared with; None unless the model measures similarity."""
         self.forward_passes = 0
         self.backward_passes = 0
         # Hooks belong to the module: two threads that run it at once would record each other's tensors.
