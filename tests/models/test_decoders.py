@@ -130,5 +130,9 @@ def test_a_contrast_of_tokens_is_the_difference_of_their_logits(reader):
 
 
 def test_a_target_word_of_several_pieces_is_a_clear_choice(reader):
-    with pytest.raises(TargetError, match="'miller' is not one token of this vocabulary but 2 .* name one of them"):
+    with pytest.raises(
+        TargetError, match="'miller' is not one token of this vocabulary but 2 .* name one of them"
+    ) as caught:
         reader.explain("the old", "gradient", "miller")
+    assert "(' mill', 'er')" in str(caught.value)
+    assert reader.trace("the old", " mill").target.index == reader.tokenizer.convert_tokens_to_ids("Ġmill")

@@ -81,7 +81,9 @@ def test_all_other_methods_are_refused_before_anything_runs(model):
     assert set(refused) == set(METHODS.names()) - OFFERED
     passes = model.network.forward_passes
     for method in refused:
-        with pytest.raises(UnsupportedError, match=f"'{method}' looks at layers or attention, and of .* Use one of"):
+        with pytest.raises(
+            UnsupportedError, match=f"'{method}' needs the layers or the attention of a model, and of .* Use one of"
+        ):
             model.explain(document(model), method)
     with pytest.raises(UnsupportedError, match="does not know the layers"):
         model.inspect(document(model))

@@ -37,8 +37,8 @@ def reason_against(method: str, family: Family, *, sparse_heads: str | None = No
         return family.without_relevance
     if family.attention_layout == "unseen" and _looks_inside(method):
         return (
-            f"looks at layers or attention, and of '{family.model_type}' models Sightline knows embeddings and logits "
-            "only"
+            f"needs the layers or the attention of a model, and of '{family.model_type}' models Sightline knows only "
+            "embeddings and logits"
         )
     return None
 

@@ -30,8 +30,14 @@ def _token_of(word: Any, task: Task, tokenizer: Any) -> Any:
     folded, shortest = word.casefold(), min(forms, key=len)
     if len(shortest) < 2 or any(label.casefold() == folded for label in task.facts.labels):
         return word
-    pieces = ", ".join(f"'{token}'" for token in tokenizer.convert_ids_to_tokens(shortest))
+    pieces = ", ".join(_show_piece(token, tokenizer) for token in shortest)
     raise TargetError(
         f"'{word}' is not one token of this vocabulary but {len(shortest)} ({pieces}), and one position predicts one "
         "token: name one of them as target."
     )
+
+
+def _show_piece(token: int, tokenizer: Any) -> str:
+    """Return a token as it is written in a text, or as its number if it is only a part of a character."""
+    text = str(tokenizer.decode([token], clean_up_tokenization_spaces=False))
+    return f"token {token}" if not text or "\ufffd" in text else f"'{text}'"
