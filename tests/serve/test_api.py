@@ -158,6 +158,7 @@ def test_the_description_is_valid_openapi_with_an_example_that_is_a_request(serv
         "/api/jobs/{id}/events",
         "/api/jobs/{id}/result",
         "/api/jobs/{id}/page",
+        "/api/jobs/{id}/frame",
         "/api/jobs/{id}/payload",
         "/api/jobs/{id}/arrays/{name}",
         "/api/jobs/{id}/heads/{layer}/{head}",

@@ -107,7 +107,7 @@ def compare(
     if len(sources) > 1 and (layers or reference is not None):
         raise UsageError("Several models are compared with each other; leave out --layers and --reference.")
     if all_documents and len(sources) < 2:
-        raise UsageError("--all-documents is about several models; give --model twice or more.")
+        raise UsageError("--all-documents applies to several models: give --model at least twice.")
     if overwrite and output is None:
         raise UsageError("--overwrite needs a folder to write to; add -o FOLDER.")
     with LateProgress() as progress:

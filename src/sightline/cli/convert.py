@@ -36,7 +36,7 @@ def convert(
     ],
     out: Annotated[Path, typer.Option("--out", "--output", "-o", metavar="FOLDER", help="New folder for the model.")],
     to: Annotated[
-        ArchitectureChoice, typer.Option(help="longformer, or same to change the attention only.")
+        ArchitectureChoice, typer.Option(help="longformer, or same to change only the attention.")
     ] = ArchitectureChoice.longformer,
     positions: Annotated[int, typer.Option(metavar="N", help="Length of the longest document, in tokens.")] = 4096,
     window: Annotated[int, typer.Option(metavar="N", help="Attention window in tokens, both sides together.")] = 512,

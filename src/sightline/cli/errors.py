@@ -54,7 +54,7 @@ def reports_errors(command: Callable[P, None]) -> Callable[P, None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(_report("The disk is full. Free some space, or write elsewhere.", 1, debug)) from None
         except MemoryError:
-            sentence = "There is not enough memory for this. Try a shorter text or one method at a time."
+            sentence = "Not enough memory. Try a shorter text or one method at a time."
             raise typer.Exit(_report(sentence, 1, debug)) from None
         except (typer.Exit, typer.Abort):
             raise
@@ -77,7 +77,7 @@ def report_interrupt() -> int:
 
 def _report_internal(error: Exception, debug: bool) -> int:
     kind, text = type(error).__name__, str(error).strip().split("\n")[0]
-    hint = "" if debug else " Run it again with --debug to see where."
+    hint = "" if debug else " Run the command again with --debug to see the traceback."
     return _report(f"Something failed inside Sightline ({kind}: {text}).{hint}", 1, debug)
 
 

@@ -148,9 +148,7 @@ def evaluate(
     ] = None,
     k: Annotated[
         str | None,
-        typer.Option(
-            "--k", metavar="5,20,…", help="First words that precision, recall and count at k look at. [default: 20]"
-        ),
+        typer.Option("--k", metavar="5,20,…", help="Values of k for precision, recall and count at k. [default: 20]"),
     ] = None,
     budget: Annotated[int | None, typer.Option(min=1, metavar="N", help="Most model calls per document.")] = None,
     sanity: Annotated[

@@ -60,7 +60,9 @@ WindowRule = Annotated[
 ]
 MaxWindows = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Most windows of a long text to read. [default: 32,768 tokens, at least 8]"),
+    typer.Option(
+        min=1, metavar="N", help="Read at most N windows of a long text. [default: 32,768 tokens, at least 8]"
+    ),
 ]
 TextField = Annotated[str, typer.Option(metavar="FIELD", help="Field of the data set that holds the text.")]
 LabelField = Annotated[str, typer.Option(metavar="FIELD", help="Field of the data set that holds the label.")]

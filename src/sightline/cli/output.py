@@ -59,7 +59,7 @@ def check_terminal(chosen: Format, output: Path | None) -> None:
     from rich.console import Console
 
     if chosen is Format.html and output is None and Console().is_terminal:
-        raise UsageError("A page needs a file or a pipe: add -o page.html.")
+        raise UsageError("A page is not printed to the terminal: write it to a file with -o page.html.")
 
 
 def emit(

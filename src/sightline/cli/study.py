@@ -28,7 +28,10 @@ class SizeChoice(StrEnum):
 def study(
     name: Annotated[str, typer.Argument(metavar="NAME", help="longformer, attcat, alti, flow or sparse.")],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the study; the same again continues it.")
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Folder of the study; an interrupted study in it is continued."
+        ),
     ],
     data: Annotated[
         list[str] | None,

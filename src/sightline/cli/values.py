@@ -113,7 +113,7 @@ def parse_counts(option: str, text: str | None) -> list[int] | None:
     except ValueError:
         counts = []
     if not counts or min(counts) < 1:
-        raise UsageError(f"{option} {text} is not a list of whole numbers of at least 1 such as 5,10,20.")
+        raise UsageError(f"{option} {text} is not a list of whole numbers from 1 up, such as 5,10,20.")
     return list(dict.fromkeys(counts))
 
 

@@ -96,9 +96,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         if error.errno == errno.EADDRNOTAVAIL:
-            raise UsageError(f"This machine has no address {host} to listen at. Use --host 127.0.0.1.") from None
+            raise UsageError(f"This machine has no address {host} to listen on. Use --host 127.0.0.1.") from None
         reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"Cannot listen at {host}, port {port}: {reason}. Choose another with --port.") from None
+        raise UsageError(f"Cannot listen on {host}, port {port}: {reason}. Choose another with --port.") from None
     return listening
 
 
