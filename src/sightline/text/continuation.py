@@ -47,6 +47,11 @@ def continue_text(tokenizer: Any, prompt: Encoding, continuation: str) -> Encodi
         )
         if not len(ids):
             raise InputError("The tokenizer finds no token in the continuation: nothing to explain.")
+        if typed := _typed_marks(tokenizer, ids):
+            raise InputError(
+                f"The continuation contains '{typed[0]}', which this tokenizer always reads as a special token: remove "
+                "it, or give the continuation as token ids."
+            )
         spans = token_spans(tokenizer, continuation, ids, len(continuation))
     return _append(prompt, continuation, ids, spans, special_tokens(tokenizer))
 
@@ -101,8 +106,13 @@ def _read_together(
     if len(joined) <= k or not alike:
         return None
     ids, spans = joined.ids[k:], joined.offsets[k:] - border
-    typed = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    return None if (spans < 0).any() or np.isin(ids, list(typed)).any() else (ids, spans)
+    return None if (spans < 0).any() or _typed_marks(tokenizer, ids) else (ids, spans)
+
+
+def _typed_marks(tokenizer: Any, ids: NDArray[np.int64]) -> list[str]:
+    """Return the special tokens among the ids of a text, which can only have been typed."""
+    marks = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    return [str(tokenizer.convert_ids_to_tokens(token)) for token in ids.tolist() if token in marks]
 
 
 def _decode(tokenizer: Any, ids: list[int]) -> str:
