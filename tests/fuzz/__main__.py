@@ -17,6 +17,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, help="cases per door (default: the number for a long run)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--seconds", type=float, help="start no case after this time (per door)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--show", action="store_true", help="show tracebacks and the outcome of every case")
     arguments = parser.parse_args()
@@ -28,7 +29,13 @@ def main() -> int:
         count = arguments.count or LONG_RUN[door]
         workers = min(arguments.workers, count)
         summary = run(
-            door, count=count, seed=arguments.seed, first=arguments.first, workers=workers, show=arguments.show
+            door,
+            count=count,
+            seed=arguments.seed,
+            first=arguments.first,
+            workers=workers,
+            show=arguments.show,
+            seconds=arguments.seconds,
         )
         print(summary.describe(), flush=True)  # noqa: T201 (a report is what this command is for)
         failed |= bool(summary.findings)

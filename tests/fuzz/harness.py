@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +77,13 @@ class Summary:
     door: str
     seed: int
     outcomes: list[Outcome] = field(default_factory=list)
+    end: float | None = None
+    """When the run stops, whether or not all cases have run; None for never."""
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether no further case may start."""
+        return self.end is not None and time.monotonic() > self.end
 
     @property
     def findings(self) -> list[Outcome]:
@@ -98,9 +106,18 @@ class Summary:
         return "\n".join(lines)
 
 
-def run(door: str, *, count: int, seed: int = 0, first: int = 0, workers: int = 1, show: bool = False) -> Summary:
-    """Run cases first … first+count-1 of a door on several processes."""
-    summary = Summary(door, seed)
+def run(
+    door: str,
+    *,
+    count: int,
+    seed: int = 0,
+    first: int = 0,
+    workers: int = 1,
+    show: bool = False,
+    seconds: float | None = None,
+) -> Summary:
+    """Run cases first … first+count-1 of a door on several processes; start none after `seconds`."""
+    summary = Summary(door, seed, end=None if seconds is None else time.monotonic() + seconds)
     share = -(-count // workers)
     spans = [(start, min(start + share, first + count)) for start in range(first, first + count, share)]
     threads = [threading.Thread(target=_run_span, args=(summary, start, stop, show)) for start, stop in spans]
@@ -170,6 +187,8 @@ def _run_process(summary: Summary, start: int, stop: int, workspace: Path, show:
             else:
                 summary.outcomes.append(Outcome(**message))
                 current = message["number"] + 1
+                if summary.out_of_time:
+                    return stop
     finally:
         process.kill()
         process.wait()
