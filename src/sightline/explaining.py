@@ -15,9 +15,9 @@ import torch
 from sightline.analysis.exchange import Rerun
 from sightline.checking import special_share
 from sightline.continuation import ContinuationExplanation, Origin
-from sightline.document_reader import DocumentReader
 from sightline.errors import OptionError, TargetError
 from sightline.explanation import Explanation, FloatArray
+from sightline.input_encoder import InputEncoder
 from sightline.methods import METHODS, Attribution, Method
 from sightline.methods.choice import ChosenMethods
 from sightline.models import ALL, Network, TargetLike
@@ -36,7 +36,7 @@ class Explainer:
     """Explains documents with one model."""
 
     network: Network
-    reader: DocumentReader
+    encoder: InputEncoder
 
     def trace(self, encodings: Sequence[Encoding], request: Request) -> list[Trace]:
         """Return the traces of encodings that share a pass where the model can be padded; windows have their own."""
@@ -55,7 +55,7 @@ class Explainer:
 
     def _make_trace(self, shared: Pass, document: int) -> Trace:
         trace = Trace(shared, document)
-        trace.reader = self.reader.encode
+        trace.reader = self.encoder.encode
         return trace
 
     def explain_traces(

@@ -16,10 +16,10 @@ import torch
 from sightline import builtin
 from sightline.checking import Checker
 from sightline.continuation import ContinuationExplanation, Origin
-from sightline.document_reader import DocumentReader
 from sightline.errors import InputError, OptionError
 from sightline.explaining import Explainer, batches, check_trace, provenance_of
 from sightline.explanation import Explanation
+from sightline.input_encoder import InputEncoder
 from sightline.methods.applicability import default_methods, methods_not_offered
 from sightline.methods.choice import choose_methods
 from sightline.metrics.check import CheckReplacement
@@ -125,7 +125,7 @@ class Model:
     @property
     def max_tokens(self) -> int:
         """Length in tokens of the longest document that the model reads: what positions and tokenizer allow."""
-        return self._reader.max_tokens
+        return self._encoder.max_tokens
 
     @property
     def default_methods(self) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ class Model:
         as have 32,768 tokens together (64 of 512 tokens, at least 8). With truncate=True only the first is read. The
         rest is cut off, and `.dropped` says how many tokens that were.
         """
-        return self._reader.encode(
+        return self._encoder.encode(
             text,
             pair,
             global_tokens,
@@ -204,7 +204,7 @@ class Model:
             target = name_tokens(target, self.network.task, self.tokenizer)
         several = not isinstance(document, str | Encoding)
         documents: Sequence[Document] = document if several else [document]  # type: ignore[assignment,list-item]
-        encodings = [self._reader.encode_document(text) for text in documents]
+        encodings = [self._encoder.encode_document(text) for text in documents]
         traces = self._explainer.trace(encodings, Request(target, quantity, position))
         return traces if several else traces[0]
 
@@ -341,7 +341,7 @@ class Model:
                     "With a continuation every generated token is a target: leave target, position, pair and check out "
                     "(model.check() checks one of .rows)."
                 )
-            whole, prompt = self._reader.encode_continuation(document, continuation, max_new_tokens)
+            whole, prompt = self._encoder.encode_continuation(document, continuation, max_new_tokens)
             origin: Origin = "generated" if continuation is None else "given"
             continued = self._explainer.explain_continuation(
                 whole, prompt, origin, chosen, quantity or "logit", progress
@@ -358,7 +358,7 @@ class Model:
         if isinstance(document, Trace):
             check_trace(document, self.network, target, quantity, position, pair)
         elif isinstance(document, str | Encoding):
-            encoding = self._reader.encode_document(document, pair, truncate)
+            encoding = self._encoder.encode_document(document, pair, truncate)
             if target == ENTITIES and ENTITIES not in self.labels:
                 trace = self.trace(encoding)
                 return finish(self._explainer.explain_entities(trace, chosen, request["quantity"], progress))
@@ -367,7 +367,7 @@ class Model:
             return finish(self._explainer.explain_traces([document], chosen, progress)[0])
         if pair is not None:
             raise OptionError("pair= goes with one text; for several documents pass encodings made with encode().")
-        encodings = [self._reader.encode_document(text, truncate=truncate) for text in document]
+        encodings = [self._encoder.encode_document(text, truncate=truncate) for text in document]
         results: list[Any] = [None] * len(encodings)
         for batch in batches(encodings, padded=self.network.pads):
             traces = self.trace([encodings[index] for index in batch], **request)
@@ -441,7 +441,7 @@ class Model:
             check_trace(document, self.network, target, quantity, position, pair)
             trace = document
         else:
-            encoding = self._reader.encode_document(document, pair, truncate)
+            encoding = self._encoder.encode_document(document, pair, truncate)
             trace = self.trace(encoding, target, quantity=quantity or "logit", position=position)
         names = self.default_methods if methods is None else methods
 
@@ -472,16 +472,16 @@ class Model:
         if settings is not None and fields:
             raise OptionError("Give either settings= or its fields, not both.")
         settings = settings or InspectionSettings(**fields)
-        encoding = self._reader.encode_document(document, pair, truncate=True)
+        encoding = self._encoder.encode_document(document, pair, truncate=True)
         return inspect_document(self, encoding, settings, target=target, progress=progress)
 
     @property
-    def _reader(self) -> DocumentReader:
-        return DocumentReader(self.network, self.tokenizer)
+    def _encoder(self) -> InputEncoder:
+        return InputEncoder(self.network, self.tokenizer)
 
     @property
     def _explainer(self) -> Explainer:
-        return Explainer(self.network, self._reader)
+        return Explainer(self.network, self._encoder)
 
     @property
     def _checker(self) -> Checker:

@@ -1,4 +1,4 @@
-"""DocumentReader: turns what users give (a text, a chat, token ids, a prompt with its continuation) into encodings.
+"""InputEncoder: turns what users give (a text, a chat, token ids, a prompt with its continuation) into encodings.
 
 `text/` knows tokenizers and offsets; this module adds what one model reads: its limit, its windows, its vocabulary.
 """
@@ -33,8 +33,8 @@ from sightline.text import (
 
 
 @dataclass(frozen=True)
-class DocumentReader:
-    """Reads documents for one model."""
+class InputEncoder:
+    """Encodes what users give for one model."""
 
     network: Network
     tokenizer: Any
