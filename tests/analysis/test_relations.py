@@ -242,6 +242,8 @@ def test_lists_that_hold_every_visible_token_are_saturated(filter, causal):
             visible = [set(np.flatnonzero(allowed[i] & keep).tolist()) if keep[i] else set() for i in range(n)]
             union = [set().union(*(cell[i] for cell in cells)) for i in range(n)]
             assert counts.is_saturated("attended", **where) == (union == visible)
+            held, possible = (sum(map(len, sets)) for sets in (union, visible))
+            assert counts.saturation("attended", **where) == pytest.approx(held / possible)
             every = all(set(cell[i]) == visible[i] for cell in cells for i in range(n))
             assert counts.is_saturated("attended", **where, count="pairs") == every
         assert counts.is_saturated("attending", 0, 0) == (k >= kept)

@@ -43,7 +43,7 @@ def test_the_text_says_what_was_measured_and_what_is_best(evaluate):
     assert result.stdout.startswith("2 methods explained 3 documents. The words that a method ranks highest")
     assert "\nMeasured 2 methods by 2 metrics on 3 documents" in result.stdout
     assert "2 explanations of 1 document failed; the others are unaffected. Reason" in result.stdout
-    assert "3 documents are few" in result.stdout
+    assert "3 documents cannot tell methods apart" in result.stdout
     assert "Best by aopc: " in result.stdout
     assert result.stderr == ""
 

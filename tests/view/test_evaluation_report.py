@@ -16,6 +16,7 @@ from sightline.evaluation.planted import Found, Planted, PlantedResult
 from sightline.evaluation.planted_task import PlantedTask
 from sightline.evaluation.sanity import Comparison, SanityResult
 from sightline.view.evaluate.report import _draw_overview, write_evaluation
+from sightline.view.evaluate.table import floor_name
 from sightline.view.evaluate.text import evaluation_text
 from sightline.view.words.evaluation import best_sentences, metric_sentences, opening_sentences, state_sentences
 from sightline.view.words.numbers import format_number
@@ -146,7 +147,26 @@ def test_sentences_name_the_best_and_those_that_are_no_better_than_chance():
 
 def test_few_documents_make_nothing_clear():
     sentences = metric_sentences(Ranking(evaluation()), "aopc")
-    assert sentences[1:] == ["Not clearly worse, but not clearly better than random orders either: rollout."]
+    assert sentences[1:] == [
+        "It is not clearly better than random orders.",
+        "Not clearly worse, but not clearly better than random orders either: rollout.",
+    ]
+
+
+@pytest.mark.parametrize("count", [2, 5, 6, 8])
+def test_a_method_that_is_better_on_every_document_is_clearly_better_where_chance_would_not_do_that(count):
+    ranking = Ranking(evaluation(documents=tuple("abcdefgh"[:count])))
+    enough = 2 * 0.5**count < 0.05
+    assert ranking.better_than_floor("gradient", "aopc") is enough
+    said = " ".join(state_sentences(ranking))
+    assert ("cannot tell methods apart" in said) is not enough
+    assert ("favour the same one of two equal methods in 6% of all cases" in said) is (count == 5)
+
+
+def test_every_floor_is_named_for_what_it_is():
+    assert floor_name(["aopc", "log_odds"]) == "random orders (floor)"
+    assert floor_name(["auprc", "token_f1"]) == "random scores (floor)"
+    assert floor_name(["confidence"]) == "unrelated rankings (floor)"
 
 
 def test_no_method_is_in_two_groups():
@@ -195,7 +215,7 @@ def test_without_a_metric_of_faithfulness_nothing_is_reported_about_it():
 
 def test_many_methods_that_are_all_as_good_are_not_listed():
     names = ("a", "b", "c", "d")
-    records = tuple(Record("x", name, "aopc", 0.5 + place / 10, 0.1) for place, name in enumerate(names))
+    records = tuple(Record("x", name, "aopc", 0.5 + place / 10) for place, name in enumerate(names))
     ranking = Ranking(Evaluation(records=records, documents=("x",), methods=names, metrics=("aopc",)))
     assert best_sentences(ranking, "aopc")[1] == "None of the others is clearly worse."
 
@@ -243,11 +263,11 @@ def test_every_metric_is_explained_above_its_column():
 def test_agreement_is_shown_beside_chance_method_by_method():
     records = tuple(
         Record(document, method, "spearman", value, chance)
-        for document in "abc"
+        for document in "abcdef"
         for method, value, chance in (("gradient", 0.5, 0.25), ("rollout", 0.1, -0.125))
     )
     result = Evaluation(
-        records=records, documents=("a", "b", "c"), methods=("gradient", "rollout"), metrics=("spearman",)
+        records=records, documents=tuple("abcdef"), methods=("gradient", "rollout"), metrics=("spearman",)
     )
     lines = evaluation_text(Ranking(result)).splitlines()
     start = next(place for place, line in enumerate(lines) if line.startswith("method"))
@@ -255,7 +275,7 @@ def test_agreement_is_shown_beside_chance_method_by_method():
         ["method", "spearman ↑", "by chance"],
         ["gradient", "0.500 [0.500, 0.500]", "0.250"],
         ["rollout", "0.100 [0.100, 0.100]", "−0.125"],
-        ["documents", "3"],
+        ["documents", "6"],
     ]
 
 
@@ -275,7 +295,7 @@ def test_sentences_have_the_minus_sign_of_the_tables():
 
 def test_the_page_explains_a_metric_before_it_names_a_method_beside_it(folder):
     page = (folder / "index.html").read_text()
-    assert page.index("2 methods explained") < page.index("Most faithful is gradient") < page.index("<dl")
+    assert page.index("2 methods explained") < page.index("the best is gradient") < page.index("<dl")
     meaning = (
         "<dt>aopc</dt><dd>Mean fall of the probability as the highest-scored words are deleted step by step (signed)."
     )

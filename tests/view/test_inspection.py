@@ -16,12 +16,13 @@ import sightline as sl
 from sightline import analysis
 from sightline.analysis import Disagreement, InspectionSettings, TokenFilter, head_importance_of, inspect_dataset
 from sightline.errors import InputError, OptionError, UsageError
-from sightline.view.inspect.attention import relations_section
+from sightline.view.inspect.attention import NEARLY_FULL, relations_section
 from sightline.view.inspect.comparison import gaps
 from sightline.view.inspect.folder import check_folder, write_inspection, write_sections
 from sightline.view.inspect.parts import Section, Table
 from sightline.view.inspect.sections import document_sections, importance_section
 from sightline.view.inspect.summary import compact, dataset_summary, document_summary, similarity_text
+from sightline.view.words.sentences import percent
 from sightline.view.words.takeaways import takeaways
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
@@ -228,6 +229,10 @@ def test_captions_say_where_counts_are_saturated(small):
     assert "saturated and do not rank words: in a text this short" in picture.sentence
     assert "saturated" in document_summary(full)
     assert all(takeaway.picture != "relations" for takeaway in takeaways(full))
+    partly = small.inspect(text, top_k=17, layer=0, head=0, permutations=5)
+    share = partly.relations.saturation("attended", 0, 0, count=partly.settings.counting)
+    assert NEARLY_FULL <= share < 1
+    assert f"lists of 17 hold {percent(share)} of the attended words" in document_summary(partly)
     ranked = small.inspect(text, top_k=1, layer=0, head=0, permutations=5)
     assert "saturated" not in document_summary(ranked)
     assert any(takeaway.picture == "relations" for takeaway in takeaways(ranked))

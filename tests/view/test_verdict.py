@@ -175,6 +175,12 @@ def test_a_model_with_random_weights_is_not_to_be_trusted():
     assert described(checks(untrained=False)).level == "holds"
 
 
+def test_relevance_that_is_not_conserved_is_said_in_words():
+    checks = {"relevance_given": 2.0, "relevance_kept": 1.5, "conservation_error": 0.25}
+    (sentence,) = check_sentences(checks)
+    assert sentence.startswith("The sum of the scores differs from the explained output by 25 % of it; biases")
+
+
 def test_page_and_notebook_give_the_same_verdict_and_say_nothing_twice():
     for measured in (checks(special_share=0.6), checks(beaten=15, special_share=0.1), checks(beaten=2), {}):
         exp = explanation(checks={"completeness_gap": 0.003, **measured})

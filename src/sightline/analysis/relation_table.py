@@ -260,6 +260,30 @@ class RelationCounts:
         counts = {side: self._unit_counts(units, side, count=count)[listed] for side in DIRECTIONS}
         return pd.DataFrame(columns | counts)
 
+    def saturation(
+        self,
+        direction: Direction = "attended",
+        layer: int | None = None,
+        head: int | None = None,
+        *,
+        count: Count | None = None,
+    ) -> float | None:
+        """Return the share of the tokens that the counted lists could hold which they do hold.
+
+        At 1 counts do not rank words, and near 1 hardly. Where tokens are counted, the lists of a token in different
+        layers and heads complete each other. None for documents of more than `SHORT_DOCUMENT` tokens: not checked.
+        """
+        if self.visible_pairs is None:
+            return None
+        layers, heads = self.attended.shape[:2]
+        layer = None if layer is None else check_layer(layer, layers)
+        if resolve_count(count) == "tokens":
+            possible = self.visible_pairs[-1 if layer is None else layer]
+        else:
+            chosen = self.visible_pairs[:-1] if layer is None else self.visible_pairs[layer]
+            possible = chosen.sum() * (heads if head is None else 1)
+        return float(self.counts(direction, layer, head, count=count).sum() / possible) if possible else 0.0
+
     def is_saturated(
         self,
         direction: Direction = "attended",
@@ -268,21 +292,8 @@ class RelationCounts:
         *,
         count: Count | None = None,
     ) -> bool:
-        """Return whether the counted lists hold every token that they could hold, so that counts do not rank words.
-
-        Where tokens are counted, the lists of a token in different layers and heads complete each other. Documents of
-        more than `SHORT_DOCUMENT` tokens are not checked and count as not saturated.
-        """
-        if self.visible_pairs is None:
-            return False
-        layers, heads = self.attended.shape[:2]
-        layer = None if layer is None else check_layer(layer, layers)
-        if resolve_count(count) == "tokens":
-            possible = self.visible_pairs[-1 if layer is None else layer]
-        else:
-            chosen = self.visible_pairs[:-1] if layer is None else self.visible_pairs[layer]
-            possible = chosen.sum() * (heads if head is None else 1)
-        return bool(0 < possible == self.counts(direction, layer, head, count=count).sum())
+        """Return whether the counted lists hold every token that they could hold, so that counts do not rank words."""
+        return self.saturation(direction, layer, head, count=count) == 1.0
 
     def _unit_counts(
         self,

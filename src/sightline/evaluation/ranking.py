@@ -1,8 +1,10 @@
 """Ranking: which methods of an evaluation are best by each metric, and which are not clearly better than chance.
 
 "Clearly" is a paired permutation test at 5 % after Holm's correction; "better than chance" means that the bootstrap
-95 % interval of the mean difference to the floor, document by document, lies on the better side of 0. The floor is the
-mean of random orders, for agreement metrics that of shuffled scores. `view.words.evaluation` puts it into sentences.
+95 % interval of the mean difference to the floor, document by document, lies on the better side of 0, and that there
+are enough documents: a method without merit is better on all of n documents, or worse on all, with probability 2^(1−n),
+and resampling these cannot show it. The floor is what scores without information give (`metrics.registry.Chance`).
+`view.words.evaluation` puts it into sentences.
 """
 
 from __future__ import annotations
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SIGNIFICANCE = 0.05
+
+
+def chance_of_agreement(documents: int) -> float:
+    """Return how likely all documents favour the same one of two equal methods: the smallest p-value of a sign test."""
+    return float(2.0 ** (1 - documents))
 
 
 class Standing(NamedTuple):
@@ -113,6 +120,8 @@ class Ranking:
         ]
         if higher is None or not differences:
             return None
+        if chance_of_agreement(len(differences)) >= SIGNIFICANCE:
+            return False
         _, low, high = mean_interval(differences, seed=self.evaluation.seed)
         return low > 0.0 if higher else high < 0.0
 

@@ -24,7 +24,7 @@ from sightline.metrics import METRICS
 from sightline.metrics.registry import Kind
 from sightline.view.evaluate.overview import Dot, Panel, overview_chart
 from sightline.view.evaluate.plots import Priced, cascade_lines, perturbation_curves, worth_against_cost
-from sightline.view.evaluate.table import CEILING, FLOOR, interval_tables, ranked_methods, with_arrow
+from sightline.view.evaluate.table import CEILING, floor_name, interval_tables, ranked_methods, with_arrow
 from sightline.view.frames import to_csv
 from sightline.view.inspect.folder import check_folder, write_sections
 from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
@@ -162,7 +162,8 @@ def _overview(ranking: Ranking, kind: Kind) -> list[Terms | Table]:
     if not metrics:
         return []
     question, _ = KINDS[kind]
-    levels = [] if kind == "agreement" else [(FLOOR, ranking.floors(metrics)), (CEILING, ranking.ceilings(metrics))]
+    floors, ceilings = ranking.floors(metrics), ranking.ceilings(metrics)
+    levels = [] if kind == "agreement" else [(floor_name(metrics), floors), (CEILING, ceilings)]
     below = [{"method": name, **values} for name, values in levels if values]
     measured = (
         table[["method", *metrics, "seconds"]].set_index("method").loc[ranked_methods(ranking, metrics)].reset_index()

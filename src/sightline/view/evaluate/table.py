@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 from sightline.evaluation.ranking import Ranking
 from sightline.metrics import METRICS
 from sightline.view.frames import MISSING, format_value
+from sightline.view.words.evaluation import chance_name
 from sightline.view.words.numbers import format_number
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FLOOR, CEILING, DOCUMENTS = "random orders (floor)", "one at a time (ceiling)", "documents"
+CEILING, DOCUMENTS = "one at a time (ceiling)", "documents"
 WIDEST = 110
 """Characters per line; further metrics go into another table."""
 
@@ -42,7 +43,7 @@ def interval_tables(ranking: Ranking, metrics: Sequence[str], *, widest: int | N
 
     methods = ranked_methods(ranking, metrics)
     own_floors = all(METRICS.get(metric).kind == "agreement" for metric in metrics)
-    below = {} if own_floors else {FLOOR: ranking.floors(metrics), CEILING: ranking.ceilings(metrics)}
+    below = {} if own_floors else {floor_name(metrics): ranking.floors(metrics), CEILING: ranking.ceilings(metrics)}
     below = {name: values for name, values in below.items() if values}
     first: Column = ("method", [*methods, *below, DOCUMENTS])
     last: Column = ("seconds", _seconds(ranking, methods) + [""] * (len(below) + 1))
@@ -61,6 +62,11 @@ def interval_tables(ranking: Ranking, metrics: Sequence[str], *, widest: int | N
         names, cells = zip(*columns, last, strict=True)
         tables.append(pd.DataFrame(list(zip(*cells, strict=True)), columns=list(names)))
     return tables
+
+
+def floor_name(metrics: Sequence[str]) -> str:
+    """Return what the floors of some metrics are: "random orders (floor)", "random scores (floor)"."""
+    return f"{' or '.join(dict.fromkeys(map(chance_name, metrics)))} (floor)"
 
 
 def with_arrow(metric: str) -> str:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FOLLOWED_WORDS = 8
 """Words whose positions in the document are shown."""
+NEARLY_FULL = 0.75
+"""Share of the possible tokens in the lists from which counts are called partly saturated."""
 
 
 def relations_section(inspection: Inspection) -> Section:
@@ -281,16 +283,33 @@ def count_name(inspection: Inspection) -> str:
 
 
 def saturation_sentence(inspection: Inspection, relations: RelationCounts) -> str:
-    """Return that counts do not rank words where lists hold every token that they could; empty where they do."""
+    """Return how far counts fail to rank words because lists hold every token that they could, or most of them."""
     sides = saturated_sides(inspection, relations)
-    if not sides:
-        return ""
     settings = inspection.settings
+    if not sides:
+        return _partial_saturation(inspection, relations)
     one_head = settings.layer is not None and settings.head is not None
     lists = "every list" if one_head or settings.counting == "pairs" else "at least one list of every token"
     return (
         f"Counts of {' and '.join(sides)} words are saturated and do not rank words: in a text this short, every token "
         f"is among the {relations.k} most {' and '.join(sides)} ones in {lists} that can hold it."
+    )
+
+
+def _partial_saturation(inspection: Inspection, relations: RelationCounts) -> str:
+    """Return which share of the possible tokens the lists hold, where it is most of them."""
+    settings = inspection.settings
+    sides: tuple[Direction, ...] = ("attended", "attending")
+    shares = {
+        side: relations.saturation(side, settings.layer, settings.head, count=settings.counting) for side in sides
+    }
+    full = {side: share for side, share in shares.items() if share is not None and share >= NEARLY_FULL}
+    if not full:
+        return ""
+    held = " and ".join(f"{percent(share)} of the {side} words" for side, share in full.items())
+    return (
+        f"Counts are partly saturated: in a text this short, lists of {relations.k} hold {held} that they could hold, "
+        "so that small differences between counts say little."
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from sightline.evaluation.ranking import Ranking
+from sightline.evaluation.ranking import SIGNIFICANCE, Ranking, chance_of_agreement
 from sightline.evaluation.result import MODEL, Record
 from sightline.metrics import METRICS
 from sightline.metrics.registry import RANDOM_ORDERS
@@ -17,7 +17,7 @@ FEW_DOCUMENTS = 10
 
 
 def chance_name(metric: str) -> str:
-    """Return what the floor of a metric is made of: "random orders" or "shuffled scores"."""
+    """Return what the floor of a metric is made of: "random orders", "random scores", "shuffled scores" …"""
     return (METRICS.get(metric).chance or RANDOM_ORDERS).name
 
 
@@ -123,6 +123,11 @@ def state_sentences(ranking: Ranking) -> list[str]:
         sentences.append("The run was stopped early: only the documents that were finished are included.")
     if documents == 1:
         sentences.append("One document says nothing about others: intervals are the values themselves.")
+    elif (chance := chance_of_agreement(documents)) >= SIGNIFICANCE:
+        sentences.append(
+            f"{documents} documents cannot tell methods apart: all of them favour the same one of two equal methods in "
+            f"{chance:.0%} of all cases. Read the means as a description of these documents."
+        )
     elif documents < FEW_DOCUMENTS:
         sentences.append(f"{documents} documents are few: intervals are rough, and real differences may not show.")
     if evaluation.calls_requested:

@@ -300,6 +300,11 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "change": _share("More steps are expected to change the scores by {}."),
     "measured_share": _share("Units of the finest level were measured in {} of the text; elsewhere larger ones."),
     "reconstruction_error": _share("The parts add up to the layers' outputs with an error of {}."),
+    "relevance_given": _silent,
+    "relevance_kept": _silent,
+    "conservation_error": _share(
+        "The sum of the scores differs from the explained output by {} of it; biases of the model account for the rest."
+    ),
     "evaluations": _count("evaluation"),
     "model_calls": _count("call"),
     "replacement": lambda value: _REPLACEMENTS.get(value, f"Words were replaced with '{value}'."),
