@@ -244,7 +244,7 @@ def test_the_check_comes_with_every_form_of_asking_and_keeps_its_budget(model):
 def test_checks_of_sampling_and_flow_are_told_in_sentences():
     told = check_sentences({"surrogate_fit": 0.63, "exact": False, "certified": True, "settled_by_bounds": 1})
     assert told == [
-        "The linear model it is read from explains 63 % of what was measured.",
+        "The linear model behind the scores explains 63 % of what was measured.",
         "Combinations of words were drawn at random: the values are estimates.",
         "Every value is certified by a cut of the same size.",
         "Bounds settled 1 token.",

@@ -75,7 +75,7 @@ def test_a_prediction_that_stays_without_any_word_is_not_the_fault_of_the_explan
     verdict = judge(checks(0.001, 0.002, 3, stake=0.47, **nothing))
     assert (verdict.level, verdict.reasons) == ("weak", ("nothing_decides",))
     first, *_ = describe_verdict(verdict).sentences
-    assert first == "Nothing in the text decides: without any word the probability is 0.98."
+    assert first == "Nothing in the text decides: with every word removed, the probability is 0.98."
     # The text decides if the prediction changes without it, or if the strongest words change it.
     assert judge(checks(0.001, 0.002, 3, stake=0.47, **{**nothing, "probability_empty": 0.2})).level == "poor"
     assert judge(checks(0.6, 0.002, 20, stake=0.47, **{**nothing, "probability_without": 0.1})).level == "holds"
@@ -134,16 +134,16 @@ def test_a_small_effect_is_compared_with_what_would_hold_up():
     numbers = checks(0.02, 0.0, 20)
     needed = f"{SMALLEST_EFFECT * numbers['stake']:.2f}"
     assert described(numbers).sentences[2] == (
-        "On average over all numbers of removed words the probability falls by 0.02 more than with random words; from "
-        f"{needed} on that would hold up."
+        "Averaged over all numbers of removed words, the probability falls by 0.02 more than with random words; "
+        f"to hold up, it would have to fall by {needed} more."
     )
 
 
 def test_an_explanation_that_holds_up_tells_if_an_empty_text_is_judged_alike():
-    assert "of an empty text" not in " ".join(described(checks(probability_empty=0.1)).sentences)
+    assert "an empty text" not in " ".join(described(checks(probability_empty=0.1)).sentences)
     said = described(checks(probability_empty=0.99))
     assert said.level == "holds"
-    assert "Without any word at all the probability is 0.99" in said.sentences[2]
+    assert "With every word removed, the probability is 0.99" in said.sentences[2]
 
 
 def test_without_a_check_it_is_reported_how_to_get_one():

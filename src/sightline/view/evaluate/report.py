@@ -186,11 +186,12 @@ def _cost_pictures(ranking: Ranking) -> list[Picture]:
     if not ranking.faithful():
         return []
     metric = ranking.faithful()[0]
+    side = "upper" if METRICS.get(metric).higher_is_better else "lower"
     return [
         Picture(
             "cost",
             f"Faithfulness ({metric}) against cost",
-            "Up to the left is where one would like to be.",
+            f"Methods at the {side} left are faithful and fast.",
             partial(_draw_cost, ranking, metric),
         )
     ]

@@ -141,21 +141,22 @@ def _comparison_sentences(verdict: Verdict) -> list[str]:
     sentences = []
     if "nothing_decides" in verdict.reasons:
         empty = probability(numbers["probability_empty"])
-        sentences.append(f"Nothing in the text decides: without any word the probability is {empty}.")
+        sentences.append(f"Nothing in the text decides: with every word removed, the probability is {empty}.")
     if all(name in numbers for name in TELLING):
         sentences.append(_removal_sentence(numbers))
     qualifier = next((_QUALIFIERS[reason] for reason in verdict.reasons if reason in _QUALIFIERS), "")
     sentences.append(f"It beats {numbers['random_beaten']} of {numbers['random_orderings']} random orders{qualifier}.")
     if "small_effect" in verdict.reasons:
         lead = numbers["faithfulness"] - numbers["random_mean"]
+        needed = SMALLEST_EFFECT * numbers["stake"]
         sentences.append(
-            f"On average over all numbers of removed words the probability falls by {probability(lead)} more than with "
-            f"random words; from {probability(SMALLEST_EFFECT * numbers['stake'])} on that would hold up."
+            f"Averaged over all numbers of removed words, the probability falls by {probability(lead)} more than with "
+            f"random words; to hold up, it would have to fall by {probability(needed)} more."
         )
     if verdict.level == "holds" and _is_said_of_nothing(numbers):
         empty = probability(numbers["probability_empty"])
         sentences.append(
-            f"Without any word at all the probability is {empty}: the model says the same of an empty text."
+            f"With every word removed, the probability is {empty}: the model says the same about an empty text."
         )
     return sentences
 
@@ -298,7 +299,7 @@ _REPLACEMENTS = {
 _SENTENCES: dict[str, Callable[[Any], str]] = {
     "completeness_gap": _share("The scores add up to the explained difference within {} (completeness gap)."),
     "change": _share("More steps are expected to change the scores by {}."),
-    "measured_share": _share("Units of the finest level were measured in {} of the text; elsewhere larger ones."),
+    "measured_share": _share("The smallest units were measured in {} of the text, larger ones elsewhere."),
     "reconstruction_error": _share("The parts add up to the layers' outputs with an error of {}."),
     "relevance_given": _silent,
     "relevance_kept": _silent,
@@ -309,7 +310,7 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "model_calls": _count("call"),
     "replacement": lambda value: _REPLACEMENTS.get(value, f"Words were replaced with '{value}'."),
     "converged": lambda value: "The steps were refined until the scores were stable." if value else "",
-    "surrogate_fit": _share("The linear model it is read from explains {} of what was measured."),
+    "surrogate_fit": _share("The linear model behind the scores explains {} of what was measured."),
     "exact": lambda value: (
         "All combinations of words were tried: the values are exact."
         if value
