@@ -286,6 +286,7 @@ def test_integrated_gradients_add_up_over_the_document(model):
     assert explanation.scores.sum() == pytest.approx(float(whole[1] - nothing[1]), rel=0.02)
 
 
+@pytest.mark.slow
 def test_occlusion_changes_the_whole_document(model):
     encoding = long_encoding(model)
     scores = model.explain(encoding, "occlusion", target=1, quantity="probability", budget=None).scores

@@ -17,6 +17,8 @@ from sightline.errors import InputError, OptionError, TargetError, UsageError
 from sightline.memory import release_memory, resident_bytes
 from tests.corpus.conftest import rows_of_data
 
+pytestmark = pytest.mark.slow
+
 METHODS = ["attcat"]
 
 
@@ -67,7 +69,6 @@ def test_scores_are_those_of_the_model(whole, model):
         assert report.to_html().startswith("<!doctype html>")
 
 
-@pytest.mark.slow
 def test_the_plan_depends_on_data_and_settings_only(whole, model, data_file, tmp_path):
     other = sl.run(data_file, model, METHODS, out=tmp_path / "again", unit_documents=4)
     assert other.manifest["plan"] == whole.manifest["plan"]
@@ -88,7 +89,6 @@ def test_units_hold_documents_of_similar_length(whole):
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(ends))
 
 
-@pytest.mark.slow
 def test_a_stopped_run_resumes_where_it_stopped(whole, model, data_file, tmp_path):
     class StopError(Exception):
         pass
@@ -163,7 +163,6 @@ def test_a_copy_of_the_data_at_another_time_is_the_same_data(whole, model, data_
     assert sl.run(copy, model, METHODS, out=whole.path, unit_documents=4).complete
 
 
-@pytest.mark.slow
 def test_rows_in_memory_run_as_well(whole, model, tmp_path):
     pandas = pytest.importorskip("pandas")
     rows = rows_of_data()
@@ -201,7 +200,6 @@ def test_a_newer_format_and_a_missing_store_are_refused(whole, tmp_path):
         sl.open(tmp_path / "nowhere")
 
 
-@pytest.mark.slow
 def test_failed_documents_are_computed_again_on_request(model, tmp_path, monkeypatch):
     import sightline.corpus.unit_worker as unit_worker
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tools.docs_evaluation import BEGIN, END, METHODS, METRICS, PAGE, PARAGRAPHS, paragraphs
 
 
+@pytest.mark.slow
 def test_the_guide_s_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)

@@ -11,6 +11,8 @@ from sightline.models.side_by_side import Cancelled, run_side_by_side
 from tests.patience import PATIENCE
 from tests.tiny_models import tiny_ids, tiny_model
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _two_threads():

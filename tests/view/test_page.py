@@ -125,6 +125,7 @@ def long_explanations():
     ]
 
 
+@pytest.mark.slow
 def test_a_report_of_4096_tokens_five_methods_and_relations_has_less_than_3_mb(long_explanations):
     assert len(long_explanations[0].encoding) == 4096
     page = render_page(long_explanations, inside=long_inside(4096))
@@ -136,6 +137,7 @@ def test_a_report_of_4096_tokens_five_methods_and_relations_has_less_than_3_mb(l
         assert f"relations.{name}.attended.partners" in arrays
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_left_out_in_whole_groups(long_explanations):
     arrays = data_of(render_page(long_explanations, inside=long_inside(4096, layers=12)))["arrays"]
     maps = {name.split(".")[1] for name in arrays if name.startswith("relations.")}
