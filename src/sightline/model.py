@@ -359,7 +359,7 @@ class Model:
             check_trace(document, self.network, target, quantity, position, pair)
         elif isinstance(document, str | Encoding):
             encoding = self._encoder.encode_document(document, pair, truncate)
-            if target == ENTITIES and ENTITIES not in self.labels:
+            if self._names_entities(target):
                 trace = self.trace(encoding)
                 return finish(self._explainer.explain_entities(trace, chosen, request["quantity"], progress))
             document = self.trace(encoding, **request)
@@ -442,10 +442,14 @@ class Model:
             trace = document
         else:
             encoding = self._encoder.encode_document(document, pair, truncate)
-            trace = self.trace(encoding, target, quantity=quantity or "logit", position=position)
+            wanted = None if self._names_entities(target) else target
+            trace = self.trace(encoding, wanted, quantity=quantity or "logit", position=position)
         names = self.default_methods if methods is None else methods
 
         def explain() -> dict[str, Any]:
+            if self._names_entities(target):
+                chosen = choose_methods(self.network, None, names, options, quantity)
+                return self._explainer.explain_entities(trace, chosen, quantity or "logit", progress)
             return self.explain(trace, methods=names, quantity=quantity, progress=progress, **options)
 
         check_all = self._check_all(check_budget, check_replacement, artefacts, progress) if check else None
@@ -474,6 +478,10 @@ class Model:
         settings = settings or InspectionSettings(**fields)
         encoding = self._encoder.encode_document(document, pair, truncate=True)
         return inspect_document(self, encoding, settings, target=target, progress=progress)
+
+    def _names_entities(self, target: TargetLike) -> bool:
+        """Return whether every entity is to be explained; a label of this name takes precedence."""
+        return isinstance(target, str) and target == ENTITIES and ENTITIES not in self.labels
 
     @property
     def _encoder(self) -> InputEncoder:

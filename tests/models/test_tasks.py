@@ -331,6 +331,12 @@ def test_entities_are_explained_one_by_one():
         assert name.startswith(encoding.tokens[first]) or name.lower().startswith(encoding.tokens[first].lower())
         alone = model.explain(encoding, "attcat", target=predicted[first], position=first)
         np.testing.assert_allclose(explanation.scores, alone.scores, atol=1e-12)
+    report = model.report(CONTEXT, ["attcat"], "entities", check=False)
+    assert [entry.label for entry in report.entries()] == list(entities)
+    for entry, explanation in zip(report.entries(), entities.values(), strict=True):
+        np.testing.assert_allclose(entry.explanation.scores, explanation.scores, atol=1e-12)
+    with pytest.raises(TargetError, match="no label 'XYZ'.* The model's labels: "):
+        model.explain(CONTEXT, "attcat", target="XYZ")
     with pytest.raises(TargetError, match="Entities are tagged tokens"):
         tiny_model().explain(tiny_model().encode(ids=tiny_ids()), target="entities")
 

@@ -89,8 +89,9 @@ def explain(
         str | None,
         typer.Option(
             metavar="LABEL|INDEX|A:B|all",
-            help="Class to explain, A against B, or every class in turn; for answers, their text, the numbers of their "
-            "first and last token (12:15, 12: or :15), start, end or 'no answer'. [default: what is predicted]",
+            help="Class to explain, A against B, or every class in turn; 'entities' for every tagged entity; for "
+            "answers, their text, the numbers of their first and last token (12:15, 12: or :15), start, end or "
+            "'no answer'. [default: what is predicted]",
         ),
     ] = None,
     quantity: Annotated[

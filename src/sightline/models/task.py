@@ -17,6 +17,9 @@ from sightline.errors import TargetError, UnsupportedError
 from sightline.models.target import ALL, Prediction, Quantity, Target, TargetLike, check_quantity, class_index
 from sightline.text import Aggregation, Encoding
 
+LISTED_LABELS = 50
+"""Labels up to which an error message lists them all; a vocabulary has more."""
+
 
 @dataclass(frozen=True)
 class TaskFacts:
@@ -71,6 +74,7 @@ class Task(ABC):
         chosen = check_quantity(quantity)
         where = self.position(logits, encoding, position)
         labels = self.facts.labels
+        few = len(labels) <= LISTED_LABELS
         contrast = None
         if isinstance(wanted, str) and wanted == ALL:
             raise TargetError(_one_class_only(labels))
@@ -79,11 +83,11 @@ class Task(ABC):
         elif isinstance(wanted, tuple | list):
             if len(wanted) != 2:
                 raise TargetError(f"A contrast names two classes, {len(wanted)} were given: {wanted!r}.")
-            index, contrast = (class_index(choice, labels, closed=where is None) for choice in wanted)
+            index, contrast = (class_index(choice, labels, closed=few) for choice in wanted)
             if index == contrast:
                 raise TargetError(f"A contrast needs two different classes, '{labels[index]}' was given twice.")
         else:
-            index = class_index(wanted, labels, closed=where is None)
+            index = class_index(wanted, labels, closed=few)
         return Target(
             index=index,
             label=labels[index],
