@@ -11,6 +11,7 @@ from sightline.evaluation.result import MODEL, Record
 from sightline.metrics import METRICS
 from sightline.metrics.registry import RANDOM_ORDERS
 from sightline.view.words.numbers import count, format_number
+from sightline.view.words.sentences import percent
 
 FEW_DOCUMENTS = 10
 """Fewer documents get a caveat."""
@@ -126,7 +127,7 @@ def state_sentences(ranking: Ranking) -> list[str]:
     elif (chance := chance_of_agreement(documents)) >= SIGNIFICANCE:
         sentences.append(
             f"{documents} documents cannot tell methods apart: all of them favour the same one of two equal methods in "
-            f"{chance:.0%} of all cases. Read the means as a description of these documents."
+            f"{percent(chance)} of all cases. Read the means as a description of these documents."
         )
     elif documents < FEW_DOCUMENTS:
         sentences.append(f"{documents} documents are few: intervals are rough, and real differences may not show.")
