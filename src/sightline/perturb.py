@@ -220,6 +220,6 @@ def perturb_probability(
         )
 
     def read(logits: Tensor, moved: Target) -> float:
-        return network.task.probability(logits.double(), moved)
+        return network.task.probability(logits.cpu().double(), moved)
 
     return Perturbations(network, encoding, target, read, mask_pads=mask_pads, budget=budget)

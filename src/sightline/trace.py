@@ -394,7 +394,7 @@ class Trace:
         leaves = {place: tensor.detach().requires_grad_() for place, tensor in points.items()}
         values = self.values_at(leaves)
         gradients = self.network.backward(values.sum(), list(leaves.values()))
-        return values.detach().double().cpu().numpy(), gradients
+        return values.detach().cpu().double().numpy(), gradients
 
     def _gradients(self) -> Gradients:
         return self._pass.gradients(self._document, self.target)

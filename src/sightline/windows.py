@@ -147,7 +147,7 @@ class WindowedPass(Pass):
 
     def _differentiate(self, target: Target) -> list[_Weight]:
         task, encoding = self.network.task, self.encodings[0]
-        leaves = [logits.double().requires_grad_() for logits in self.window_logits]
+        leaves = [logits.cpu().double().requires_grad_() for logits in self.window_logits]
         with torch.enable_grad():
             value = task.value(combine(task, encoding, leaves, self._positions), target)
             gradients = torch.autograd.grad(value, leaves, allow_unused=True)

@@ -14,6 +14,11 @@ from tests.tiny_models import tiny_ids, tiny_module
 
 HALF = ("float16", "bfloat16")
 GPU = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else None
+GPU_METHODS = (
+    *("attcat", "rollout", "alti", "integrated_gradients", "layer_conductance"),
+    *("lrp", "partial_lrp", "transatt", "attnlrp", "occlusion", "owen"),
+)
+"""Of every kind that computes on tensors of its own. Apple's GPUs have no double precision: sums move to the CPU."""
 needs_gpu = pytest.mark.skipif(GPU is None, reason="no GPU")
 
 
@@ -64,7 +69,7 @@ def test_a_model_in_half_precision_is_explained(folder):
 
 
 @needs_gpu
-@pytest.mark.parametrize("method", ["attcat", "rollout", "integrated_gradients", "attnlrp", "occlusion", "owen"])
+@pytest.mark.parametrize("method", GPU_METHODS)
 def test_a_gpu_gives_the_scores_of_the_processor(method):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -126,7 +126,7 @@ class _Walk:
         layers = self.trace.layer_count
         states = recorder.hidden[:layers] if self.hidden == "input" else recorder.hidden[1:]
         gradients = self.trace.network.backward(y.sum(), states)
-        values = y.detach().double().tolist()
+        values = y.detach().cpu().double().tolist()
         self.evaluations += len(positions)
         if self.trace.progress is not None:
             self.trace.progress(self.evaluations, 0)
@@ -148,7 +148,7 @@ _Node = tuple[Tensor, Tensor, float]
 
 def _trapezoid(start: _Node, end: _Node) -> Tensor:
     """½(g + g') · (x' − x), summed over the width: (L, n)."""
-    return ((end[0] - start[0]) * (start[1] + end[1])).sum(dim=-1).double().cpu() / 2
+    return ((end[0] - start[0]) * (start[1] + end[1])).sum(dim=-1).cpu().double() / 2
 
 
 def _worst_gap(layers: Tensor, ends: NDArray[np.float64]) -> float:

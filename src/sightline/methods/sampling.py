@@ -334,7 +334,7 @@ def gradient_shap(
             if trace.progress is not None:
                 trace.progress(done + count, samples)
     scores[ordinary.cpu().numpy()] = as_array((total / samples).sum(dim=-1))
-    ends = torch.cat([values(start), values(end)]).detach().double().cpu().numpy()
+    ends = torch.cat([values(start), values(end)]).detach().cpu().double().numpy()
     gap = completeness_gap(torch.from_numpy(scores), ends)
     return Attribution(scores, checks={"completeness_gap": gap, "evaluations": samples})
 

@@ -91,7 +91,7 @@ class HeadWeights:
         for row, layer in zip(result, self._used, strict=True):
             for side, weights in layer:
                 for weight in weights:
-                    squares = (next(remaining) * weight.detach()).double().square()
+                    squares = (next(remaining) * weight.detach()).cpu().double().square()
                     if weight.ndim == 2 and self._network.family.transposed_weights:
                         squares = squares.T
                     row += _sum_by_head(squares, side, heads, width)

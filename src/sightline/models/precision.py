@@ -49,4 +49,4 @@ def _probe(network: Network) -> Tensor:
     passes = network.forward_passes
     (logits,) = network.run([encode_ids(ids.tolist(), vocab_size=size)])
     network.forward_passes = passes
-    return logits.double()
+    return logits.cpu().double()
