@@ -145,7 +145,8 @@ def _body(random: Random) -> bytes:
         else [random.choice(_METHODS)],
         "options": random.choice(_OPTIONS),
     }
-    for name in ("pair", "target", "seed", "check", "relations", "wait", "model", "quantity", "global_tokens"):
+    optional = ("pair", "target", "seed", "check", "relations", "wait", "model", "quantity", "global_tokens")
+    for name in (*optional, "continuation", "max_new_tokens"):
         if random.random() < 0.1:
             request[name] = odd_value(random)
     kind = random.random()
