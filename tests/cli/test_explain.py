@@ -174,9 +174,9 @@ def test_all_classes_come_in_every_form(sightline, good_model, form):
             (method, f"logit of '{label}'") for method, label in pairs
         ]
     elif form == "json":
-        found = json.loads(result.stdout)["explanations"]
-        assert [(one["method"], one["target"]["label"]) for one in found] == pairs
-        assert [one["scores"] for one in found] == [one.tolist() for one in scores]
+        explanations = json.loads(result.stdout)["explanations"]
+        assert [(entry["method"], entry["target"]["label"]) for entry in explanations] == pairs
+        assert [entry["scores"] for entry in explanations] == [row.tolist() for row in scores]
     elif form == "csv":
         table = pd.read_csv(io.StringIO(result.stdout), float_precision="round_trip")
         groups = {pair: group["score"].to_numpy() for pair, group in table.groupby(["method", "target"], sort=False)}
@@ -189,8 +189,8 @@ def test_all_classes_come_in_every_form(sightline, good_model, form):
 def test_options_are_typed_and_go_to_the_methods_that_have_them(sightline, good_model):
     arguments = ["--method", "cat", "--method", "raw_attention", "--method", "random", "--seed", "5"]
     arguments += ["--option", "hidden=output", "--option", "raw_attention.layer=0"]
-    found = json.loads(sightline("explain", "doc.txt", "--model", good_model, *arguments, "--format", "json").stdout)
-    options = {exp["method"]: exp["options"] for exp in found["explanations"]}
+    printed = json.loads(sightline("explain", "doc.txt", "--model", good_model, *arguments, "--format", "json").stdout)
+    options = {exp["method"]: exp["options"] for exp in printed["explanations"]}
     assert options["cat"]["hidden"] == "output"
     assert options["raw_attention"]["layer"] == 0
     assert options["random"]["seed"] == 5

@@ -81,7 +81,7 @@ def test_a_folder_of_text_files_is_labelled_by_its_sub_folders(tmp_path):
     (tmp_path / "spam" / "d.docx").write_bytes(docx(paragraph("Act now")))
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfHello")
     examples = read_examples(tmp_path)
-    assert [(one.text, one.label, one.id) for one in examples] == [
+    assert [(example.text, example.label, example.id) for example in examples] == [
         ("Hello", None, "a.txt"),
         ("Buy now", "spam", "spam/b.txt"),
         ("Act now\n", "spam", "spam/d.docx"),

@@ -123,7 +123,7 @@ def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(rules, m
     ids = tiny_ids("llama", 9)
     trace = model.trace(model.encode(ids=ids), 1)
     trace.require("attention_relevance")
-    found = propagate(trace, RULES[rules], whole_attention=True)
+    relevance = propagate(trace, RULES[rules], whole_attention=True)
 
     x = trace.hidden_states[0]
     cos, sin = (part[0].numpy() for part in module.model.rotary_emb(torch.from_numpy(x), torch.arange(len(x))[None]))
@@ -142,9 +142,9 @@ def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(rules, m
         R_A, R = layer.back(R, rules)
         hidden.insert(0, R)
         attentions.insert(0, R_A)
-    for ours, by_hand in zip(found.hidden, hidden, strict=True):
+    for ours, by_hand in zip(relevance.hidden, hidden, strict=True):
         assert np.abs(ours - by_hand).max() <= 1e-9 * np.abs(by_hand).max()
-    for (ours,), by_hand in zip(found.attentions, attentions, strict=True):
+    for (ours,), by_hand in zip(relevance.attentions, attentions, strict=True):
         assert np.abs(np.asarray(ours) - by_hand).max() <= 1e-9 * np.abs(by_hand).max()
 
 

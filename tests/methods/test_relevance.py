@@ -40,9 +40,9 @@ CASES = {
 FAMILIES = tuple(family for family in ALL_FAMILIES if family_of(family).without_relevance is None)
 
 
-def close(found, expected, tolerance=1e-9):
+def close(actual, expected, tolerance=1e-9):
     scale = np.abs(expected).max()
-    assert np.abs(found - expected).max() <= tolerance * scale
+    assert np.abs(actual - expected).max() <= tolerance * scale
 
 
 @pytest.mark.parametrize("rules", RULES)
@@ -56,13 +56,13 @@ def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(case, ru
     for target in (0, 2):
         trace = model.trace(encoding, target)
         trace.require("attention_relevance")
-        found = propagate(trace, RULES[rules], whole_attention=True)
+        relevance = propagate(trace, RULES[rules], whole_attention=True)
         expected = reference(model.network.module, trace.hidden_states[0], target, rules, **CASES[case])
         close(trace.logits, expected.logits, 1e-12)
-        for layer, (ours, by_hand) in enumerate(zip(found.hidden, expected.hidden, strict=True)):
+        for layer, (ours, by_hand) in enumerate(zip(relevance.hidden, expected.hidden, strict=True)):
             assert ours.shape == by_hand.shape, layer
             close(ours, by_hand)
-        for (ours,), by_hand in zip(found.attentions, expected.attentions, strict=True):
+        for (ours,), by_hand in zip(relevance.attentions, expected.attentions, strict=True):
             close(np.asarray(ours), by_hand)
 
 
@@ -84,11 +84,11 @@ def test_the_model_says_the_same_while_rules_are_replaced(family, rules):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_positive_rules_keep_the_whole_relevance(family):
     model = tiny_model(family)
-    found = model.explain(model.encode(ids=tiny_ids(family)), "lrp")
-    assert found.checks["relevance_given"] == 1
-    assert found.checks["conservation_error"] < 1e-5
+    explanation = model.explain(model.encode(ids=tiny_ids(family)), "lrp")
+    assert explanation.checks["relevance_given"] == 1
+    assert explanation.checks["conservation_error"] < 1e-5
     # Every layer's input holds all of it.
-    np.testing.assert_allclose(found.layers.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(explanation.layers.sum(axis=1), 1, rtol=1e-5)
 
 
 def test_attnlrp_loses_to_softmax_alone_when_there_are_no_biases(monkeypatch):
@@ -100,19 +100,19 @@ def test_attnlrp_loses_to_softmax_alone_when_there_are_no_biases(monkeypatch):
                 parameter.zero_()
     model = load(module)
     trace = model.trace(model.encode(ids=tiny_ids()), 1)
-    found = model.explain(trace.encoding, "attnlrp", 1)
+    explanation = model.explain(trace.encoding, "attnlrp", 1)
     by_hand = reference(model.network.module, trace.hidden_states[0], 1, "attention_aware")
     assert abs(by_hand.absorbed) > 1e-3
-    assert found.scores.sum() + by_hand.absorbed == pytest.approx(trace.value, rel=1e-9)
-    assert found.checks["conservation_error"] == pytest.approx(abs(by_hand.absorbed / trace.value), rel=1e-9)
+    assert explanation.scores.sum() + by_hand.absorbed == pytest.approx(trace.value, rel=1e-9)
+    assert explanation.checks["conservation_error"] == pytest.approx(abs(by_hand.absorbed / trace.value), rel=1e-9)
 
 
 def test_attnlrp_with_biases_says_how_much_is_missing():
     model = tiny_model("bert")
-    found = model.explain(model.encode(ids=tiny_ids()), "attnlrp", 0)
-    y = found.prediction.logits[0]
-    assert found.checks["relevance_given"] == pytest.approx(y)
-    assert found.checks["conservation_error"] == pytest.approx(abs(found.scores.sum() - y) / abs(y))
+    explanation = model.explain(model.encode(ids=tiny_ids()), "attnlrp", 0)
+    y = explanation.prediction.logits[0]
+    assert explanation.checks["relevance_given"] == pytest.approx(y)
+    assert explanation.checks["conservation_error"] == pytest.approx(abs(explanation.scores.sum() - y) / abs(y))
 
 
 @pytest.mark.parametrize("rules", ["positive", "classic"])
@@ -122,8 +122,8 @@ def test_methods_are_what_their_formulas_say(family, rules):
     encoding = model.encode(ids=tiny_ids(family, 13))
     trace = model.trace(encoding, 1)
     trace.require("attention_relevance")
-    found = propagate(trace, RULES[rules], whole_attention=True)
-    R = np.stack([np.asarray(layer) for (layer,) in found.attentions])
+    relevance = propagate(trace, RULES[rules], whole_attention=True)
+    R = np.stack([np.asarray(layer) for (layer,) in relevance.attentions])
     gradient = np.stack([np.asarray(layer) for layer in trace.attention_gradients])
 
     def explain(method, **options):
@@ -131,8 +131,8 @@ def test_methods_are_what_their_formulas_say(family, rules):
 
     close(explain("partial_lrp"), np.maximum(R[-1], 0).mean(axis=0)[0])
     close(explain("partial_lrp", layer=0), np.maximum(R[0], 0).mean(axis=0)[0])
-    close(explain("lrp"), found.hidden[0].sum(axis=1))
-    close(explain("lrp", embeddings="word"), found.embeddings.sum(axis=1))
+    close(explain("lrp"), relevance.hidden[0].sum(axis=1))
+    close(explain("lrp", embeddings="word"), relevance.embeddings.sum(axis=1))
     cams = np.maximum(gradient * R, 0).mean(axis=1) + np.eye(13)
     steps = cams / cams.sum(axis=2, keepdims=True)
     close(explain("transatt"), (steps[2] @ steps[1] @ steps[0])[0])
@@ -162,12 +162,12 @@ def test_a_long_band_in_many_blocks_equals_the_dense_form(monkeypatch):
     encoding = model.encode(ids=tiny_ids("longformer", 70), global_tokens=(0, 40))
     trace = model.trace(encoding, 0)
     trace.require("attention_relevance")
-    found = propagate(trace, ATTENTION_AWARE, whole_attention=True)
+    relevance = propagate(trace, ATTENTION_AWARE, whole_attention=True)
     by_hand = reference(
         model.network.module, trace.hidden_states[0], 0, "attention_aware", global_tokens=(0, 40), window=4
     )
-    close(found.hidden[0], by_hand.hidden[0])
-    close(np.asarray(found.attentions[1][0]), by_hand.attentions[1])
+    close(relevance.hidden[0], by_hand.hidden[0])
+    close(np.asarray(relevance.attentions[1][0]), by_hand.attentions[1])
 
 
 @pytest.mark.parametrize(
@@ -182,23 +182,23 @@ def test_a_long_band_in_many_blocks_equals_the_dense_form(monkeypatch):
 def test_other_heads_work_and_start_with_the_value_explained(family, auto, facts, options):
     model = tiny_model(family, auto=auto, **facts)
     encoding = model.encode(ids=tiny_ids(family))
-    found = model.explain(encoding, methods=list(METHODS), **options)
+    explanations = model.explain(encoding, methods=list(METHODS), **options)
     value = model.trace(encoding, **options).value
-    assert found["attnlrp"].checks["relevance_given"] == pytest.approx(value, rel=1e-6)
-    assert found["lrp"].checks["conservation_error"] < 1e-5
+    assert explanations["attnlrp"].checks["relevance_given"] == pytest.approx(value, rel=1e-6)
+    assert explanations["lrp"].checks["conservation_error"] < 1e-5
 
 
 def test_mean_pooling_shares_the_readout():
     model = tiny_model("modernbert", classifier_pooling="mean")
-    found = model.explain(model.encode(ids=tiny_ids("modernbert")), "lrp")
-    assert found.checks["conservation_error"] < 1e-5
+    explanation = model.explain(model.encode(ids=tiny_ids("modernbert")), "lrp")
+    assert explanation.checks["conservation_error"] < 1e-5
 
 
 @pytest.mark.parametrize("activation", ["gelu_new", "quick_gelu", "silu", "relu"])
 def test_an_activation_written_out_in_parts_is_passed_as_a_whole(activation):
     model = tiny_model("bert", hidden_act=activation)
-    found = model.explain(model.encode(ids=tiny_ids()), "lrp")
-    assert found.checks["conservation_error"] < 1e-5
+    explanation = model.explain(model.encode(ids=tiny_ids()), "lrp")
+    assert explanation.checks["conservation_error"] < 1e-5
 
 
 def test_longformer_in_the_librarys_form_is_refused_in_one_sentence():
@@ -229,7 +229,7 @@ def test_an_exception_inside_the_model_leaves_no_mode_hook_or_switch_behind(fami
         propagate(trace, POSITIVE)
     handle.remove()
     assert not _get_current_function_mode_stack()
-    assert not any(one._forward_hooks or one._forward_pre_hooks for one in module.modules())
+    assert not any(submodule._forward_hooks or submodule._forward_pre_hooks for submodule in module.modules())
     if family == "longformer":
         assert module.longformer.encoder.plain is None
 
@@ -254,10 +254,10 @@ def test_no_random_model_yields_nan(family, seed, tokens, scale, dtype, target):
         warnings.simplefilter("ignore", UserWarning)
         for rules in ("positive", "classic"):
             options = {name: {"rules": rules} for name in ("partial_lrp", "lrp", "transatt")}
-            for found in model.explain(encoding, methods=list(METHODS), target=target, **options).values():
-                assert np.isfinite(found.scores).all()
-                assert np.isfinite(found.layers).all()
-                assert all(np.isfinite(check) for check in found.checks.values())
+            for explanation in model.explain(encoding, methods=list(METHODS), target=target, **options).values():
+                assert np.isfinite(explanation.scores).all()
+                assert np.isfinite(explanation.layers).all()
+                assert all(np.isfinite(check) for check in explanation.checks.values())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -284,9 +284,9 @@ def test_kept_outputs_of_linear_maps_change_nothing(family, limit, monkeypatch):
     monkeypatch.setattr(layerwise, "KEPT_BYTES", 0)
     expected = model.explain(encoding, "lrp", 0)
     monkeypatch.setattr(layerwise, "KEPT_BYTES", limit)
-    found = model.explain(encoding, "lrp", 0)
-    close(found.scores, expected.scores)
-    close(found.layers, expected.layers)
+    explanation = model.explain(encoding, "lrp", 0)
+    close(explanation.scores, expected.scores)
+    close(explanation.layers, expected.layers)
 
 
 def test_an_output_changed_in_place_is_computed_again():
@@ -318,5 +318,5 @@ def test_rows_without_relevance_are_skipped_and_others_unchanged(monkeypatch):
     output = linear(x, weight)
     for rules in RULES.values():
         expected = rules.linear(R, x, weight, None, output)
-        found = relevance_rules.in_chunks(rules.linear, R, x, weight, None, output)
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+        relevance = relevance_rules.in_chunks(rules.linear, R, x, weight, None, output)
+        torch.testing.assert_close(relevance, expected, rtol=1e-9, atol=1e-12)

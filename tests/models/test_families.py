@@ -129,7 +129,7 @@ def test_pad_tokens_inside_a_text_do_not_move_the_words_behind_them(family):
     encoding = model.encode(ids=tiny_ids(family, 9))
     changed = encoding.ids.copy()
     changed[3] = model.network.token_id("pad")
-    plain, padded = (model.network.inputs([one]) for one in (encoding, encoding.replace_ids(changed)))
+    plain, padded = (model.network.inputs([document]) for document in (encoding, encoding.replace_ids(changed)))
     assert torch.equal(plain["position_ids"], padded["position_ids"])
     assert torch.equal(plain["attention_mask"], padded["attention_mask"])
 

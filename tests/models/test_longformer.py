@@ -122,11 +122,11 @@ def observed(model, texts, *, library=False, **settings):
     return logits, recorder
 
 
-def assert_equal(found, expected, tolerance):
+def assert_equal(actual, expected, tolerance):
     """Equal relative to the largest value."""
-    found, expected = found.detach(), expected.detach()
+    actual, expected = actual.detach(), expected.detach()
     scale = max(float(expected.abs().max()), 1e-30)
-    assert float((found - expected).abs().max()) <= tolerance * scale
+    assert float((actual - expected).abs().max()) <= tolerance * scale
 
 
 class TestEqualToTheLibrary:
@@ -185,13 +185,15 @@ class TestEqualToTheLibrary:
             assert_equal(ours.attentions[layer], theirs.attentions[layer], 1e-12)
             if theirs.global_attentions is not None:
                 for row, tokens in enumerate(texts.global_tokens):
-                    found, expected = (out.global_attentions[layer][row, :, :, : len(tokens)] for out in (ours, theirs))
-                    assert found.shape == expected.shape
+                    actual, expected = (
+                        out.global_attentions[layer][row, :, :, : len(tokens)] for out in (ours, theirs)
+                    )
+                    assert actual.shape == expected.shape
                     if len(tokens):
-                        assert_equal(found, expected, 1e-12)
-        for layer, (found, expected) in enumerate(zip(ours.hidden_states, theirs.hidden_states, strict=True)):
+                        assert_equal(actual, expected, 1e-12)
+        for layer, (actual, expected) in enumerate(zip(ours.hidden_states, theirs.hidden_states, strict=True)):
             for row, length in enumerate(texts.lengths):
-                assert_equal(found[row, :length], expected[row, :length], 1e-12), layer
+                assert_equal(actual[row, :length], expected[row, :length], 1e-12), layer
 
     def test_tuple_output(self):
         model, texts = classifier(), Texts((9,), ((0,),))
@@ -292,9 +294,9 @@ class TestRecords:
         gradients = torch.autograd.grad(logits[0, 1], [record.output for record in recorder.layers])
         for record, gradient, (weights, allowed) in zip(recorder.layers, gradients, layers, strict=True):
             np.testing.assert_allclose(record.weights(0).dense(), weights.detach().numpy(), rtol=0, atol=1e-13)
-            found = record.gradient(0, record.layout.cut(gradient, 0)).dense()
+            actual = record.gradient(0, record.layout.cut(gradient, 0)).dense()
             expected = (weights.grad * allowed).numpy()
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
     def test_a_window_of_two_works_though_the_library_fails_on_it(self):
         texts, model = Texts((13,), ((5,),)), classifier(attention_window=2)
@@ -327,9 +329,9 @@ class TestRecords:
             expected_logits[0, 0].backward()
             for record, gradient, (weights, allowed) in zip(recorder.layers, gradients, layers, strict=True):
                 np.testing.assert_allclose(record.weights(row).dense(), weights.detach().numpy(), rtol=0, atol=1e-13)
-                found = record.gradient(row, record.layout.cut(gradient, row)).dense()
+                actual = record.gradient(row, record.layout.cut(gradient, row)).dense()
                 expected = (weights.grad * allowed).numpy()
-                np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+                np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
     @pytest.mark.parametrize("readout_only", [False, True])
     def test_values_are_the_ordinary_and_the_global_projection_of_the_layer_input(self, readout_only):
@@ -340,10 +342,10 @@ class TestRecords:
         for layer, x, record in zip(model.base_model.encoder.layer, recorder.hidden, recorder.layers, strict=False):
             for row in range(2):
                 rows = recorder.layout.cut(x, row)
-                for found, name in ((record.values(row), "value"), (record.global_values(row), "value_global")):
+                for values, name in ((record.values(row), "value"), (record.global_values(row), "value_global")):
                     expected = getattr(layer.attention.self, name)(rows).view(len(rows), 4, 8)
-                    assert not found.requires_grad
-                    assert_equal(found, expected, 1e-13)
+                    assert not values.requires_grad
+                    assert_equal(values, expected, 1e-13)
 
     @pytest.mark.parametrize("library", [False, True])
     def test_hidden_states_are_the_librarys_and_on_the_autograd_path(self, library):
@@ -381,8 +383,8 @@ class TestRecords:
                 )
                 gradients = torch.autograd.grad(logits[row, 0], [*parts, record.output], retain_graph=True)
                 expected = record.gradient(row, record.layout.cut(gradients[-1], row)).dense()
-                found = record.assemble(row, gradients[:-1]).dense()
-                np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+                actual = record.assemble(row, gradients[:-1]).dense()
+                np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
 
 
 class TestReadoutRows:

@@ -22,8 +22,8 @@ DEBERTA = [
 def test_weights_times_values_are_the_output(family):
     model = tiny_model(family)
     trace = model.trace([model.encode(ids=tiny_ids(family, n, n)) for n in (9, 12)], target=1)
-    for one in trace:
-        one.require("attentions")
+    for document_trace in trace:
+        document_trace.require("attentions")
     records = trace[0].shared.recorder.layers
     for record in records:
         for document, n in enumerate(record.lengths):

@@ -24,11 +24,11 @@ def test_the_answer_holds_what_the_library_computes(result, model):
     schemas.ResultAnswer.model_validate(result, strict=True)
     assert result["tokens"] == list(expected["attcat"].tokens)
     assert result["prediction"]["label"] == expected["attcat"].prediction.label
-    for method, found in result["explanations"].items():
-        np.testing.assert_array_equal(np.float32(found["scores"]), expected[method].scores.astype(np.float32))
-        assert found["word_scores"] == [word.score for word in expected[method].words()]
-        assert found["checks"] == json.loads(json.dumps(expected[method].checks))
-        assert found["signed"] == expected[method].signed
+    for method, explanation in result["explanations"].items():
+        np.testing.assert_array_equal(np.float32(explanation["scores"]), expected[method].scores.astype(np.float32))
+        assert explanation["word_scores"] == [word.score for word in expected[method].words()]
+        assert explanation["checks"] == json.loads(json.dumps(expected[method].checks))
+        assert explanation["signed"] == expected[method].signed
     for word in result["words"]:
         assert TEXT[word["start"] : word["end"]] == word["text"]
     for (start, end), token, special in zip(result["offsets"], result["tokens"], result["special"], strict=True):
@@ -37,7 +37,7 @@ def test_the_answer_holds_what_the_library_computes(result, model):
 
 def test_target_options_and_seed_reach_the_method(server, model):
     label = model.labels[0]
-    found = server.explain(
+    answer = server.explain(
         text=TEXT,
         methods=["rollout", "random"],
         target=[label, 1],
@@ -53,14 +53,14 @@ def test_target_options_and_seed_reach_the_method(server, model):
         rollout={"fusion": "max"},
         random={"seed": 7},
     )
-    for method, one in expected.items():
-        assert found[method]["target"]["description"] == one.target.description()
-        np.testing.assert_allclose(found[method]["scores"], one.scores, rtol=1e-6)
+    for method, explanation in expected.items():
+        assert answer[method]["target"]["description"] == explanation.target.description()
+        np.testing.assert_allclose(answer[method]["scores"], explanation.scores, rtol=1e-6)
 
 
 def test_a_model_method_and_metric_are_described_as_documented(server):
     models = server.client.get("/api/models").json()
-    assert [one["name"] for one in models] == ["built-in"]
+    assert [listed["name"] for listed in models] == ["built-in"]
     assert models[0]["max_tokens"] == 4096
     for path, schema in (
         ("models", schemas.ModelAnswer),
@@ -69,9 +69,13 @@ def test_a_model_method_and_metric_are_described_as_documented(server):
     ):
         for entry in server.client.get(f"/api/{path}").json():
             schema.model_validate(entry, strict=True)
-    assert {one["name"] for one in server.client.get("/api/methods").json()} == {one.name for one in sl.list_methods()}
-    assert {one["name"] for one in server.client.get("/api/metrics").json()} == {one.name for one in sl.list_metrics()}
-    fusion = next(one for one in server.client.get("/api/methods").json() if one["name"] == "rollout")
+    assert {listed["name"] for listed in server.client.get("/api/methods").json()} == {
+        listed.name for listed in sl.list_methods()
+    }
+    assert {listed["name"] for listed in server.client.get("/api/metrics").json()} == {
+        listed.name for listed in sl.list_metrics()
+    }
+    fusion = next(listed for listed in server.client.get("/api/methods").json() if listed["name"] == "rollout")
     assert set(fusion["options"]["fusion"]["choices"]) == {"mean", "max", "min"}
 
 
@@ -105,8 +109,8 @@ def test_the_answer_to_a_waiting_client_names_its_job(server):
 
 
 def test_a_pair_is_read_as_two_segments(server):
-    found = server.explain(text="The compiler infers types.", pair="It learns from data.").json()
-    assert set(found["segments"]) == {-1, 0, 1}
+    answer = server.explain(text="The compiler infers types.", pair="It learns from data.").json()
+    assert set(answer["segments"]) == {-1, 0, 1}
 
 
 def test_the_latest_results_are_kept_and_the_oldest_forgotten(server):
@@ -172,11 +176,11 @@ def test_the_description_is_valid_openapi_with_an_example_that_is_a_request(serv
 
 def _references(value):
     if isinstance(value, dict):
-        for key, one in value.items():
+        for key, element in value.items():
             if key == "$ref":
-                yield one
+                yield element
             else:
-                yield from _references(one)
+                yield from _references(element)
     elif isinstance(value, list):
-        for one in value:
-            yield from _references(one)
+        for element in value:
+            yield from _references(element)

@@ -45,9 +45,9 @@ def test_every_array_the_payload_lists_can_be_fetched_as_it_says(server, seen):
     assert payload["live"] == {"relations": True, "tiles": True, "predict": True}
     assert {"thumbnails", "importance", "relations.all.attended.partners"} <= set(payload["arrays"])
     for name, info in payload["arrays"].items():
-        found = array(server, job, name)
-        assert list(found.shape) == info["shape"]
-        assert found.dtype == np.dtype(info["dtype"]).newbyteorder("<")
+        values = array(server, job, name)
+        assert list(values.shape) == info["shape"]
+        assert values.dtype == np.dtype(info["dtype"]).newbyteorder("<")
 
 
 def test_the_page_of_a_job_is_a_file_with_the_same_data(server, seen):
@@ -76,11 +76,11 @@ def test_a_check_is_answered_as_numbers_and_drawn_as_curves(server):
     answer = server.explain(text=TEXT, methods=["attcat", "rollout"], target=1, check=True).json()
     schemas.ResultAnswer.model_validate(answer, strict=True)
     expected = sl.load().explain(TEXT, methods=["attcat", "rollout"], target=1, check=True)
-    for method, found in answer["explanations"].items():
-        assert found["checks"]["random_orderings"] == len(expected[method].removal.random)
-        np.testing.assert_allclose(found["removal"]["random"], expected[method].removal.random, atol=1e-6)
+    for method, explanation in answer["explanations"].items():
+        assert explanation["checks"]["random_orderings"] == len(expected[method].removal.random)
+        np.testing.assert_allclose(explanation["removal"]["random"], expected[method].removal.random, atol=1e-6)
     (curve,) = server.client.get(f"/api/jobs/{answer['id']}/payload").json()["curves"]
-    assert [one["name"] for one in curve["series"]] == [
+    assert [series["name"] for series in curve["series"]] == [
         "AttCAT",
         "Attention rollout",
         f"{len(expected['attcat'].removal.random)} random orderings",
@@ -101,19 +101,23 @@ def test_without_relations_no_inside_is_gathered_yet_it_can_be_requested(server,
 def test_a_tile_is_the_mean_of_its_cells(server, seen, dense, rows, columns, size):
     params = {name: value for name, value in (("rows", rows), ("columns", columns), ("size", size)) if value}
     answer = server.client.get(f"/api/jobs/{seen[0]}/heads/2/1", params=params)
-    found = np.frombuffer(answer.content, "<f2").reshape([int(one) for one in answer.headers["x-shape"].split(",")])
+    tile_values = np.frombuffer(answer.content, "<f2").reshape(
+        [int(number) for number in answer.headers["x-shape"].split(",")]
+    )
     n = dense[2].shape[-1]
-    (top, bottom), (left, right) = ([int(one) for one in (span or f"0:{n}").split(":")] for span in (rows, columns))
+    (top, bottom), (left, right) = (
+        [int(number) for number in (span or f"0:{n}").split(":")] for span in (rows, columns)
+    )
     part = dense[2][1, top:bottom, left:right]
     height, width = min(size, bottom - top), min(size, right - left)
-    assert found.shape == (height, width)
+    assert tile_values.shape == (height, width)
     expected = np.zeros((height, width))
     for p in range(height):
         for q in range(width):
             chosen_rows = [i for i in range(bottom - top) if i * height // (bottom - top) == p]
             chosen_columns = [j for j in range(right - left) if j * width // (right - left) == q]
             expected[p, q] = part[np.ix_(chosen_rows, chosen_columns)].mean()
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-7)
+    np.testing.assert_allclose(tile_values, expected, rtol=1e-3, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -122,12 +126,12 @@ def test_a_tile_is_the_mean_of_its_cells(server, seen, dense, rows, columns, siz
 def test_relations_are_means_of_rows_and_columns(server, seen, dense, tokens, layers, heads):
     params = {"token": tokens, "k": 5}
     params |= {name: ",".join(map(str, value)) for name, value in (("layers", layers), ("heads", heads)) if value}
-    found = server.client.get(f"/api/jobs/{seen[0]}/relations", params=params).json()
+    relations = server.client.get(f"/api/jobs/{seen[0]}/relations", params=params).json()
     mean = np.mean([dense[layer][heads or slice(None)].mean(axis=0) for layer in layers or range(len(dense))], axis=0)
     for direction, weights in (("attended", mean[tokens].mean(axis=0)), ("attending", mean[:, tokens].sum(axis=1))):
         order = np.argsort(-weights, kind="stable")[:5]
-        np.testing.assert_allclose([weight for _, weight in found[direction]], weights[order], rtol=1e-5)
-        assert [position for position, _ in found[direction]] == order.tolist()
+        np.testing.assert_allclose([weight for _, weight in relations[direction]], weights[order], rtol=1e-5)
+        assert [position for position, _ in relations[direction]] == order.tolist()
 
 
 @pytest.mark.parametrize(

@@ -219,11 +219,11 @@ def test_a_document_of_the_sparse_study_has_entropies_ties_and_its_own_share():
     torch.manual_seed(0)
     model = load(BilstmAttentionForSequenceClassification(config).eval(), tokenizer=word_tokenizer(["a", "b", "c"]))
     entry = measure_document(model, Example("a b c a b", label=0), 32)
-    found = feature_importance(model, model.encode("a b c a b"))
-    attended = found.attended
-    assert entry["own_share"] == pytest.approx(np.diag(found.representations)[attended].mean())
-    weights = found.attention[attended]
+    importance = feature_importance(model, model.encode("a b c a b"))
+    attended = importance.attended
+    assert entry["own_share"] == pytest.approx(np.diag(importance.representations)[attended].mean())
+    weights = importance.attention[attended]
     assert entry["attention_entropy"] == pytest.approx(stats.entropy(weights) / np.log(len(weights)), abs=1e-6)
-    tau, ties = found.correlation("gradient_x")
+    tau, ties = importance.correlation("gradient_x")
     assert entry["gradient_x"] == pytest.approx(tau, nan_ok=True)
     assert entry["gradient_x_ties"] == ties / (len(weights) * (len(weights) - 1) / 2)

@@ -77,7 +77,7 @@ class Found:
 class PlantedResult:
     """Precision@k of each method on documents whose deciding words are known."""
 
-    found: tuple[Found, ...]
+    findings: tuple[Found, ...]
     methods: tuple[str, ...]
     planted: Planted
 
@@ -86,7 +86,7 @@ class PlantedResult:
         import pandas as pd
 
         frame = pd.DataFrame(
-            [[getattr(finding, name) for name in COLUMNS] for finding in self.found], columns=list(COLUMNS)
+            [[getattr(finding, name) for name in COLUMNS] for finding in self.findings], columns=list(COLUMNS)
         )
         return frame.astype({"precision": "float64"})
 
@@ -96,7 +96,7 @@ class PlantedResult:
 
         rows = []
         for method in self.methods:
-            here = [finding for finding in self.found if finding.method == method]
+            here = [finding for finding in self.findings if finding.method == method]
             values = [finding.precision for finding in here if finding.precision is not None]
             mean, low, high = mean_interval(values, seed=self.planted.seed)
             chance = float(np.mean([finding.chance for finding in here]))

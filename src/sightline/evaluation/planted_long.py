@@ -47,13 +47,13 @@ class Found:
 class LongResult:
     """Precision@k of each method on long documents whose deciding words are known."""
 
-    found: tuple[Found, ...]
+    findings: tuple[Found, ...]
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per document and method."""
         import pandas as pd
 
-        return pd.DataFrame([astuple(entry) for entry in self.found], columns=list(COLUMNS))
+        return pd.DataFrame([astuple(entry) for entry in self.findings], columns=list(COLUMNS))
 
     def summary(self, by: Literal["words", "place", "rule"] | None = None) -> pd.DataFrame:
         """Return mean precision, its chance level and the share on special tokens, per method and `by`."""
@@ -83,7 +83,7 @@ def planted_at_length(
     names = [METHODS.get(name).name for name in dict.fromkeys(methods)]
     if not names or documents < 1:
         raise OptionError("Give at least one method and documents=1 or more.")
-    found: list[Found] = []
+    findings: list[Found] = []
     for rule in rules:
         model = rule_model(rule, seed)
         generator = np.random.default_rng([seed, RULES.index(rule)])
@@ -96,7 +96,7 @@ def planted_at_length(
                         explanation = model.explain(document.text, name, **options)
                         scores = [word.score for word in explanation.words()]
                         spans = [(position, position + 1) for position in document.deciding]
-                        found.append(
+                        findings.append(
                             Found(
                                 rule,
                                 words,
@@ -107,4 +107,4 @@ def planted_at_length(
                                 float(explanation.checks["special_share"]),
                             )
                         )
-    return LongResult(tuple(found))
+    return LongResult(tuple(findings))

@@ -149,7 +149,7 @@ def _token_classes(text: str, classes: Sequence[int], offsets: Any, segments: Se
     for (start, stop), segment in zip(offsets, segments, strict=True):
         # Some tokenizers count the space before a word as part of its first token.
         places = range(start, stop) if segment == 0 else ()
-        found = next((word_at[place] for place in places if place in word_at), None)
-        result.append(NO_CLASS if found is None or found in seen else classes[found])
-        seen.add(found)
+        word_number = next((word_at[place] for place in places if place in word_at), None)
+        result.append(NO_CLASS if word_number is None or word_number in seen else classes[word_number])
+        seen.add(word_number)
     return result
