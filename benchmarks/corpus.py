@@ -1,177 +1,271 @@
-"""Corpus runs: throughput against bare loops, size on disk, start of a finished run, aggregates over many words.
+"""Corpus runs: throughput, memory, bytes on disk, resumption, and aggregates over many words.
 
-    python -m benchmarks.corpus aggregate --rows 10000000
-    python -m benchmarks.corpus throughput --documents 200
-    python -m benchmarks.corpus size
-    python -m benchmarks.corpus memory --documents 10000
+- aggregate: data-set tables over a synthetic store of ten million words.
+- resume: `run` on a store in which all of 100,000 documents are finished: loading the model, comparing data and
+  settings, reading the plan, listing what is finished.
+- size: bytes of one document of 4,096 tokens, drawn at random from the vocabulary, with five methods.
+- local, ray: documents per second of a run with two workers against two processes that only explain the same
+  documents in a loop. Rates count from the first finished unit to the last, without loading; the sides alternate.
+- memory: peak of a process that explains 10,000 short documents with a tiny model, after 1,000 and after 9,000.
 
-Throughput compares, in one run, two processes that only explain documents in a loop with a run of two workers, which
-also plans, writes tables and restarts. Times need an idle machine; the ratios of one run are valid on a busy one, too.
+`--part NAME` runs one of them. Ratios of elapsed times hold on a busy machine as well, if they are repeated.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing as mp
+import statistics
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.queues import Queue
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
+from transformers import BertConfig, BertForSequenceClassification
 
 import sightline as sl
+from benchmarks import harness
 from sightline.corpus import tables
 from sightline.corpus.compute import UnitTables, explain_document, score_columns
-from sightline.corpus.folder import RunFolder, write_table
-from sightline.corpus.plan import PlannedDocument
+from sightline.corpus.folder import RunFolder
+from sightline.corpus.plan import PlannedDocument, read_documents
+from sightline.corpus.progress import RunProgress
 from sightline.corpus.settings import RunSettings
-from sightline.memory import release_memory, resident_bytes
 
-WORDS = [
-    "neural",
-    "network",
-    "learns",
-    "typed",
-    "program",
-    "compiler",
-    "data",
-    "model",
-    "gradient",
-    "proof",
-    "lambda",
-    "value",
-    "error",
-    "loss",
-    "tree",
-]
+VOCABULARY = ("neural", "network", "learns", "typed", "program", "compiler", "gradient", "proof", "lambda", "tree")
+METHODS = ("attcat", "rollout", "input_x_gradient", "grads", "attgrads")
+MOST_BYTES = 150_000
+AGGREGATE_SECONDS = 3.0
+RESUME_SECONDS = 5.0
+LARGEST_GROWTH = 1.05
+UNIT_DOCUMENTS = 32
 
 
 def texts(count: int, words: int = 40) -> list[str]:
     """Return different texts of one length."""
     generator = np.random.default_rng(0)
-    return [f"{number} " + " ".join(generator.choice(WORDS, words)) for number in range(count)]
+    return [f"{number} " + " ".join(generator.choice(VOCABULARY, words)) for number in range(count)]
 
 
-def explain_all(documents: list[str]) -> None:
-    """Explain documents in a loop and keep nothing."""
-    import torch
-
+def bare_loop(documents: list[str], rates: Queue[float]) -> None:
+    """Explain documents in a loop, keep nothing, and report documents per second without the first."""
     torch.set_num_threads(1)
     model = sl.load()
     settings = RunSettings(methods=("attcat",), measures=())
     columns = tuple(score_columns(settings, model.labels).values())
+    start = 0.0
     for number, text in enumerate(documents):
         explain_document(model, PlannedDocument(number, "", text, None), settings, UnitTables(columns))
+        start = start or time.perf_counter()
+    rates.put((len(documents) - 1) / (time.perf_counter() - start))
 
 
-def throughput(count: int) -> None:
-    """Compare two bare loops with a run of two workers."""
-    documents = texts(count)
+def bare_rate(documents: list[str]) -> float:
+    """Return the documents per second of two bare loops together."""
     context = mp.get_context("spawn")
-    start = time.perf_counter()
-    loops = [context.Process(target=explain_all, args=(documents[half::2],)) for half in (0, 1)]
+    rates: Queue[float] = context.Queue()
+    loops = [context.Process(target=bare_loop, args=(documents[half::2], rates)) for half in (0, 1)]
     for process in loops:
         process.start()
+    total = rates.get() + rates.get()
     for process in loops:
         process.join()
-    bare = time.perf_counter() - start
+    return total
+
+
+def run_rate(documents: list[str], engine: str) -> float:
+    """Return the documents per second of a run with two workers, from the first finished unit to the last."""
+    seen: list[tuple[int, float]] = []
+
+    def record(progress: RunProgress) -> None:
+        seen.append((progress.done, time.perf_counter()))
+
     with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
-        sl.run(documents, None, ["attcat"], out=Path(folder) / "run", workers=2, measures=[])
-        local = time.perf_counter() - start
-    print(f"{count} documents: two loops {bare:.1f} s, run {local:.1f} s, ratio of rates {bare / local:.2f}")
+        out = Path(folder) / "run"
+        settings: dict[str, Any] = {"measures": [], "unit_documents": UNIT_DOCUMENTS, "progress": record}
+        sl.run(documents, None, ["attcat"], out=out, engine=engine, workers=2, **settings)
+    (first, start), (last, end) = seen[0], seen[-1]
+    return (last - first) / (end - start)
 
 
-def size() -> None:
-    """Print the bytes of a document of 4,096 tokens with five methods."""
+def compare_rates(
+    report: harness.Report,
+    label: str,
+    ours: Callable[[], float],
+    reference: Callable[[], float],
+    target: float,
+) -> None:
+    """Record the median of the ratios of rates, measured alternately."""
+    ratios = []
+    for _ in range(1 if report.quick else report.options.repeats):
+        mine, theirs = ours(), reference()
+        ratios.append(mine / theirs)
+        report.fact(f"{label}, documents per second", [round(mine, 1), round(theirs, 1)])
+    report.ratio(f"{label}, median", statistics.median(ratios), 1.0, target)
+
+
+def local(report: harness.Report) -> None:
+    """Compare local workers with bare loops."""
+    documents = texts(4 * UNIT_DOCUMENTS if report.quick else 16 * UNIT_DOCUMENTS)
+    compare_rates(
+        report, "local against loops", lambda: run_rate(documents, "local"), lambda: bare_rate(documents), 0.9
+    )
+
+
+def ray(report: harness.Report) -> None:
+    """Compare Ray with local workers."""
+    documents = texts(4 * UNIT_DOCUMENTS if report.quick else 16 * UNIT_DOCUMENTS)
+    compare_rates(
+        report, "ray against local", lambda: run_rate(documents, "ray"), lambda: run_rate(documents, "local"), 0.8
+    )
+
+
+def size(report: harness.Report) -> None:
+    """Record the bytes of one long document."""
     model = sl.load()
-    generator = np.random.default_rng(0)
     vocabulary = [token for token in model.tokenizer.get_vocab() if token.isalpha()]
-    text = " ".join(generator.choice(vocabulary, 4500))
-    methods = ["attcat", "rollout", "input_x_gradient", "grads", "attgrads"]
+    text = " ".join(np.random.default_rng(0).choice(vocabulary, 600 if report.quick else 4500))
     with tempfile.TemporaryDirectory() as folder:
-        store = sl.run([text], model, methods, out=Path(folder) / "run", measures=["received", "counts", "heads"])
-        tokens = store.documents()["tokens"][0]
-        sizes = {
-            file.parent.name: file.stat().st_size for file in store.path.rglob("*.parquet") if "plan" not in file.parts
-        }
-    print(f"{tokens} tokens, {len(methods)} methods: {sum(sizes.values()) / 1000:.0f} KB", sizes)
+        out = Path(folder) / "run"
+        store = sl.run([text], model, METHODS, out=out, measures=["received", "counts", "heads"])
+        report.fact("tokens", int(store.documents()["tokens"][0]))
+        sizes = {file.parent.name: file.stat().st_size for file in out.rglob("*.parquet") if "plan" not in file.parts}
+    report.fact("bytes by table", sizes)
+    report.ratio("150 KB against bytes per document", MOST_BYTES, sum(sizes.values()), 1.0)
 
 
-def aggregate(rows: int) -> None:
-    """Time aggregates over a synthetic store of `words` words of one token each."""
+def aggregate(report: harness.Report) -> None:
+    """Time aggregates over a synthetic store."""
+    rows = 200_000 if report.quick else 10_000_000
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name) / "run"
+        write_synthetic_words(out, rows)
+        for by in ("type", "word", "position"):
+            start, cpu = time.perf_counter(), time.process_time()
+            result = sl.open(out).aggregate(by, "attcat", rule="mean-all")
+            elapsed, cpu = time.perf_counter() - start, time.process_time() - cpu
+            report.fact(f"by {by}: elapsed, CPU seconds, result rows", [round(elapsed, 2), round(cpu, 2), len(result)])
+            # Two cores share the work; other programs may hold them meanwhile.
+            report.ratio(f"3 s against half the CPU time by {by}", AGGREGATE_SECONDS, cpu / 2, 1.0)
+
+
+def write_synthetic_words(out: Path, rows: int) -> None:
+    """Write a store of documents of 500 words of one token each."""
     per_document, per_unit = 500, 100
     generator = np.random.default_rng(0)
     types = np.array([f"word{number}" for number in range(20_000)], dtype=object)
+    sl.run(["one text"], sl.load(), ["attcat"], out=out, measures=[], target=0)
+    folder = RunFolder(out)
+    (unit,) = folder.finished_units()
+    document_row = sl.open(out).sql("SELECT * FROM results", arrow=True)
+    folder.remove_unit(unit)
+    schema = tables.token_schema(["attcat"])
+    for number in range(rows // (per_document * per_unit)):
+        documents = np.arange(number * per_unit, (number + 1) * per_unit)
+        owner = np.repeat(documents, per_document)
+        columns = {
+            "document": owner,
+            "position": np.tile(np.arange(per_document), per_unit),
+            "word": np.tile(np.arange(per_document), per_unit),
+            "type": types[np.minimum(generator.zipf(1.2, len(owner)), len(types)) - 1],
+            "first_of_word": np.ones(len(owner), dtype=bool),
+            "first_of_type": np.ones(len(owner), dtype=bool),
+            "instances": np.ones(len(owner), dtype=np.int32),
+            "attcat": generator.standard_normal(len(owner)).astype(np.float32),
+        }
+        arrays = {
+            field.name: pa.array(columns[field.name]).cast(field.type)
+            if field.name in columns
+            else pa.nulls(len(owner), field.type)
+            for field in schema
+        }
+        name = f"{number:06d}-x"
+        folder.write_table(pa.table(arrays), folder.file("tokens", name))
+        repeated = pa.concat_tables([document_row] * per_unit).set_column(0, "document", pa.array(documents))
+        folder.write_table(repeated.cast(tables.SCHEMAS["documents"]), folder.file("documents", name))
+        records = [{"row": int(row), "document": int(row), "id": str(row)} for row in documents]
+        folder.write_table(tables.table_of(records, tables.ROWS), folder.file("plan/rows", f"{number:06d}"))
+
+
+def resume(report: harness.Report) -> None:
+    """Time `run` on a store in which everything is finished."""
+    count = 2_000 if report.quick else 100_000
+    model = sl.load()
+    arguments: dict[str, Any] = {"methods": ["attcat"], "measures": []}
     with tempfile.TemporaryDirectory() as name:
-        out = Path(name) / "run"
-        store = sl.run(["one text"], sl.load(), ["attcat"], out=out, measures=[], target=0)
+        data, out = Path(name) / "data.jsonl", Path(name) / "run"
+        data.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts(count, 20)))
+
+        def stop(progress: RunProgress) -> None:
+            raise StopIteration
+
+        with suppress(StopIteration):
+            sl.run(data, model, out=out, progress=stop, **arguments)
         folder = RunFolder(out)
         (unit,) = folder.finished_units()
-        schema = tables.token_schema(["attcat"])
-        document_row = sl.corpus.open(out).sql("SELECT * FROM results", arrow=True)
-        folder.remove_unit(unit)
-        for number in range(rows // (per_document * per_unit)):
-            first = number * per_unit
-            documents = np.arange(first, first + per_unit)
-            owner = np.repeat(documents, per_document)
-            drawn = types[np.minimum(generator.zipf(1.2, len(owner)), len(types)) - 1]
-            columns = {
-                "document": owner,
-                "position": np.tile(np.arange(per_document), per_unit),
-                "word": np.tile(np.arange(per_document), per_unit),
-                "type": drawn,
-                "first_of_word": np.ones(len(owner), dtype=bool),
-                "first_of_type": np.ones(len(owner), dtype=bool),
-                "instances": np.ones(len(owner), dtype=np.int32),
-                "attcat": generator.standard_normal(len(owner)).astype(np.float32),
-            }
-            table = pa.table(
-                {
-                    field.name: pa.array(columns[field.name]).cast(field.type)
-                    if field.name in columns
-                    else pa.nulls(len(owner), field.type)
-                    for field in schema
-                }
-            )
-            write_table(table, folder.file("tokens", f"{number:06d}-x"))
-            repeated = pa.concat_tables([document_row] * per_unit).set_column(0, "document", pa.array(documents))
-            write_table(repeated.cast(tables.SCHEMAS["documents"]), folder.file("documents", f"{number:06d}-x"))
-            records = [{"row": int(row), "document": int(row), "id": str(row)} for row in documents]
-            write_table(tables.table_of(records, tables.ROWS), folder.file("plan/rows", f"{number:06d}"))
-        for by in ("type", "word", "position"):
-            start = time.perf_counter()
-            store = sl.corpus.open(out)
-            result = store.aggregate(by, "attcat", rule="mean-all")
-            print(f"aggregate by {by} over {rows:,} words: {time.perf_counter() - start:.2f} s, {len(result):,} rows")
+        result = folder.read_table(folder.file("documents", unit)).slice(0, 1)
+        for other in folder.list_units("texts"):
+            numbers = pa.array([document.document for document in read_documents(folder, other)])
+            copies = pa.concat_tables([result] * len(numbers)).set_column(0, "document", numbers)
+            folder.write_table(copies.cast(tables.SCHEMAS["documents"]), folder.file("documents", other))
+        start, cpu = time.perf_counter(), time.process_time()
+        store = sl.run(data, None, out=out, workers=1, **arguments)
+        elapsed, cpu = time.perf_counter() - start, time.process_time() - cpu
+        assert store.complete
+        report.fact("documents, units", [count, len(folder.finished_units())])
+    report.fact("elapsed, CPU seconds", [round(elapsed, 2), round(cpu, 2)])
+    report.ratio("5 s against the CPU time to resume", RESUME_SECONDS, cpu, 1.0)
 
 
-def memory(count: int) -> None:
-    """Print the resident memory of a worker after each tenth of many short documents."""
-    model = sl.load()
-    settings = RunSettings(methods=("attcat",), measures=())
-    columns = tuple(score_columns(settings, model.labels).values())
-    for number, text in enumerate(texts(count), 1):
-        explain_document(model, PlannedDocument(number, "", text, None), settings, UnitTables(columns))
-        if number % 64 == 0:
-            release_memory()
-        if number % max(1, count // 10) == 0:
-            print(f"{number:,} documents: {resident_bytes() / 2**20:.0f} MB", flush=True)
+def memory(report: harness.Report) -> None:
+    """Record the peak memory of a process along a run over many short documents."""
+    count = 200 if report.quick else 10_000
+    torch.manual_seed(0)
+    config = BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
+    model = sl.load(BertForSequenceClassification(config), tokenizer=sl.load().tokenizer)
+    peaks: dict[int, float] = {}
+    with tempfile.TemporaryDirectory() as name:
+
+        def record(progress: RunProgress) -> None:
+            peaks[progress.done] = harness._peak() / 2**20
+
+        sl.run(texts(count, 20), model, ["attcat"], out=Path(name) / "run", progress=record)
+    early = max(peak for done, peak in peaks.items() if done <= max(64, count // 10))
+    late = max(peak for done, peak in peaks.items() if done <= max(64, 9 * count // 10))
+    report.fact("peak MB after a tenth and after nine tenths", [round(early), round(late)])
+    report.ratio("1.05 against the growth", LARGEST_GROWTH, late / early, 1.0)
+
+
+PARTS = {
+    "aggregate": aggregate,
+    "resume": resume,
+    "size": size,
+    "local": local,
+    "ray": ray,
+    "memory": memory,
+}
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--part", choices=PARTS, help="run one part; by default all")
+    parser.add_argument("--repeats", type=int, default=3, help="how often rates are compared")
+
+
+def main() -> None:
+    """Run all parts, or the chosen one."""
+    report = harness.start("corpus", __doc__, _add_options)
+    for name, part in PARTS.items():
+        if report.options.part in (None, name):
+            part(report)
+    report.finish()
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["throughput", "size", "aggregate", "memory"])
-    parser.add_argument("--documents", type=int, default=200)
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    chosen = parser.parse_args()
-    match chosen.what:
-        case "throughput":
-            throughput(chosen.documents)
-        case "size":
-            size()
-        case "aggregate":
-            aggregate(chosen.rows)
-        case "memory":
-            memory(chosen.documents)
+    main()

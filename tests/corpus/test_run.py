@@ -83,7 +83,7 @@ def test_units_hold_documents_of_similar_length(whole):
     folder = RunFolder(whole.path)
     ends = []
     for unit in sorted(folder.finished_units()):
-        sizes = [len(row["text"]) for row in parquet.read_table(folder.file("texts", unit)).to_pylist()]
+        sizes = [len(row["text"]) for row in folder.read_table(folder.file("texts", unit)).to_pylist()]
         assert len(sizes) <= 4
         ends.append((min(sizes), max(sizes)))
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(ends))

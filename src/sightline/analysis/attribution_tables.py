@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["position", "type", "dataset"]
+SHARED_AMONG = 5
+"""From this many documents on, words must occur in two of them by default; else words of single documents lead."""
 COLUMNS = ("sign", "rank", "text", "score", "position", "instances", "documents")
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.analysis.attribution_tables import AttributionTable, attributions_over_dataset
+from sightline.analysis.attribution_tables import SHARED_AMONG, AttributionTable, attributions_over_dataset
 from sightline.analysis.importance import head_importance
 from sightline.analysis.inspection import InspectionSettings
 from sightline.analysis.maps import AttentionMaps, MapAverage
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 PERMUTATIONS = 50
 """Shuffles per document for chance levels, at most: the mean over documents needs fewer."""
-SHARED_AMONG = 5
-"""Documents of a class from which on words have to occur in two of them, or words of a single document fill lists."""
 
 
 @dataclass(frozen=True)

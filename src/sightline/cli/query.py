@@ -42,7 +42,7 @@ class RuleChoice(StrEnum):
 
 @reports_errors
 def query(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run (`sightline run --out DIR`).")],
+    folder: Annotated[str, typer.Argument(metavar="DIR|URI", help="Folder of a run (`sightline run --out DIR`).")],
     sql: Annotated[
         str | None,
         typer.Argument(

@@ -53,7 +53,13 @@ def run(
         ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the run; an interrupted run in it is resumed.")
+        str,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR|URI",
+            help="Folder of the run, or s3://…, gs://…, az://…; an interrupted run in it is resumed.",
+        ),
     ],
     model: ModelSource = None,
     method: MethodNames = None,

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 @reports_errors
 def serve(
     model: ModelSources = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(metavar="DIR|URI", help="Also show the pages of this run (`sightline run`) under /corpus."),
+    ] = None,
     host: Annotated[
         str, typer.Option(metavar="NAME", help="Address to listen on; by default, reachable from this machine only.")
     ] = "127.0.0.1",
@@ -61,6 +65,7 @@ def serve(
     Examples:
       sightline serve --open
       sightline serve --model my-model --model another-model --port 8080
+      sightline serve --model my-model --corpus explained --open
       SIGHTLINE_TOKEN=... sightline serve --host 0.0.0.0
       curl http://127.0.0.1:8000/api/explain -H 'Content-Type: application/json' -d '{"text": "A short text."}'
     """
@@ -86,6 +91,7 @@ def serve(
             max_connections=max_connections,
             token=_choose_token(token, no_token, host, is_loopback(host)),
             hosts=tuple(allow_host or ()),
+            corpus=corpus,
         )
         progress("loading the models", 0, 0)
 
@@ -93,8 +99,11 @@ def serve(
             progress.stop()
             _warn_about_reach(settings, host, is_loopback(host))
             typer.echo(f"Sightline answers at {address} (Ctrl-C stops it)")
+            page = address if corpus is None else f"{address}corpus"
+            if corpus is not None:
+                typer.echo(f"The corpus is at {page}")
             if open_browser:
-                _open(address)
+                _open(page)
 
         run(settings, host, port, announce)
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from sightline.analysis.attribution_tables import SHARED_AMONG
 from sightline.arguments import check_count, check_one_of
 from sightline.corpus.tables import quote
 from sightline.errors import InputError, OptionError
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 AggregateBy = Literal["word", "type", "position"]
 Rule = Literal["mean-present", "mean-all", "sum"]
-SHARED_AMONG = 5
-"""From this many documents on, words must occur in two of them by default; else words of single documents lead."""
 RESAMPLES = 1000
 CHOSEN_KEYS = "chosen_keys"
 """Table of the words whose intervals are computed."""

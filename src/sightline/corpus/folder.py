@@ -1,4 +1,4 @@
-"""The layout of the folder of a run, and the lock that keeps a second run out.
+"""The layout of the folder of a run.
 
     DIR/manifest.json          what the run is: model, data, settings, plan
     DIR/plan/units.parquet     one row per work unit
@@ -7,120 +7,128 @@
     DIR/TABLE/UNIT.parquet     what was computed for them (`tables.RESULTS`)
 
 A unit is finished if its file in `documents/` exists: it is written last, so that all other tables of the unit are
-complete by then. Every file is written under a temporary name and renamed.
+complete by then. Every file is complete or absent (`corpus.storage`).
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sightline.corpus.storage import MEMORY, storage_at
 from sightline.corpus.tables import FINISHED, RESULTS
-from sightline.errors import UsageError
-from sightline.files import replacing
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
 TEXTS = "texts"
-ROWS = "plan/rows"
-UNITS = "plan/units.parquet"
+PLAN = "plan"
+ROWS = f"{PLAN}/rows"
+UNITS = f"{PLAN}/units.parquet"
 MANIFEST = "manifest.json"
-ATTEMPTS = "attempts"
-_LOCK = ".lock"
+_FOLDERS = (TEXTS, ROWS, *RESULTS)
 _SUFFIX = ".parquet"
 _ENCODINGS = {"int32": "DELTA_BINARY_PACKED", "int64": "DELTA_BINARY_PACKED", "float": "BYTE_STREAM_SPLIT"}
 """By type of column."""
 
 
 class RunFolder:
-    """The folder of one run."""
+    """The files of one run, in a folder or below the URI of an object store."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).expanduser().absolute()
+        self.storage = storage_at(path)
 
-    def file(self, table: str, unit: str) -> Path:
-        """Return the path of one table of one unit."""
-        return self.path / table / f"{unit}{_SUFFIX}"
+    @property
+    def path(self) -> Path | str:
+        """The folder, or its URI."""
+        return self.storage.path
+
+    @property
+    def only_in_this_process(self) -> bool:
+        """Whether other processes cannot see the files."""
+        return str(self.path).startswith(f"{MEMORY}://")
+
+    def file(self, table: str, unit: str) -> str:
+        """Return the name of the file of one table of one unit."""
+        return f"{table}/{unit}{_SUFFIX}"
+
+    def list_units(self, table: str) -> list[str]:
+        """Return the names of the units that have a file for `table`, in order."""
+        names = self.storage.list_names(table)
+        return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
     def finished_units(self) -> set[str]:
         """Return the names of the units whose results are complete."""
-        return self._names(FINISHED)
+        return set(self.list_units(FINISHED))
 
     def units_with(self, table: str) -> list[str]:
-        """Return the finished units that have a file for `table`, in the order of their names."""
-        return sorted(self._names(table) & self.finished_units())
-
-    def _names(self, table: str) -> set[str]:
-        folder = self.path / table
-        if not folder.is_dir():
-            return set()
-        with os.scandir(folder) as entries:
-            return {entry.name.removesuffix(_SUFFIX) for entry in entries if entry.name.endswith(_SUFFIX)}
+        """Return the finished units that have a file for `table`, in order."""
+        finished = self.finished_units()
+        return [unit for unit in self.list_units(table) if unit in finished]
 
     def make(self) -> None:
-        """Create the folders of all tables."""
-        for name in (TEXTS, ROWS, ATTEMPTS, *RESULTS):
-            (self.path / name).mkdir(parents=True, exist_ok=True)
+        """Create the folders of all tables, and remove what killed processes left behind."""
+        self.storage.make_folders(_FOLDERS)
+        self.storage.remove_leftovers(("", PLAN, *_FOLDERS))
+
+    def foreign_names(self) -> list[str]:
+        """Return what is in the folder and was not written by the plan of a run."""
+        ours = {".lock", "attempts", PLAN, TEXTS, *RESULTS}
+        foreign = [name for name in self.storage.list_names("") if name not in ours]
+        return foreign or ([f"{FINISHED}/"] if self.storage.list_names(FINISHED) else [])
+
+    def remove_plan(self) -> None:
+        """Remove the files of a plan that was interrupted."""
+        for table in (TEXTS, ROWS):
+            for unit in self.list_units(table):
+                self.storage.remove(self.file(table, unit))
 
     def write_unit(self, unit: str, tables: Mapping[str, pa.Table]) -> None:
         """Write the tables of a unit, the one that marks it as finished last; empty tables are left out."""
         for name in RESULTS:
             if name == FINISHED or tables[name].num_rows:
-                write_table(tables[name], self.file(name, unit))
+                self.write_table(tables[name], self.file(name, unit))
 
     def remove_unit(self, unit: str) -> None:
         """Make a unit unfinished, so that it is computed again."""
         for name in (FINISHED, *RESULTS):
-            self.file(name, unit).unlink(missing_ok=True)
+            self.storage.remove(self.file(name, unit))
 
-    def remove_leftovers(self) -> None:
-        """Remove what killed processes left behind: half-written files, and notes on attempts."""
-        for name in ("", "plan", TEXTS, ROWS, *RESULTS):
-            for part in (self.path / name).glob(".*.part"):
-                part.unlink(missing_ok=True)
-        for note in (self.path / ATTEMPTS).glob("*"):
-            note.unlink(missing_ok=True)
+    def create_view(
+        self, connection: duckdb.DuckDBPyConnection, view: str, table: str, units: Sequence[str], schema: pa.Schema
+    ) -> None:
+        """Create a view of one table of some units."""
+        if units:
+            self.storage.create_view(connection, view, [self.file(table, unit) for unit in units])
+        else:
+            connection.register(view, schema.empty_table())
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Lock the folder for this process; the system releases the lock when the process ends, however it ends."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise UsageError(f"Cannot use '{self.path}' as output folder: {reason}. Choose another folder.") from None
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UsageError(
-                    f"Another run is writing to '{self.path}'. Wait until it ends, or choose another folder."
-                ) from None
-            yield
-        finally:
-            os.close(descriptor)
+    def read_table(self, name: str, schema: pa.Schema | None = None) -> pa.Table:
+        """Return the table in a Parquet file."""
+        import pyarrow as pa
+        from pyarrow import parquet
 
+        return parquet.read_table(pa.BufferReader(self.storage.read(name)), schema=schema)
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table to a Parquet file, completely or not at all."""
-    from pyarrow import parquet
+    def write_table(self, table: pa.Table, name: str) -> None:
+        """Write a table to a Parquet file, completely or not at all."""
+        from pyarrow import parquet
 
-    # Positions rise in small steps, so their differences are short; floating-point numbers compress better with bytes
-    # of equal significance together. A dictionary, best for all other columns, would hold every such value once.
-    encodings = {field.name: _ENCODINGS[str(field.type)] for field in table.schema if str(field.type) in _ENCODINGS}
-    with replacing(path) as part:
+        # Positions rise in small steps, so their differences are short; floating-point numbers compress better with
+        # bytes of equal significance together. A dictionary, best for all other columns, would hold every such value
+        # once.
+        encodings = {field.name: _ENCODINGS[str(field.type)] for field in table.schema if str(field.type) in _ENCODINGS}
+        content = io.BytesIO()
         parquet.write_table(
             table,
-            part,
+            content,
             compression="zstd",
             compression_level=7,
             use_dictionary=[name for name in table.schema.names if name not in encodings],
             column_encoding=encodings,
             write_page_checksum=True,
         )
+        self.storage.write(name, content.getvalue())

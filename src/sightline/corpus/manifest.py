@@ -19,7 +19,6 @@ from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Selection
 from sightline.corpus.tables import VERSION
 from sightline.errors import InputError, UsageError
-from sightline.files import write_whole
 from sightline.model import Model
 from sightline.text.examples import Example
 
@@ -90,13 +89,12 @@ def _hash_examples(examples: Iterable[Example]) -> str:
 
 def read_manifest(folder: RunFolder) -> dict[str, Any] | None:
     """Return the manifest of a folder, None if there is none; raise InputError if it cannot be used."""
-    path = folder.path / MANIFEST
     try:
-        manifest = json.loads(path.read_bytes())
-    except FileNotFoundError:
+        manifest = json.loads(folder.storage.read(MANIFEST))
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError):
-        raise InputError(f"'{path}' is damaged: it is not JSON.") from None
+        raise InputError(f"'{folder.path}/{MANIFEST}' is damaged: it is not JSON.") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise InputError(f"'{folder.path}' contains a manifest.json of another program. Choose another folder.")
     if manifest["version"] > VERSION:
@@ -109,7 +107,7 @@ def read_manifest(folder: RunFolder) -> dict[str, Any] | None:
 
 def write_manifest(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
     """Write the manifest, which makes the plan valid."""
-    write_whole(folder.path / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    folder.storage.write(MANIFEST, f"{json.dumps(manifest, indent=1)}\n".encode())
 
 
 def check_same_run(folder: RunFolder, recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> None:

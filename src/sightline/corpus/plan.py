@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyarrow import parquet
 
 from sightline.corpus import tables
-from sightline.corpus.folder import ROWS, TEXTS, UNITS, RunFolder, write_table
+from sightline.corpus.folder import ROWS, TEXTS, UNITS, RunFolder
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Row
 from sightline.errors import InputError
@@ -87,27 +86,26 @@ def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings) ->
             records.append(record)
             unreadable += record["document"] is None
         count += len(records)
-        write_table(tables.table_of(records, tables.ROWS), folder.file(ROWS, f"{number:06d}"))
+        folder.write_table(tables.table_of(records, tables.ROWS), folder.file(ROWS, f"{number:06d}"))
         for unit in _cut(documents, settings):
             digest = hashlib.sha256("".join(document.digest for document in unit).encode()).hexdigest()[:10]
             names.append(f"{len(names):06d}-{digest}")
             sizes.append(len(unit))
             characters.append(sum(document.characters for document in unit))
-            write_table(
+            folder.write_table(
                 tables.table_of([document._asdict() for document in unit], tables.TEXTS), folder.file(TEXTS, names[-1])
             )
     if not count:
         raise InputError("The data set is empty: no row is selected.")
-    write_table(
-        pa.table({"unit": names, "documents": sizes, "characters": characters}).cast(tables.UNITS), folder.path / UNITS
-    )
+    units = pa.table({"unit": names, "documents": sizes, "characters": characters}).cast(tables.UNITS)
+    folder.write_table(units, UNITS)
     return Plan(tuple(names), tuple(sizes), count, unreadable)
 
 
 def read_plan(folder: RunFolder, recorded: dict[str, int | str]) -> Plan:
     """Return the plan in the folder; raise InputError if it is not the one recorded in the manifest."""
     try:
-        units = parquet.read_table(folder.path / UNITS)
+        units = folder.read_table(UNITS)
     except (OSError, pa.ArrowException):
         raise InputError(f"The plan in '{folder.path}' cannot be read: remove the folder and run again.") from None
     plan = Plan(
@@ -123,7 +121,7 @@ def read_plan(folder: RunFolder, recorded: dict[str, int | str]) -> Plan:
 
 def read_documents(folder: RunFolder, unit: str) -> list[PlannedDocument]:
     """Return the documents of a unit."""
-    table = parquet.read_table(folder.file(TEXTS, unit), schema=tables.TEXTS)
+    table = folder.read_table(folder.file(TEXTS, unit), tables.TEXTS)
     return [PlannedDocument(**record) for record in table.to_pylist()]
 
 

@@ -19,12 +19,11 @@ from sightline.corpus import manifest as manifests
 from sightline.corpus.compute import score_columns
 from sightline.corpus.engines import Engine, make_engine
 from sightline.corpus.engines.protocol import InlineEngine
-from sightline.corpus.folder import MANIFEST, ROWS, TEXTS, RunFolder
+from sightline.corpus.folder import MANIFEST, RunFolder
 from sightline.corpus.plan import Plan, read_plan, write_plan
 from sightline.corpus.progress import RunProgress
 from sightline.corpus.settings import MEASURES, PREDICTED, Measure, ModelSource, RunSettings
 from sightline.corpus.streaming import Selection, stream_examples
-from sightline.corpus.tables import RESULTS
 from sightline.corpus.unit_worker import Job
 from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import InputError, OptionError, UsageError
@@ -61,12 +60,12 @@ def run(
 
     data: a file, a folder, hf://name, or rows in memory (a DataFrame, a list of texts or of examples). model: a folder
     or hub id, which every worker loads (`ModelSource` for further arguments of `load`), or a loaded `Model`, which then
-    works alone in this process. methods: by default the `default_methods` of the model. out: the folder of the run.
-    engine: "local", `workers` processes on this machine, or "ray", as many actors on the cluster at `address`, or on
-    one that is started for the run. target: "predicted", a class or a contrast (A, B) for all documents, or "all"
-    classes. measures: what is measured of attention. check: compare every explanation with random orders of the words.
-    selection: fields, conditions, limit and sample. retry_failed: compute failed documents again. options: options by
-    method. Further settings: see `RunSettings`.
+    works alone in this process. methods: by default the `default_methods` of the model. out: the folder of the run, or
+    the URI of an object store such as s3://bucket/run. engine: "local", `workers` processes on this machine, or "ray",
+    as many actors on the cluster at `address`, or on one that is started for the run. target: "predicted", a class or a
+    contrast (A, B) for all documents, or "all" classes. measures: what is measured of attention. check: compare every
+    explanation with random orders of the words. selection: fields, conditions, limit and sample. retry_failed: compute
+    failed documents again. options: options by method. Further settings: see `RunSettings`.
     """
     if isinstance(methods, str):
         methods = (methods,)
@@ -91,7 +90,9 @@ def run(
     if not isinstance(data, str | Path):
         data = as_examples(data, text=selection.text, pair=selection.pair, label=selection.label)
     folder = RunFolder(out)
-    with folder.lock():
+    if folder.only_in_this_process and not isinstance(model, Model):
+        raise OptionError(f"Workers cannot see '{out}', which exists in this process only: give a loaded model.")
+    with folder.storage.lock():
         loaded = model if isinstance(model, Model) else source.load()
         if methods is None:
             chosen = replace(chosen, methods=loaded.default_methods)
@@ -147,7 +148,6 @@ def _prepare(folder: RunFolder, model: Model, data: Any, selection: Selection, s
     if recorded is None:
         _check_fresh(folder)
         folder.make()
-        folder.remove_leftovers()
         described = manifests.describe_data(data)
         plan = write_plan(folder, stream_examples(data, selection), settings)
         manifests.write_manifest(folder, manifests.describe_run(model, described, selection, settings, plan))
@@ -158,19 +158,13 @@ def _prepare(folder: RunFolder, model: Model, data: Any, selection: Selection, s
     if manifests.add_versions(recorded, requested):
         manifests.write_manifest(folder, recorded)
     folder.make()
-    folder.remove_leftovers()
     return read_plan(folder, recorded["plan"])
 
 
 def _check_fresh(folder: RunFolder) -> None:
     """Raise UsageError if the folder holds something that no interrupted plan of ours left there."""
-    ours = {".lock", "attempts", TEXTS, ROWS.split("/")[0], *RESULTS}
-    foreign = [path.name for path in folder.path.iterdir() if path.name not in ours]
-    if foreign or ((folder.path / RESULTS[-1]).is_dir() and any((folder.path / RESULTS[-1]).iterdir())):
-        name = foreign[0] if foreign else f"{RESULTS[-1]}/"
+    if foreign := folder.foreign_names():
         raise UsageError(
-            f"'{folder.path}' is not empty ('{name}') and holds no {MANIFEST} of a run. Choose an empty folder."
+            f"'{folder.path}' is not empty ('{foreign[0]}') and holds no {MANIFEST} of a run. Choose an empty folder."
         )
-    for table in (TEXTS, ROWS):  # of a plan that was interrupted
-        for file in (folder.path / table).glob("*.parquet"):
-            file.unlink()
+    folder.remove_plan()

@@ -13,7 +13,6 @@ was finished when the store was opened. `document` is their key (`corpus.tables`
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,8 +75,8 @@ class Store:
         )
 
     @property
-    def path(self) -> Path:
-        """The folder of the run."""
+    def path(self) -> Path | str:
+        """The folder of the run, or its URI."""
         return self.folder.path
 
     @property
@@ -101,14 +100,11 @@ class Store:
         connection = duckdb.connect()
         connection.execute("SET temp_directory = ?", [str(Path(tempfile.gettempdir()) / "sightline-duckdb")])
         connection.execute("SET enable_progress_bar = false")
-        rows = sorted(str(file) for file in (self.path / ROWS).glob("*.parquet"))
-        self._view(connection, "rows", rows, tables.ROWS)
-        self._view(
-            connection, TEXTS, [str(file) for file in sorted((self.path / TEXTS).glob("*.parquet"))], tables.TEXTS
-        )
+        self.folder.create_view(connection, "rows", ROWS, self.folder.list_units(ROWS), tables.ROWS)
+        self.folder.create_view(connection, TEXTS, TEXTS, self.folder.list_units(TEXTS), tables.TEXTS)
         for name, schema in tables.SCHEMAS.items():
-            files = [str(self.folder.file(name, unit)) for unit in self.folder.units_with(name)]
-            self._view(connection, "results" if name == tables.FINISHED else name, files, schema)
+            view = "results" if name == tables.FINISHED else name
+            self.folder.create_view(connection, view, name, self.folder.units_with(name), schema)
         labels = [label for (label,) in connection.execute("SELECT DISTINCT label FROM rows").fetchall()]
         classes = {label: self._label_class(label) for label in labels}
         connection.register(
@@ -120,18 +116,9 @@ class Store:
             f", sum({tables.quote(name)}) AS {tables.quote(name)}" for name in self._score_columns(connection)
         )
         connection.execute(_WORDS.format(scores=sums))
-        connection.execute(f"SET allowed_directories = ['{str(self.path).replace(chr(39), chr(39) * 2)}']")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         return connection
-
-    @staticmethod
-    def _view(connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[str], schema: pa.Schema) -> None:
-        if files:
-            listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-            connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{listed}])")
-        else:
-            connection.register(name, schema.empty_table())
 
     def _score_columns(self, connection: duckdb.DuckDBPyConnection) -> list[str]:
         known = set(tables.SCHEMAS["tokens"].names)
@@ -279,7 +266,7 @@ class Store:
 
 
 def open(path: str | Path) -> Store:
-    """Open the results of `run` in a folder."""
+    """Open the results of `run` in a folder, or at the URI of an object store."""
     return Store(path)
 
 

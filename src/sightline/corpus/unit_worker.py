@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.corpus.compute import UnitTables, explain_document, score_columns
-from sightline.corpus.folder import ATTEMPTS, RunFolder
+from sightline.corpus.folder import RunFolder
 from sightline.corpus.plan import PlannedDocument, read_documents
 from sightline.corpus.settings import ModelSource, RunSettings
 from sightline.errors import SightlineError, UsageError
@@ -66,7 +66,7 @@ class UnitWorker:
 
     def compute(self, unit: str) -> Outcome:
         """Compute a unit, write its tables, and return the outcome."""
-        note = _AttemptLog(self.folder.path / ATTEMPTS / f"{self.job.run}-{unit}")
+        note = _AttemptLog(self.folder.storage.attempt_log(f"{self.job.run}-{unit}"))
         deaths = note.deaths()
         results = UnitTables(tuple(score_columns(self.job.settings, self.model.labels).values()))
         documents = read_documents(self.folder, unit)

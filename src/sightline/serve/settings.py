@@ -48,6 +48,8 @@ class Settings:
     """How long a client may take to read any part of a response."""
     token: str | None = None
     """Secret that clients must send; None for a server that is open to everyone who can reach it."""
+    corpus: str | None = None
+    """Folder or URI of a run whose pages are shown under /corpus."""
     hosts: tuple[str, ...] = ()
     """Host names, besides the loopback ones, under which browsers may reach this server."""
 

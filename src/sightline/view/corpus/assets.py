@@ -29,7 +29,9 @@ label.row{flex-direction:row;gap:.4rem;align-items:center}
 input,select,button{font:inherit;padding:.2rem .4rem;color:var(--ink);background:var(--paper);
   border:1px solid var(--line);border-radius:4px}
 #list{width:100%}
-#list td:last-child{color:var(--quiet);overflow-wrap:anywhere}
+#list td:first-child{min-width:9rem;max-width:18rem;overflow-wrap:anywhere}
+#list td:last-child{color:var(--quiet);min-width:20rem;overflow-wrap:anywhere}
+.unchecked{display:none}
 img{max-width:100%;background:#fff;border-radius:4px}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.85rem}
 dt{color:var(--quiet)}
@@ -43,6 +45,7 @@ const form = document.getElementById('filters'), list = document.querySelector('
 const status = document.getElementById('matches'), more = document.getElementById('more');
 const STEP = 200;
 let shown = STEP;
+const checked = data.some(d => d.faithfulness !== null);
 const fold = text => String(text ?? '').toLowerCase();
 for (const name of ['label', 'prediction', 'verdict', 'status']) {
   const values = [...new Set(data.map(d => d[name]).filter(v => v !== null))].sort();
@@ -74,7 +77,9 @@ function draw() {
     } else first.textContent = d.id;
     cell(row, d.label); cell(row, d.prediction).className = d.correct === false ? 'neg' : '';
     cell(row, d.probability === null ? '' : (100 * d.probability).toFixed(1) + ' %', true);
-    cell(row, d.verdict); cell(row, d.faithfulness === null ? '' : d.faithfulness.toFixed(2), true);
+    if (checked) {
+      cell(row, d.verdict); cell(row, d.faithfulness === null ? '' : d.faithfulness.toFixed(2), true);
+    }
     cell(row, d.error ?? d.excerpt);
   }
   status.textContent = found.length.toLocaleString('en') + ' of ' + data.length.toLocaleString('en') + ' documents';
@@ -84,4 +89,5 @@ form.addEventListener('input', () => { shown = STEP; draw(); });
 form.addEventListener('submit', event => event.preventDefault());
 more.addEventListener('click', () => { shown += STEP; draw(); });
 draw();
+document.body.dataset.ready = 'true';
 """

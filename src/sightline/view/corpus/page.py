@@ -12,9 +12,10 @@ documents only (wrong predictions first): each takes some hundred kilobytes.
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import json
+import math
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ from sightline.view.corpus.assets import SCRIPT, STYLE
 from sightline.view.corpus.plots import confidence_scatter, slice_differences
 from sightline.view.inspect.folder import PAGE, check_folder, make_folder
 from sightline.view.inspect.page import GENERATOR
+from sightline.view.page.html import hash_source
+from sightline.view.words.numbers import format_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from sightline.corpus.store import Store
 
 DOCUMENTS = "documents"
+_NUMBERS = ("probability", "faithfulness")
 _RULES = {
     "mean-all": "mean over all documents of the sum of the word's scores",
     "mean-present": "mean over the documents that hold the word",
@@ -73,12 +77,10 @@ def write_corpus_page(
 
 def render_corpus(summary: CorpusSummary, pages: dict[int, str]) -> str:
     """Return the index as HTML; `pages` holds the address of each document that has a page."""
-    hashed = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{hashed}'"
     content = "".join(
         [
             f"<h1>{escape(summary.title)}</h1><p>{escape(_opening(summary))}</p>",
-            _documents_section(),
+            _documents_section(summary),
             _confusion_section(summary.confusion),
             "<h2>Words over the data set</h2>",
             *(_word_section(table) for table in summary.words),
@@ -93,9 +95,17 @@ def render_corpus(summary: CorpusSummary, pages: dict[int, str]) -> str:
     records = json.dumps(_records(summary.documents, pages), ensure_ascii=False).replace("<", "\\u003c")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
-        f'content="{policy}"><meta name="viewport" content="width=device-width,initial-scale=1">{GENERATOR}'
+        f'content="{content_policy()}"><meta name="viewport" content="width=device-width,initial-scale=1">{GENERATOR}'
         f"<title>{escape(summary.title)}</title><style>{STYLE}</style></head><body>{content}"
         f'<script type="application/json" id="documents">{records}</script><script>{SCRIPT}</script></body></html>\n'
+    )
+
+
+def content_policy() -> str:
+    """Return the content security policy of the index: its own style and script, pictures inside the page."""
+    return (
+        f"default-src 'none'; style-src {hash_source(STYLE)}; script-src {hash_source(SCRIPT)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
 
 
@@ -112,25 +122,27 @@ def _opening(summary: CorpusSummary) -> str:
     return "; ".join(parts) + "."
 
 
-def _documents_section() -> str:
+def _documents_section(summary: CorpusSummary) -> str:
+    """Return the filters and an empty list, which the script fills; without verdicts if nothing was checked."""
+    checked = bool(summary.documents["faithfulness"].notna().any())
     selects = "".join(
-        f'<label>{name}<select name="{name}"><option value="">any</option></select></label>'
+        f"<label{_hidden_unless(checked or name != 'verdict')}>{name}"
+        f'<select name="{name}"><option value="">any</option></select></label>'
         for name in ("label", "prediction", "verdict", "status")
     )
-    heads = "".join(
-        f"<th{' class=n' if number else ''}>{name}</th>"
-        for name, number in (
-            ("document", False),
-            ("label", False),
-            ("prediction", False),
-            ("probability", True),
-            ("verdict", False),
-            ("faithfulness", True),
-            ("text", False),
-        )
+    names = (
+        "document",
+        "label",
+        "prediction",
+        "probability",
+        *(("verdict", "faithfulness") if checked else ()),
+        "text",
     )
+    heads = "".join(f"<th{' class=n' if name in _NUMBERS else ''}>{name}</th>" for name in names)
+    total, listed = sum(summary.counts.values()), len(summary.documents)
+    note = f'<p class="quiet">The first {listed:,} of {total:,} rows are listed.</p>' if listed < total else ""
     return (
-        '<h2>Documents</h2><form id="filters"><label>search<input name="search" type="search"></label>'
+        f'<h2>Documents</h2>{note}<form id="filters"><label>search<input name="search" type="search"></label>'
         f'{selects}<label>probability from (%)<input name="least" type="number" min="0" max="100" size="4"></label>'
         '<label>to (%)<input name="most" type="number" min="0" max="100" size="4"></label>'
         '<label class="row"><input name="wrong" type="checkbox">wrong only</label></form>'
@@ -139,10 +151,16 @@ def _documents_section() -> str:
     )
 
 
+def _hidden_unless(shown: bool) -> str:
+    return "" if shown else ' class="unchecked"'
+
+
 def _confusion_section(confusion: pd.DataFrame) -> str:
     if confusion.empty:
         return '<h2>Labels and predictions</h2><p class="quiet">No row has a label that the model knows.</p>'
-    counts = confusion.pivot_table(index="label", columns="prediction", values="documents", fill_value=0)
+    counts = confusion.pivot_table(
+        index="label", columns="prediction", values="documents", fill_value=0, sort=False, aggfunc="sum"
+    )
     head = "".join(f'<th class="n">{escape(str(name))}</th>' for name in counts.columns)
     rows = "".join(
         f"<tr><th>{escape(str(label))}</th>" + "".join(f'<td class="n">{int(count):,}</td>' for count in row) + "</tr>"
@@ -155,32 +173,63 @@ def _confusion_section(confusion: pd.DataFrame) -> str:
 
 
 def _word_section(words: WordTable) -> str:
+    """Return the words for and against a class, in one unit."""
     positive = words.table[words.table["score"] > 0]
     negative = words.table[words.table["score"] < 0].iloc[::-1]
     title = words.method if words.target is None else f"{words.method}: {words.target}"
-    halves = "".join(_word_table(half, name) for half, name in ((positive, "for"), (negative, "against")) if len(half))
+    unit = _Unit.of(words.table["score"])
+    sides = ((positive, "for"), (negative, "against"))
+    halves = "".join(_word_table(half, name, unit) for half, name in sides if len(half))
     return (
         f"<h3>{escape(title)}</h3><p class=quiet>Score: {_RULES[words.rule]}, with a 95 % bootstrap interval over "
         f'documents.</p><div class="side">{halves or "<p>All scores are 0.</p>"}</div>'
     )
 
 
-def _word_table(rows: pd.DataFrame, side: str) -> str:
+def _word_table(rows: pd.DataFrame, side: str, unit: _Unit) -> str:
     style = "pos" if side == "for" else "neg"
     body = "".join(
-        f'<tr><td class="{style}">{escape(str(row["type"]))}</td><td class="n">{row["score"]:.3g}</td>'
-        f'<td class="n quiet">{row["low"]:.2g} to {row["high"]:.2g}</td>'
+        f'<tr><td class="{style}">{escape(str(row["type"]))}</td><td class="n">{unit.format(row["score"])}</td>'
+        f'<td class="n quiet">{unit.format(row["low"])} to {unit.format(row["high"])}</td>'
         f'<td class="n">{int(row["documents"]):,}</td></tr>'
         for row in rows.to_dict("records")
     )
     return (
-        f'<table><thead><tr><th>{side}</th><th class="n">score</th><th class="n">interval</th>'
+        f'<table><thead><tr><th>{side}</th><th class="n">score{unit.name}</th><th class="n">interval</th>'
         f'<th class="n">documents</th></tr></thead><tbody>{body}</tbody></table>'
     )
 
 
+@dataclass(frozen=True)
+class _Unit:
+    """One power of ten for all numbers of a table."""
+
+    exponent: int
+
+    @classmethod
+    def of(cls, values: pd.Series) -> _Unit:
+        """Return the unit in which the largest value has one digit before the point; 1 for ordinary numbers."""
+        largest = float(values.abs().max()) if len(values) else 0.0
+        exponent = math.floor(math.log10(largest)) if largest > 0 else 0
+        return cls(exponent if exponent < -2 or exponent > 3 else 0)
+
+    @property
+    def name(self) -> str:
+        """What is added to the head of a column."""
+        return f", 10<sup>{format_number(self.exponent, 'd')}</sup>" if self.exponent else ""
+
+    def format(self, value: float) -> str:
+        """Return a value in this unit."""
+        return format_number(value / 10.0**self.exponent, ".2f" if self.exponent else ".3g")
+
+
 def _scatter_section(documents: pd.DataFrame) -> str:
     checked = documents[documents["faithfulness"].notna()]
+    if checked.empty:
+        return (
+            "<h2>Confidence and faithfulness</h2><p>No explanation was compared with random orders of the words. A run "
+            "with <code>--check</code> adds verdicts, and a plot of confidence against faithfulness.</p>"
+        )
     correct = [_plain(value) for value in _without_missing(checked)["correct"]]
     figure = confidence_scatter(
         checked["probability"].tolist(),
@@ -193,10 +242,12 @@ def _scatter_section(documents: pd.DataFrame) -> str:
 
 def _slice_section(comparison: SliceComparison) -> str:
     title = "Wrong against right predictions"
+    unit = _Unit.of(comparison.rows[["first", "second"]].abs().max(axis=1))
     body = "".join(
         f"<tr><td>{escape(str(row[comparison.by]))}</td>"
-        f'<td class="n">{row["first"]:.3g}</td><td class="n">{row["second"]:.3g}</td>'
-        f'<td class="n">{row["low"]:.2g} to {row["high"]:.2g}</td><td class="n">{row["p_corrected"]:.2g}</td></tr>'
+        f'<td class="n">{unit.format(row["first"])}</td><td class="n">{unit.format(row["second"])}</td>'
+        f'<td class="n">{unit.format(row["low"])} to {unit.format(row["high"])}</td>'
+        f'<td class="n">{_p_value(row["p_corrected"])}</td></tr>'
         for row in comparison.rows.to_dict("records")
     )
     figure = slice_differences(comparison, title=title)
@@ -205,10 +256,15 @@ def _slice_section(comparison: SliceComparison) -> str:
         f"({comparison.documents[0]:,}) than in those predicted right ({comparison.documents[1]:,})? Scores: "
         f"{escape(comparison.scores)}. "
         f"{comparison.tested:,} words were tested; p-values are corrected for that.</p>"
-        f'<div class="side"><table><thead><tr><th>word</th><th class="n">wrong</th><th class="n">right</th>'
+        f'<div class="side"><table><thead><tr><th>word</th><th class="n">wrong{unit.name}</th>'
+        f'<th class="n">right{unit.name}</th>'
         f'<th class="n">interval of the difference</th><th class="n">corrected p</th></tr></thead><tbody>{body}</tbody>'
         f"</table>{_picture(figure, title)}</div>"
     )
+
+
+def _p_value(value: float) -> str:
+    return "&lt; 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _picture(figure: Figure, description: str) -> str:

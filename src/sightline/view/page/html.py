@@ -37,17 +37,21 @@ def render_page(report: Report, *, title: str | None = None) -> str:
 
 def render_payload(shown: payload.Payload) -> str:
     """Return a page that holds a payload, as one string of HTML."""
-    policy = (
-        f"default-src 'none'; style-src {hash_source(style())}; script-src {hash_source(script())}; "
-        "base-uri 'none'; form-action 'none'"
-    )
     room = LARGEST - len(style()) - len(script())
     return Template(static("report.html")).substitute(
-        csp=html.escape(policy, quote=False),
+        csp=html.escape(content_policy(), quote=False),
         title=html.escape(f"{shown.json['title']} · Sightline"),
         style=style(),
         data=embed_json(inline_arrays(shown, room)),
         script=script(),
+    )
+
+
+def content_policy() -> str:
+    """Return the content security policy of a page: its own style and script, and no connection of any kind."""
+    return (
+        f"default-src 'none'; style-src {hash_source(style())}; script-src {hash_source(script())}; "
+        "base-uri 'none'; form-action 'none'"
     )
 
 

@@ -1,0 +1,231 @@
+"""Where the files of a run are: a folder of this machine, or an object store that fsspec can reach.
+
+    storage_at("explained")            a folder; `file://` URIs are folders, too
+    storage_at("s3://bucket/explained")
+
+A run relies on one promise: a file is complete or absent. A folder keeps it by renaming (`sightline.files`), an object
+store because an object appears when its upload is complete. Other file systems (SFTP, HTTP, archives) do neither
+through fsspec and are refused. Only a folder can be locked: no object store offers a lock that ends with its
+process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sightline.errors import UsageError
+from sightline.files import write_whole
+
+if TYPE_CHECKING:
+    import duckdb
+
+OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
+"""Protocols whose files appear in one step, when their upload is complete."""
+MEMORY = "memory"
+_LOCK = ".lock"
+_ATTEMPTS = "attempts"
+
+
+class Storage(Protocol):
+    """Reads and writes the files of a run; names are relative to its folder and use `/`."""
+
+    path: Path | str
+    """The folder, or its URI."""
+
+    def list_names(self, folder: str) -> list[str]:
+        """Return the names in a folder; none if it does not exist."""
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file; raise FileNotFoundError if there is none."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, completely or not at all."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it exists."""
+
+    def make_folders(self, folders: Sequence[str]) -> None:
+        """Create folders where that is necessary."""
+
+    def lock(self) -> Any:
+        """Return a context in which no other run uses the folder, where the storage can ensure that."""
+
+    def attempt_log(self, name: str) -> Path:
+        """Return the path of a log to which the workers append."""
+
+    def remove_leftovers(self, folders: Sequence[str]) -> None:
+        """Remove what killed processes left behind: half-written files and logs."""
+
+    def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, names: Sequence[str]) -> None:
+        """Create a view of the rows of some Parquet files, which are read when it is queried."""
+
+
+def storage_at(path: str | Path) -> Storage:
+    """Return the storage at a path or URI."""
+    protocol, separator, rest = str(path).partition("://")
+    if not separator:
+        return LocalFolder(Path(path))
+    if protocol in ("file", "local"):
+        return LocalFolder(Path(rest))
+    if protocol not in OBJECT_STORES:
+        raise UsageError(
+            f"Results cannot be stored at '{path}': only folders and object stores ({', '.join(OBJECT_STORES)}) "
+            "guarantee that a file is complete or absent. Mount it as a folder, or choose another place."
+        )
+    return ObjectStore(str(path))
+
+
+class LocalFolder:
+    """A folder that all workers see under this path."""
+
+    path: Path | str
+
+    def __init__(self, path: Path) -> None:
+        self.path = self._folder = path.expanduser().absolute()
+
+    def list_names(self, folder: str) -> list[str]:
+        """Return the names in a folder; none if it does not exist."""
+        try:
+            with os.scandir(self._folder / folder) as entries:
+                return [entry.name for entry in entries]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        return (self._folder / name).read_bytes()
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file under a temporary name and rename it."""
+        write_whole(self._folder / name, content)
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it exists."""
+        (self._folder / name).unlink(missing_ok=True)
+
+    def make_folders(self, folders: Sequence[str]) -> None:
+        """Create folders."""
+        for name in (*folders, _ATTEMPTS):
+            (self._folder / name).mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Lock the folder for this process; the system releases the lock when the process ends, however it ends."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UsageError(f"Cannot use '{self.path}' as output folder: {reason}. Choose another folder.") from None
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(
+                    f"Another run is writing to '{self.path}'. Wait until it ends, or choose another folder."
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def attempt_log(self, name: str) -> Path:
+        """Return the path of a log in the folder, where all workers of all machines see it."""
+        return self._folder / _ATTEMPTS / name
+
+    def remove_leftovers(self, folders: Sequence[str]) -> None:
+        """Remove what killed processes left behind: half-written files and logs."""
+        for name in folders:
+            for part in (self._folder / name).glob(".*.part"):
+                part.unlink(missing_ok=True)
+        for log in (self._folder / _ATTEMPTS).glob("*"):
+            log.unlink(missing_ok=True)
+
+    def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, names: Sequence[str]) -> None:
+        """Create a view that DuckDB reads from the files itself."""
+        files = ", ".join(_quote(str(self._folder / name)) for name in names)
+        connection.execute(f"CREATE VIEW {view} AS SELECT * FROM read_parquet([{files}])")
+        connection.execute(f"SET allowed_directories = [{_quote(str(self._folder))}]")
+
+
+class ObjectStore:
+    """A prefix of an object store. Nothing keeps two runs apart there; `memory://` exists in one process only."""
+
+    def __init__(self, uri: str) -> None:
+        from fsspec.core import url_to_fs
+
+        self.path: Path | str = uri.rstrip("/")
+        try:
+            # Other processes add files, so a listing is never remembered.
+            self._filesystem, self._root = url_to_fs(self.path, use_listings_cache=False)
+        except ImportError as error:
+            raise UsageError(f"Results cannot be stored at '{uri}': {str(error).rstrip('.')}.") from None
+
+    def list_names(self, folder: str) -> list[str]:
+        """Return the names below a prefix; none if there are none."""
+        try:
+            with self._named_errors("list", folder):
+                entries = self._filesystem.ls(self._at(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        return [str(entry).rstrip("/").rpartition("/")[2] for entry in entries]
+
+    def read(self, name: str) -> bytes:
+        """Return the content of an object."""
+        with self._named_errors("read", name):
+            return bytes(self._filesystem.cat_file(self._at(name)))
+
+    def write(self, name: str, content: bytes) -> None:
+        """Upload an object, which appears when the upload is complete."""
+        with self._named_errors("write", name):
+            self._filesystem.pipe_file(self._at(name), content)
+
+    def remove(self, name: str) -> None:
+        """Remove an object if it exists."""
+        with suppress(FileNotFoundError), self._named_errors("remove", name):
+            self._filesystem.rm_file(self._at(name))
+
+    def make_folders(self, folders: Sequence[str]) -> None:
+        """Do nothing: an object store has no folders."""
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Do nothing: a lock that does not end with its process would block a run that was killed."""
+        yield
+
+    def attempt_log(self, name: str) -> Path:
+        """Return the path of a log on this machine, because objects cannot be appended to."""
+        return Path(tempfile.gettempdir()) / f"sightline-attempt-{name}"
+
+    def remove_leftovers(self, folders: Sequence[str]) -> None:
+        """Do nothing: an upload that was interrupted leaves no object."""
+
+    def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, names: Sequence[str]) -> None:
+        """Create a view of an Arrow data set, which reads the needed columns of the objects."""
+        from pyarrow import dataset
+
+        files = [self._at(name) for name in names]
+        connection.register(view, dataset.dataset(files, format="parquet", filesystem=self._filesystem))
+
+    def _at(self, name: str) -> str:
+        return f"{self._root}/{name}".rstrip("/")
+
+    @contextmanager
+    def _named_errors(self, verb: str, name: str) -> Iterator[None]:
+        """Raise a UsageError for what the client of the store raises, except for a missing object."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # each client has its own exceptions
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+            raise UsageError(f"Cannot {verb} '{self.path}/{name}': {reason}.") from error
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,105 @@
+"""A server with a corpus: its index, reading pages from the store, and the same guards as everywhere."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+import sightline as sl
+from sightline.errors import InputError
+from sightline.serve.http.corpus import CorpusPages
+from tests.browsing import wait_until
+from tests.patience import PATIENCE
+from tests.serve.conftest import Running
+from tests.view.conftest import FLAGS
+
+pytestmark = pytest.mark.slow
+
+TOKEN = "correct-horse-battery"
+TEXTS = [
+    {"text": "The compiler infers the types.", "label": "programming languages", "id": "types"},
+    {"text": "A neural network learns <b>functions</b>.", "id": "net"},
+    {"text": "", "id": "nothing"},
+]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory) -> Iterator[Running]:
+    out = tmp_path_factory.mktemp("corpus") / "run"
+    sl.run(TEXTS, sl.load(), ["attcat"], out=out, measures=[])
+    running = Running(corpus=str(out), token=TOKEN)
+    running.client.headers["Authorization"] = f"Bearer {TOKEN}"
+    yield running
+    running.stop()
+
+
+def test_the_index_links_to_the_reading_pages_of_explained_documents(served):
+    answer = served.client.get("/corpus")
+    assert answer.status_code == 200
+    assert "2 of 3 rows are explained, 1 failed" in answer.text
+    assert '"/corpus/documents/1"' in answer.text
+    assert '"/corpus/documents/2"' not in answer.text
+    reading = served.client.get("/corpus/documents/1")
+    assert reading.status_code == 200
+    assert "A neural network learns" in reading.text
+    for policy in (answer.headers["Content-Security-Policy"], reading.headers["Content-Security-Policy"]):
+        assert "unsafe-inline" not in policy
+        assert "frame-ancestors 'none'" in policy
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/corpus/documents/2", 404, "empty"),
+        ("/corpus/documents/99", 404, "no document 99"),
+        ("/corpus/documents/-1", 422, "row"),
+        ("/corpus/documents/99999999999999999999", 422, "row"),
+        ("/corpus/documents/..%2f..%2fmanifest.json", 404, "nothing at"),
+    ],
+)
+def test_what_cannot_be_shown_is_answered_with_a_sentence(served, path, status, says):
+    answer = served.client.get(path)
+    assert answer.status_code == status
+    assert says in answer.json()["error"]
+
+
+def test_the_corpus_needs_the_token(served):
+    assert httpx.get(f"{served.url}/corpus", timeout=PATIENCE).status_code == 401
+    assert httpx.get(f"{served.url}/corpus/documents/0", timeout=PATIENCE).status_code == 401
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path):
+    with pytest.raises(InputError, match="contains no results"):
+        CorpusPages(str(tmp_path), queue=1)
+
+
+@pytest.mark.browser
+def test_a_click_on_a_document_opens_its_reading_page(served):
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on this system")
+    playwright = pytest.importorskip("playwright.sync_api")
+
+    def scenario() -> list[str]:
+        troubles: list[str] = []
+        with playwright.sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+            page = browser.new_page(extra_http_headers={"Authorization": f"Bearer {TOKEN}"})
+            page.set_default_timeout(1000 * PATIENCE)
+            page.on("pageerror", lambda error: troubles.append(str(error)))
+            page.on("console", lambda message: troubles.append(message.text))
+            page.goto(f"{served.url}/corpus")
+            page.wait_for_selector("[data-ready]")
+            page.get_by_role("link", name="net").click()
+            page.wait_for_url("**/corpus/documents/1")
+            page.wait_for_selector(".sightline[data-ready=true]")
+            wait_until(page, "document.body.textContent.includes('neural network')")
+            browser.close()
+        return troubles
+
+    with ThreadPoolExecutor(1) as pool:  # Playwright allows one driver per thread
+        assert pool.submit(scenario).result() == []
