@@ -3,7 +3,7 @@
 - aggregate: data-set tables over a synthetic store of ten million words.
 - resume: `run` on a store in which all of 100,000 documents are finished: loading the model, comparing data and
   settings, reading the plan, listing what is finished.
-- size: bytes of one document of 4,096 tokens, drawn at random from the vocabulary, with five methods.
+- size: bytes per document of 4,096 tokens with five methods; words are drawn as often as in a text (Zipf's law).
 - local, ray: documents per second of a run with two workers against two processes that only explain the same
   documents in a loop. Rates count from the first finished unit to the last, without loading; the sides alternate.
 - memory: peak of a process that explains 10,000 short documents with a tiny model, after 1,000 and after 9,000.
@@ -130,14 +130,19 @@ def ray(report: harness.Report) -> None:
 def size(report: harness.Report) -> None:
     """Record the bytes of one long document."""
     model = sl.load()
-    vocabulary = [token for token in model.tokenizer.get_vocab() if token.isalpha()]
-    text = " ".join(np.random.default_rng(0).choice(vocabulary, 600 if report.quick else 4500))
+    vocabulary = np.array([token for token in model.tokenizer.get_vocab() if token.isalpha()])
+    generator = np.random.default_rng(0)
+    length = 600 if report.quick else 4500
+    # Words come again as in a text; three documents of this length make a unit.
+    documents = [" ".join(vocabulary[generator.zipf(1.3, length) % len(vocabulary)]) for _ in range(3)]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        store = sl.run([text], model, METHODS, out=out, measures=["received", "counts", "heads"])
-        report.fact("tokens", int(store.documents()["tokens"][0]))
-        sizes = {file.parent.name: file.stat().st_size for file in out.rglob("*.parquet") if "plan" not in file.parts}
-    report.fact("bytes by table", sizes)
+        store = sl.run(documents, model, METHODS, out=out, measures=["received", "counts", "heads"])
+        report.fact("tokens", store.documents()["tokens"].tolist())
+        sizes = dict.fromkeys((folder.name for folder in out.iterdir() if folder.is_dir()), 0)
+        for file in out.rglob("*.parquet"):
+            sizes[file.relative_to(out).parts[0]] += file.stat().st_size // len(documents)
+    report.fact("bytes per document by table", sizes)
     report.ratio("150 KB against bytes per document", MOST_BYTES, sum(sizes.values()), 1.0)
 
 

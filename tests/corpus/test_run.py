@@ -8,11 +8,15 @@ import json
 import os
 import shutil
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import parquet
 
 import sightline as sl
 from sightline.corpus.folder import RunFolder
+from sightline.corpus.tables import round_to_bits
 from sightline.errors import InputError, OptionError, TargetError, UsageError
 from sightline.memory import release_memory, resident_bytes
 from tests.corpus.conftest import rows_of_data
@@ -62,11 +66,20 @@ def test_scores_are_those_of_the_model(whole, model):
         text = rows_of_data()[row]["text"]
         report, expected = whole.document(row), model.report(text, METHODS, check=False, inside=False)
         assert report.encoding == expected.encoding
-        assert report.first.scores.tolist() == expected.first.scores.astype("float32").tolist()
+        assert report.first.scores.tolist() == round_to_bits(expected.first.scores).tolist()
+        np.testing.assert_allclose(report.first.scores, expected.first.scores, rtol=2**-16)
         assert report.first.target == expected.first.target
         assert report.prediction.label == expected.prediction.label
         assert report.prediction.logits.tolist() == expected.prediction.logits.astype(float).tolist()
         assert report.to_html().startswith("<!doctype html>")
+
+
+@given(st.floats(-1e30, 1e30, width=32).filter(lambda value: value == 0 or abs(value) > 1e-30))
+def test_rounding_keeps_sixteen_significant_bits(value):
+    rounded = round_to_bits(np.array([value]))
+    assert abs(float(rounded[0]) - value) <= 2**-16 * abs(value)
+    assert rounded.tobytes()[0] == 0
+    assert round_to_bits(rounded).tolist() == rounded.tolist()
 
 
 def test_the_plan_depends_on_data_and_settings_only(whole, model, data_file, tmp_path):

@@ -219,14 +219,14 @@ def _token_table(
         **_type_columns(encoding),
     }
     if "received" in settings.measures:
-        columns["received"] = trace.received.mean(axis=(0, 1))
+        columns["received"] = tables.round_to_bits(trace.received.mean(axis=(0, 1)))
     if "counts" in settings.measures:
         counts = relation_counts(trace, settings.top_k, distinct=False)
         columns["attended"] = counts.attended.sum(axis=(0, 1))
         columns["attending"] = counts.attending.sum(axis=(0, 1))
     names = score_columns(settings, labels)
     for (method, label), explanation in explanations.items():
-        columns[names.get((method, label), method)] = explanation.scores.astype(np.float32)
+        columns[names.get((method, label), method)] = tables.round_to_bits(explanation.scores)
     schema = tables.token_schema(tuple(names.values()))
     return pa.table(
         {

@@ -4,7 +4,8 @@
 document; `rows` says which row is which document.
 
 The scores of tokens have one column per method: `attcat`, or `attcat:LABEL` if several classes were explained and the
-method tells them apart. They are rounded to single precision.
+method tells them apart. Scores and received attention are rounded to 16 significant bits (`round_to_bits`), which
+saves a quarter of their space.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 VERSION = 1
@@ -108,6 +111,19 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
     "errors": pa.schema([("document", pa.int64()), ("kind", pa.string()), ("error", pa.string())]),
 }
+
+
+SIGNIFICANT_BITS = 16
+
+
+def round_to_bits(values: npt.NDArray[np.floating[Any]], bits: int = SIGNIFICANT_BITS) -> npt.NDArray[np.float32]:
+    """Return values rounded to `bits` significant binary digits, ties to even; relative error at most 2^-bits.
+
+    With v = m 2^e and 1/2 ≤ |m| < 1 that is round(m 2^bits) 2^(e - bits). Of the four bytes of a single-precision
+    number the last is then 0, and all last bytes of a column, stored together, compress to nothing.
+    """
+    mantissa, exponent = np.frexp(values.astype(np.float64))
+    return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits).astype(np.float32)
 
 
 def token_schema(score_columns: Sequence[str]) -> pa.Schema:
