@@ -123,7 +123,8 @@ def round_to_bits(values: npt.NDArray[np.floating[Any]], bits: int = SIGNIFICANT
     number the last is then 0, and all last bytes of a column, stored together, compress to nothing.
     """
     mantissa, exponent = np.frexp(values.astype(np.float64))
-    return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits).astype(np.float32)
+    rounded: npt.NDArray[np.float64] = np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
+    return rounded.astype(np.float32)
 
 
 def token_schema(score_columns: Sequence[str]) -> pa.Schema:
