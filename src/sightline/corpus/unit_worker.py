@@ -7,6 +7,7 @@ in the same run, a document that was started twice and never finished is skipped
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ KILLED = "killed"
 """The kind of error recorded for a document that was skipped."""
 _GROWTH = 1.25
 _ALLOWANCE = 256 * 2**20
+_RELEASE_INTERVAL = 20.0
+"""CPU time between two releases of memory, in multiples of what a release costs: at most 5 % are spent on it."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class UnitWorker:
         self.folder = RunFolder(job.folder)
         self.model = job.model.load() if model is None else model
         self._first_size: int | None = None
+        self._next_release = 0.0
 
     def compute(self, unit: str) -> Outcome:
         """Compute a unit, write its tables, and return the outcome."""
@@ -86,7 +90,7 @@ class UnitWorker:
         note.remove()
         failed = len(results.rows["errors"])
         del results
-        release_memory()
+        self._release_memory()
         return Outcome(unit, len(documents) - failed, failed, self._has_grown())
 
     def _explain(self, document: PlannedDocument, results: UnitTables) -> None:
@@ -94,6 +98,14 @@ class UnitWorker:
             explain_document(self.model, document, self.job.settings, results)
         except Exception as error:
             results.add_error(document, type(error).__name__, _describe_error(error))
+
+    def _release_memory(self) -> None:
+        """Return unused memory to the system if the last time was long enough ago."""
+        start = time.process_time()
+        if start >= self._next_release:
+            release_memory()
+            end = time.process_time()
+            self._next_release = end + _RELEASE_INTERVAL * (end - start)
 
     def _has_grown(self) -> bool:
         size = resident_bytes()
