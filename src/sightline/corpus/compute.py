@@ -219,7 +219,7 @@ def _token_table(
         **_type_columns(encoding),
     }
     if "received" in settings.measures:
-        columns["received"] = tables.round_to_bits(trace.received.mean(axis=(0, 1)))
+        columns["received"] = trace.received.mean(axis=(0, 1))
     if "counts" in settings.measures:
         counts = relation_counts(trace, settings.top_k, distinct=False)
         columns["attended"] = counts.attended.sum(axis=(0, 1))

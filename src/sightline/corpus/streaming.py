@@ -127,7 +127,7 @@ def _satisfying(rows: Iterable[SourceRow], condition: str) -> Iterator[SourceRow
             try:
                 matches = connection.execute(f"SELECT _row FROM data WHERE ({condition}) ORDER BY _row").fetchall()
             except duckdb.Error as error:
-                reason = str(error).strip().splitlines()[0].rstrip(".")
+                reason = str(error).strip().splitlines()[0].rstrip(".!")
                 known = ", ".join(str(field) for field in batch[0][2])
                 raise OptionError(
                     f'where="{condition}" is not a condition on the rows: {reason}. Fields: {known}.'

@@ -4,8 +4,8 @@
 document; `rows` says which row is which document.
 
 The scores of tokens have one column per method: `attcat`, or `attcat:LABEL` if several classes were explained and the
-method tells them apart. Scores and received attention are rounded to 16 significant bits (`round_to_bits`), which
-saves a quarter of their space.
+method tells them apart. They are rounded to 16 significant bits (`round_to_bits`), which saves a quarter of their
+space.
 """
 
 from __future__ import annotations
