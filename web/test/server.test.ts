@@ -1,10 +1,10 @@
-// The page of the server, as far as it can be tested without a browser: history, uploads, typed option values.
+// The page of the server, as far as it can be tested without a browser: history, typed option values, names of downloads.
 
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ExplainRequest } from "../src/server/api";
 import { parseValue } from "../src/server/form";
 import * as memory from "../src/server/history";
-import { decodeText, fileName, textOf } from "../src/server/upload";
+import { fileName } from "../src/server/file_name";
 
 class MemoryStorage implements Storage {
   [name: string]: unknown;
@@ -85,30 +85,6 @@ describe("history", () => {
     expect(new Set(hashes).size).toBe(5);
     expect(memory.hashOf("ab", null)).toBe(hashes[0]);
     expect(hashes[0]).toMatch(/^[0-9a-f]{16}$/);
-  });
-});
-
-describe("uploads", () => {
-  const bytes = (...values: number[]) => new Uint8Array(values);
-
-  it("reads UTF-8 and takes off a byte-order mark", () => {
-    expect(decodeText(new TextEncoder().encode("\ufeffhello שלום 🎉"), "a")).toBe("hello שלום 🎉");
-  });
-
-  it.each([
-    [bytes(0xff, 0xfe, 0x61, 0x00), "UTF-16"],
-    [bytes(0x89, 0x50, 0x4e, 0x47), "not a text file"],
-    [bytes(0x61, 0x00, 0x62), "NUL"],
-    [bytes(), "empty"],
-  ])("refuses %s with a sentence", (content, word) => {
-    expect(() => decodeText(content, "picture.png")).toThrow(word);
-    expect(() => decodeText(content, "picture.png")).toThrow("picture.png");
-  });
-
-  it("refuses what is too large, before and after reading it", async () => {
-    await expect(textOf(new File(["x".repeat(50)], "a"), 10)).rejects.toThrow("at most 10 characters");
-    await expect(textOf(new File(["x".repeat(11)], "a"), 10)).rejects.toThrow("has 11 characters");
-    await expect(textOf(new File(["🎉".repeat(10)], "a"), 10)).resolves.toBe("🎉".repeat(10));
   });
 });
 

@@ -60,14 +60,19 @@ def read_document(path: str | Path, *, plain_text: bool = False) -> DocumentText
     return decode_document(content, f"The file '{path}'", suffix=path.suffix, plain_text=plain_text)
 
 
-def decode_document(content: bytes, name: str, *, suffix: str = "", plain_text: bool = False) -> DocumentText:
-    """Return the text of a document given as bytes; `name` begins the sentences of errors ("The file 'a.pdf'")."""
+def decode_document(
+    content: bytes, name: str, *, suffix: str = "", plain_text: bool = False, seconds: float = MOST_SECONDS
+) -> DocumentText:
+    """Return the text of a document given as bytes; `name` begins the sentences of errors ("The file 'a.pdf'").
+
+    `seconds`: how long reading it may take.
+    """
     if len(content) > MOST_BYTES:
         raise InputError(f"{name} is larger than {MOST_BYTES // 1_000_000} MB: give the text in parts.")
     file_format: Format = "text" if plain_text else _recognise(content, name, suffix.lower())
     if file_format == "text":
         return DocumentText(_decode_text(content, name), "text")
-    return _extract(content, name, file_format)
+    return _extract(content, name, file_format, seconds)
 
 
 def _recognise(content: bytes, name: str, suffix: str) -> Format:
@@ -103,15 +108,15 @@ def _decode_text(content: bytes, name: str) -> str:
         ) from None
 
 
-def _extract(content: bytes, name: str, file_format: Format) -> DocumentText:
+def _extract(content: bytes, name: str, file_format: Format, seconds: float) -> DocumentText:
     """Return the text that the child process extracts."""
     # -P: a folder full of other people's files may be the current one, and must not be a place to import from.
     command = [sys.executable, "-P", "-m", "sightline.documents.extraction", file_format]
     try:
-        child = subprocess.run(command, input=content, capture_output=True, timeout=MOST_SECONDS, check=False)
+        child = subprocess.run(command, input=content, capture_output=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         raise InputError(
-            f"{name} could not be read within {MOST_SECONDS} seconds: save it as plain text and give that."
+            f"{name} could not be read within {seconds:g} seconds: save it as plain text and give that."
         ) from None
     try:
         answer = json.loads(child.stdout)

@@ -9,7 +9,10 @@ BYTES_PER_CHARACTER = 12
 
 OTHER_BYTES = 65_536
 """Bytes allowed in a request besides the texts."""
-
+DOCUMENT_BYTES = 20_000_000
+"""Maximum size of an uploaded document."""
+DOCUMENTS_AT_ONCE = 2
+"""Documents that are read at the same time, each in a process that may take 2 GB."""
 
 PENDING_BODIES = 8
 """Number of bodies of maximum size that may be held in memory while they are received."""
@@ -56,7 +59,7 @@ class Settings:
     @property
     def max_pending_bytes(self) -> int:
         """Maximum size of all request bodies that are being received at once."""
-        return PENDING_BODIES * self.max_body
+        return PENDING_BODIES * self.max_body + DOCUMENTS_AT_ONCE * DOCUMENT_BYTES
 
     @property
     def max_body(self) -> int:

@@ -100,6 +100,14 @@ export const health = (): Promise<Health> => request("/api/health");
 export const job = (id: string): Promise<Job> => request(jobAddress(id));
 export const cancel = (id: string): Promise<Job> => request(jobAddress(id), { method: "DELETE" });
 
+/** The text of a document, and what of the file is not in it. */
+export const readDocument = (file: File): Promise<{ text: string; notices: string[] }> =>
+  request(`/api/document?name=${encodeURIComponent(file.name.slice(0, 200))}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/octet-stream" },
+    body: file,
+  });
+
 /** Exchange the token of the server for a cookie. */
 export const signIn = (token: string): Promise<unknown> =>
   request("/api/session", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ token }) });

@@ -1,8 +1,8 @@
 // The form: its choices come from the server, its content becomes a request.
 
-import type { Class, ExplainRequest, Limits, Method, MethodOption, Model, Texts } from "./api";
+import { readDocument } from "./api";
+import type { Class, ExplainRequest, Method, MethodOption, Model, Texts } from "./api";
 import { byId, element, option } from "./dom";
-import { textOf } from "./upload";
 
 /** Headings of the list of methods, in order. */
 const KINDS: Record<string, string> = {
@@ -15,6 +15,8 @@ const KINDS: Record<string, string> = {
   other: "Other",
 };
 const PREDICTED = "";
+/** The server refuses larger files; an upload that large need not be tried. */
+const LARGEST_FILE = 20_000_000;
 
 export class Form {
   private readonly text = byId<HTMLTextAreaElement>("text");
@@ -37,7 +39,6 @@ export class Form {
   constructor(
     private readonly models: Model[],
     methods: Method[],
-    private readonly limits: Limits,
     private readonly complain: (sentence: string) => void,
   ) {
     this.model.replaceChildren(...models.map(({ name, task }) => option(`${name} (${task.replace(/_/g, " ")})`, name)));
@@ -200,10 +201,14 @@ export class Form {
     const file = this.file.files?.[0];
     if (!file) return;
     try {
-      this.text.value = await textOf(file, this.limits.max_characters);
-      this.fileName.textContent = `“${file.name}” loaded`;
+      if (file.size > LARGEST_FILE) throw new Error(`“${file.name}” is larger than ${LARGEST_FILE / 1e6} MB.`);
+      this.fileName.textContent = `Reading “${file.name}” …`;
+      const { text, notices } = await readDocument(file);
+      this.text.value = text;
+      this.fileName.textContent = [`“${file.name}” loaded.`, ...notices].join(" ");
       this.complain("");
     } catch (error) {
+      this.fileName.textContent = "";
       this.complain((error as Error).message);
     }
     this.file.value = ""; // allows the same file to be chosen again

@@ -7,7 +7,7 @@ import * as api from "./api";
 import { byId, element } from "./dom";
 import { Form } from "./form";
 import * as memory from "./history";
-import { fileName } from "./upload";
+import { fileName } from "./file_name";
 
 // Not a literal, so that the bundler leaves the import to the browser; the server also serves the view.
 const VIEW: string = "/static/view.js";
@@ -224,7 +224,7 @@ function whenText(when: number): string {
 async function start(): Promise<void> {
   const [models, methods, { limits }] = await Promise.all([api.models(), api.methods(), api.health()]);
   byId("kept").textContent = `The server keeps the latest ${limits.kept_jobs} results while it runs.`;
-  const page: Page = new Page(new Form(models, methods, limits, (sentence) => page.complain(sentence)));
+  const page: Page = new Page(new Form(models, methods, (sentence) => page.complain(sentence)));
   byId<HTMLButtonElement>("explain").disabled = false;
   await page.fromAddress();
 }

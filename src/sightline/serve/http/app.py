@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
@@ -14,13 +15,14 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from sightline import __version__
+from sightline.serve.http import documents
 from sightline.serve.http.access import Access
 from sightline.serve.http.corpus import CorpusPages, corpus_router
 from sightline.serve.http.guards import Guard, HostNames
 from sightline.serve.http.requests import PendingBytes, describe_parameter_error
 from sightline.serve.http.routes import router
 from sightline.serve.refusal import Refusal
-from sightline.serve.settings import Settings
+from sightline.serve.settings import DOCUMENTS_AT_ONCE, Settings
 from sightline.serve.worker.dispatcher import Dispatcher
 from sightline.serve.worker.process import WorkerProcess
 from sightline.view.page import assets
@@ -61,7 +63,9 @@ def create_app(
     )
     app.state.access = Access(settings.token)
     app.state.pending = PendingBytes(settings.max_pending_bytes)
+    app.state.document_places = asyncio.Semaphore(DOCUMENTS_AT_ONCE)
     app.include_router(router)
+    app.include_router(documents.router)
     if settings.corpus is not None:
         app.include_router(corpus_router(CorpusPages(settings.corpus, settings.queue)))
     app.add_exception_handler(Refusal, _answer_refusal)

@@ -1,8 +1,9 @@
 """Checks on every request, and security headers on every response.
 
 - `Host` must name this server; otherwise a foreign page could reach a loopback server by DNS rebinding.
-- A request that changes something must be JSON and, if sent by a page, come from our own (`Origin`); otherwise a
-  foreign page could post a form to the server. There are no CORS headers, so no foreign page can read a response.
+- A request that changes something must be JSON, or a document of binary type, and, if sent by a page, come from our own
+  (`Origin`); otherwise a foreign page could post a form to the server. There are no CORS headers, so no foreign page
+  can read a response.
 - Response headers allow only our own files (content security policy) and forbid type sniffing, framing and caching.
 """
 
@@ -19,6 +20,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sightline.serve.http import documents
 from sightline.serve.http.access import Access
 from sightline.serve.refusal import Refusal
 
@@ -127,8 +129,11 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and origin.casefold() not in (f"http://{host}".casefold(), f"https://{host}".casefold()):
             return Refusal(403, "Requests from pages of other sites are not allowed.")
-        if method == "POST" and headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
-            return Refusal(415, "Send JSON, with the header Content-Type: application/json.")
+        # Neither type can be sent by a form of a foreign page, nor by its script without asking this server first.
+        kind = "application/octet-stream" if path == documents.PATH else "application/json"
+        if method == "POST" and headers.get("content-type", "").split(";")[0].strip().lower() != kind:
+            what = "the file as it is" if path == documents.PATH else "JSON"
+            return Refusal(415, f"Send {what}, with the header Content-Type: {kind}.")
         return None
 
 

@@ -292,6 +292,14 @@ class SessionAnswer(BaseModel):
     status: Literal["ok"]
 
 
+class DocumentAnswer(BaseModel):
+    """The text of a document; `notices` say what of the file is not in it."""
+
+    text: str
+    format: Literal["text", "html", "docx", "odt", "pdf"]
+    notices: list[str]
+
+
 class HealthAnswer(BaseModel):
     """The state of the server; `starting` while the worker process is being restarted."""
 

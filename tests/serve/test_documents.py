@@ -1,0 +1,57 @@
+"""Documents sent to the server come back as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.documents.samples import docx, paragraph, pdf
+from tests.serve.conftest import Running
+
+pytestmark = pytest.mark.slow
+BINARY = {"Content-Type": "application/octet-stream"}
+
+
+def send(server: Running, name: str, content: bytes, **headers: str) -> tuple[int, dict[str, object]]:
+    answer = server.client.post("/api/document", params={"name": name}, content=content, headers={**BINARY, **headers})
+    return answer.status_code, answer.json()
+
+
+def test_documents_of_every_format_come_back_as_text(server: Running) -> None:
+    assert send(server, "a.docx", docx(paragraph("The mill."), **{"word__comments.xml": "<x/>"})) == (
+        200,
+        {
+            "text": "The mill.\n",
+            "format": "docx",
+            "notices": ["The text leaves out the comments of the document."],
+        },
+    )
+    assert send(server, "a.pdf", pdf(["The mill."]))[1]["text"] == "The mill.\n"
+    assert send(server, "a.html", b"<p>The mill.")[1]["text"] == "The mill.\n"
+    assert send(server, "a.txt", "\ufeffThe “mill”.".encode())[1] == {
+        "text": "The “mill”.",
+        "format": "text",
+        "notices": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "sentence"),
+    [
+        (b"PK\x03\x04", 422, "“a” is a ZIP archive"),
+        (b"", 422, "The document is empty"),
+        (b"old\x00mill", 422, "NUL byte"),
+        (b"x" * 30_000, 413, "“a” has 30,000 characters; this server accepts at most"),
+        (b"%PDF-1.4 nothing", 422, "“a” is damaged"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(server: Running, content: bytes, status: int, sentence: str) -> None:
+    answered, body = send(server, "a", content)
+    assert answered == status
+    assert sentence in str(body["error"])
+
+
+def test_a_page_of_another_site_cannot_send_a_document(server: Running) -> None:
+    assert send(server, "a", b"text", Origin="http://evil.example")[0] == 403
+    assert send(server, "a", b"text", **{"Content-Type": "text/plain"})[0] == 415
+    assert server.client.post("/api/explain", content=b"{}", headers=BINARY).status_code == 415
+    assert server.client.post("/api/document", content=b"text", headers=BINARY).status_code == 422
