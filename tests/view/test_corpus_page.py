@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pandas as pd
 import pytest
 
 import sightline as sl
-from sightline.corpus.summary import summarise
+from sightline.corpus.summary import CorpusSummary, WordTable, summarise
 from sightline.errors import UsageError
-from sightline.view.corpus.page import write_corpus_page
+from sightline.view.corpus.page import render_corpus, write_corpus_page
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +54,28 @@ def test_tables_confusion_and_plots_are_there(page):
         assert f"<h2>{heading}</h2>" in html
     assert html.count("data:image/png;base64,") >= 1
     assert "attcat: programming languages" in html
+
+
+@pytest.mark.parametrize(
+    ("scale", "head", "cell"), [(1e-5, "score, 10<sup>−5</sup>", "−2.50"), (1.0, "score<", "−2.5")]
+)
+def test_a_table_of_words_has_one_unit(scale, head, cell):
+    scores = pd.Series([3.0, 0.125, -2.5]) * scale
+    words = pd.DataFrame({"type": ["a", "b", "c"], "score": scores, "low": scores, "high": scores, "documents": 2})
+    missing = dict.fromkeys(("label", "prediction", "probability", "correct", "error", "verdict", "faithfulness"))
+    summary = CorpusSummary(
+        title="papers",
+        facts={},
+        counts={"done": 1},
+        documents=pd.DataFrame([{"row": 0, "id": "0", "status": "done", "excerpt": "a", **missing}]),
+        confusion=pd.DataFrame({"label": [], "prediction": [], "documents": []}),
+        words=(WordTable("attcat", "AI", "mean-all", words),),
+        slices=None,
+    )
+    html = render_corpus(summary, {})
+    assert head in html
+    assert f'<td class="n">{cell}</td>' in html
+    assert "No explanation was compared with random orders" in html
 
 
 def test_a_page_of_somebody_else_is_not_replaced(page, tmp_path):

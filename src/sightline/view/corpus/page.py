@@ -216,7 +216,7 @@ class _Unit:
     @property
     def name(self) -> str:
         """What is added to the head of a column."""
-        return f", 10<sup>{format_number(self.exponent, 'd')}</sup>" if self.exponent else ""
+        return f", 10<sup>{format_number(self.exponent, '.0f')}</sup>" if self.exponent else ""
 
     def format(self, value: float) -> str:
         """Return a value in this unit."""
