@@ -28,9 +28,10 @@ from sightline.serve.worker.process import WorkerProcess
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 COLOURS = 256
-LARGEST = 200_000
+LARGEST = 150_000
 """Bytes a picture may have: a repository keeps every version of it."""
-METHODS = ("attcat", "gradient", "rollout")
+METHODS = ("attnlrp", "alti", "rollout")
+"""The default methods, and one of attention alone."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,11 @@ class Shot:
 SHOTS = (
     Shot("page-read", ""),
     Shot("page-word", "unit=145&links=attended"),
-    Shot("page-compare", "compare=attention&scale=quantile"),
-    Shot("page-sentences", "level=sentence&method=gradient"),
+    Shot("page-compare", "compare=attention&unit=145&links=none"),
+    Shot("page-sentences", "level=sentence"),
     Shot("page-heads", "view=heads&head=2,1"),
     Shot("page-words", "view=words"),
+    Shot("page-consensus", "view=consensus"),
     Shot("page-layers", "view=layers"),
     Shot("page-outline", "view=outline"),
     Shot("page-curves", "view=curves"),
@@ -77,7 +79,7 @@ def report() -> str:
     """The page of one built-in document by a few methods, for both classes."""
     model = load()
     made = model.report(document(), METHODS)
-    other = model.explain(made.encoding, "attcat", target="programming languages")
+    other = model.explain(made.encoding, METHODS[0], target="programming languages")
     return Report.of([*made, other], inside=made.inside).to_html()
 
 
