@@ -3,18 +3,12 @@
 Two explanations of the same units are compared by an agreement statistic, document by document; each value is given
 with its chance level, the value for the same token scores in shuffled order (`chance_level`). Three questions:
 
-- *methods* (one model): every pair of methods, with occlusion among them as a measured reference;
-- *layers* (`layers=True`): every pair of layers of each method that scores layers;
-- *models* (several models, or one trained with several seeds): every pair of models, for each method. Vocabularies
-  differ, so the words that both models read are compared; they do not depend on the tokenizer.
-with what the same scores of tokens would give in shuffled order (`chance_level`). Three questions:
-
 - *methods* (one model): every pair of methods, or every method with a `reference`;
 - *layers* (`layers=True`): every pair of layers of each method that scores layers, or every layer with a `reference`
   such as occlusion, as in the tables by layer of Abnar & Zuidema 2020 (`Agreement.by_layer`);
 - *models* (several models, or one trained with several seeds): every pair of models, for each method; `consistency`
   keeps to the documents for which both predict the same class, as Ferrando et al. 2022 do. Vocabularies differ, so
-  words are compared, those that both models read; they are found without the tokenizer.
+  the words that both models read are compared; they do not depend on the tokenizer.
 """
 
 from __future__ import annotations
