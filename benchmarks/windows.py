@@ -1,6 +1,6 @@
 """A document of 4,000 tokens on a BERT of 512: explaining it in windows beside explaining its windows one by one.
 
-A random BERT (4 layers, 256 wide), AttCAT and rollout. Reference: the same windows as documents of their own, each
+A random BERT (2 layers, 256 wide), AttCAT and rollout. Reference: the same windows as documents of their own, each
 explained by itself. What the whole document costs beyond the sum of its windows is cutting, sharing and merging.
 """
 
@@ -23,7 +23,7 @@ def random_model() -> Model:
     """A classifier with random weights."""
     torch.manual_seed(0)
     config = BertConfig(
-        num_hidden_layers=4, hidden_size=256, num_attention_heads=8, intermediate_size=1024, vocab_size=1000
+        num_hidden_layers=2, hidden_size=256, num_attention_heads=4, intermediate_size=1024, vocab_size=1000
     )
     return load(AutoModelForSequenceClassification.from_config(config).eval())
 

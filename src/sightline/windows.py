@@ -54,7 +54,9 @@ class WindowedPass(Pass):
         self._positions = window_positions(encoding)
         self._windows = window_encodings(encoding, self._positions)
         lengths = [len(window) for window in self._windows]
-        self._batches = [sorted(batch) for batch in batches_by_length(lengths, BATCH_TOKENS, padded=network.pads)]
+        # Larger batches gain nothing on a CPU, and their weights and gradients no longer fit in its caches.
+        batches = batches_by_length(lengths, network.worthwhile_tokens, padded=network.pads)
+        self._batches = [sorted(batch) for batch in batches]
         self._stay_alive = sum(lengths) <= LIVE_TOKENS
         self._needs: set[Need] = set()
         self._passes: dict[int, Pass] = {}

@@ -103,6 +103,12 @@ def test_contributions_of_too_long_a_document_are_refused_in_words(short_limit, 
         model.explain(model.encode(ids=tiny_ids("modernbert", N)), "alti")
 
 
+def test_the_mean_of_heads_is_computed_in_chunks_of_all_heads(short_limit):
+    mean = traced().attentions[0].mean()
+    sizes = [rows.shape[1] for _, rows in mean.chunks()]
+    assert max(sizes) == 5
+
+
 def test_decoders_keep_their_weights(short_limit):
     model = tiny_model("gpt2")
     trace = model.trace(model.encode(ids=tiny_ids("gpt2", N)))

@@ -30,14 +30,23 @@ class StreamedAttention(Attention):
     """The weights of one layer as a function of its rows.
 
     rows: see `Rows`. dtype: float32 or float64, of what it returns. hidden: (n,) booleans, keys that no row attends to;
-    weights there must be 0. stored: bytes of what the function computes from.
+    weights there must be 0. stored: bytes of what the function computes from. computed: heads that it computes at once
+    where they are more than it returns.
     """
 
     def __init__(
-        self, rows: Rows, heads: int, tokens: int, dtype: torch.dtype, hidden: Tensor | None = None, stored: int = 0
+        self,
+        rows: Rows,
+        heads: int,
+        tokens: int,
+        dtype: torch.dtype,
+        hidden: Tensor | None = None,
+        stored: int = 0,
+        computed: int | None = None,
     ) -> None:
         self._rows, self._heads, self._tokens, self._stored = rows, heads, tokens, stored
         self._hidden = hidden
+        self._computed = heads if computed is None else computed
         self._zero = torch.zeros((), dtype=dtype)
 
     @property
@@ -118,7 +127,7 @@ class StreamedAttention(Attention):
         def rows(_: slice, start: int, stop: int) -> Tensor:
             return self._rows(slice(index, index + 1), start, stop)
 
-        return self._with(rows, heads=1)
+        return self._with(rows, heads=1, computed=1 if self._computed == self.heads else None)
 
     def mean(self, weights: Vector | None = None) -> StreamedAttention:
         """Σ_h w_h A_h / Σ_h w_h as one head."""
@@ -161,7 +170,7 @@ class StreamedAttention(Attention):
 
     def chunks(self, used: Tensor | None = None) -> Iterator[tuple[int, Tensor]]:
         """Yield the first row of every chunk and its rows (heads, rows, n); none for rows where `used` (·, n) is 0."""
-        step = max(1, CHUNK_BYTES // (self.heads * self.tokens * self._zero.itemsize))
+        step = max(1, CHUNK_BYTES // (self._computed * self.tokens * self._zero.itemsize))
         for start in range(0, self.tokens, step):
             stop = min(start + step, self.tokens)
             if used is None or bool(used[:, start:stop].any()):
@@ -174,10 +183,10 @@ class StreamedAttention(Attention):
     def _reduce(self, reduce: Callable[[Tensor], Tensor]) -> StreamedAttention:
         return self._with(lambda _, start, stop: reduce(self._rows(slice(None), start, stop)), heads=1)
 
-    def _with(self, rows: Rows, heads: int | None = None) -> StreamedAttention:
+    def _with(self, rows: Rows, heads: int | None = None, computed: int | None = None) -> StreamedAttention:
         """Other rows of the same document."""
-        count = self.heads if heads is None else heads
-        return StreamedAttention(rows, count, self.tokens, self._zero.dtype, self._hidden, self._stored)
+        count, together = heads or self.heads, computed or self._computed
+        return StreamedAttention(rows, count, self.tokens, self._zero.dtype, self._hidden, self._stored, together)
 
     def _allowed(self, rows: Tensor) -> Tensor | None:
         return None if self._hidden is None else (~self._hidden).expand(rows.shape[1], -1)
