@@ -95,9 +95,8 @@ class StreamedAttention(Attention):
         """For every row the k allowed columns of largest weight."""
         from sightline.attention import top_k
 
-        k = check_count("k", k)
-        best = [top_k.dense_attended(rows, self._allowed(rows), k) for _, rows in self.chunks()]
-        return TopK(*(np.concatenate(parts, axis=1) for parts in zip(*best, strict=True)))
+        chunks = ((start, rows, self._allowed(rows)) for start, rows in self.chunks())
+        return top_k.streamed_attended(chunks, self.tokens, check_count("k", k))
 
     def top_attending(self, k: int) -> TopK:
         """For every column the k rows of largest weight that may attend to it."""

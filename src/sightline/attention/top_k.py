@@ -22,12 +22,24 @@ from sightline.attention.protocol import TopK
 
 Bounds = tuple[Integers, Integers]
 """The first key of every row's window, and the key after the last: both (n,)."""
+Chunk = tuple[int, Tensor, Tensor | None]
+"""The first row of a chunk, its weights (heads, rows, n), and which of them are allowed (rows, n), None for all."""
 
 
 def dense_attended(weights: Tensor, allowed: Tensor | None, k: int) -> TopK:
-    """Top k columns of every row; weights (heads, rows, n), allowed (rows, n) or None for all."""
-    best = _empty(weights, k)
-    _dense_rows(weights.numpy(), _mask(allowed), best.values, best.indices)
+    """Top k columns of every row; weights (heads, n, n), allowed (n, n) or None for all."""
+    return streamed_attended([(0, weights, allowed)], weights.shape[2], k)
+
+
+def streamed_attended(chunks: Iterable[Chunk], n: int, k: int) -> TopK:
+    """Top k columns of every one of n rows, which come in chunks."""
+    best: TopK | None = None
+    for start, weights, allowed in chunks:
+        if best is None:
+            # For all rows at once: small arrays between two chunks would keep the memory of a chunk from being reused.
+            best = _empty(weights[:, :1].expand(-1, n, -1), k)
+        _dense_rows(weights.numpy(), _mask(allowed), start, best.values, best.indices)
+    assert best is not None
     return _finish(best)
 
 
@@ -38,8 +50,8 @@ def dense_attending(weights: Tensor, allowed: Tensor | None, k: int) -> TopK:
     return _finish(best)
 
 
-def streamed_attending(chunks: Iterable[tuple[int, Tensor, Tensor | None]], k: int) -> TopK:
-    """Top k rows of every column, from (first row, weights (heads, rows, n), allowed (rows, n) or None) in order."""
+def streamed_attending(chunks: Iterable[Chunk], k: int) -> TopK:
+    """Top k rows of every column, from rows that come in chunks, in order."""
     best: TopK | None = None
     for start, weights, allowed in chunks:
         if best is None:
@@ -93,12 +105,12 @@ def _offer(values: Floats, indices: Integers, value: float, index: int) -> None:
 
 
 @compiled
-def _dense_rows(weights: Floats, allowed: Booleans, values: Floats, indices: Integers) -> None:
-    heads, rows, k = values.shape
+def _dense_rows(weights: Floats, allowed: Booleans, start: int, values: Floats, indices: Integers) -> None:
+    heads, _, k = values.shape
     everything = allowed.size == 0
     for h in range(heads):
-        for i in range(rows):
-            best, where = values[h, i], indices[h, i]
+        for i in range(weights.shape[1]):
+            best, where = values[h, start + i], indices[h, start + i]
             for j in range(weights.shape[2]):
                 if weights[h, i, j] > best[k - 1] and (everything or allowed[i, j]):
                     _offer(best, where, weights[h, i, j], j)
