@@ -1,6 +1,6 @@
 """Rebuild a Report from the tables of a store: encoding, explanations, verdicts and removal curves of one document.
 
-Scores are those of the table, with 16 significant bits; scores by layer and the inside of the model are not stored.
+Scores are those of the table, with 20 significant bits; scores by layer and the inside of the model are not stored.
 """
 
 from __future__ import annotations

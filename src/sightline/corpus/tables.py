@@ -4,7 +4,7 @@
 document; `rows` says which row is which document.
 
 The scores of tokens have one column per method: `attcat`, or `attcat:LABEL` if several classes were explained and the
-method tells them apart. They are rounded to 16 significant bits (`round_to_bits`), which saves a quarter of their
+method tells them apart. They are rounded to 20 significant bits (`round_to_bits`), which saves a tenth of their
 space.
 """
 
@@ -113,14 +113,15 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 }
 
 
-SIGNIFICANT_BITS = 16
+SIGNIFICANT_BITS = 20
+"""Of the 24 of single precision: the error, 5e-7 of a score, is that of computing it in single precision."""
 
 
 def round_to_bits(values: npt.NDArray[np.floating[Any]], bits: int = SIGNIFICANT_BITS) -> npt.NDArray[np.float32]:
     """Return values rounded to `bits` significant binary digits, ties to even; relative error at most 2^-bits.
 
     With v = m 2^e and 1/2 ≤ |m| < 1 that is round(m 2^bits) 2^(e - bits). Of the four bytes of a single-precision
-    number the last is then 0, and all last bytes of a column, stored together, compress to nothing.
+    number the last then has few values, and the last bytes of a column, stored together, compress well.
     """
     mantissa, exponent = np.frexp(values.astype(np.float64))
     rounded: npt.NDArray[np.float64] = np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
