@@ -12,7 +12,7 @@ import sightline as sl
 from sightline.documents import decode_document
 from sightline.documents.extraction import extract
 from sightline.documents.parts import ExtractionError
-from sightline.documents.pdf_text import join_lines, remove_running_lines
+from sightline.documents.pdf_text import _lines, join_lines, remove_running_lines
 from sightline.errors import InputError
 from tests.documents.samples import WORD, archive, docx, odt, paragraph, pdf
 
@@ -83,7 +83,7 @@ def test_word_tab_stops_and_fallbacks_are_not_text() -> None:
         f"{paragraph('In a box.')}</w:txbxContent></mc:Choice><mc:Fallback>{paragraph('In a box.')}</mc:Fallback>"
         "</mc:AlternateContent><w:r><w:t>three</w:t></w:r></w:p>"
     )
-    assert read_docx(body)[0] == "In a box.\n\nOne\ttwo\nthree\n"
+    assert read_docx(body)[0] == "One\ttwo\nthree\n\nIn a box.\n"
 
 
 def test_word_footnotes_follow_and_the_rest_is_named() -> None:
@@ -103,6 +103,16 @@ def test_open_document_comments_and_deletions_are_left_out() -> None:
     extracted = extract(odt(body), "odt")
     assert extracted.text == "One\ttwo\nthree\n\na\tb\n"
     assert len(extracted.notices) == 2
+
+
+def test_open_document_footnotes_follow_their_paragraph() -> None:
+    note = "<text:note><text:note-body><text:p>A note.</text:p></text:note-body></text:note>"
+    body = f"<text:p>The seller{note} is liable.</text:p><text:p>Next.</text:p>"
+    assert extract(odt(body), "odt").text == "The seller is liable.\n\nA note.\n\nNext.\n"
+
+
+def test_soft_hyphens_are_not_text() -> None:
+    assert extract("<p>li\u00adable</p>".encode(), "html").text == "liable\n"
 
 
 def test_html_shows_what_a_reader_sees() -> None:
@@ -132,6 +142,22 @@ def test_pdf_lines_become_paragraphs() -> None:
         "have agreed on and no later.",
         lines[3],
     ]
+
+
+def test_pdf_words_that_have_a_hyphen_elsewhere_keep_it() -> None:
+    lines = ["The non-compete clause ends, as every non-", "compete agreement that is made by part-", "ners."]
+    assert join_lines(lines) == [
+        "The non-compete clause ends, as every non-compete agreement that is made by partners."
+    ]
+
+
+def test_pdf_ligatures_are_letters() -> None:
+    assert _lines("the ﬁrst oﬄine workﬂow") == ["the first offline workflow"]
+
+
+def test_pdf_running_titles_above_each_other_are_left_out() -> None:
+    pages = [["Contract 7", "", str(n), "Draft", f"Clause {name}"] for n, name in enumerate("abcd", 1)]
+    assert remove_running_lines(pages) == ([[f"Clause {name}"] for name in "abcd"], 12)
 
 
 def test_pdf_running_titles_are_left_out() -> None:

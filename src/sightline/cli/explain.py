@@ -158,7 +158,7 @@ def explain(
       sightline explain letter.txt
       sightline explain letter.txt -o page.html --method attcat --method rollout
       sightline explain contract.docx --model my-longformer -o page.html
-    sightline explain letter.txt --check --replacement both
+      sightline explain letter.txt --check --replacement both
       cat letter.txt | sightline explain - --format json > letter.json
       sightline explain premise.txt --pair hypothesis.txt --model my-nli-model --target entailment:contradiction
       sightline explain letter.txt --method integrated_gradients --option baseline=mask

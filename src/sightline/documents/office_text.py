@@ -114,7 +114,9 @@ class _Reader:
         self._vocabulary = vocabulary
         self._namespaces = namespaces
         self._open: list[list[str]] = []
-        """The text so far of every open paragraph; a text box opens one inside another."""
+        """The text so far of every open paragraph; a text box or a footnote opens one inside another."""
+        self._inner: list[str] = []
+        """Closed paragraphs inside an open one, which they follow in the text."""
         self._rows: list[list[str]] = []
         """The cells so far of every open table row."""
         self._hidden = 0
@@ -173,8 +175,11 @@ class _Reader:
         if self._rows and self._rows[-1]:
             cells = self._rows[-1]
             cells[-1] = f"{cells[-1]} {text}".strip().replace("\n", " ")
+        elif self._open:
+            self._inner.append(text)
         else:
-            self.paragraphs.add(text)
+            self.paragraphs.extend([text, *self._inner])
+            self._inner = []
 
     def _characters(self, data: str) -> None:
         if not self._hidden and self._open and (self._runs or not self._vocabulary.run):

@@ -30,8 +30,8 @@ class Paragraphs:
         self._characters = 0
 
     def add(self, text: str) -> None:
-        """Add a paragraph, without spaces around its lines; an empty one is dropped."""
-        lines = (re.sub(r"[^\S\n\t]+", " ", line).strip() for line in text.split("\n"))
+        """Add a paragraph, without spaces around its lines and without soft hyphens; an empty one is dropped."""
+        lines = (re.sub(r"[^\S\n\t]+", " ", line).strip() for line in text.replace("\u00ad", "").split("\n"))
         paragraph = "\n".join(line for line in lines if line)
         self._characters += len(paragraph)
         if self._characters > MOST_CHARACTERS:

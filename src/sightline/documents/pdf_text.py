@@ -1,8 +1,9 @@
 """Text of a PDF file, through pypdf.
 
 A PDF knows lines on pages, not paragraphs. Lines are put together again: a line that ends well before the usual width
-ends a paragraph, a hyphen before a lower-case letter is removed together with the line break, and lines that return at
-the top or bottom of most pages (running titles, page numbers) are left out.
+ends a paragraph, a hyphen before a lower-case letter is removed together with the line break (unless the word has its
+hyphen inside a line as well), ligatures are written as the letters they stand for, and lines that return at the top or
+bottom of most pages (running titles, page numbers) are left out.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+import unicodedata
 from collections import Counter
 
 from sightline.documents.parts import Extracted, ExtractionError, Paragraphs
@@ -19,6 +21,8 @@ _SHORT_LINE = 0.75
 """A line shorter than this share of the usual width is the last one of its paragraph."""
 _REPEATED = 3
 """Pages on which a line must return to be a running title; it must also return on half of all pages."""
+_LIGATURES = {code: unicodedata.normalize("NFKC", chr(code)) for code in range(0xFB00, 0xFB07)}
+"""Fonts draw "fi" as one sign, U+FB01, which is not in the vocabulary of most models."""
 
 
 def extract_pdf(content: bytes) -> Extracted:
@@ -62,7 +66,7 @@ def _read_pages(content: bytes) -> list[list[str]]:
 
 def _lines(page: str) -> list[str]:
     # Lone surrogates come from broken font tables; they are no text.
-    text = page.encode("utf-8", errors="replace").decode("utf-8").replace("\0", "")
+    text = page.encode("utf-8", errors="replace").decode("utf-8").replace("\0", "").translate(_LIGATURES)
     lines = [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
     while lines and not lines[-1]:
         lines.pop()
@@ -72,12 +76,23 @@ def _lines(page: str) -> list[str]:
 
 
 def remove_running_lines(pages: list[list[str]]) -> tuple[list[list[str]], int]:
-    """Return the pages without lines that return at their top or bottom, digits aside, and how many were removed."""
-    keys = Counter(key for page in pages if page for key in {_running_key(page[0]), _running_key(page[-1])})
+    """Return the pages without lines that return at their top or bottom, digits aside, and how many were removed.
+
+    Below a running title there may be another one, or the page number: pages are stripped until nothing returns.
+    """
+    before = _count_lines(pages)
     least = max(_REPEATED, len(pages) / 2)
-    running = {key for key, pages_with_it in keys.items() if pages_with_it >= least}
-    shortened = [_strip_running(page, running) for page in pages]
-    return shortened, sum(map(len, pages)) - sum(map(len, shortened))
+    while True:
+        keys = Counter(key for page in pages if page for key in {_running_key(page[0]), _running_key(page[-1])})
+        running = {key for key, pages_with_it in keys.items() if pages_with_it >= least}
+        if not running:
+            return pages, before - _count_lines(pages)
+        pages = [_strip_running(page, {*running, ""}) for page in pages]
+
+
+def _count_lines(pages: list[list[str]]) -> int:
+    """Return the number of lines that are not blank."""
+    return sum(bool(line) for page in pages for line in page)
 
 
 def _strip_running(page: list[str], running: set[str]) -> list[str]:
@@ -97,14 +112,17 @@ def join_lines(lines: list[str]) -> list[str]:
     """Return the paragraphs that the lines make up."""
     widths = sorted(len(line) for line in lines if line)
     usual = widths[int(0.8 * len(widths))] if widths else 0
+    compounds = {word.lower() for line in lines for word in re.findall(r"\w+-\w+", line)}
     paragraphs: list[str] = []
     current = ""
     for line in lines:
         if not line:
             paragraphs.append(current)
             current = ""
-        elif re.search(r"\w[-\u00ad\u2010]$", current) and line[0].islower():
-            current = current[:-1] + line
+        elif (half := re.search(r"(\w+)[-\u00ad\u2010]$", current[-100:])) and line[0].islower():
+            first_word = re.split(r"\W", line, maxsplit=1)[0]
+            whole = f"{half[1]}-{first_word}".lower()
+            current = (current if whole in compounds else current[:-1]) + line
         else:
             current = f"{current} {line}" if current else line
         if line and len(line) < _SHORT_LINE * usual:

@@ -104,7 +104,8 @@ def _decode_text(content: bytes, name: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{name} is not UTF-8 text: byte 0x{content[error.start]:02x} at position {error.start:,} is wrong."
+            f"{name} is not UTF-8 text: byte 0x{content[error.start]:02x} at position {error.start:,} is wrong. "
+            "Save it as UTF-8."
         ) from None
 
 
