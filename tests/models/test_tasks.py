@@ -14,7 +14,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
+from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
 from sightline.model import load
 from sightline.models.tasks import TASKS, task_class
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -147,6 +147,11 @@ def test_question_answering_explains_the_best_span_of_the_second_text():
         model.explain(encoding, target=(5, 4))
     with pytest.raises(TargetError, match="pair of token numbers"):
         model.explain(encoding, target=("cat", "mat"))
+
+
+def test_a_head_with_three_outputs_answers_no_questions():
+    with pytest.raises(ModelError, match="has 3 outputs per token; one that answers questions has 2"):
+        load(tiny_module(auto=AutoModelForQuestionAnswering, num_labels=3))
 
 
 def test_the_task_comes_from_the_architecture_or_is_requested():

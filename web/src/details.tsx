@@ -287,7 +287,7 @@ function Strongest({ page, picture, go }: DetailsProperties) {
         })}
       </div>
       <p class="quiet">
-        {plural(picture.order.length, units.level)}; the {count(picture.peaks.length)} strongest have{" "}
+        {plural(picture.order.length, units.level)}; {picture.peaks.length === 1 ? "the strongest has" : `the ${count(picture.peaks.length)} strongest have`}{" "}
         {percent(shareOfPeaks(picture))} of the total.
       </p>
       <LeftOut page={page} picture={picture} />

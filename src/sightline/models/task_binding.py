@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from sightline.errors import ModelError
+from sightline.models.answers import QuestionAnswering
 from sightline.models.families import Family
 from sightline.models.tasks import MaskedLanguageModel, Task, TaskFacts
+
+ENDS = 2
 
 
 def bind_task(head: type[Task], module: Any, family: Family, tokenizer: Any) -> Task:
@@ -16,6 +20,11 @@ def bind_task(head: type[Task], module: Any, family: Family, tokenizer: Any) -> 
         labels = _vocabulary(tokenizer, int(config.vocab_size))
     else:
         labels = tuple(str(config.id2label[i]) for i in range(config.num_labels))
+        if issubclass(head, QuestionAnswering) and len(labels) != ENDS:
+            raise ModelError(
+                f"The model has {len(labels)} outputs per token; one that answers questions has {ENDS}, the scores of "
+                "the answer's start and end. Give the task that it was trained for (task=, --task)."
+            )
         outside = next((i for i, label in enumerate(labels) if label.upper() == "O"), None)
     return head(
         TaskFacts(
