@@ -91,6 +91,17 @@ def test_a_folder_of_text_files_is_labelled_by_its_sub_folders(tmp_path):
         read_examples(tmp_path)
 
 
+def test_a_document_that_cannot_be_read_does_not_stop_the_others(tmp_path):
+    (tmp_path / "A.TXT").write_text("Hello")
+    (tmp_path / "b.rtf.txt").write_bytes(b"{\\rtf1 hello}")
+    (tmp_path / "c.html").write_text("<p>Good&nbsp;bye</p>")
+    (tmp_path / "~$c.docx").write_bytes(b"\x05lock")
+    for selection in (Selection(), Selection(where="id != 'x' AND text IS NOT NULL")):
+        rows = list(stream_examples(tmp_path, selection))
+        assert [row.example and row.example.text for row in rows] == ["Hello", None, "Good bye\n"]
+        assert "b.rtf.txt' is in RTF" in rows[1].error
+
+
 def test_nested_and_mixed_fields_are_compared_as_text(tmp_path):
     path = tmp_path / "nested.jsonl"
     rows = [{"text": "a", "tag": 1}, {"text": "b", "tag": "one"}, {"text": "c", "tag": ["x"]}]

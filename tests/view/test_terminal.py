@@ -54,6 +54,18 @@ def test_the_plain_report_is_tab_separated_without_colours_or_boxes():
     ]
 
 
+def test_no_sentence_of_the_plain_report_is_cut():
+    label = "a label of some forty characters, no more"
+    passages = {"passages_removed": 3, "passages_share": 0.3, "passages_label": label, "passages_probability": 0.9}
+    checks = {**BEATEN, **passages, "passages_random_changed": 0, "passages_trials": 3}
+    words = ["international" * 4, "administration" * 4, "characterisation" * 4]
+    tokens = encoding(" ".join(words))
+    exp = explanation(tokens, np.ones(len(tokens)), checks=checks)
+    summary = plain_report(exp).splitlines()[0]
+    assert len(summary) > 200
+    assert summary.endswith(f"it would say “{label}”; the explanation holds up.")
+
+
 def test_stop_words_and_punctuation_are_listed_on_request():
     exp = explanation(encoding("the river, the old mill"), [0.0, 2.0, 0.5, -1.0, 2.0, 0.25, -3.0, 0.0])
     plain, everything = (plain_report(exp, all_words=all_words).splitlines() for all_words in (False, True))

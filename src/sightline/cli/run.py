@@ -49,7 +49,7 @@ def run(
     data: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help="CSV, TSV, JSON lines (also .gz), Parquet, a folder of texts, or hf://name."
+            metavar="DATA", help="CSV, TSV, JSON lines (also .gz), Parquet, a folder of documents, or hf://name."
         ),
     ],
     out: Annotated[
@@ -118,6 +118,7 @@ def run(
     \b
     Examples:
       sightline run tickets.csv --text body --label team --model my-model --out explained
+      sightline run letters/ --out explained --page page
       sightline run papers.jsonl --method attcat,rollout --target all --out explained --workers 4
       sightline run papers.jsonl --where "year >= 2020" --sample 500 --check --out sample --page page
       sightline run papers.jsonl --model my-model --out /shared/explained --engine ray --address head:6379

@@ -84,6 +84,8 @@ def read_label(value: Any, where: str) -> int | str | None:
 def _read_text(value: Any, field: str, where: str) -> str:
     if _is_empty(value):
         return ""
+    if isinstance(value, InputError):
+        raise value  # the document of this row could not be read
     if not isinstance(value, str):
         raise InputError(f"{where}: the field '{field}' holds {_quote(value)}, not a text.")
     return value

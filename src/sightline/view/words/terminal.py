@@ -31,8 +31,8 @@ SHOWN_LINES = 12
 WHOLE_UP_TO = 24
 """Documents with at most this many lines are shown whole."""
 SHOWN_CLASSES = 5
-LONGEST_FIELD = 200
-"""Largest number of characters in a field of a table."""
+LONGEST_FIELD = 1_000
+"""Largest number of characters in a field of a table: no sentence is cut, only words without an end."""
 SHORTEST_WORD, LONGEST_WORD, PADDING = 8, 32, 2
 """Widths in the list of words, in cells."""
 
