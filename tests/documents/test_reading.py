@@ -207,6 +207,32 @@ def test_a_deep_or_huge_document_costs_no_memory(monkeypatch: pytest.MonkeyPatch
         extract(docx(" " * 2_000_000), "docx")
 
 
+def test_the_parts_of_an_archive_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sightline.documents.office_text.MOST_XML", 1_000_000)
+    notes = f'<w:footnotes xmlns:w="{WORD}">{" " * 600_000}</w:footnotes>'
+    assert extract(docx(paragraph("Short."), **{"word__footnotes.xml": notes}), "docx").text == "Short.\n"
+    with pytest.raises(ExtractionError, match="made to do harm"):
+        extract(docx(paragraph("Short."), **{"word__footnotes.xml": notes, "word__endnotes.xml": notes}), "docx")
+
+
+@pytest.mark.parametrize("method", [9, 93])
+def test_an_unknown_compression_is_not_called_encryption(method: int) -> None:
+    content = bytearray(docx(paragraph("Hello.")))
+    content[8] = content[content.find(b"PK\x01\x02") + 10] = method
+    with pytest.raises(ExtractionError, match=r"compressed in a way that is not read here \('word/document.xml'\)"):
+        extract(bytes(content), "docx")
+
+
+def test_names_in_errors_cannot_control_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "a\x1b[31m\nb.docx"
+    for content in (None, b"PK\x03\x04", docx("")):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(InputError) as caught:
+            sl.read_document(path)
+        assert str(caught.value).isprintable()
+
+
 def test_an_encrypted_archive_is_refused() -> None:
     content = bytearray(docx(paragraph("Secret.")))
     with zipfile.ZipFile(io.BytesIO(bytes(content))) as file:

@@ -18,7 +18,7 @@ from xml.parsers import expat
 from sightline.documents.parts import Extracted, ExtractionError, Paragraphs
 
 MOST_XML = 400_000_000
-"""Bytes of XML read from one part; beyond this the archive is taken for an attack."""
+"""Bytes of XML read from one archive; beyond this it is taken for an attack."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,9 @@ class _Reader:
         """The text so far of every open paragraph; a text box or a footnote opens one inside another."""
         self._inner: list[str] = []
         """Closed paragraphs inside an open one, which they follow in the text."""
-        self._rows: list[list[str]] = []
-        """The cells so far of every open table row."""
+        self._rows: list[list[list[str]]] = []
+        """The paragraphs so far in the cells of every open table row."""
+        self._bytes = 0
         self._hidden = 0
         self._runs = 0
 
@@ -132,13 +133,24 @@ class _Reader:
         parser.StartDoctypeDeclHandler = _refuse_doctype
         try:
             with archive.open(part) as file:
-                _feed(parser, file)
+                self._feed(parser, file)
         except KeyError:
             raise ExtractionError(f"is damaged: it has no '{part}'.") from None
+        except NotImplementedError:  # a RuntimeError, too
+            raise ExtractionError(f"is compressed in a way that is not read here ('{part}'): save it again.") from None
         except RuntimeError:
             raise ExtractionError("is encrypted: save it without a password.") from None
-        except (expat.ExpatError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError):
+        except (expat.ExpatError, zipfile.BadZipFile, zlib.error, EOFError, LookupError, OSError, ValueError):
             raise ExtractionError(f"is damaged: '{part}' cannot be read.") from None
+
+    def _feed(self, parser: expat.XMLParserType, file: IO[bytes], chunk: int = 1 << 16) -> None:
+        while data := file.read(chunk):
+            self._bytes += len(data)
+            if self._bytes > MOST_XML:
+                limit = f"{MOST_XML // 1_000_000} MB"
+                raise ExtractionError(f"unpacks to more than {limit}: it is damaged or made to do harm.")
+            parser.Parse(data, False)
+        parser.Parse(b"", True)
 
     def _local(self, name: str) -> str:
         namespace, _, local = name.rpartition(" ")
@@ -156,7 +168,7 @@ class _Reader:
         elif local == self._vocabulary.row:
             self._rows.append([])
         elif local == self._vocabulary.cell and self._rows:
-            self._rows[-1].append("")
+            self._rows[-1].append([])
         elif local in self._vocabulary.marks and self._open:
             self._open[-1].append(self._vocabulary.marks[local])
 
@@ -169,12 +181,12 @@ class _Reader:
         elif local in self._vocabulary.run:
             self._runs -= 1
         elif local == self._vocabulary.row and self._rows:
-            self._close_paragraph("\t".join(self._rows.pop()))
+            cells = (" ".join(paragraphs).strip().replace("\n", " ") for paragraphs in self._rows.pop())
+            self._close_paragraph("\t".join(cells))
 
     def _close_paragraph(self, text: str) -> None:
         if self._rows and self._rows[-1]:
-            cells = self._rows[-1]
-            cells[-1] = f"{cells[-1]} {text}".strip().replace("\n", " ")
+            self._rows[-1][-1].append(text.rstrip())
         elif self._open:
             self._inner.append(text)
         else:
@@ -184,16 +196,6 @@ class _Reader:
     def _characters(self, data: str) -> None:
         if not self._hidden and self._open and (self._runs or not self._vocabulary.run):
             self._open[-1].append(data)
-
-
-def _feed(parser: expat.XMLParserType, file: IO[bytes], chunk: int = 1 << 16) -> None:
-    read = 0
-    while data := file.read(chunk):
-        read += len(data)
-        if read > MOST_XML:
-            raise ExtractionError(f"unpacks to more than {MOST_XML // 1_000_000} MB: it is damaged or made to do harm.")
-        parser.Parse(data, False)
-    parser.Parse(b"", True)
 
 
 def _refuse_doctype(*_: object) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from sightline.errors import InputError
+from sightline.foreign import printable
 
 Format = Literal["text", "html", "docx", "odt", "pdf"]
 
@@ -25,6 +26,8 @@ MOST_BYTES = 40_000_000
 MOST_SECONDS = 120
 """Time after which the child process is stopped."""
 
+_LONGEST_NAME = 1_000
+"""Characters of a name that an error quotes."""
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 _HTML_STARTS = (b"<!doctype html", b"<html")
@@ -47,17 +50,18 @@ def read_document(path: str | Path, *, plain_text: bool = False) -> DocumentText
     PDF files need the package pypdf (`pip install 'sightline[pdf]'`).
     """
     path = Path(path)
+    shown = printable(str(path), _LONGEST_NAME)
     try:
         if path.is_dir():
-            raise InputError(f"'{path}' is a folder: give a document.")
+            raise InputError(f"'{shown}' is a folder: give a document.")
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
-        raise InputError(f"There is no file '{path}'.") from None
+        raise InputError(f"There is no file '{shown}'.") from None
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise InputError(f"Cannot read '{path}': {reason}.") from None
-    return decode_document(content, f"The file '{path}'", suffix=path.suffix, plain_text=plain_text)
+        raise InputError(f"Cannot read '{shown}': {reason}.") from None
+    return decode_document(content, f"The file '{shown}'", suffix=path.suffix, plain_text=plain_text)
 
 
 def decode_document(
@@ -67,6 +71,7 @@ def decode_document(
 
     `seconds`: how long reading it may take.
     """
+    name = printable(name, _LONGEST_NAME)
     if len(content) > MOST_BYTES:
         raise InputError(f"{name} is larger than {MOST_BYTES // 1_000_000} MB: give the text in parts.")
     file_format: Format = "text" if plain_text else _recognise(content, name, suffix.lower())
@@ -114,7 +119,10 @@ def _extract(content: bytes, name: str, file_format: Format, seconds: float) -> 
     # -P: a folder full of other people's files may be the current one, and must not be a place to import from.
     command = [sys.executable, "-P", "-m", "sightline.documents.extraction", file_format]
     try:
-        child = subprocess.run(command, input=content, capture_output=True, timeout=seconds, check=False)
+        # Warnings about a damaged file may be endless; nobody reads them.
+        child = subprocess.run(
+            command, input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False
+        )
     except subprocess.TimeoutExpired:
         raise InputError(
             f"{name} could not be read within {seconds:g} seconds: save it as plain text and give that."
