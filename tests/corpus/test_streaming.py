@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from itertools import islice
 
 import pytest
@@ -107,3 +108,20 @@ def test_nested_and_mixed_fields_are_compared_as_text(tmp_path):
     rows = [{"text": "a", "tag": 1}, {"text": "b", "tag": "one"}, {"text": "c", "tag": ["x"]}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert numbers(path, where="tag = '1'") == [0]
+
+
+def test_a_folder_of_documents_gives_only_regular_files_inside_it(tmp_path):
+    """Somebody else's folder may hold a link to a file of the user, or a pipe that never ends."""
+    folder, outside = tmp_path / "letters", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    (outside / "a.txt").write_text("secret")
+    (folder / "a.txt").write_text("Hello")
+    os.mkfifo(folder / "pipe.txt")
+    (folder / "device.txt").symlink_to("/dev/zero")
+    assert [example.text for example in read_examples(folder)] == ["Hello"]
+    for name, target in (("b.txt", outside / "a.txt"), ("spam", outside)):
+        (folder / name).symlink_to(target)
+        with pytest.raises(InputError, match="leads out of the folder"):
+            read_examples(folder)
+        (folder / name).unlink()

@@ -3,7 +3,8 @@
     letters/complaints/a.txt  →  {"text": …, "label": "complaints", "id": "complaints/a.txt"}
 
 Files directly in the folder have no label. Files are read in the order of their names. A document that cannot be read
-(a scan without text, for example) is a row that holds the error instead of a text, so that the others are explained.
+(a scan without text, a link that leads out of the folder) is a row that holds the error instead of a text, so that the
+others are explained. Devices and pipes are passed over.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from sightline.corpus.data_files import Rows
 from sightline.documents import read_document
 from sightline.errors import InputError
+from sightline.foreign import regular_file
 
 SUFFIXES = (".txt", ".html", ".htm", ".xhtml", ".docx", ".odt", ".pdf")
 _HIDDEN = (".", "~$")
@@ -32,6 +34,7 @@ def text_folder_rows(path: Path, text: str, label: str) -> Rows:
         name = file.relative_to(path).as_posix()
         content: str | InputError
         try:
+            regular_file(path, name, InputError)
             content = read_document(file).text
         except InputError as error:
             content = error
