@@ -24,6 +24,7 @@ CURVE = RemovalCurve([0.0, 0.5], [0.9, 0.2], [[0.9, 0.8]])
 DEEP: list = []
 for _ in range(70):
     DEEP = [DEEP]
+PASSAGES = {"passages_removed": 1, "passages_share": 0.1, "passages_label": "PL", "passages_probability": 0.6}
 
 
 def put(path, value):
@@ -92,6 +93,11 @@ DAMAGE = {
     "share of an artefact": (put("exchange.artefacts.0.stays", None), "stays must be a finite number"),
     "number of exchanges": (put("exchange.tested", 0), "exchange.tested must be a whole number from 1"),
     "artefact share": (put("checks.artefact_share", "all"), "checks.artefact_share must be a finite number"),
+    "share of passages": (put("checks", {**PASSAGES, "passages_share": -1}), "passages_share .* from 0 to 1"),
+    "probability without passages": (
+        put("checks", {**PASSAGES, "passages_probability": 7}),
+        "passages_probability .* from 0 to 1",
+    ),
     "extra array": (
         put("extras", {"a": {"dtype": "<f8", "shape": [3], "values": [1.0]}}),
         "extras.a must have 3 entries",

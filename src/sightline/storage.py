@@ -273,9 +273,9 @@ def _check_passages(checks: Mapping[str, Any]) -> None:
     """Check the entries about deleted sentences: all that a sentence about them needs."""
     removed, share, label, probability, changed, trials = (f"checks.{name}" for name in PASSAGES)
     check_whole(checks.get("passages_removed"), removed, 1)
-    check_number(checks.get("passages_share"), share)
+    check_number(checks.get("passages_share"), share, 0, 1)
     check_text(checks.get("passages_label"), label)
-    check_number(checks.get("passages_probability"), probability)
+    check_number(checks.get("passages_probability"), probability, 0, 1 + _ABOVE_ONE)
     drawn = check_whole(checks.get("passages_trials", 0), trials, 0)
     check_whole(checks.get("passages_random_changed", 0), changed, 0, drawn)
 
