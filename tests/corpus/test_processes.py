@@ -132,3 +132,23 @@ def test_a_worker_that_cannot_load_the_model_stops_the_run_with_its_reason(plugi
     _, errors = process.communicate()
     # The worker may have read the file before it was damaged: then the run ends well.
     assert process.returncode == 0 or "does not name the family" in errors
+
+
+def test_a_program_starts_workers_that_import_nothing_from_the_current_folder(model_folder, data_file, tmp_path):
+    """A program of the user's may run inside a folder that came from elsewhere."""
+    here, program = tmp_path / "here", tmp_path / "program.py"
+    here.mkdir()
+    (here / "multiprocessing.py").write_text("open('executed', 'w').close()\n")
+    program.write_text(PROGRAM)
+    settings = json.dumps({"methods": ["attcat"], "measures": [], "workers": 1})
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    done = subprocess.run(
+        [sys.executable, program, data_file, model_folder, tmp_path / "out", settings],
+        env={**environment, "PYTHONPATH": str(Path(sl.__file__).parents[1]), "HF_HUB_OFFLINE": "1"},
+        cwd=here,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not (here / "executed").exists()
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -104,16 +104,19 @@ def _start(job: Job) -> _Process:
     context = mp.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_run_worker, args=(theirs, job), name="sightline-worker", daemon=True)
-    with _one_thread():
+    with _worker_environment():
         process.start()
     theirs.close()
     return _Process(process, ours)
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Start processes with one computing thread each: two threads on one core are slower than one."""
-    wanted = {**dict.fromkeys(_THREAD_VARIABLES, "1"), "TOKENIZERS_PARALLELISM": "false"}
+def _worker_environment() -> Iterator[None]:
+    """Start processes with one computing thread each, because two threads on one core are slower than one.
+
+    Before they have the parent's path, they import nothing from the current folder, which may hold foreign files.
+    """
+    wanted = {**dict.fromkeys(_THREAD_VARIABLES, "1"), "TOKENIZERS_PARALLELISM": "false", "PYTHONSAFEPATH": "1"}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
