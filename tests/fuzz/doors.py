@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.fuzz.data_sets import DataSets
+from tests.fuzz.documents import Documents
 from tests.fuzz.harness import Door
 from tests.fuzz.http_requests import HttpRequests
 from tests.fuzz.model_folders import ModelFolders
@@ -16,6 +17,7 @@ DOORS: dict[str, Callable[[], Door]] = {
     "texts": Texts,
     "saved_files": SavedFiles,
     "data_sets": DataSets,
+    "documents": Documents,
     "http_requests": HttpRequests,
 }
 LONG_RUN = {
@@ -23,6 +25,7 @@ LONG_RUN = {
     "texts": 10_000,
     "saved_files": 10_000,
     "data_sets": 5_000,
+    "documents": 5_000,
     "http_requests": 5_000,
 }
 """Cases of `make fuzz`."""
