@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.errors import SizeError
+from sightline.errors import InputError, SizeError
 from sightline.models.batching import batches_by_length
 from tests.tiny_models import FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module
 
@@ -89,3 +91,11 @@ def test_memory_that_runs_out_is_reported_in_a_sentence():
     with pytest.raises(SizeError, match="not enough memory to run the model .* on 11 tokens"):
         model.trace(model.encode(ids=tiny_ids())).logits  # noqa: B018 (a trace runs when it is read)
     hook.remove()
+
+
+def test_token_types_that_the_model_does_not_know_are_refused():
+    model = tiny_model()
+    encoding = model.encode(ids=tiny_ids(5))
+    encoding = replace(encoding, type_ids=np.array([0, 1, 2, 0, 0]))
+    with pytest.raises(InputError, match="gives a token the type 2, and the model knows 2 types"):
+        model.network.run([encoding])

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sightline.errors import InputError, ModelError, OptionError, SizeError, UnsupportedError
@@ -297,8 +298,7 @@ class Network:
             if hidden is not None:
                 mask[row, list(hidden[row])] = 0
             positions[row, :n] = torch.arange(first, first + n)
-            if int(getattr(self.config, "type_vocab_size", 0) or 0) > 1:
-                types[row, :n] = torch.from_numpy(encoding.type_ids)
+            types[row, :n] = torch.from_numpy(self._check_types(encoding))
             if self.banded:
                 global_mask[row, list(self.global_tokens(encoding))] = 1
         tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, "token_type_ids": types}
@@ -309,6 +309,18 @@ class Network:
         if self.banded:
             tensors["global_attention_mask"] = global_mask
         return {key: tensor.to(self.device) for key, tensor in tensors.items() if key in self._accepted}
+
+    def _check_types(self, encoding: Encoding) -> NDArray[np.int64]:
+        """Return the token types of a document, or zeros for a model with one type."""
+        known = int(getattr(self.config, "type_vocab_size", 0) or 0)
+        if known <= 1:
+            return np.zeros_like(encoding.type_ids)
+        if len(encoding) and not 0 <= encoding.type_ids.min() <= encoding.type_ids.max() < known:
+            raise InputError(
+                f"The tokenizer does not fit the model: it gives a token the type {encoding.type_ids.max()}, and the "
+                f"model knows {known} types (0-{known - 1})."
+            )
+        return encoding.type_ids
 
     def run(
         self,
