@@ -109,7 +109,7 @@ class Explainer:
         trace.shared.keep_graph = True
         entities = task.entities(trace.shared.logits(trace.document), trace.encoding, quantity)
         if not entities:
-            raise TargetError("The model finds no entity in this text: give a token with position= instead.")
+            raise TargetError("The model finds no entity in this text: give a token (position=, --position).")
         explained: dict[str, Any] = {entry.name: {} for entry in chosen}
         for name, target in entities.items():
             for method, explanation in self._run_methods(trace.sibling(target), chosen, progress, {}).items():
