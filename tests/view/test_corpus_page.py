@@ -48,6 +48,18 @@ def test_verdicts_are_those_of_the_predicted_class(page):
         assert faithfulness == explanation.checks["faithfulness"]
 
 
+def test_excerpts_end_with_a_word(page, monkeypatch):
+    monkeypatch.setattr("sightline.corpus.summary.EXCERPT", 40)
+    store = sl.open(page.parent.parent / "run")
+    texts = {row["id"]: " ".join(row["text"].split()) for row in TEXTS}
+    frame = summarise(store).documents.query("status == 'done'")
+    for name, excerpt in frame[["id", "excerpt"]].to_numpy():
+        words = excerpt.removesuffix(" …").split()
+        assert words == texts[name].split()[: len(words)]
+        assert len(excerpt) <= 42
+        assert excerpt.endswith("…") == (len(texts[name]) > 40)
+
+
 def test_tables_confusion_and_plots_are_there(page):
     html = page.read_text()
     for heading in ("Documents", "Labels and predictions", "Words over the data set", "Confidence and faithfulness"):

@@ -88,10 +88,12 @@ def _documents(store: Store) -> pd.DataFrame:
               SELECT e.document, e.verdict, e.faithfulness FROM explanations e JOIN results d USING (document)
               WHERE e.method = '{store.methods[0]}'
               -- If several classes were explained: the one that the model predicts.
-              QUALIFY row_number() OVER (PARTITION BY e.document ORDER BY e.class = d.prediction DESC, e.class) = 1)
+              QUALIFY row_number() OVER (PARTITION BY e.document ORDER BY e.class = d.prediction DESC, e.class) = 1),
+            lines AS (SELECT document, trim(regexp_replace(text, '\\s+', ' ', 'g')) AS line FROM texts)
             SELECT row, id, label, prediction, probability, correct, status, error, verdict, faithfulness,
-                   left(regexp_replace(text, '\\s+', ' ', 'g'), {EXCERPT}) AS excerpt
-            FROM documents LEFT JOIN texts USING (document) LEFT JOIN checked USING (document)
+                   if(length(line) <= {EXCERPT}, line, regexp_replace(left(line, {EXCERPT}), ' [^ ]*$', '') || ' …')
+                   AS excerpt
+            FROM documents LEFT JOIN lines USING (document) LEFT JOIN checked USING (document)
             ORDER BY row LIMIT {LISTED}"""
     )
 
