@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import signal
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from sightline.documents.parts import ExtractionError
 from sightline.documents.pdf_text import _lines, join_lines, remove_running_lines
 from sightline.errors import InputError
 from tests.documents.samples import WORD, archive, docx, odt, paragraph, pdf
+from tests.patience import PATIENCE
 
 PARAGRAPHS = "The seller is liable.\n\nThe buyer pays.\n"
 SAME_DOCUMENT = {
@@ -260,3 +264,10 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert sl.read_document("contract.docx").text == PARAGRAPHS
     assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs limits on computing time")
+def test_a_reader_whose_parent_is_gone_ends_by_itself() -> None:
+    program = "from sightline.documents.extraction import limit_resources\nlimit_resources(1)\nwhile True: pass"
+    ended = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, check=False)
+    assert ended.returncode in (-signal.SIGXCPU, -signal.SIGKILL)

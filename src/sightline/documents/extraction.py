@@ -1,8 +1,9 @@
-"""The child process that reads formats other than plain text: `python -m sightline.documents.extraction FORMAT`.
+"""The child process that reads formats other than plain text: `… -m sightline.documents.extraction FORMAT SECONDS`.
 
 It reads the file from standard input and writes one JSON object to standard output: `{"text": …, "notices": […]}`, or
-`{"error": …}` with the rest of a sentence that begins with the name of the file. Memory is limited where the system can
-do that; the parent limits the time. Nothing is loaded that a small process does not need.
+`{"error": …}` with the rest of a sentence that begins with the name of the file. Memory and computing time are limited
+where the system can do that; the parent limits the time that passes. Nothing is loaded that a small process does not
+need.
 """
 
 from __future__ import annotations
@@ -29,17 +30,19 @@ def extract(content: bytes, file_format: str) -> Extracted:
     return extracted
 
 
-def _limit_memory() -> None:
+def limit_resources(seconds: int) -> None:
+    """Limit the memory and the computing time of this process, which ends by itself if its parent has been killed."""
     try:
         import resource
-    except ImportError:  # Windows has no such limit.
+    except ImportError:  # Windows has no such limits.
         return
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
 def main() -> None:
     """Read standard input, write the answer."""
-    _limit_memory()
+    limit_resources(int(sys.argv[2]))
     try:
         extracted = extract(sys.stdin.buffer.read(), sys.argv[1])
         answer: dict[str, object] = {"text": extracted.text, "notices": extracted.notices}

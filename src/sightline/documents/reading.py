@@ -117,7 +117,7 @@ def _decode_text(content: bytes, name: str) -> str:
 def _extract(content: bytes, name: str, file_format: Format, seconds: float) -> DocumentText:
     """Return the text that the child process extracts."""
     # -P: a folder full of other people's files may be the current one, and must not be a place to import from.
-    command = [sys.executable, "-P", "-m", "sightline.documents.extraction", file_format]
+    command = [sys.executable, "-P", "-m", "sightline.documents.extraction", file_format, str(int(seconds) + 1)]
     try:
         # Warnings about a damaged file may be endless; nobody reads them.
         child = subprocess.run(
