@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
 
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from sightline.serve.http import documents
+from sightline.serve.http.app import _answer_refusal
+from sightline.serve.http.requests import PendingBytes
+from sightline.serve.refusal import Refusal
 from tests.documents.samples import docx, paragraph, pdf
 from tests.serve.conftest import Running
 
@@ -55,3 +63,27 @@ def test_a_page_of_another_site_cannot_send_a_document(server: Running) -> None:
     assert send(server, "a", b"text", **{"Content-Type": "text/plain"})[0] == 415
     assert server.client.post("/api/explain", content=b"{}", headers=BINARY).status_code == 415
     assert server.client.post("/api/document", content=b"text", headers=BINARY).status_code == 422
+
+
+def test_a_document_that_is_read_while_the_server_stops_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server cancels the requests that take longer than its shutdown may; that is no failure of the server."""
+    monkeypatch.setattr(documents, "SECONDS", 1)
+    app = FastAPI()
+    app.include_router(documents.router)
+    app.add_exception_handler(Refusal, _answer_refusal)
+    app.state.pending = PendingBytes(1_000)
+    app.state.document_places = places = asyncio.Semaphore(1)
+
+    async def stop_while_reading() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            answer = asyncio.create_task(
+                client.post(documents.PATH, params={"name": "a.html"}, content=b"<p>The mill.", headers=BINARY)
+            )
+            while not places.locked():
+                await asyncio.sleep(0)
+            answer.cancel()
+            return await answer
+
+    answer = asyncio.run(stop_while_reading())
+    assert (answer.status_code, answer.json()) == (503, {"error": "The server is stopping."})
+    assert not places.locked()

@@ -52,6 +52,8 @@ async def read_document(
         check_text(document.text, "document")
     except InputError as error:
         raise Refusal(422, str(error)) from None
+    except asyncio.CancelledError:
+        raise Refusal(503, "The server is stopping.") from None
     longest = request.app.state.dispatcher.settings.max_characters
     if len(document.text) > longest:
         sentence = f"“{name}” has {len(document.text):,} characters; this server accepts at most {longest:,}."
