@@ -39,7 +39,7 @@ def test_dropped_tokens_leave_before_the_ranking_on_band_and_matrix(band, k, see
     keep = rng.random(n) < 0.6
     allowed = np.array([[band.may_attend(i, j) for j in range(n)] for i in range(n)])
     weights = np.abs(band.slow_dense())
-    banded = BandedAttention(np.abs(band.local), np.abs(band.global_rows), band.global_tokens)
+    banded = BandedAttention(np.abs(band.local), np.abs(band.global_rows), band.global_tokens, band.block_size)
     for attention in (banded, DenseAttention(weights, allowed)):
         attended, attending = top_partners(attention, k, keep)
         for head, matrix in enumerate(weights):

@@ -167,7 +167,7 @@ def test_an_existing_output_file_survives_a_failure(sightline, tmp_path, good_mo
     ("failure", "code", "says"),
     [
         (KeyboardInterrupt(), 130, "Stopped."),
-        (MemoryError(), 1, "not enough memory"),
+        (MemoryError(), 1, "Not enough memory"),
         (ZeroDivisionError("float division"), 1, "ZeroDivisionError: float division"),
     ],
 )

@@ -85,9 +85,11 @@ def test_the_headline_says_what_the_model_would_say(model: sl.Model) -> None:
     explanation = explain(model, TEXT, 2, 5)
     checked = model.check(explanation, artefacts=False)
     label = checked.checks["passages_label"]
-    assert f"; without its two strongest sentences it would say “{label}”; " in headline(checked)
+    assert f"; without the two strongest sentences of the text it would say “{label}”; " in headline(checked)
     (sentence, *_) = further_sentences(checked)
-    assert sentence.startswith(f"Without its 2 strongest sentences (24 % of the words) the model would say “{label}” (")
+    assert sentence.startswith(
+        f"Without the 2 strongest sentences of the text (24 % of the words) the model would say “{label}” ("
+    )
     assert sentence.endswith(
         f"without any of 3 draws of other sentences of the same length it still says “{checked.prediction.label}”."
     )

@@ -89,7 +89,7 @@ def _without_passages(explanation: Explanation) -> str:
     count = int(checks["passages_removed"])
     number = {2: "two", 3: "three", 5: "five", 10: "ten"}.get(count, str(count))
     sentences = "strongest sentence" if count == 1 else f"{number} strongest sentences"
-    return f"without its {sentences} it would say “{checks['passages_label']}”"
+    return f"without the {sentences} of the text it would say “{checks['passages_label']}”"
 
 
 def _without_phrases(explanation: Explanation, what: str) -> str:

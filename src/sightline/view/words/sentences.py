@@ -208,13 +208,13 @@ def further_sentences(explanation: Explanation) -> list[str]:
 
 
 def passage_sentences(explanation: Explanation) -> list[str]:
-    """Return what the model says without its strongest sentences, if the check deleted them."""
+    """Return what the model says without the strongest sentences, if the check deleted them."""
     checks = explanation.checks
     if "passages_removed" not in checks:
         return []
     count, label = int(checks["passages_removed"]), checks["passages_label"]
     strongest = "strongest sentence" if count == 1 else f"{count} strongest sentences"
-    without = f"Without its {strongest} ({percent(float(checks['passages_share']))} of the words) the model"
+    without = f"Without the {strongest} of the text ({percent(float(checks['passages_share']))} of the words) the model"
     says = f"“{label}” ({percent(float(checks['passages_probability']))})"
     if label == explanation.prediction.label:
         return [f"{without} still says {says}."]
