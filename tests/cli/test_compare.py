@@ -90,7 +90,7 @@ def test_methods_are_compared_with_each_other(compare, good_model, tmp_path):
     ("arguments", "sentence"),
     [
         (["--model", "a", "--model", "b", "--layers"], "leave out --layers and --reference"),
-        (["--all-documents"], "give --model twice or more"),
+        (["--all-documents"], "give --model at least twice"),
         (["--metrics", "aopc"], "measures faithfulness"),
         (["--methods", "rolout"], "Did you mean 'rollout'?"),
         (["--overwrite"], "--overwrite needs a folder"),

@@ -92,7 +92,7 @@ def test_a_person_at_a_terminal_gets_colours_and_no_page_is_poured_out(sightline
     assert "The model says" in text
     page = sightline("explain", "doc.txt", "--model", good_model, "--format", "html")
     assert page.exit_code == 2
-    assert "add -o page.html" in page.stderr
+    assert "with -o page.html" in page.stderr
 
 
 @pytest.mark.parametrize(
