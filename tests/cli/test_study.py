@@ -39,7 +39,7 @@ def test_a_study_reads_given_rows_with_a_given_model(sightline, good_model, tmp_
         (("atcat", "--out", "out"), "There is no study 'atcat'. Did you mean 'attcat'?"),
         (("attcat", "--data", "no.csv", "--out", "out"), "There is no data 'no.csv'."),
         (("attcat", "--out", "doc.txt"), "is a file. Name a folder."),
-        (("attcat", "--size", "paper", "--out", "out"), "reads data and models from the hub, and"),
+        (("attcat", "--size", "paper", "--out", "out"), "or give all data and models as files with --data and --model"),
     ],
 )
 def test_a_bad_request_ends_with_a_sentence(arguments, sentence, sightline, monkeypatch):

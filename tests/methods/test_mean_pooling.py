@@ -95,11 +95,12 @@ def test_transatt_starts_from_every_row(pooled):
     model, encoding, _, _ = pooled
     trace = model.trace(encoding, target=1)
     trace.require("attention_gradients", "attention_relevance")
-    relevances = [np.asarray(layer.dense()) for layer in propagate(trace, RULE_SETS["positive"]).attentions]
+    relevance = propagate(trace, RULE_SETS["positive"], whole_attention=True)
+    relevances = [np.asarray(whole.dense()) for (whole,) in relevance.attentions]
     gradients = [np.asarray(layer.dense()) for layer in trace.attention_gradients]
     matrices = []
-    for relevance, gradient in zip(relevances, gradients, strict=True):
-        matrix = np.maximum(relevance * gradient, 0).mean(0) + np.eye(N)
+    for weights, gradient in zip(relevances, gradients, strict=True):
+        matrix = np.maximum(weights * gradient, 0).mean(0) + np.eye(N)
         matrices.append(matrix / matrix.sum(1, keepdims=True))
     scores = model.explain(encoding, "transatt", target=1).scores
     np.testing.assert_allclose(scores, from_every_row(matrices), atol=1e-12)

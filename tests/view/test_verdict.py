@@ -76,7 +76,8 @@ def test_a_prediction_that_stays_without_any_word_is_not_the_fault_of_the_explan
     assert (verdict.level, verdict.reasons) == ("weak", ("nothing_decides",))
     first, *_ = describe_verdict(verdict).sentences
     assert first == "Nothing in the text decides: with every word removed, the probability is 0.98."
-    # The text decides if the prediction changes without it, or if the strongest words change it.
+    # The text decides if the prediction changes without it, or if the strongest words or sentences change it.
+    assert judge(checks(0.001, 0.002, 3, stake=0.47, **nothing, passages_trials=3)).level == "poor"
     assert judge(checks(0.001, 0.002, 3, stake=0.47, **{**nothing, "probability_empty": 0.2})).level == "poor"
     assert judge(checks(0.6, 0.002, 20, stake=0.47, **{**nothing, "probability_without": 0.1})).level == "holds"
 
