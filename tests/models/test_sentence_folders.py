@@ -215,5 +215,5 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path):
 
 
 def test_a_reference_text_goes_only_with_vectors():
-    with pytest.raises(OptionError, match="similar_to= goes with a sentence-transformers folder"):
+    with pytest.raises(OptionError, match="goes with a sentence-transformers folder"):
         sl.load(tiny_module(), tokenizer=wordpiece(), similar_to="a text")
