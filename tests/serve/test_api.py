@@ -157,6 +157,7 @@ def test_the_description_is_valid_openapi_with_an_example_that_is_a_request(serv
         "/api/models",
         "/api/methods",
         "/api/metrics",
+        "/api/document",
         "/api/explain",
         "/api/jobs/{id}",
         "/api/jobs/{id}/events",
