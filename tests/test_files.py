@@ -95,7 +95,7 @@ def test_the_program_s_own_handlers_stay(tmp_path):
     def handler(number, frame):
         raise SystemExit(3)
 
-    before = signal.signal(signal.SIGTERM, handler)
+    before = signal.signal(signal.SIGTERM, handler), signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         with replacing(tmp_path / "out.txt"):
             assert signal.getsignal(signal.SIGTERM) is handler
@@ -104,7 +104,8 @@ def test_the_program_s_own_handlers_stay(tmp_path):
         with pytest.raises(SystemExit), replacing(tmp_path / "out.txt"):
             os.kill(os.getpid(), signal.SIGTERM)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGHUP, before[1])
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
     assert not files._writers
 
