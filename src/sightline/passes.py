@@ -329,7 +329,7 @@ class Pass:
         layerwise = Layerwise(
             lengths=(len(encoding),),
             attention=self.attention_relevance,
-            within=lambda: _all_of(network.plain_operations(rules_active), rules_active()),
+            within=lambda: _all_of(network.plain_operations(), rules_active()),
             receive=received.take,
             known=self._hidden_states(document),
         )

@@ -231,7 +231,7 @@ def test_an_exception_inside_the_model_leaves_no_mode_hook_or_switch_behind(fami
     assert not _get_current_function_mode_stack()
     assert not any(submodule._forward_hooks or submodule._forward_pre_hooks for submodule in module.modules())
     if family == "longformer":
-        assert module.longformer.encoder.plain is None
+        assert module.longformer.encoder.plain is False
 
 
 @settings(max_examples=15, deadline=None)

@@ -11,8 +11,8 @@ import hashlib
 import inspect
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -495,10 +495,9 @@ class Network:
             )
 
     @contextmanager
-    def plain_operations(self, rerun: Callable[[], AbstractContextManager[None]] = nullcontext) -> Iterator[None]:
+    def plain_operations(self) -> Iterator[None]:
         """Run attention as ordinary operations inside this block, for a mode that replaces their backward rules.
 
-        Parts of the attention may be computed again in the backward pass; they run inside the context `rerun`.
         No other thread runs the network meanwhile: a layer that runs again in a backward pass must not meet the hooks
         of another thread's pass.
         """
@@ -508,11 +507,11 @@ class Network:
             if encoder is None:
                 yield
                 return
-            encoder.plain = rerun
+            encoder.plain = True
             try:
                 yield
             finally:
-                encoder.plain = None
+                encoder.plain = False
 
     @property
     def _first_position(self) -> int:

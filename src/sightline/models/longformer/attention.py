@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from sightline.models.longformer.band_kernel import (
     BandPlan,
-    Context,
     global_output,
     global_products,
     plain_window_attention,
@@ -41,18 +40,13 @@ def banded_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], lay
     )
 
 
-def plain_attention(
-    attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layout: Packed, rerun: Context
-) -> BandedRecord:
-    """Compute all rows by ordinary operations, nothing folded; `record.probabilities` holds A on the autograd path.
-
-    The backward pass computes blocks of scores again, inside the context `rerun`.
-    """
+def plain_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layout: Packed) -> BandedRecord:
+    """Compute all rows by ordinary operations, nothing folded; `record.probabilities` holds A on the autograd path."""
     query, key, value = (_heads(project(x), attention) for project in _projections(attention))
     outputs, probabilities = [], []
     parts = zip(plans, *(_documents(tensor, layout) for tensor in (x, query, key, value)), strict=True)
     for plan, document, q, k, v in parts:
-        output, blocks = plain_window_attention(q, k, v, plan, rerun)
+        output, blocks = plain_window_attention(q, k, v, plan)
         if len(plan.global_tokens):
             q = _heads(attention.query_global(document[plan.global_tokens]), attention) / math.sqrt(attention.head_dim)
             k = _heads(attention.key_global(document), attention)

@@ -26,20 +26,16 @@ Cost: O(n·(G+2w+block)·d) time; memory of q, k, v and o only, forward and back
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.utils.checkpoint import checkpoint
 
 from sightline.attention.projections import SOFTMAX, Projection
 
-Context = Callable[[], AbstractContextManager[Any]]
-"""Creates a context."""
 BLOCK_ROWS = 96
 """Few, so that little outside the band is computed, yet enough for efficient matrix products.
 
@@ -202,13 +198,12 @@ class _WindowAttention(torch.autograd.Function):
 
 
 def plain_window_attention(
-    query: Tensor, key: Tensor, value: Tensor, plan: BandPlan, rerun: Context = nullcontext
+    query: Tensor, key: Tensor, value: Tensor, plan: BandPlan
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The same for one document (n, H, e) by ordinary operations; also returns the blocks of A, on the autograd path.
 
-    For code that replaces the backward rules of `matmul`, `softmax` and the like while the network runs. The backward
-    pass computes the scores of a block again, inside the context `rerun`.
-    Keeps A where the caller does: O(n·(G+2w+block)·H) memory.
+    For code that replaces the backward rules of `matmul`, `softmax` and the like while the network runs.
+    Keeps A: O(n·(G+2w+block)·H) memory.
     """
     q, k, v = (t.transpose(0, 1) for t in (query / math.sqrt(query.shape[-1]), key, value))
     global_keys, global_values = k[:, plan.global_tokens], v[:, plan.global_tokens]
@@ -222,28 +217,16 @@ def plain_window_attention(
         strict=True,
     )
     for block, rows, keys, values in parts:
-        output, weights = checkpoint(
-            _attend_plainly,
-            *(block, rows, keys, values, global_keys, global_values),
-            use_reentrant=False,
-            preserve_rng_state=False,
-            context_fn=lambda: (nullcontext(), rerun()),
-        )
-        outputs.append(output)
+        # Apart, because autograd keeps what is multiplied: the window's keys are a view, joined they would be a copy.
+        scores = torch.matmul(rows, keys.transpose(1, 2))
+        if len(plan.global_tokens):
+            scores = torch.cat((torch.matmul(rows, global_keys.transpose(1, 2)), scores), dim=-1)
+            values = torch.cat((global_values, values), dim=1)
+        weights = torch.softmax(scores.masked_fill(block.excluded, -math.inf), dim=-1)
+        weights = zero_blank_rows(weights, block)
+        outputs.append(torch.matmul(weights, values))
         blocks.append(weights)
     return torch.cat(outputs, dim=1).transpose(0, 1), tuple(blocks)
-
-
-def _attend_plainly(
-    block: Block, query: Tensor, key: Tensor, value: Tensor, global_keys: Tensor, global_values: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return the output (H, rows, e) and the weights (H, rows, G+keys) of one block, from heads (H, ·, e)."""
-    if global_keys.shape[1]:
-        key, value = torch.cat((global_keys, key), dim=1), torch.cat((global_values, value), dim=1)
-    scores = torch.matmul(query, key.transpose(1, 2))
-    weights = torch.softmax(scores.masked_fill(block.excluded, -math.inf), dim=-1)
-    weights = zero_blank_rows(weights, block)
-    return torch.matmul(weights, value), weights
 
 
 def slices(heads: Tensor, bounds: Sequence[tuple[int, int]]) -> tuple[Tensor, ...]:

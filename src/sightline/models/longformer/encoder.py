@@ -38,7 +38,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from sightline.attention.projections import SOFTMAX, projection_of
 from sightline.errors import ModelError, UnsupportedError
 from sightline.models.longformer.attention import banded_attention, first_rows_attention, plain_attention
-from sightline.models.longformer.band_kernel import BandPlan, Context
+from sightline.models.longformer.band_kernel import BandPlan
 from sightline.models.longformer.record import BandedRecord, Batch, library_attentions
 from sightline.models.recording import Packed, Padded, active_recorder
 
@@ -69,9 +69,8 @@ class BandedEncoder(nn.Module):
         self.config: Any = original.config
         self.readout_rows: ReadoutRows = readout_rows
         """Rows of the last layer that the model's head reads; other rows are zero unless a recorder requests them."""
-        self.plain: Context | None = None
-        """If given, use ordinary operations only (matmul, softmax, …), for a mode that replaces their backward rules;
-        what is computed again in the backward pass runs inside this context."""
+        self.plain = False
+        """Use ordinary operations only (matmul, softmax, …), for a mode that replaces their backward rules."""
         self._change: tuple[int, Callable[[Tensor], Tensor]] | None = None
         self._step: Callable[[int, Callable[[Tensor], Tensor], Tensor], Tensor] | None = None
         # In a tuple: as a submodule, the original would list every parameter twice.
@@ -116,7 +115,7 @@ class BandedEncoder(nn.Module):
         batch, layers = Batch.from_mask(attention_mask), list[Any](self.layer)
         layout = Packed(batch.lengths)
         recorder = active_recorder()
-        all_rows = self.readout_rows == "all" or self.plain is not None or output_attentions or output_hidden_states
+        all_rows = self.readout_rows == "all" or self.plain or output_attentions or output_hidden_states
         all_rows = all_rows or self._step is not None
         partial = not all_rows and (recorder is None or recorder.readout_only)
         keep_hidden = output_hidden_states or recorder is not None
@@ -125,7 +124,7 @@ class BandedEncoder(nn.Module):
         plans: dict[int, tuple[BandPlan, ...]] = {}
 
         projection = projection_of(self.config)
-        if self.plain is not None and projection != SOFTMAX:
+        if self.plain and projection != SOFTMAX:
             raise UnsupportedError(f"{projection.name} attention cannot run by ordinary operations.")
         x = batch.pack(hidden_states)
         for number, layer in enumerate(layers):
@@ -170,8 +169,8 @@ class BandedEncoder(nn.Module):
         if first_only:
             record = first_rows_attention(attention, x, plans, layout)
             x = batch.first_rows(x)
-        elif self.plain is not None:
-            record = plain_attention(attention, x, plans, layout, self.plain)
+        elif self.plain:
+            record = plain_attention(attention, x, plans, layout)
         else:
             record = banded_attention(attention, x, plans, layout)
         if records is not None:
@@ -185,7 +184,7 @@ class BandedEncoder(nn.Module):
     def _feed_forward(self, layer: Any, x: Tensor) -> Tensor:
         """W₂·gelu(W₁·x) with residual and LayerNorm, row by row: (T, d)."""
         # Backward rules that look at a whole tensor (relevance of a sum) must not see chunks.
-        if self.plain is not None or len(x) <= FEED_FORWARD_ROWS:
+        if self.plain or len(x) <= FEED_FORWARD_ROWS:
             output: Tensor = layer.output(layer.intermediate(x), x)
             return output
         chunks = x.split(FEED_FORWARD_ROWS)  # type: ignore[no-untyped-call]
