@@ -10,6 +10,7 @@ file, so a file without a lock has no writer any more.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -190,4 +191,5 @@ def _remove_abandoned(folder: Path) -> None:
 
 def _cannot_write(path: Path, error: OSError) -> UsageError:
     reason = (error.strerror or str(error)).lower()
-    return UsageError(f"Cannot write '{path}': {reason}. Choose another path.")
+    advice = "Free some space, or choose another path" if error.errno == errno.ENOSPC else "Choose another path"
+    return UsageError(f"Cannot write '{path}': {reason}. {advice}.")

@@ -92,6 +92,15 @@ def parse_json(raw: bytes, *, error: type[SightlineError], name: str) -> Any:
     return content
 
 
+def looks_binary(text: str | bytes) -> bool:
+    """Whether more than a tenth of `text` is NUL: UTF-16 without its mark, or no text at all.
+
+    A few are no reason to refuse a text: converters of PDF files write them for characters they do not know.
+    """
+    nul: Any = "\0" if isinstance(text, str) else b"\0"
+    return 10 * text.count(nul) > len(text)
+
+
 def quote(value: object) -> str:
     """Return an untrusted value for use in a message: on one line, printable, and cut off after a few words."""
     return printable(value if isinstance(value, str) else _plain(value), _SHOWN)

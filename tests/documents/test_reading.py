@@ -268,6 +268,6 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path: Path, monkeypatch
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs limits on computing time")
 def test_a_reader_whose_parent_is_gone_ends_by_itself() -> None:
-    program = "from sightline.documents.extraction import limit_resources\nlimit_resources(1)\nwhile True: pass"
+    program = "from sightline.child_limits import limit_resources\nlimit_resources(2**30, 1)\nwhile True: pass"
     ended = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, check=False)
     assert ended.returncode in (-signal.SIGXCPU, -signal.SIGKILL)

@@ -110,7 +110,7 @@ class DataSets:
         )
         again = folder / "again.csv"
         again.write_bytes(written.encode())
-        # White space alone is no id; a NUL character is no text.
+        # White space alone is no id; a line with many NUL characters is no text.
         if ids and not any("\0" in name for name in ids):
             assert [example.text for example in read_examples(again)] == ids, "ids change when written and read"
         again.unlink()

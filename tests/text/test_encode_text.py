@@ -17,10 +17,10 @@ from tests.tiny_tokenizers import ALL_KINDS, byte_level, wordpiece
 
 TOKENIZERS = {name: build() for name, build in ALL_KINDS.items()}
 BYTE_LEVEL = [name for name in TOKENIZERS if name.startswith("byte_level")]
-HARD_CHARACTERS = "the mill é\u0301\u0300İßﬁ½日本語カ😀👨\u200d👩🏽🇩🇪\n\t\u00a0\u3000\u200b\ufeff\u00ad!-'.▁Ġ#שم"
+HARD_CHARACTERS = "the mill é\u0301\u0300İßﬁ½日本語カ😀👨\u200d👩🏽🇩🇪\n\t\u00a0\u3000\u200b\ufeff\u00ad!-'.▁Ġ#שم\0"
 TEXTS = (
     st.text(st.sampled_from(HARD_CHARACTERS), min_size=1, max_size=40)
-    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40)
+    | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
     | st.lists(st.sampled_from(["the", "miller", "don't", "café", "<mask>", "</s>", "[SEP]", "日本", " ", "\n"])).map(
         " ".join
     )
@@ -113,7 +113,7 @@ def brute_force_byte_spans(tokenizer, text):
 
 @pytest.mark.parametrize("name", BYTE_LEVEL)
 @settings(deadline=None, max_examples=60)
-@given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0<"), min_size=1, max_size=40))
+@given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<"), min_size=1, max_size=40))
 @example("  hello  world \n\n don't")
 @example("\n日本 👨\u200d👩\u200d👧 é e\u0301")
 def test_byte_level_spans_equal_those_counted_in_bytes(name, text):
@@ -136,7 +136,7 @@ def test_spans_cover_every_visible_letter(name, text):
         covered[start:end] = True
     missing = [character for character, hit in zip(text, covered, strict=True) if not hit and not character.isspace()]
     if name not in BYTE_LEVEL:  # normalisers take away invisible characters, and marks that stand alone
-        missing = [character for character in missing if unicodedata.category(character) not in ("Cf", "Mn")]
+        missing = [character for character in missing if unicodedata.category(character) not in ("Cc", "Cf", "Mn")]
     assert missing == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 PATIENCE = 1.0
-"""Seconds before the bar appears."""
+"""Seconds before the bar appears, and before a stage says how much time is left."""
 
 
 class LateProgress:
@@ -27,6 +28,10 @@ class LateProgress:
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._now: tuple[str, int, int] = ("", 0, 0)
+        self._patience = patience
+        self._stage_start = time.monotonic()
+        self._announcements: list[threading.Timer] = []
+        self._stopped = False
 
     def __enter__(self) -> LateProgress:
         if self._console.is_terminal:
@@ -39,24 +44,44 @@ class LateProgress:
         self.stop()
 
     def stop(self) -> None:
-        """Remove the bar; it does not appear again."""
-        self._timer.cancel()
+        """Remove the bar; it does not appear again, nor do announcements that have not been printed."""
+        for timer in (self._timer, *self._announcements):
+            timer.cancel()
         with self._lock:
             if self._bar is not None:
                 self._bar.stop()
-            self._timer.finished.set()
+            self._stopped = True
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Record the progress of the work and redraw the bar."""
         with self._lock:
+            if stage != self._now[0] or done < self._now[1]:
+                self._stage_start = time.monotonic()
             self._now = (stage, done, total)
             self._update()
+
+    def announce(self, line: str) -> None:
+        """Print a line on a terminal if the work goes on for longer than the bar waits."""
+        if self._console.is_terminal:
+            timer = threading.Timer(self._patience, self._print_announcement, (line,))
+            timer.daemon = True
+            self._announcements.append(timer)
+            timer.start()
+
+    def note(self, line: str) -> None:
+        """Print a line at once, on a terminal or not."""
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _print_announcement(self, line: str) -> None:
+        with self._lock:
+            if not self._stopped:
+                self.note(line)
 
     def _appear(self) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         with self._lock:
-            if self._timer.finished.is_set():
+            if self._stopped:
                 return
             counted = TextColumn("{task.fields[counted]}", style="progress.download")
             columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeElapsedColumn())
@@ -68,5 +93,20 @@ class LateProgress:
     def _update(self) -> None:
         if self._bar is not None and self._task is not None:
             stage, done, total = self._now
-            counted = f"{done:,}/{total:,}" if total else ""
+            counted = f"{done:,}/{total:,}{self._time_left()}" if total else ""
             self._bar.update(self._task, description=stage, completed=done, total=total or None, counted=counted)
+
+    def _time_left(self) -> str:
+        """Return ", about 40 s left" if the stage has lasted long enough to tell."""
+        _, done, total = self._now
+        elapsed = time.monotonic() - self._stage_start
+        if not 0 < done < total or elapsed < self._patience:
+            return ""
+        return f", about {describe_seconds(elapsed / done * (total - done))} left"
+
+
+def describe_seconds(seconds: float) -> str:
+    """Return "40 s", "3 min" or "2 h": as exact as an estimate is."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"

@@ -8,8 +8,9 @@ from pathlib import Path
 import typer
 
 from sightline.cli.progress import LateProgress
-from sightline.documents import MOST_BYTES, decode_document
-from sightline.errors import InputError, UsageError
+from sightline.documents import MOST_BYTES, decode_document, read_content
+from sightline.errors import UsageError
+from sightline.foreign import printable
 
 
 def read_texts(file: str, pair: str | None, *, plain_text: bool = False) -> tuple[str, str | None]:
@@ -30,7 +31,7 @@ def read_texts(file: str, pair: str | None, *, plain_text: bool = False) -> tupl
 def read_text(source: str, *, plain_text: bool = False) -> str:
     """Return the text of the document `source`, or of standard input for "-"; say what of the document is left out."""
     name = "Standard input" if source == "-" else f"The file '{source}'"
-    content = _read_standard_input() if source == "-" else _read_file(Path(source))
+    content = _read_standard_input() if source == "-" else _read_file(source)
     with LateProgress() as progress:
         progress("reading the document", 0, 0)
         document = decode_document(content, name, suffix=Path(source).suffix, plain_text=plain_text)
@@ -39,19 +40,16 @@ def read_text(source: str, *, plain_text: bool = False) -> str:
     return document.text
 
 
+def _read_file(path: str) -> bytes:
+    with LateProgress() as progress:
+        return read_content(
+            Path(path),
+            alternative=", or - for standard input",
+            on_pipe=lambda: progress.announce(f"Waiting for another program to write to '{printable(path)}'."),
+        )
+
+
 def _read_standard_input() -> bytes:
     if sys.stdin.isatty():
         typer.echo("Type or paste the text, then press Ctrl-D on an empty line.", err=True)
     return sys.stdin.buffer.read(MOST_BYTES + 1)
-
-
-def _read_file(path: Path) -> bytes:
-    try:
-        if path.is_dir():
-            raise InputError(f"'{path}' is a folder: give a document, or - for standard input.")
-        with path.open("rb") as file:
-            return file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise InputError(f"There is no file '{path}'. Give a document, or - for standard input.") from None
-    except OSError as error:
-        raise InputError(f"Cannot read '{path}': {(error.strerror or str(error)).lower()}.") from None

@@ -2,8 +2,7 @@
 
 It reads the file from standard input and writes one JSON object to standard output: `{"text": …, "notices": […]}`, or
 `{"error": …}` with the rest of a sentence that begins with the name of the file. Memory and computing time are limited
-where the system can do that; the parent limits the time that passes. Nothing is loaded that a small process does not
-need.
+(`sightline.child_limits`). Nothing is loaded that a small process does not need.
 """
 
 from __future__ import annotations
@@ -11,13 +10,14 @@ from __future__ import annotations
 import json
 import sys
 
+from sightline.child_limits import limit_resources
 from sightline.documents.html_text import extract_html
 from sightline.documents.office_text import extract_docx, extract_odt
 from sightline.documents.parts import Extracted, ExtractionError
 from sightline.documents.pdf_text import extract_pdf
 
 MOST_MEMORY = 2 * 2**30
-"""Address space of the process in bytes."""
+"""Bytes that the process may take."""
 
 EXTRACTORS = {"html": extract_html, "docx": extract_docx, "odt": extract_odt, "pdf": extract_pdf}
 
@@ -30,19 +30,9 @@ def extract(content: bytes, file_format: str) -> Extracted:
     return extracted
 
 
-def limit_resources(seconds: int) -> None:
-    """Limit the memory and the computing time of this process, which ends by itself if its parent has been killed."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limits.
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-
-
 def main() -> None:
     """Read standard input, write the answer."""
-    limit_resources(int(sys.argv[2]))
+    limit_resources(MOST_MEMORY, int(sys.argv[2]))
     try:
         extracted = extract(sys.stdin.buffer.read(), sys.argv[1])
         answer: dict[str, object] = {"text": extracted.text, "notices": extracted.notices}

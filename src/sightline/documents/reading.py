@@ -10,14 +10,17 @@ A blank line ends a paragraph in the text that is returned, as everywhere in Sig
 from __future__ import annotations
 
 import json
+import os
+import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from sightline.errors import InputError
-from sightline.foreign import printable
+from sightline.foreign import looks_binary, printable
 
 Format = Literal["text", "html", "docx", "odt", "pdf"]
 
@@ -50,18 +53,41 @@ def read_document(path: str | Path, *, plain_text: bool = False) -> DocumentText
     PDF files need the package pypdf (`pip install 'sightline[pdf]'`).
     """
     path = Path(path)
+    return decode_document(read_content(path), f"The file '{path}'", suffix=path.suffix, plain_text=plain_text)
+
+
+def read_content(path: Path, *, alternative: str = "", on_pipe: Callable[[], None] | None = None) -> bytes:
+    """Return the bytes of a document, at most one more than `MOST_BYTES`.
+
+    A pipe is read to its end like a file, so that `<(pdftotext …)` and `/dev/stdin` can be given by name; so is a
+    terminal. Other devices hold no documents, and `/dev/zero` has no end: they are refused.
+    `alternative`: what else can be given, for the sentences of errors (", or - for standard input").
+    `on_pipe`: called before a pipe is opened, which waits until another program writes to it.
+    """
     shown = printable(str(path), _LONGEST_NAME)
     try:
-        if path.is_dir():
-            raise InputError(f"'{shown}' is a folder: give a document.")
+        kind = path.stat().st_mode
+        if stat.S_ISDIR(kind):
+            raise InputError(f"'{shown}' is a folder: give a document{alternative}.")
+        if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and not _is_terminal(path)):
+            raise InputError(f"'{shown}' is a device: give a document{alternative}.")
+        if on_pipe is not None and stat.S_ISFIFO(kind):
+            on_pipe()
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            return file.read(MOST_BYTES + 1)
     except FileNotFoundError:
-        raise InputError(f"There is no file '{shown}'.") from None
+        raise InputError(f"There is no file '{shown}'. Give a document{alternative}.") from None
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise InputError(f"Cannot read '{shown}': {reason}.") from None
-    return decode_document(content, f"The file '{shown}'", suffix=path.suffix, plain_text=plain_text)
+
+
+def _is_terminal(device: Path) -> bool:
+    descriptor = os.open(device, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    try:
+        return os.isatty(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def decode_document(
@@ -105,6 +131,8 @@ def _decode_text(content: bytes, name: str) -> str:
             return content.decode("utf-16")
         except UnicodeDecodeError as error:
             raise InputError(f"{name} is not valid UTF-16 text: position {error.start:,} is wrong.") from None
+    if looks_binary(content):
+        raise InputError(f"{name} is not text: more than a tenth of it is NUL bytes. Save it as UTF-8.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -8,24 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
+
+from sightline.child_limits import limit_resources
 
 CPU_SECONDS = 10
 MEMORY = 1_000_000_000
 """Bytes that rendering may take beyond what the library takes."""
-
-
-def _bound_resources() -> None:
-    try:
-        import resource
-    except ImportError:  # not on this system
-        return
-    pages = Path("/proc/self/statm")
-    if pages.exists():
-        used = int(pages.read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    spent = int(resource.getrusage(resource.RUSAGE_SELF).ru_utime) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (spent + CPU_SECONDS, spent + CPU_SECONDS))
 
 
 def main() -> None:
@@ -35,7 +23,7 @@ def main() -> None:
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({})), **request["tokens"])
-    _bound_resources()
+    limit_resources(MEMORY, CPU_SECONDS)
     try:
         text = tokenizer.apply_chat_template(
             request["messages"], chat_template=request["template"], tokenize=False, add_generation_prompt=True

@@ -19,9 +19,6 @@ def check_text(text: object, name: str = "text") -> str:
         raise InputError(
             f"The {name} has {len(text):,} characters; Sightline reads at most {MAX_CHARACTERS:,}: give it in parts."
         )
-    nul = text.find("\0")
-    if nul >= 0:
-        raise InputError(f"The {name} has a NUL byte at character {nul:,}: is it a binary file? Give plain text.")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -10,7 +10,6 @@ The worker exits when the server does.
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import os
@@ -22,7 +21,7 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import SightlineError, SizeError, UsageError
-from sightline.memory import release_memory
+from sightline.memory import exempt_loaded_objects, release_memory
 from sightline.serve.settings import Settings
 from sightline.serve.worker.messages import Message
 
@@ -49,7 +48,7 @@ def run_worker(connection: Connection, settings: Settings) -> None:
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     try:
         session = _open_session(connection, settings)
-        gc.freeze()  # models and libraries stay: searching them for garbage after every job would only cost time
+        exempt_loaded_objects()
         while session is not None:
             message = Message.unpack(connection.recv_bytes())
             if message.kind != "cancel":  # a cancellation of a job that is already over
