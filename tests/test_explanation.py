@@ -360,5 +360,5 @@ def test_a_link_is_followed_and_permissions_are_kept(tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full is needed")
 def test_a_full_device_is_refused_with_a_sentence():
-    with pytest.raises(UsageError, match="Cannot write '/dev/full': no space left"):
+    with pytest.raises(UsageError, match="Cannot write '/dev/full': no space left on device. Free some space, or"):
         explanation().to_html(Path("/dev/full"))

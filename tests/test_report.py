@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from sightline.checking import CHECK_STAGE
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.explanation import Explanation
 from sightline.model import load
@@ -45,6 +46,24 @@ def test_a_report_holds_what_explain_inside_and_check_give(model):
     assert report.provenance == model.provenance()
     assert report.prediction == report.first.prediction
     assert len(report) == 2
+
+
+def test_the_explanations_are_handed_out_before_they_are_checked(model):
+    stages, early = [], []
+
+    def hand_out(report):
+        stages.append("explained")
+        early.append(report)
+
+    def follow(stage, _done, _total):
+        stages.append(stage)
+
+    report = model.report(TEXT, ["attcat", "rollout"], progress=follow, on_explained=hand_out)
+    assert [explanation.verdict.level for explanation in early[0]] == ["unchecked", "unchecked"]
+    for first, last in zip(early[0], report, strict=True):
+        np.testing.assert_array_equal(first.scores, last.scores)
+    assert stages.index("rollout") < stages.index("explained") < stages.index(CHECK_STAGE)
+    assert early[0].seconds == {"explain": report.seconds["explain"]}
 
 
 def test_parts_of_a_report_can_be_left_out_and_the_default_method_is_the_same_as_for_explain(model):

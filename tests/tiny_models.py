@@ -25,6 +25,10 @@ FAMILY_FACTS: dict[str, dict[str, Any]] = {
     "xlm-roberta": {"pad_token_id": 1},
     "camembert": {"pad_token_id": 1},
     "electra": {"embedding_size": 16},
+    "ernie": {"use_task_id": True},
+    "data2vec-text": {"pad_token_id": 1},
+    "xlm-roberta-xl": {"pad_token_id": 1},
+    "nomic_bert": {"pad_token_id": 0},
     "albert": {"embedding_size": 16, "num_hidden_groups": 1},
     "modernbert": {
         "pad_token_id": 0,
@@ -64,10 +68,46 @@ FAMILY_FACTS: dict[str, dict[str, Any]] = {
     "qwen3": {**_MARKS, "num_key_value_heads": 2, "head_dim": 16},
     # One key and value head, and heads that are wider together than the model.
     "gemma": {**_MARKS, "num_key_value_heads": 1, "head_dim": 12},
+    # One layer in two without rotary positions.
+    "smollm3": {**_MARKS, "num_key_value_heads": 2, "no_rope_layers": [1, 0, 1]},
+    "gpt_neox": {**_MARKS},
+    # Scores and logits bent where they are, queries scaled by another width than that of a head, a sliding window in
+    # every other layer.
+    "gemma2": {
+        **_MARKS,
+        "num_key_value_heads": 2,
+        "head_dim": 12,
+        "query_pre_attn_scalar": 20,
+        "sliding_window": 5,
+        "attn_logit_softcapping": 1.5,
+        "final_logit_softcapping": 2.0,
+    },
+    # Norms of queries and keys too, and other rotations in sliding layers.
+    "gemma3_text": {
+        **_MARKS,
+        "num_key_value_heads": 2,
+        "head_dim": 12,
+        "query_pre_attn_scalar": 20,
+        "sliding_window": 5,
+        "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+    },
     "phi": {**_MARKS},
     "phi3": {**_MARKS, "num_key_value_heads": 2, "sliding_window": 6},
 }
-DECODERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma", "phi", "phi3")
+DECODERS = (
+    "gpt2",
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "smollm3",
+    "gpt_neox",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "phi",
+    "phi3",
+)
 """Families whose tokens see only themselves and earlier ones."""
 FAMILIES = tuple(FAMILY_FACTS)
 UNSEEN_FACTS: dict[str, dict[str, Any]] = {
@@ -82,13 +122,16 @@ UNSEEN_FACTS: dict[str, dict[str, Any]] = {
         "d_inner": 64,
         "pad_token_id": 0,
     },
-    "gpt_neox": {**SIZES, "max_position_embeddings": 130, "bos_token_id": 101, "eos_token_id": 102},
+    "olmo2": {**SIZES, "max_position_embeddings": 130, **_MARKS},
 }
 """Types of models without an entry in `families`, of which only embeddings and logits are known."""
 DENSE_FAMILIES = tuple(family for family in FAMILIES if family != "longformer")
 SINGLE_PRECISION = ("longformer", "modernbert", *DECODERS[1:])
 """Families whose library code computes the softmax or the norms in single precision whatever the weights are."""
 FIRST_AND_LAST = {
+    "ernie": (1, 2),
+    "data2vec-text": (0, 2),
+    "xlm-roberta-xl": (0, 2),
     "mpnet": (0, 2),
     "deberta-v2": (1, 2),
     "big_bird": (65, 66),
@@ -129,7 +172,7 @@ def randomise(module: Any, seed: int = 0) -> Any:
         for name, parameter in sorted(module.named_parameters()):
             noise = torch.randn(parameter.shape, generator=generator)
             is_gain = parameter.ndim == 1 and name.endswith("weight")
-            centre = 0 if module.config.model_type == "gemma" else 1  # its norms multiply by 1 + weight
+            centre = 0 if module.config.model_type.startswith("gemma") else 1  # its norms multiply by 1 + weight
             parameter.copy_(centre + 0.3 * noise if is_gain else 0.25 * noise)
     return module.eval()
 

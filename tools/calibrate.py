@@ -1,11 +1,13 @@
 """Calibrate the verdict: `python -m tools.calibrate` measures, chooses thresholds and writes docs/trust.md.
 
 With `--quick` few documents are measured and nothing is written. The thresholds in `sightline/verdict.py` are set by
-hand to what is chosen here.
+hand to what is chosen here. `--reviews FILE --model FOLDER` measures texts with human rationales instead, which the
+repository does not contain (`tools.calibrate_texts`).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -29,9 +31,9 @@ from sightline.evaluation.rule_task import RULES, Rule, clear_documents, rule_do
 from sightline.model import load
 from sightline.text.units import units_of
 from sightline.verdict import LARGEST_CHANCE, SMALLEST_EFFECT
+from tools import calibrate_texts
 
 PAGE = Path(__file__).parents[1] / "docs" / "trust.md"
-BEGIN, END = "<!-- calibration: begin -->", "<!-- calibration: end -->"
 METHODS = ("attnlrp", "alti", "attcat", "rollout", "gradient", "random")
 LENGTHS = {250: 5, 1000: 2, 2500: 1}
 """Documents per rule model, by number of words."""
@@ -151,11 +153,12 @@ def _method_table(cases: Sequence[Case], effect: float) -> list[str]:
     return lines
 
 
-def write(text: str) -> None:
+def write(text: str, name: str = "calibration") -> None:
     """Put the tables between the marks of the page."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
 
 
 def load_records(path: Path) -> list[Case]:
@@ -163,28 +166,66 @@ def load_records(path: Path) -> list[Case]:
     return [Case(**record) for record in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def main() -> None:
-    """Measure a half (`--half choose|report --records FILE`), or both and write the page.
+def arguments() -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few documents; write nothing")
+    parser.add_argument("--records", type=Path, help="file for what is measured")
+    parser.add_argument("--half", choices=list(SEEDS), help="measure one half, into --records")
+    parser.add_argument("--from", dest="stored", nargs=2, type=Path, metavar="FILE", help="write from stored halves")
+    texts = parser.add_argument_group("real texts")
+    texts.add_argument(
+        "--reviews", metavar="FILE", help="data set with the field rationale or rationale_tokens, or none"
+    )
+    texts.add_argument("--model", metavar="FOLDER", help="a model trained on such texts")
+    texts.add_argument("--name", default="film reviews", help="name of texts and model in the table")
+    texts.add_argument("--split", help="split of the data set, for example test")
+    texts.add_argument("--words", nargs=2, type=int, default=(300, 600), help="shortest and longest document")
+    texts.add_argument("--documents", type=int, default=40, help="number of documents")
+    texts.add_argument("--methods", nargs="+", default=calibrate_texts.METHODS)
+    texts.add_argument("--texts", nargs="+", type=Path, metavar="FILE", help="write the table from stored texts")
+    options = parser.parse_args()
+    if (options.half or options.reviews) and not options.records:
+        parser.error("--records says where to store what is measured")
+    if options.reviews and not options.model:
+        parser.error("--reviews needs --model")
+    return options
 
-    `--from CHOOSE.json REPORT.json` writes the page from stored halves, which may have been measured at the same time.
-    """
-    arguments = sys.argv[1:]
-    quick = "--quick" in arguments
-    if "--half" in arguments:
-        path = Path(arguments[arguments.index("--records") + 1])
-        collect(arguments[arguments.index("--half") + 1], quick=quick, records=path)
+
+def main() -> None:
+    """Measure what the options name: a half, both halves and the page, or real texts."""
+    options = arguments()
+    if options.reviews:
+        calibrate_texts.measure_texts(
+            options.reviews,
+            options.model,
+            name=options.name,
+            split=options.split,
+            words=tuple(options.words),
+            count=options.documents,
+            methods=options.methods,
+            records=options.records,
+        )
         return
-    if "--from" in arguments:
-        first = arguments.index("--from") + 1
-        choosing, reporting = (load_records(Path(name)) for name in arguments[first : first + 2])
+    if options.texts:
+        text = calibrate_texts.table([calibrate_texts.load_texts(path) for path in options.texts])
+        print(text)
+        if not options.quick:
+            write(text, "texts")
+        return
+    if options.half:
+        collect(options.half, quick=options.quick, records=options.records)
+        return
+    if options.stored:
+        choosing, reporting = (load_records(path) for path in options.stored)
     else:
-        choosing, reporting = (collect(half, quick=quick) for half in SEEDS)
+        choosing, reporting = (collect(half, quick=options.quick) for half in SEEDS)
     effect = choose_threshold(case for case in choosing if case.model != "default class")
     text = tables(choosing, reporting, effect)
     print(text)
     if effect != SMALLEST_EFFECT:
         print(f"Set SMALLEST_EFFECT = {effect} in sightline/verdict.py.", file=sys.stderr)
-    if not quick:
+    if not options.quick:
         write(text)
 
 

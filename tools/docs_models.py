@@ -47,20 +47,19 @@ computes a softmax or a norm in single precision), and every method of the last 
 contract suite; `tests/contract/test_heads.py` runs every such cell. **no such head**: transformers has none.
 **refused**: with one sentence, when the model is loaded."""
 UNSUPPORTED = """Not supported: models with an encoder and a decoder (BART, LED, T5 with its decoder; transformers 5 has
-no classifier on LED's encoder alone, so there is no head to explain), and **Vision Transformers**. Gemma 2 and 3 are
-read as "other types": they normalise the output of attention before adding it to the residual, and limit the scores,
-for which contributions and relevance have no rules yet. The attention of Vision Transformers goes through the same
-interface, so the weights could be observed; what is missing is everything around them: an encoding of pictures
-instead of texts, units made of patches, removal of patches for the check, and a page that draws over a picture."""
+no classifier on LED's encoder alone, so there is no head to explain), and **Vision Transformers**. The attention of
+Vision Transformers goes through the same interface, so the weights could be observed; what is missing is everything
+around them: an encoding of pictures instead of texts, units made of patches, removal of patches for the check, and a
+page that draws over a picture."""
 BLOCKS = """**BigBird** reads texts of up to (5 + 2r)·b tokens (704 in the released models: blocks of b = 64, r = 3
 random blocks) with full attention, as transformers does, and longer ones with its block-sparse attention: a window of
 three blocks, and the first and the last block as global tokens. Random blocks are drawn in training only; in evaluation
 all of them are the first block, whose keys a row then reads 1 + r times. The weights shown are sums over these copies,
 so rows sum to one; the ones that transformers returns hold a single copy. Every document is read as if it were alone:
 transformers takes the last block of the padded batch, so that there a document's logits depend on its neighbours."""
-WITHOUT_RELEVANCE = (
-    "Relevance propagation (`partial_lrp`, `lrp`, `transatt`, `attnlrp`) is not offered for these families: it"
-)
+RELEVANCE = """**Relevance propagation** treats scores of positions that depend on no word (T5, MPNet) as biases: they
+take their part with `attnlrp`, and nothing with the other rules. DeBERTa's products of words and positions are linear
+maps of the words, with constants for weights."""
 
 
 def page() -> str:
@@ -89,14 +88,10 @@ def page() -> str:
         cells = [reason_against_head(family, task) or "exact" for task in TASKS]
         refused = [f"`{method.name}`" for method in list_methods() if not applies(method.name, family)]
         heads.append(f"| {name} | {' | '.join(cells)} | {'all' if not refused else 'all but ' + ', '.join(refused)} |")
-    reasons = [f"- {name}: {family.without_relevance}" for name, family in FAMILIES.items() if family.without_relevance]
-    exceptions = "\n".join([WITHOUT_RELEVANCE, "", *sorted(reasons)])
     parts = [
         HEAD.strip(),
         "",
         families,
-        "",
-        exceptions,
         "",
         *lines,
         "",
@@ -105,6 +100,8 @@ def page() -> str:
         *heads,
         "",
         BLOCKS,
+        "",
+        RELEVANCE,
         "",
         UNSUPPORTED,
     ]

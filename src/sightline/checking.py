@@ -20,13 +20,14 @@ from sightline.errors import SightlineError, UnsupportedError
 from sightline.explanation import Explanation, FloatArray
 from sightline.methods import METHODS
 from sightline.metrics.check import CheckReplacement, faithfulness_checks
-from sightline.metrics.passages import passage_checks
+from sightline.metrics.passages import passage_checks, passage_engine
 from sightline.models import Network
 from sightline.progress import Progress
 from sightline.text import Encoding
 from sightline.verdict import CHECK_ENTRIES
 
 CHECK_STAGE = "comparing with random orders"
+PASSAGES_STAGE = "deleting sentences"
 EXCHANGE_STAGE = "exchanging words"
 REPRODUCED = 1e-3
 """Scores of a second run may differ by this share of the largest score."""
@@ -90,14 +91,19 @@ class Checker:
             for explanation in (nested.values() if isinstance(nested, dict) else [nested])
         ]
         watch = None if progress is None else partial(progress, CHECK_STAGE)
+        if watch is not None:
+            watch(0, 0)  # so that the time of the first call can be told
         measured = iter(faithfulness_checks(self.network, flat, budget=budget, replacement=replacement, progress=watch))
+        engine = passage_engine(self.network, flat[0]) if flat else None
 
         def add_check(value: Any) -> Any:
             if isinstance(value, dict):
                 return {name: add_check(nested) for name, nested in value.items()}
             checks, curve = next(measured)
             if curve is not None:
-                checks = {**checks, **passage_checks(self.network, value)}
+                if progress is not None:
+                    progress(PASSAGES_STAGE, 0, 0)
+                checks = {**checks, **passage_checks(self.network, value, engine=engine)}
             checked = replace(value, checks={**value.checks, **checks}, removal=curve)
             return self._exchange(checked, progress) if artefacts and _can_repeat(checked) else checked
 

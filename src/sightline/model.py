@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -423,6 +424,7 @@ class Model:
         check_replacement: CheckReplacement = "delete",
         artefacts: bool = True,
         progress: Progress | None = None,
+        on_explained: Callable[[Report], None] | None = None,
         **options: Any,
     ) -> Report:
         """Explain one document and return everything a page shows: `Report`.
@@ -431,7 +433,7 @@ class Model:
         relations between tokens, head maps and head importance, from the pass that the methods share; a document that
         is read in windows has none, nor has a model whose layers are not known. check: compare every explanation with
         random orders of the words, for its verdict and its removal curve, and (`artefacts`) exchange its strongest
-        words.
+        words. on_explained: called with the report as it is before the check, which takes most of the time.
         """
         if is_chat(document):
             document = self.encode(document)
@@ -452,8 +454,9 @@ class Model:
                 return self._explainer.explain_entities(trace, chosen, quantity or "logit", progress)
             return self.explain(trace, methods=names, quantity=quantity, progress=progress, **options)
 
-        check_all = self._check_all(check_budget, check_replacement, artefacts, progress) if check else None
-        return build_report(trace, explain, check_all, inside=inside, progress=progress)
+        seen = trace if inside else None
+        check_all = self._check_all(check_budget, check_replacement, artefacts, progress, seen) if check else None
+        return build_report(trace, explain, check_all, inside=inside, progress=progress, on_explained=on_explained)
 
     def inspect(
         self,
@@ -496,11 +499,22 @@ class Model:
         return Checker(self.network, self._explainer.repeat, self._explainer.received)
 
     def _check_all(
-        self, budget: int | None, replacement: CheckReplacement, artefacts: bool, progress: Progress | None
+        self,
+        budget: int | None,
+        replacement: CheckReplacement,
+        artefacts: bool,
+        progress: Progress | None,
+        seen: Trace | None = None,
     ) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        """Return a function that checks all explanations of a document."""
+        """Return a function that checks all explanations of a document.
+
+        seen: a trace of the document whose attention is known already, and is not computed again.
+        """
+        checker = self._checker
+        if seen is not None:
+            checker = replace(checker, received=lambda _explanation: seen.received)
         return partial(
-            self._checker.check_all, budget=budget, replacement=replacement, artefacts=artefacts, progress=progress
+            checker.check_all, budget=budget, replacement=replacement, artefacts=artefacts, progress=progress
         )
 
     def provenance(self) -> dict[str, str]:

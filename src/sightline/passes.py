@@ -7,9 +7,11 @@ gradients are needed, one backward per target) serves them all. A need that was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
@@ -22,6 +24,7 @@ from sightline.attention.arrays import as_array
 from sightline.models import ALL, Network, Recorder, Target, TargetLike
 from sightline.models.head_weights import HeadWeights
 from sightline.models.layerwise import LayerGradients, Layerwise
+from sightline.models.recording import PlainLayerRecord
 from sightline.models.streamed import StreamedRecord
 from sightline.text import Encoding
 
@@ -91,8 +94,11 @@ class BackwardRules(Protocol):
     def seed(self, logits: Tensor, gradient: Tensor) -> Tensor:
         """Return the relevance of the logits, from the logits and ∂y/∂logits."""
 
-    def reduce(self, relevance: Attention, gradient: Attention | None) -> tuple[Attention, ...]:
-        """Return what is kept of the relevance of one layer's attention; `gradient` is ∂y/∂A where that is needed."""
+    def reduce(self, relevance: Tensor, gradient: Tensor | None) -> tuple[Tensor, ...]:
+        """Return what is kept of the relevance of a part of one layer's attention, (…, H or 1, rows, keys) each.
+
+        `gradient` is the same part of ∂y/∂A where that is needed. Every pair is treated by itself.
+        """
 
 
 @dataclass(frozen=True)
@@ -116,8 +122,10 @@ class Relevance:
 class _ReceivedRelevance:
     """Collects the relevances of the layers, the last layer first."""
 
-    reduce: Callable[[int, Attention], tuple[Attention, ...]]
-    """From the number of a layer and the relevance of its attention to what is kept of it."""
+    reduce: Callable[[Tensor, Tensor | None], tuple[Tensor, ...]]
+    """As in `BackwardRules`."""
+    output_gradient: Callable[[int], Tensor] | None
+    """Returns ∂y/∂(attention output) of a layer, if gradients of attention are needed."""
     hidden: list[Tensor] = field(default_factory=list)
     attentions: list[tuple[Attention, ...]] = field(default_factory=list)
     lost: int = 0
@@ -128,12 +136,25 @@ class _ReceivedRelevance:
             self.hidden.append(self.bound(layer.output))
         self.hidden.append(self.bound(layer.input))
         if layer.record is not None:
-            relevance = layer.record.assemble(0, [self.bound(part) for part in layer.attention])
-            self.attentions.append(self.reduce(layer.layer, relevance))
+            self.attentions.append(self._reduce(layer, cast(PlainLayerRecord, layer.record)))
+
+    @torch.no_grad()
+    def _reduce(self, layer: LayerGradients, record: PlainLayerRecord) -> tuple[Attention, ...]:
+        """Return what is kept of the relevance of a layer's attention, reduced part by part."""
+        gradients: Iterable[Tensor | None] = repeat(None, len(layer.parts))
+        if self.output_gradient is not None:
+            gradients = record.gradient_parts(0, self.output_gradient(layer.layer))
+        reduced = [
+            self.reduce(self.bound(part), gradient) for part, gradient in zip(layer.parts, gradients, strict=True)
+        ]
+        return tuple(record.assemble(0, parts) for parts in zip(*reduced, strict=True))
 
     def bound(self, relevance: Tensor) -> Tensor:
-        """Return a copy with zeros in place of numbers that are too large, and count them in `lost`."""
-        too_large = ~(relevance.abs() < torch.finfo(relevance.dtype).max ** 0.5)
+        """Return the relevance with zeros in place of numbers that are too large, and count these in `lost`."""
+        magnitude, limit = relevance.abs(), torch.finfo(relevance.dtype).max ** 0.5
+        if bool(magnitude.amax() < limit):  # as nearly always, and a mask takes ten times as long
+            return relevance
+        too_large = ~(magnitude < limit)
         self.lost += int(too_large.sum())
         return relevance.masked_fill(too_large, 0)
 
@@ -155,13 +176,18 @@ class Pass:
         self._gradient = self._all_rows = network.has_custom_head
         self._head_weights: HeadWeights | None = None
         self._recorder: Recorder | None = None
+        self._layerwise: Layerwise | None = None
+        """How the backward of gradients goes layer by layer, if it does."""
+        self._output_gradients: dict[int, Tensor] = {}
+        """Of such a backward: ∂y/∂(attention output before the projection) by layer."""
         self._logits: list[Tensor] = []
         self._graph_alive = False
         self._gradients: dict[tuple[int, Target] | None, Gradients] = {}
         self._relevances: dict[tuple[int, Target, BackwardRules], Relevance] = {}
         self._round: tuple[Target, ...] | None = None
         """While going through the classes: the target of the current class in every document."""
-        self._more_rounds = False
+        self._later_rounds: list[tuple[Target, ...]] = []
+        """The targets of the classes that follow."""
         self._made_once: dict[Hashable, Any] = {}
 
     def require(self, *needs: Need) -> None:
@@ -201,15 +227,38 @@ class Pass:
                 blocks=self._blocks,
             )
             weights = self._head_weights
+            self._layerwise = self._plan_layerwise()
             self._logits = self.network.run(
                 self.encodings,
                 recorder,
                 gradient=self._gradient,
                 within=None if weights is None else weights.on_autograd_path(),
+                step=None if self._layerwise is None else self._layerwise.step,
             )
             self._recorder = recorder
             self._graph_alive = self._gradient
         return self._recorder
+
+    def _plan_layerwise(self) -> Layerwise | None:
+        """Let gradients go back layer by layer if relevance follows: one kept set of linear maps then serves both.
+
+        That saves the linear maps of the second run of every layer, and the graphs of all layers but one. Gradients of
+        weights need the graph of the whole model, and relevance runs documents one by one.
+        """
+        wanted = self._gradient and self.attention_relevance and self._head_weights is None
+        if not wanted or len(self.encodings) > 1 or self.network.family.returns_more:
+            return None
+
+        def receive(layer: LayerGradients) -> None:
+            (self._output_gradients[layer.layer],) = layer.parts
+
+        return Layerwise(
+            lengths=(len(self.encodings[0]),),
+            parts=lambda record: (record.output,),
+            within=self.network.alone,
+            receive=receive,
+            last=False,
+        )
 
     def logits(self, document: int) -> Tensor:
         """Return the logits of one document, on the autograd path if gradients are needed."""
@@ -253,11 +302,19 @@ class Pass:
         try:
             for number, (label, targets) in enumerate(zip(unique(task.facts.labels), rounds, strict=True)):
                 self._gradients, self._relevances = {}, {}
-                self._round, self._more_rounds = targets, number + 1 < len(rounds)
+                self._round, self._later_rounds = targets, rounds[number + 1 :]
                 yield label, targets
         finally:
-            self._round, self._more_rounds = None, False
+            self._round, self._later_rounds = None, []
             self._made_once = {}
+
+    @property
+    def _more_rounds(self) -> bool:
+        return bool(self._later_rounds)
+
+    def later_targets(self, document: int) -> tuple[Target, ...]:
+        """Return the targets of one document that follow while all classes are explained."""
+        return tuple(targets[document] for targets in self._later_rounds)
 
     def once(self, document: int, key: Hashable, make: Callable[[], T]) -> T:
         """Return make(), cached while more classes follow, for results that do not depend on the target."""
@@ -320,18 +377,17 @@ class Pass:
         def rules_active() -> AbstractContextManager[None]:
             return rules.active(network.module)
 
-        def reduce(layer: int, relevance: Attention) -> tuple[Attention, ...]:
-            gradient = self.attention_gradient(document, target, layer) if self.attention_gradients else None
-            return rules.reduce(relevance, gradient)
-
-        received = _ReceivedRelevance(reduce)
-
+        received = _ReceivedRelevance(
+            rules.reduce, partial(self.output_gradient, document, target) if self.attention_gradients else None
+        )
         layerwise = Layerwise(
             lengths=(len(encoding),),
-            attention=self.attention_relevance,
+            parts=(lambda record: record.probabilities[0]) if self.attention_relevance else None,
             within=lambda: _all_of(network.plain_operations(), rules_active()),
             receive=received.take,
-            known=self._hidden_states(document),
+            known=[] if network.family.returns_more else self._hidden_states(document),
+            linear_outputs={} if self._layerwise is None else self._layerwise.linear_outputs,
+            last=not self._more_rounds,
         )
         network.require_plain_operations()
         (logits,) = network.run([encoding], recorder, gradient=True, within=rules_active(), step=layerwise.step)
@@ -363,7 +419,7 @@ class Pass:
         value = torch.stack(
             [self.network.task.value(self._logits[d], target if alone else self._own_target(d)) for d in documents]
         ).sum()
-        outputs = [record.output for record in recorder.layers]
+        outputs = [record.output for record in recorder.layers] if self._layerwise is None else []
         self._graph_alive = self.keep_graph or self._more_rounds
         inputs = [recorder.embeddings, *recorder.hidden, *outputs]
         weights = self._head_weights
@@ -371,10 +427,11 @@ class Pass:
             value, inputs + ([] if weights is None else weights.tensors), keep_graph=self._graph_alive
         )
         hidden = len(recorder.hidden)
+        received = [self._output_gradients.pop(layer) for layer in sorted(self._output_gradients)]
         return Gradients(
             embeddings=gradients[0],
             hidden=gradients[1 : 1 + hidden],
-            outputs=gradients[1 + hidden : len(inputs)],
+            outputs=gradients[1 + hidden : len(inputs)] + received,
             head_importance=None if weights is None else weights.sum_squares(gradients[len(inputs) :]),
         )
 
@@ -383,7 +440,7 @@ class Pass:
         return self.target(document) if self._round is None else self._round[document]
 
     def _forget(self) -> None:
-        self._recorder = None
+        self._recorder = self._layerwise = None
         self._logits = []
         self._gradients = {}
         self._graph_alive = False

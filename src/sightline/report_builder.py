@@ -23,6 +23,7 @@ def build_report(
     *,
     inside: bool,
     progress: Progress | None,
+    on_explained: Callable[[Report], None] | None = None,
 ) -> Report:
     """Return the report of a trace (see `Model.report`).
 
@@ -33,6 +34,8 @@ def build_report(
         visible = trace.network.sees_inside and not trace.windowed
         importance = _require_inside(trace) if inside and visible else None
         explanations = explain()
+    if on_explained is not None:
+        on_explained(Report(explanations, seconds=dict(seconds)))
     looked_inside = None
     if importance is not None:
         with _time_stage(seconds, "inside"):

@@ -202,6 +202,11 @@ class Trace:
         return self._target if self._target is not None else self._pass.target(self._document)
 
     @property
+    def later_targets(self) -> tuple[Target, ...]:
+        """The targets that follow while all classes of this document are explained, one by one."""
+        return self._pass.later_targets(self._document)
+
+    @property
     def logits(self) -> Array:
         """Scores of the classes, (C,)."""
         return as_array(self.network.task.class_logits(self._logits, self.target.position))
@@ -383,18 +388,19 @@ class Trace:
         logits = self.network.run([self.encoding] * count, recorder, gradient=True, given=points)
         return torch.stack([self.network.task.value(scores, self.target) for scores in logits])
 
-    def values_without_gradient(self, points: Mapping[Place, Tensor]) -> NDArray[np.float64]:
-        """y (B,) where `points` (B, n, ·) stand in for what the model computes there."""
+    def logits_at(self, points: Mapping[Place, Tensor]) -> list[Tensor]:
+        """Return the logits, without gradient, where `points` (B, n, ·) replace what the model computes there."""
         count = len(next(iter(points.values())))
-        logits = self.network.run([self.encoding] * count, given=points)
-        return np.array([float(self.network.task.value(scores, self.target)) for scores in logits])
+        return self.network.run([self.encoding] * count, given=points)
 
-    def values_and_gradients(self, points: Mapping[Place, Tensor]) -> tuple[NDArray[np.float64], list[Tensor]]:
-        """Return y (B,) and ∂y/∂points, one (B, n, ·) per place, of one batch: see `values_at`."""
+    def gradients_at(self, points: Mapping[Place, Tensor], targets: Sequence[Target]) -> Iterator[list[Tensor]]:
+        """Yield ∂y/∂points for each of the targets, one (B, n, ·) per place: one forward, one backward per target."""
         leaves = {place: tensor.detach().requires_grad_() for place, tensor in points.items()}
-        values = self.values_at(leaves)
-        gradients = self.network.backward(values.sum(), list(leaves.values()))
-        return values.detach().cpu().double().numpy(), gradients
+        count = len(next(iter(leaves.values())))
+        logits = self.network.run([self.encoding] * count, gradient=True, given=leaves)
+        for number, target in enumerate(targets, start=1):
+            total = torch.stack([self.network.task.value(scores, target) for scores in logits]).sum()
+            yield self.network.backward(total, list(leaves.values()), keep_graph=number < len(targets))
 
     def _gradients(self) -> Gradients:
         return self._pass.gradients(self._document, self.target)

@@ -35,7 +35,7 @@ random order is among the best R − b + 1 of R + 1 with probability (R − b + 
 SMALLEST_EFFECT = 1.0
 """Smallest difference between the fall and the mean fall of random orders, in stakes, of an explanation that holds up.
 Measured: the smallest at which at most 2.5 % of each kind of wrong explanation held up on one half of the calibration
-set. On the other half 10 of 540 wrong and 93 of 96 right ones held up (docs/trust.md, `python -m tools.calibrate`)."""
+set. On the other half 6 of 540 wrong and 93 of 96 right ones held up (docs/trust.md, `python -m tools.calibrate`)."""
 TIE = 0.01
 """Falls that differ by less than this many stakes are ties: smaller differences are rounding errors of a saturated
 probability."""
@@ -117,7 +117,7 @@ def judge(checks: Mapping[str, Value]) -> Verdict:
     With fall f of its order, mean fall r of the random orders and stake s, it holds up if (f − r) / s reaches
     `SMALLEST_EFFECT` and chance does as well in at most `LARGEST_CHANCE` of the cases. It is poor if it beats no more
     than half of the random orders or if the model has random weights. Everything in between is weak. If the prediction
-    stays even without any word, there is nothing to find: that is weak evidence with its own reason, "nothing_decides".
+    stays even without any word, there is nothing to find: that is weak with its own reason, "nothing_decides".
     Checks of versions before the logarithmic scale have no stake and count as not made.
     """
     level, reason = _compare_with_random(checks)

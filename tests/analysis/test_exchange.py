@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
 import sightline as sl
-from sightline.analysis.exchange import CONFIRMING, SMALLEST_STAY, exchange_checks, exchange_words, name_sinks
+from sightline.analysis.exchange import CONFIRMING, SMALLEST_STAY, _Trials, exchange_checks, exchange_words, name_sinks
 from sightline.artefacts import EXCHANGE_ENTRIES, Artefact, Exchange
 from sightline.evaluation.rule_model import rule_model
 from sightline.evaluation.rule_task import RULES, clear_documents
@@ -55,7 +55,7 @@ def test_a_score_of_the_position_is_flagged_and_a_score_of_the_word_is_not():
     for artefact in exchange.artefacts:
         assert artefact.stays == pytest.approx(1.0, abs=0.01)
         assert artefact.moves == pytest.approx(0.0, abs=0.01)
-    assert exchange.runs == 1 + CONFIRMING
+    assert exchange.runs == 2
 
 
 @settings(max_examples=25, deadline=None)
@@ -77,6 +77,29 @@ def test_an_unsuspicious_explanation_costs_one_run_and_the_same_seed_gives_the_s
     assert first == second
     assert first.runs == 1
     assert first.tested == 6
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(40, 120), st.integers(0, 10**6), st.floats(0.0, 0.8))
+def test_a_run_that_two_others_make_superfluous_is_left_out_and_changes_no_finding(words, seed, noise):
+    """Scores that stay at their positions more or less, by chance: against three runs for every suspicion."""
+    encoded = document(words, seed)
+    places = np.random.default_rng(seed).choice(np.arange(1, words + 1), size=4, replace=False)
+
+    def score(changed, generator):
+        exact, _ = scorer(dict.fromkeys(places.tolist(), 1.0), {}, encoded)
+        return exact([changed])[0] * generator.uniform(1 - noise, 1 + noise, size=len(changed))
+
+    def found(is_decided):
+        generator = np.random.default_rng(seed)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_Trials, "is_decided", is_decided)
+            exp = explanation(encoded, score(encoded, generator))
+            return exchange_words(exp, lambda documents: [score(changed, generator) for changed in documents])
+
+    quick, thorough = found(_Trials.is_decided), found(lambda _trials, _unit: False)
+    assert [artefact.tokens for artefact in quick.artefacts] == [artefact.tokens for artefact in thorough.artefacts]
+    assert 1 <= quick.runs <= thorough.runs == 1 + CONFIRMING
 
 
 def test_equal_scores_everywhere_are_no_artefacts():
@@ -137,6 +160,21 @@ def test_tiled_positions_are_flagged_and_smooth_ones_are_not(seam, expected):
     exchange = converted(seam).explain(text, "received_attention", check=True, check_budget=12).exchange
     assert {artefact.tokens[0] for artefact in exchange.artefacts if artefact.tokens[0] % 64 == 0} == expected
     assert all(artefact.reason == "sink" for artefact in exchange.artefacts if artefact.tokens[0] in expected)
+
+
+def test_a_report_takes_the_attention_of_sinks_from_the_pass_it_has_made():
+    text = " ".join(np.random.default_rng(0).choice(WORDS.split(), size=230))
+    passes, exchanges = [], []
+    for explain in (
+        lambda model, **check: model.explain(text, "received_attention", check=True, **check),
+        lambda model, **check: model.report(text, ["received_attention"], **check).first,
+    ):
+        model = converted("tile")
+        exchanges.append(explain(model, check_budget=12).exchange)
+        passes.append(model.network.forward_passes)
+    assert exchanges[0] == exchanges[1]
+    assert any(artefact.reason == "sink" for artefact in exchanges[0].artefacts)
+    assert passes[1] == passes[0] - 1
 
 
 def test_positions_that_draw_attention_are_named_as_sinks():

@@ -38,7 +38,7 @@ def loss_of(module, family, ids, label):
 def slow_importance(module, family, ids, label):
     """(L, H), one head at a time from parameter names."""
     loss_of(module, family, ids, label)
-    if family in DECODERS[1:]:
+    if family in DECODERS[1:] and family != "gpt_neox":
         return slow_importance_of_groups(module)
     importance = np.zeros((LAYERS, HEADS))
     names = {
@@ -48,7 +48,9 @@ def slow_importance(module, family, ids, label):
             [f"attention.self.{projection}_proj" for projection in ("query", "key", "value")],
             "attention.output.dense",
         ),
+        "nomic_bert": ([f"self_attn.{projection}_proj" for projection in "qkv"], "self_attn.o_proj"),
         "modernbert": ([], "attn.Wo"),
+        "gpt_neox": ([], "attention.dense"),
         "gpt2": ([], "attn.c_proj"),
         "bidirectional-gpt2": ([], "attn.c_proj"),
     }.get(
@@ -60,7 +62,7 @@ def slow_importance(module, family, ids, label):
     base = module.base_model
     layers = {
         "distilbert": lambda: base.transformer.layer,
-        "modernbert": lambda: base.layers,
+        **dict.fromkeys(("modernbert", "nomic_bert", "gpt_neox"), lambda: base.layers),
         "gpt2": lambda: base.h,
         "bidirectional-gpt2": lambda: base.h,
     }.get(family, lambda: base.encoder.layer)()
@@ -71,10 +73,13 @@ def slow_importance(module, family, ids, label):
             total = (weights.T if family.endswith("gpt2") else weights)[:, rows].sum()
             for name in projections:
                 linear = layer.get_submodule(name)
-                total += squares(linear.weight)[rows].sum() + squares(linear.bias)[rows].sum()
+                total += sum(squares(parameter)[rows].sum() for parameter in linear.parameters())
             if family == "modernbert":
                 fused = squares(layer.attn.Wqkv.weight)
                 total += sum(fused[part * 32 + head * 8 : part * 32 + head * 8 + 8].sum() for part in range(3))
+            if family == "gpt_neox":  # query, key and value of one head lie together
+                fused = layer.attention.query_key_value
+                total += sum(squares(part)[head * 24 : head * 24 + 24].sum() for part in fused.parameters())
             if family.endswith("gpt2"):  # (in, out) matrices, and a bias
                 for fused in (squares(layer.attn.c_attn.weight).T, squares(layer.attn.c_attn.bias)):
                     total += sum(fused[part * 32 + head * 8 : part * 32 + head * 8 + 8].sum() for part in range(3))

@@ -31,14 +31,19 @@ def transformed_vectors(trace, layer):
     projection = parts.weights.output_weight.detach().double().numpy()
     width = projection.shape[1] // heads
     global_tokens = set() if parts.global_values is None else set(attention.global_tokens.tolist())
+    branch_norm = parts.weights.branch_norm
     rows = []
     for i in range(n):
         values = (parts.global_values if i in global_tokens else parts.values).double().numpy()
+        mixed = [
+            sum(weights[h, i, j] * projection[:, h * width : (h + 1) * width] @ values[j, h] for h in range(heads))
+            for j in range(n)
+        ]
+        if branch_norm is not None:
+            root = np.sqrt(np.mean(np.sum(mixed, axis=0) ** 2) + branch_norm.eps)
+            mixed = [branch_norm.gain.detach().double().numpy() * vector / root for vector in mixed]
         row = []
-        for j in range(n):
-            vector = sum(
-                weights[h, i, j] * projection[:, h * width : (h + 1) * width] @ values[j, h] for h in range(heads)
-            )
+        for j, vector in enumerate(mixed):
             if i == j:
                 vector = vector + parts.inputs.double().numpy()[i]
             if parts.weights.norm is not None:
@@ -50,7 +55,7 @@ def transformed_vectors(trace, layer):
     return rows
 
 
-@pytest.mark.parametrize("family", ["bert", "longformer", "modernbert", "roberta"])
+@pytest.mark.parametrize("family", ["bert", "longformer", "modernbert", "roberta", "gemma2"])
 def test_curves_are_the_mean_cosines_of_all_pairs(family):
     model = tiny_model(family)
     trace = model.trace(model.encode(ids=tiny_ids(family, TOKENS)))
@@ -61,7 +66,8 @@ def test_curves_are_the_mean_cosines_of_all_pairs(family):
         assert curves.outputs[layer] == pytest.approx(mean_cosine(output), abs=1e-9)
         rows = transformed_vectors(trace, layer)
         assert curves.transformed[layer] == pytest.approx(mean_cosine([v for row in rows for v in row]), abs=1e-9)
-        assert curves.transformed_in_row[layer] == pytest.approx(np.mean([mean_cosine(row) for row in rows]), abs=1e-9)
+        in_row = np.mean([mean_cosine(row) for row in rows if len(row) > 1])
+        assert curves.transformed_in_row[layer] == pytest.approx(in_row, abs=1e-9)
     assert curves.hidden[0] == pytest.approx(mean_cosine(trace.hidden_states[0]), abs=1e-9)
     assert list(curves.to_frame()) == ["layer", "hidden", "y", "T", "T_in_row"]
 

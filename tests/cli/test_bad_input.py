@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from sightline.cli.reading import read_text
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -21,7 +26,7 @@ BAD_TEXTS = {
     "only a byte-order mark": (b"\xef\xbb\xbf", 2, "is empty"),
     "ten megabytes": (b"old mill \n" * 1_000_000, 2, "10,000,000 characters"),
     "fifty megabytes": (b"old mill \n" * 5_000_000, 2, "larger than 40 MB"),
-    "NUL byte": (b"old\x00mill", 2, "NUL byte at character 3"),
+    "NUL bytes": (b"old\x00mill", 2, "more than a tenth of it is NUL bytes"),
     "lone surrogate": (b"old \xed\xa0\x80 mill", 2, "byte 0xed at position 4"),
     "invalid UTF-8": (b"old \xff mill", 2, "byte 0xff at position 4"),
     "half a UTF-16 character": ("old mill".encode("utf-16")[:-1], 2, "not valid UTF-16"),
@@ -64,8 +69,9 @@ BAD_ARGUMENTS = {
     "output is a folder": (["-o", "."], 2, "is a folder"),
     "output below a file": (["-o", "doc.txt/page.html"], 2, "is a file, not a folder"),
     "output where nobody may write": (["-o", "/proc/page.html"], 2, "Cannot write '/proc/page.html'"),
+    "a head that the checkpoint lacks": (["--task", "question_answering"], 1, "for example qa_outputs.bias"),
     "missing pair": (["--pair", "absent.txt"], 2, "no file 'absent.txt'"),
-    "empty pair": (["--pair", "/dev/null"], 2, "second text is empty"),
+    "device as pair": (["--pair", "/dev/null"], 2, "'/dev/null' is a device"),
 }
 BAD_MODELS = {
     "no_such_folder": (2, "There is no model folder"),
@@ -217,3 +223,40 @@ def test_an_output_that_links_to_itself_is_refused_with_a_sentence(sightline, tm
     result = sightline("explain", "doc.txt", "--model", good_model, "-o", "out.html")
     assert result.exit_code == 2
     assert "Cannot write 'out.html': the link leads back to itself" in result.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are needed")
+def test_a_pipe_that_nobody_writes_to_is_waited_for_with_a_message(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    os.mkfifo(tmp_path / "pipe")
+    texts = []
+    reader = threading.Thread(target=lambda: texts.append(read_text(str(tmp_path / "pipe"))), daemon=True)
+    reader.start()
+    shown, end = "", time.monotonic() + PATIENCE
+    while "Waiting for another program to write to" not in shown and time.monotonic() < end:
+        time.sleep(0.05)
+        shown += capsys.readouterr().err
+    assert "/pipe'." in shown
+    assert not texts
+    (tmp_path / "pipe").write_text("the old mill")
+    reader.join(PATIENCE)
+    assert texts == ["the old mill"]
+
+
+def test_a_pipe_is_read_by_name_and_a_device_is_refused(good_model, tmp_path):
+    shown = f"{sys.executable} -c 'from sightline.cli import main; main()' explain"
+    options = f"--model {shlex.quote(str(good_model))} --method attcat --no-check"
+    for command, says in (
+        (f"{shown} <(echo the old mill) {options}", None),
+        (f"echo the old mill | {shown} /dev/stdin {options}", None),
+        (f"{shown} /dev/stdin {options} < doc.txt", None),
+        (f"{shown} /dev/zero {options}", "Error: '/dev/zero' is a device: give a document, or - for standard input.\n"),
+        (f"{shown} /dev/stdin {options} < /dev/zero", "Error: '/dev/stdin' is a device"),
+        (f"{shown} - {options} < /dev/zero", "Error: Standard input is larger than 40 MB"),
+    ):
+        (tmp_path / "doc.txt").write_text("the old mill")
+        result = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE, check=False
+        )
+        assert result.returncode == (0 if says is None else 2), (command, result.stderr)
+        assert says is None or result.stderr.startswith(says), (command, result.stderr)

@@ -200,7 +200,7 @@ def test_a_bad_request_gets_one_sentence(evaluate, tmp_path, name):
         (b"text,label\n", "is empty: it has no rows"),
         (b"text\ncaf\xe9 au lait\n", "Line 2 of 'bad.csv' is not UTF-8"),
         (b"text,label\na, b, c\n", "line 2 has 3 cells"),
-        (b"PK\x03\x04\x00\x00 a workbook", "'bad.csv' is not text: line 1 contains a NUL byte"),
+        (b"PK\x03\x04\x00\x00 a workbook", "'bad.csv' is not text: line 1 contains NUL bytes"),
     ],
 )
 def test_a_bad_data_set_gets_one_sentence(evaluate, tmp_path, content, says):

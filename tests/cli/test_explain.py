@@ -290,7 +290,16 @@ def remembering(init, networks):
     return made
 
 
-@pytest.mark.parametrize("option", [("--no-artefacts",), ("--replacement", "mask")])
+def test_check_calls_bound_the_calls_and_fewer_than_a_verdict_needs_are_refused(sightline, good_model):
+    arguments = ("explain", "doc.txt", "--model", good_model, "--check", "--format", "json", "--check-calls")
+    for budget in (12, 22):
+        checks = json.loads(sightline(*arguments, str(budget)).stdout)["checks"]
+        assert checks["random_orderings"] >= 9
+        assert checks["check_calls"] <= budget
+    assert sightline(*arguments, "11").exit_code == 2
+
+
+@pytest.mark.parametrize("option", [("--no-artefacts",), ("--replacement", "mask"), ("--check-calls", "20")])
 def test_options_of_the_check_without_a_check_are_refused(sightline, good_model, option):
     result = sightline("explain", "doc.txt", "--model", good_model, *option)
     assert result.exit_code == 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from functools import partial
 
 import pytest
 import torch
@@ -42,6 +44,37 @@ def test_cores_that_others_use_are_left_alone(monkeypatch, busy, expected):
     monkeypatch.setattr(torch, "set_num_threads", chosen.append)
     threads.use_free_cores()
     assert chosen == [expected]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("100000 100000", 1), ("250000 100000", 2), ("50000 100000", 1)])
+def test_no_more_than_a_container_allows(monkeypatch, tmp_path, limit, expected):
+    (tmp_path / "cpu.max").write_text(f"{limit}\n")
+    chosen: list[int] = []
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(threads, "count_physical_cores", lambda: 4)
+    monkeypatch.setattr(threads, "read_quota", partial(threads.read_quota, tmp_path / "cpu.max"))
+    monkeypatch.setattr(threads, "_busy_cores", lambda: 0.0)
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    threads.use_free_cores()
+    assert chosen == [expected]
+
+
+@pytest.mark.parametrize("content", ["max 100000\n", "", "100000 0\n"])
+def test_without_limits_every_core_may_be_used(tmp_path, content):
+    assert threads.read_quota(tmp_path / "absent") == math.inf
+    (tmp_path / "cpu.max").write_text(content)
+    assert threads.read_quota(tmp_path / "cpu.max") == math.inf
+
+
+@pytest.mark.slow
+def test_explain_uses_the_idle_cores_without_being_told(sightline, good_model, monkeypatch):
+    chosen: list[int] = []
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(threads, "count_physical_cores", lambda: 2)
+    monkeypatch.setattr(threads, "_busy_cores", lambda: 0.0)
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    sightline("explain", "doc.txt", "--model", good_model, "--format", "json")
+    assert chosen == [2]
 
 
 def test_a_number_of_threads_that_was_set_is_kept(monkeypatch):

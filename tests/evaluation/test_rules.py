@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
 from sightline.errors import OptionError
 from sightline.evaluation import planted_at_length
@@ -18,7 +23,7 @@ from sightline.evaluation.calibration import (
     share_held,
 )
 from sightline.evaluation.planted_task import FIRST, SECOND
-from sightline.evaluation.rule_model import rule_model
+from sightline.evaluation.rule_model import STRENGTHS, _write_classifier, rule_model
 from sightline.evaluation.rule_task import PLACES, RULES, clear_documents, rule_document
 from sightline.verdict import SMALLEST_EFFECT
 
@@ -26,6 +31,20 @@ from sightline.verdict import SMALLEST_EFFECT
 @pytest.fixture(scope="module")
 def models():
     return {rule: rule_model(rule, 0) for rule in RULES}
+
+
+def test_the_weights_of_the_classifier_do_not_depend_on_where_arrays_lie_in_memory(models):
+    """They are the exact solution rounded once, so that every process makes the same model."""
+    module = copy.deepcopy(models["any"].network.module)
+    states = torch.tensor([[0.1, -0.2], [3.1, -0.1], [0.2, 2.9], [3.0, 2.8]])
+    with torch.no_grad():
+        _write_classifier(module, states, STRENGTHS["any"])
+    system = np.column_stack([torch.tanh(0.2 * states).double().numpy(), np.ones(4)])
+    margin = np.array([0.0, 1.0, 0.0, 1.0]) * STRENGTHS["any"][0] + STRENGTHS["any"][2]
+    solution = np.linalg.lstsq(system, margin)[0].astype(np.float32)
+    head = module.classifier.out_proj
+    assert (head.weight[1, :2].detach().numpy() == solution[:2] / 2).all()
+    assert head.bias[1].item() == solution[2] / 2
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -76,11 +95,33 @@ def test_the_truth_holds_up_and_wrong_explanations_do_not(models):
     ]
     cases = list(measure(models["exception"], subjects, name="exception"))
     assert {case.kind for case in cases} == {RIGHT, *WRONG}
-    assert all(case.level == "holds" and case.precision == 1.0 for case in cases if case.kind == RIGHT)
+    truth = [case for case in cases if case.kind == RIGHT]
+    assert all(case.effect >= SMALLEST_EFFECT and case.precision == 1.0 for case in truth)
+    # A random order that happens to begin with the deciding word does as well.
+    assert sum(case.level == "holds" for case in truth) >= 3
     held = [case.level == "holds" for case in cases if case.kind in WRONG]
     assert np.mean(held) <= 0.1
     for case in cases:
         assert (case.level == "holds") == case.holds(SMALLEST_EFFECT)
+
+
+def test_measures_that_the_verdict_does_not_use_agree_with_the_truth(models):
+    """Masking the deciding words, and a rationale that marks them, for the truth and for scores without information."""
+    (document,) = clear_documents("any", 80, 1, np.random.default_rng(5))
+    places = [match.span() for match in re.finditer(r"\S+", document.text)]
+    rationale = tuple(places[place] for place in document.deciding)
+    subject = Subject(document.text, document.deciding, document.text, rationale, document.label)
+    cases = {case.kind: case for case in measure(models["any"], [subject], name="any", masking_orders=3)}
+    truth, random = cases[RIGHT], cases["random"]
+    share = len(document.deciding) / 80
+    assert truth.masked_effect == pytest.approx(truth.effect, abs=0.5)
+    assert truth.masked_effect > 1 > random.masked_effect
+    assert truth.token_f1 == pytest.approx(1 - share)
+    assert truth.auprc > 0.9
+    assert abs(random.auprc) < 0.5
+    wrong_label = replace(subject, label=1 - document.label)
+    assert all(case.auprc is None for case in measure(models["any"], [wrong_label], name="any"))
+    assert all(case.masked_effect is None for case in measure(models["any"], [wrong_label], name="any"))
 
 
 def test_a_default_class_that_nothing_decides_is_named(models):

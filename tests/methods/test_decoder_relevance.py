@@ -1,4 +1,7 @@
-"""Relevance through a Llama written out by hand: RMSNorm, rotary positions, shared keys and values, gated products."""
+"""Relevance through decoders written out by hand: RMSNorm, rotary positions, shared keys and values, gated products.
+
+Llama, and Gemma 2 with norms behind its blocks, bent scores and sliding windows.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,16 @@ RULES = {rules.name: rules for rules in (POSITIVE, CLASSIC, ATTENTION_AWARE)}
 HEADS, GROUPS = 4, 2
 
 
-def double_precision_model():
-    """A Llama whose norms compute in double precision; the library's do not."""
-    module = tiny_module("llama")
+def double_precision_model(family):
+    """A model whose norms compute in double precision; the library's do not."""
+    module = tiny_module(family)
     for norm in filter(is_rms_norm, module.modules()):
-        norm.forward = lambda x, norm=norm: norm.weight * x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
+        norm.forward = lambda x, norm=norm: gain(norm) * x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
     return load(module)
+
+
+def gain(norm):
+    return 1 + norm.weight if type(norm).__name__ == "Gemma2RMSNorm" else norm.weight
 
 
 def linear(module):
@@ -33,7 +40,7 @@ def linear(module):
 
 
 def normalise(module, x):
-    return module.weight.detach().numpy() * x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)
+    return gain(module).detach().numpy() * x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)
 
 
 def split(rows, heads):
@@ -62,9 +69,13 @@ def rotation_back(R, x, cos, sin, rules):
 class Layer:
     """One decoder layer, forwards and back."""
 
+    activation = staticmethod(lambda gate: gate / (1 + np.exp(-gate)))
+    before_feed_forward = "post_attention_layernorm"
+
     def __init__(self, layer, cos, sin):
         self.layer, self.cos, self.sin = layer, cos, sin
         attention, mlp = layer.self_attn, layer.mlp
+        self.scaling = attention.scaling
         names = ("q_proj", "k_proj", "v_proj", "o_proj")
         self.to_query, self.to_key, self.to_value, self.to_output = (linear(getattr(attention, n)) for n in names)
         self.gate, self.up, self.down = (linear(getattr(mlp, n)) for n in ("gate_proj", "up_proj", "down_proj"))
@@ -80,17 +91,29 @@ class Layer:
         q, k = (part * self.cos + rotate_half(part) * self.sin for part in (self.q, self.k))
         self.turned_q, self.turned_k = q, k.repeat(HEADS // GROUPS, axis=0)
         self.values = self.v.repeat(HEADS // GROUPS, axis=0)
-        scores = self.turned_q @ self.turned_k.transpose(0, 2, 1) / np.sqrt(q.shape[-1])
-        self.scores = np.where(np.tri(n, dtype=bool), scores, 0)
-        self.A = softmax(np.where(np.tri(n, dtype=bool), scores, -np.inf), axis=-1)
+        scores = self.bend(self.turned_q @ self.turned_k.transpose(0, 2, 1) * self.scaling)
+        seen = self.seen(n)
+        self.scores = np.where(seen, scores, 0)
+        self.A = softmax(np.where(seen, scores, -np.inf), axis=-1)
         self.mixed = join(self.A @ self.values)
-        self.attended = self.to_output(self.mixed)
+        self.attended = self.behind_attention(self.to_output(self.mixed))
         self.y = x + self.attended
-        self.h2 = normalise(self.layer.post_attention_layernorm, self.y)
-        gate = self.gate(self.h2)
-        self.gated = gate / (1 + np.exp(-gate)) * self.up(self.h2)
-        self.fed = self.down(self.gated)
+        self.h2 = normalise(getattr(self.layer, self.before_feed_forward), self.y)
+        self.gated = self.activation(self.gate(self.h2)) * self.up(self.h2)
+        self.fed = self.behind_feed_forward(self.down(self.gated))
         return self.y + self.fed
+
+    def bend(self, scores):
+        return scores
+
+    def seen(self, n):
+        return np.tri(n, dtype=bool)
+
+    def behind_attention(self, output):
+        return output
+
+    def behind_feed_forward(self, output):
+        return output
 
     def back(self, R, rules):
         R_y, R_fed = add_back(R, self.y, self.fed, rules)
@@ -115,19 +138,40 @@ class Layer:
         return R.reshape(GROUPS, HEADS // GROUPS, *R.shape[1:]).sum(1)
 
 
+class GemmaLayer(Layer):
+    """Norms behind both blocks and the bend of the scores hand relevance on as it is."""
+
+    activation = staticmethod(lambda gate: gate * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3))) / 2)
+    before_feed_forward = "pre_feedforward_layernorm"
+
+    def bend(self, scores):
+        return 1.5 * np.tanh(scores / 1.5)
+
+    def seen(self, n):
+        distance = np.subtract.outer(np.arange(n), np.arange(n))
+        return (distance >= 0) & (distance < (self.layer.self_attn.sliding_window or n))
+
+    def behind_attention(self, output):
+        return normalise(self.layer.post_attention_layernorm, output)
+
+    def behind_feed_forward(self, output):
+        return normalise(self.layer.post_feedforward_layernorm, output)
+
+
 @pytest.mark.parametrize("rules", RULES)
-def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(rules, monkeypatch):
+@pytest.mark.parametrize(("family", "kind"), [("llama", Layer), ("gemma2", GemmaLayer)])
+def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(family, kind, rules, monkeypatch):
     monkeypatch.setattr(relevance_rules, "EPSILON", 0.0)
-    model = double_precision_model()
+    model = double_precision_model(family)
     module = model.network.module
-    ids = tiny_ids("llama", 9)
+    ids = tiny_ids(family, 9)
     trace = model.trace(model.encode(ids=ids), 1)
     trace.require("attention_relevance")
     relevance = propagate(trace, RULES[rules], whole_attention=True)
 
     x = trace.hidden_states[0]
     cos, sin = (part[0].numpy() for part in module.model.rotary_emb(torch.from_numpy(x), torch.arange(len(x))[None]))
-    layers = [Layer(layer, cos, sin) for layer in module.model.layers]
+    layers = [kind(layer, cos, sin) for layer in module.model.layers]
     for layer in layers:
         x = layer.forward(x)
     last = normalise(module.model.norm, x[-1:])
@@ -153,4 +197,4 @@ def test_every_norm_of_the_rms_families_is_known(family):
     module = tiny_model(family).network.module
     norms = [part for name, part in module.named_modules() if "norm" in name.rsplit(".", 1)[-1]]
     assert norms
-    assert all(is_rms_norm(norm) == (family != "phi") for norm in norms)
+    assert all(is_rms_norm(norm) == (family not in ("phi", "gpt_neox")) for norm in norms)

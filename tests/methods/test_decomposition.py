@@ -18,6 +18,7 @@ from sightline.methods.decomposition import measures as decomposition_measures
 from sightline.methods.decomposition import rows as decomposition_rows
 from sightline.methods.decomposition.block import (
     AttentionBlock,
+    BranchNorm,
     Norm,
     measure_contributions,
     reconstruction_error,
@@ -47,6 +48,13 @@ LAYOUTS = {
 }
 
 
+WIRINGS = {
+    "post-LN": {},
+    "pre-LN": {"post_norm": False},
+    "norm behind the attention": {"post_norm": False, "branch_norm": True},
+}
+
+
 def dense_attention(rng, n, heads=HEADS):
     weights = rng.exponential(size=(heads, n, n)) ** 2
     return DenseAttention(weights / weights.sum(-1, keepdims=True))
@@ -56,7 +64,7 @@ def random_norm(rng, width):
     return Norm(torch.tensor(rng.normal(size=width)), torch.tensor(rng.normal(size=width)), 1e-5)
 
 
-def random_block(rng, attention, *, post_norm=True, head_width=HEAD_WIDTH, width=WIDTH):
+def random_block(rng, attention, *, post_norm=True, branch_norm=False, head_width=HEAD_WIDTH, width=WIDTH):
     """A block with random parts around the given attention; a band gets a second set of values, as in Longformer."""
     n, heads = attention.tokens, attention.heads
 
@@ -70,6 +78,7 @@ def random_block(rng, attention, *, post_norm=True, head_width=HEAD_WIDTH, width
         inputs=normal(n, width),
         output_bias=normal(width),
         norm=random_norm(rng, width) if post_norm else None,
+        branch_norm=BranchNorm(normal(width), 1e-5) if branch_norm else None,
         global_values=normal(n, heads, head_width) if isinstance(attention, BandedAttention) else None,
         second_norm=random_norm(rng, width) if post_norm else None,
         second_input=normal(n, width) if post_norm else None,
@@ -92,8 +101,12 @@ def slow_row(block, i, *, second_norm=False):
     for j in range(n):
         for h in range(block.attention.heads):
             vectors[j] += weights[h, i, j] * (projection[:, h] @ values[j, h])
-    vectors[i] += block.inputs[i].numpy()
     rest = block.output_bias.numpy()
+    if block.branch_norm is not None:
+        attended = vectors.sum(0) + rest
+        factors = block.branch_norm.gain.numpy() / np.sqrt(np.mean(attended**2) + block.branch_norm.eps)
+        vectors, rest = vectors * factors, rest * factors
+    vectors[i] += block.inputs[i].numpy()
     output = vectors.sum(0) + rest
     if block.norm is not None:
         output, deviation = slow_layer_norm(output, block.norm)
@@ -123,11 +136,11 @@ def slow_contributions(block, *, kind="alti", p=1, second_norm=False):
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("post_norm", [True, False], ids=["post-LN", "pre-LN"])
+@pytest.mark.parametrize("wiring", WIRINGS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_contributions_equal_their_definition(layout, post_norm, measure):
+def test_contributions_equal_their_definition(layout, wiring, measure):
     rng = np.random.default_rng(1)
-    block = random_block(rng, LAYOUTS[layout](rng), post_norm=post_norm)
+    block = random_block(rng, LAYOUTS[layout](rng), **WIRINGS[wiring])
     options = MEASURES[measure]
     expected, clipped = slow_contributions(block, **options)
     result = measure_contributions(block, **options)
@@ -137,11 +150,11 @@ def test_contributions_equal_their_definition(layout, post_norm, measure):
     np.testing.assert_allclose(result.attention.dense()[0], expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("post_norm", [True, False], ids=["post-LN", "pre-LN"])
+@pytest.mark.parametrize("wiring", WIRINGS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_vectors_and_biases_sum_to_the_output(layout, post_norm):
+def test_vectors_and_biases_sum_to_the_output(layout, wiring):
     rng = np.random.default_rng(2)
-    block = random_block(rng, LAYOUTS[layout](rng), post_norm=post_norm)
+    block = random_block(rng, LAYOUTS[layout](rng), **WIRINGS[wiring])
     outputs = []
     for i in range(block.attention.tokens):
         vectors, rest, output = slow_row(block, i)
@@ -305,6 +318,8 @@ def test_bad_requests_are_named():
         replace(block, inputs=block.inputs[:3])
     with pytest.raises(UsageError, match="global rows of banded attention"):
         replace(block, global_values=block.values)
+    with pytest.raises(UsageError, match="before the residual sum or after it, not both"):
+        replace(block, branch_norm=BranchNorm(block.norm.weight, 1e-5))
     with pytest.raises(UsageError, match="dense or banded attention"):
         replace(block, attention=make_band(rng, HEADS, 4))
 

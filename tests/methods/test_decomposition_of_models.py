@@ -13,6 +13,7 @@ import torch
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.methods.decomposition.block import (
     AttentionBlock,
+    BranchNorm,
     Norm,
     measure_contributions,
     reconstruction_error,
@@ -107,14 +108,43 @@ def modernbert_blocks():
     ]
 
 
-@pytest.mark.parametrize("blocks", [bert_blocks, longformer_blocks, modernbert_blocks])
+def gemma2_blocks():
+    """Pre-LN with a norm behind the attention too, whose gain is 1 + weight; two query heads share a value head."""
+    module = tiny_module("gemma2")
+    for norm in module.modules():  # the library's compute in single precision
+        if type(norm).__name__ == "Gemma2RMSNorm":
+            norm.forward = lambda x, norm=norm: norm._norm(x) * (1 + norm.weight)
+    layers = [f"model.layers.{number}" for number in range(module.config.num_hidden_layers)]
+    parts = ("self_attn.v_proj", "pre_feedforward_layernorm")
+    seen = Watched(module, [*layers, *(f"{layer}.{part}" for layer in layers for part in parts)])
+    attentions = module(IDS, output_attentions=True).attentions
+    blocks = []
+    for layer, weights in zip(layers, attentions, strict=True):
+        norm = module.get_submodule(f"{layer}.post_attention_layernorm")
+        blocks.append(
+            AttentionBlock(
+                attention=DenseAttention(weights[0]),
+                values=seen.outputs[f"{layer}.self_attn.v_proj"].view(TOKENS, 2, -1).repeat_interleave(2, dim=1),
+                output_weight=module.get_submodule(layer).self_attn.o_proj.weight,
+                inputs=seen.inputs[layer],
+                branch_norm=BranchNorm(1 + norm.weight, module.config.rms_norm_eps),
+                output=seen.inputs[f"{layer}.pre_feedforward_layernorm"],
+            )
+        )
+    return blocks
+
+
+BLOCKS = [bert_blocks, longformer_blocks, modernbert_blocks, gemma2_blocks]
+
+
+@pytest.mark.parametrize("blocks", BLOCKS)
 def test_the_output_of_the_module_is_rebuilt(blocks):
     errors = [reconstruction_error(block) for block in blocks()]
     assert len(errors) == 3
     assert max(errors) < 1e-10
 
 
-@pytest.mark.parametrize("blocks", [bert_blocks, longformer_blocks, modernbert_blocks])
+@pytest.mark.parametrize("blocks", BLOCKS)
 @pytest.mark.parametrize("options", [{}, {"p": 2}, {"kind": "norm"}, {"kind": "norm", "second_norm": True}], ids=str)
 def test_every_layer_of_the_rollout_is_a_distribution_over_the_tokens(blocks, options):
     layers = [measure_contributions(block, **options).attention for block in blocks()]

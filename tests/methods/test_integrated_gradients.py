@@ -13,6 +13,7 @@ from sightline.errors import ModelError, OptionError
 from sightline.methods.integration.patterson import SIZES, nested_rules
 from sightline.methods.integration.quadrature import expected_change
 from sightline.model import load
+from sightline.models import memory
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
@@ -193,7 +194,7 @@ def test_a_baseline_text_is_read_by_the_model_s_tokenizer():
 @pytest.mark.parametrize("own", [[], [500], [-1], [0.5]])
 def test_a_baseline_that_is_not_a_list_of_ids_is_refused(own):
     model = tiny_model()
-    with pytest.raises(OptionError, match="list of at least one token id between 0 and 127"):
+    with pytest.raises(OptionError, match="or a list of token ids between 0 and 127"):
         model.explain(model.encode(ids=IDS), "integrated_gradients", baseline=own)
 
 
@@ -223,3 +224,48 @@ def test_the_expected_change_continues_the_last_two():
     assert expected_change(steps) == pytest.approx(0.1 * 0.1 / (0.4 / 0.9))
     assert expected_change(steps[1:]) == 1
     assert expected_change([torch.zeros(1)] * 3) == 0
+
+
+@pytest.mark.parametrize("options", [{"steps": 5}, {}])
+@pytest.mark.parametrize("family", ["bert", "longformer"])
+def test_all_classes_share_the_forwards_and_each_gets_its_own_scores(family, options):
+    model = tiny_model(family)
+    encoding = model.encode(ids=tiny_ids(family, 12))
+    forwards, alone = [], []
+    for target in range(3):
+        before = model.network.forward_passes
+        alone.append(model.explain(encoding, "integrated_gradients", target=target, **options))
+        forwards.append(model.network.forward_passes - before)
+    before = model.network.forward_passes
+    together = model.explain(encoding, "integrated_gradients", target="all", **options)
+    assert model.network.forward_passes - before == max(forwards)
+    for one, other in zip(alone, together.values(), strict=True):
+        np.testing.assert_allclose(other.scores, one.scores, rtol=0, atol=1e-12)
+        assert other.checks == pytest.approx(one.checks, abs=1e-9)
+
+
+def test_points_fill_the_memory_that_the_machine_has_and_change_nothing(monkeypatch):
+    model = tiny_model()
+    encoding = model.encode(ids=IDS)
+    device, dtype = torch.device("cpu"), torch.float64
+    config = model.network.config
+    per_token = memory.KEPT_WIDTHS * config.hidden_size * config.num_hidden_layers * dtype.itemsize
+    results = []
+    for documents in (1, 3, 1000):
+        monkeypatch.setattr(memory, "total_memory", lambda _, n=documents: 4 * n * len(IDS) * per_token)
+        assert memory.graph_tokens(config, device, dtype) == min(documents * len(IDS), memory.BATCH_TOKENS)
+        before = model.network.backward_passes
+        results.append(model.explain(encoding, "integrated_gradients", target=1, steps=7).scores)
+        assert model.network.backward_passes - before == -(-7 // documents)
+    for scores in results[1:]:
+        np.testing.assert_allclose(scores, results[0], rtol=0, atol=1e-12)
+
+
+def test_the_memory_of_a_container_is_that_of_its_limit(monkeypatch, tmp_path):
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(memory, "CGROUP_LIMIT", limit)
+    machine = memory.total_memory(torch.device("cpu"))
+    limit.write_text("max\n")
+    assert memory.total_memory(torch.device("cpu")) == machine
+    limit.write_text("1000000\n")
+    assert memory.total_memory(torch.device("cpu")) == 1_000_000

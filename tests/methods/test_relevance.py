@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import linear
-from torch.overrides import _get_current_function_mode_stack
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
 from sightline.errors import OptionError, UnsupportedError
@@ -20,11 +21,9 @@ from sightline.methods.relevance.mode import relevance_mode
 from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, POSITIVE
 from sightline.model import load
 from sightline.models import Recorder, layerwise
-from sightline.models.families import family_of
 from sightline.models.layerwise import Layerwise, LinearOutputs
 from tests.methods.relevance_reference import reference
-from tests.tiny_models import FAMILIES as ALL_FAMILIES
-from tests.tiny_models import tiny_ids, tiny_model, tiny_module
+from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 
 RULES = {rules.name: rules for rules in (POSITIVE, CLASSIC, ATTENTION_AWARE)}
 METHODS = ("partial_lrp", "lrp", "transatt", "attnlrp")
@@ -35,9 +34,23 @@ CASES = {
     "longformer": {"global_tokens": (0,), "window": 4},
     "longformer with three global tokens": {"global_tokens": (0, 3, 9), "window": 4},
     "longformer without global tokens": {"global_tokens": (), "window": 4},
+    "mpnet": {"bias": lambda module, n: module.mpnet.encoder.compute_position_bias(torch.zeros(1, n, 1))[0].numpy()},
+    "deberta-v2": {},
+    # Blocks of one token: rows in between see their neighbours, the first token twice and the last one.
+    "big_bird": {"bias": lambda _module, n: big_bird_scores(n)},
+    "big_bird with a text that it reads as a whole": {"tokens": 7},
 }
 
-FAMILIES = tuple(family for family in ALL_FAMILIES if family_of(family).without_relevance is None)
+
+def big_bird_scores(n):
+    """log c, c being how often a key (column) occurs in a row of a sparse text, with one random block."""
+    distance = abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    copies = (distance <= 1).astype(float)
+    copies[:, -1] = 1
+    copies[:, 0] = 2
+    copies[[0, -1]] = 1
+    with np.errstate(divide="ignore"):
+        return np.log(copies)
 
 
 def close(actual, expected, tolerance=1e-9):
@@ -52,12 +65,16 @@ def test_relevance_of_layers_and_attention_is_that_of_the_rules_by_hand(case, ru
     monkeypatch.setattr(relevance_rules, "EPSILON", 0.0)
     family = case.split()[0]
     model = tiny_model(family)
-    encoding = model.encode(ids=tiny_ids(family, 13), global_tokens=CASES[case].get("global_tokens"))
+    facts = dict(CASES[case])
+    tokens, bias = facts.pop("tokens", 13), facts.pop("bias", None)
+    encoding = model.encode(ids=tiny_ids(family, tokens), global_tokens=facts.get("global_tokens"))
+    if bias is not None:
+        facts["bias"] = bias(model.network.module, tokens)
     for target in (0, 2):
         trace = model.trace(encoding, target)
         trace.require("attention_relevance")
         relevance = propagate(trace, RULES[rules], whole_attention=True)
-        expected = reference(model.network.module, trace.hidden_states[0], target, rules, **CASES[case])
+        expected = reference(model.network.module, trace.hidden_states[0], target, rules, **facts)
         close(trace.logits, expected.logits, 1e-12)
         for layer, (ours, by_hand) in enumerate(zip(relevance.hidden, expected.hidden, strict=True)):
             assert ours.shape == by_hand.shape, layer
@@ -289,12 +306,56 @@ def test_kept_outputs_of_linear_maps_change_nothing(family, limit, monkeypatch):
     close(explanation.layers, expected.layers)
 
 
+@pytest.mark.parametrize("kept", [0, 4_000, 10**9])
+@pytest.mark.parametrize("family", ["bert", "albert", "gpt2", "longformer"])
+def test_gradients_beside_relevance_are_the_ordinary_ones(family, kept, monkeypatch):
+    monkeypatch.setattr(layerwise, "KEPT_BYTES", kept)
+    model = tiny_model(family)
+    encoding = model.encode(ids=tiny_ids(family, 13))
+    ordinary, beside = model.trace(encoding, target=1), model.trace(encoding, target=1)
+    ordinary.require("attention_gradients", "gradients")
+    beside.require("attention_gradients", "attention_relevance", "gradients")
+    # Twice: another target goes back through the same layers.
+    for one, other in ((beside, ordinary), (beside.with_target(0), ordinary.with_target(0))):
+        propagate(one, POSITIVE)
+        close(one.embedding_gradient, other.embedding_gradient)
+        for layer in range(one.layer_count):
+            close(one.attention_gradients[layer].dense(), other.attention_gradients[layer].dense())
+            close(one.input_gradients[layer], other.input_gradients[layer])
+
+
+def test_gradients_and_relevance_share_one_run_of_the_linear_maps():
+    model = tiny_model("longformer")
+    encoding = model.encode(ids=tiny_ids("longformer", 13))
+    with LinearMaps() as alone:
+        model.explain(encoding, "attcat", 0)
+    with LinearMaps() as both:
+        model.explain(encoding, "transatt", 0)
+    layer = model.network.layers[0]
+    for name in ("attention.self.query", "attention.output.dense", "intermediate.dense", "output.dense"):
+        weight = layer.get_submodule(name).weight
+        assert both.rows[id(weight)] == alone.rows[id(weight)] == 13
+
+
+class LinearMaps(TorchFunctionMode):
+    """Counts the rows that every linear map computes."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = Counter()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is linear:
+            self.rows[id(args[1])] += args[0].numel() // args[0].shape[-1]
+        return func(*args, **(kwargs or {}))
+
+
 def test_an_output_changed_in_place_is_computed_again():
     x, weight = torch.randn(2, 3, 5), torch.randn(4, 5)
     with LinearOutputs(10_000) as outputs:
         linear(x, weight).relu_()
     assert outputs.bytes == 2 * 3 * 4 * 4
-    outputs.start_second_run()
+    outputs.start_later_run()
     with outputs:
         torch.testing.assert_close(linear(x, weight), x @ weight.T)
 
@@ -303,20 +364,35 @@ def test_an_output_computed_in_chunks_is_returned_whole():
     x, weight = torch.randn(7, 5), torch.randn(4, 5)
     with LinearOutputs(10_000) as outputs:
         chunks = [linear(rows, weight) for rows in x.split(3)]
-    outputs.start_second_run()
+    outputs.start_later_run()
     with outputs:
         assert torch.equal(linear(torch.zeros_like(x), weight), torch.cat(chunks))
         # Taken once: the second call computes.
         assert torch.equal(linear(torch.zeros_like(x), weight), torch.zeros(7, 4))
 
 
+def test_kept_outputs_serve_several_runs_in_the_chunks_of_the_first_or_whole():
+    x, weight = torch.randn(7, 5), torch.randn(4, 5)
+    with LinearOutputs(10_000) as outputs:
+        chunks = [linear(rows, weight) for rows in x.split(3)]
+    elsewhere = torch.zeros_like(x, requires_grad=True)
+    for last, sizes in ((False, [3, 3, 1]), (False, [7]), (True, [6, 1])):
+        outputs.start_later_run(last=last)
+        with outputs:
+            returned = torch.cat([linear(rows, weight) for rows in elsewhere.split(sizes)])
+        assert torch.equal(returned, torch.cat(chunks))
+        (gradient,) = torch.autograd.grad(returned.sum(), elsewhere)
+        torch.testing.assert_close(gradient, weight.sum(dim=0).expand(7, 5))
+
+
 def test_rows_without_relevance_are_skipped_and_others_unchanged(monkeypatch):
-    monkeypatch.setattr(relevance_rules, "LINEAR_ROWS", 2)
     generator = torch.Generator().manual_seed(0)
     R, x, weight = (torch.rand(*shape, generator=generator).double() - 0.3 for shape in ((7, 4), (7, 5), (4, 5)))
     R[:4] = 0
     output = linear(x, weight)
     for rules in RULES.values():
         expected = rules.linear(R, x, weight, None, output)
-        relevance = relevance_rules.in_chunks(rules.linear, R, x, weight, None, output)
+        with monkeypatch.context() as patch:
+            patch.setattr(relevance_rules, "LINEAR_ROWS", 2)
+            relevance = rules.linear(R, x, weight, None, output)
         torch.testing.assert_close(relevance, expected, rtol=1e-9, atol=1e-12)

@@ -13,7 +13,7 @@ import sightline as sl
 from sightline.errors import InputError
 from sightline.evaluation.planted_task import FIRST, NEUTRAL, SECOND
 from sightline.evaluation.rule_model import rule_model
-from sightline.metrics.passages import passage_checks
+from sightline.metrics.passages import passage_checks, passage_engine
 from sightline.text.units import units_of
 from sightline.view.words.headline import headline
 from sightline.view.words.sentences import further_sentences
@@ -49,7 +49,8 @@ def test_the_smallest_number_of_sentences_that_changes_the_prediction_is_found(m
     assert checks["passages_label"] == expected.label != explanation.prediction.label
     assert checks["passages_probability"] == pytest.approx(expected.probability, abs=1e-6)
     assert checks["passages_share"] == pytest.approx(5 / 21)
-    assert (checks["passages_random_changed"], checks["passages_trials"]) == (0, 3)
+    # The other four sentences have four words each; five words take two of them: six pairs.
+    assert (checks["passages_random_changed"], checks["passages_trials"]) == (0, 6)
 
 
 def test_one_of_two_sentences_is_not_enough(model: sl.Model) -> None:
@@ -66,13 +67,35 @@ def test_draws_of_other_sentences_are_counted_where_they_change_the_prediction_t
     checks = passage_checks(model.network, explain(model, "\n\n".join(parts), 0))
     lengths = np.array([len(part.split()) for part in parts])
     generator = np.random.default_rng(0)
-    changed = 0
-    for _ in range(3):
-        drawn = generator.permutation([1, 2, 3, 4])
-        taken = next(count for count in range(1, 5) if lengths[drawn[:count]].sum() >= lengths[0])
-        changed += 1 in drawn[: min(taken, 3)]
-    assert changed
+    drawn = set()
+    for _ in range(36):
+        order = generator.permutation([1, 2, 3, 4])
+        taken = next(count for count in range(1, 5) if lengths[order[:count]].sum() >= lengths[0])
+        drawn.add(frozenset(order[: min(taken, 3)].tolist()))
+    changed = sum(1 in sentences for sentences in drawn)
+    assert 0 < changed < len(drawn) < 9
     assert (checks["passages_removed"], checks["passages_random_changed"]) == (1, changed)
+    assert checks["passages_trials"] == len(drawn)
+
+
+def test_a_long_document_has_nine_different_draws(model: sl.Model) -> None:
+    parts = [f"{KEY} {NEUTRAL[0]} {NEUTRAL[1]}", *(" ".join(NEUTRAL[i : i + 3]) for i in range(20))]
+    checks = passage_checks(model.network, explain(model, "\n\n".join(parts), 0))
+    assert (checks["passages_removed"], checks["passages_random_changed"], checks["passages_trials"]) == (1, 0, 9)
+
+
+def test_numbers_of_sentences_are_tried_until_the_prediction_changes_and_explanations_share_them(
+    model: sl.Model,
+) -> None:
+    explanation = explain(model, TEXT, 2, 5)
+    engine = passage_engine(model.network, explanation)
+    checks = passage_checks(model.network, explanation, engine=engine)
+    assert checks["passages_removed"] == 2
+    assert engine.calls_requested == 2 + checks["passages_trials"]
+    made = engine.calls_made
+    assert passage_checks(model.network, explain(model, TEXT, 2, 5, 1), engine=engine) == checks
+    assert engine.calls_requested == 2 * (2 + checks["passages_trials"])
+    assert engine.calls_made == made
 
 
 def test_where_there_is_nothing_to_measure_no_entry_is_made(model: sl.Model) -> None:
@@ -85,17 +108,21 @@ def test_the_headline_says_what_the_model_would_say(model: sl.Model) -> None:
     explanation = explain(model, TEXT, 2, 5)
     checked = model.check(explanation, artefacts=False)
     label = checked.checks["passages_label"]
-    assert f"; without the two strongest sentences of the text it would say “{label}”; " in headline(checked)
+    assert (
+        f"; without the two strongest sentences of the text (24 % of its words) it would say “{label}”; "
+        in headline(checked)
+    )
     (sentence, *_) = further_sentences(checked)
     assert sentence.startswith(
         f"Without the 2 strongest sentences of the text (24 % of the words) the model would say “{label}” ("
     )
     assert sentence.endswith(
-        f"without any of 3 draws of other sentences of the same length it still says “{checked.prediction.label}”."
+        "without any of 6 random draws of other sentences with as many words it still says "
+        f"“{checked.prediction.label}”."
     )
     any_cut = replace(checked, checks={**checked.checks, "passages_random_changed": 2})
     assert "strongest sentences" not in headline(any_cut)
-    assert "but the prediction changes in 2 of 3 draws" in further_sentences(any_cut)[0]
+    assert "but the prediction also changes in 2 of 6 random draws" in further_sentences(any_cut)[0]
     held = model.check(explain(model, TEXT, 2, 0, 1), artefacts=False)
     assert f"the model still says “{held.prediction.label}” (" in further_sentences(held)[0]
     assert "strongest sentences" not in headline(held)

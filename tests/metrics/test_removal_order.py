@@ -6,7 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.metrics.removal_order import random_order, removed_positions, score_order, unit_counts
+from sightline.metrics.removal_order import (
+    random_order,
+    random_score_order,
+    removed_positions,
+    score_order,
+    unit_counts,
+)
 from tests.sample_units import bare_units
 
 
@@ -29,7 +35,15 @@ def test_the_first_units_of_an_order_are_removed_or_kept():
 def test_units_are_ordered_by_the_sum_of_their_tokens_and_ties_by_place():
     units = bare_units([-1, 0, 0, 1, 2, 2])
     assert score_order([9.0, 1.0, 1.0, 2.0, 0.5, 3.0], units).tolist() == [2, 0, 1]
-    draws = [random_order(units, np.random.default_rng(seed)).tolist() for seed in range(200)]
+    draws = [random_score_order(units, np.random.default_rng(seed)).tolist() for seed in range(200)]
     assert all(sorted(order) == [0, 1, 2] for order in draws)
     # A word with two tokens leads more often than a word with one.
     assert sum(order[-1] == 1 for order in draws) > 100
+
+
+def test_random_orders_do_not_favour_words_with_many_tokens():
+    units = bare_units([0, *[1] * 40, 2])
+    draws = [random_order(units, np.random.default_rng(seed)).tolist() for seed in range(600)]
+    assert all(sorted(order) == [0, 1, 2] for order in draws)
+    # Each word leads about 200 times (standard deviation 12); random scores would put the long one first every time.
+    assert all(140 <= sum(order[0] == unit for order in draws) <= 260 for unit in range(3))

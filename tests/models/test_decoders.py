@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 import sightline as sl
-from sightline.errors import InputError, ModelError, TargetError
+from sightline.errors import InputError, ModelError, TargetError, UnsupportedError
 from tests.tiny_models import DECODERS, VOCABULARY, tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import byte_level
 
@@ -96,6 +96,11 @@ def test_a_classifier_whose_pad_token_ends_texts_reads_the_token_the_library_rea
         assert set(ids[place + 1 :]) <= {102}
 
 
+def test_a_decoder_that_reads_in_both_directions_is_refused():
+    with pytest.raises(UnsupportedError, match="'gemma3_text' model is a decoder whose tokens see each other in both"):
+        sl.load(tiny_module("gemma3_text", use_bidirectional_attention=True))
+
+
 def test_padding_on_the_left_is_refused():
     model = tiny_model("llama")
     with pytest.raises(InputError, match="begin with 2 pad tokens .* leave padding out"):
@@ -104,6 +109,32 @@ def test_padding_on_the_left_is_refused():
         model.encode(ids=[0, *IDS])
     assert len(tiny_model("llama", pad_token_id=101).encode(ids=IDS)) == len(IDS)  # one that also begins texts
     assert len(tiny_model("bert").encode(ids=[0, *IDS])) == len(IDS) + 1
+
+
+def test_a_head_that_the_family_lacks_is_refused_with_those_it_has(tmp_path):
+    save(tmp_path, tiny_module("llama"))
+    with pytest.raises(
+        UnsupportedError, match=r"^'llama' models have no head for masked_lm; .*: sequence_classification, .*\.$"
+    ):
+        sl.load(tmp_path, "masked_lm")
+
+
+@pytest.mark.parametrize("auto", [AutoModelForCausalLM, AutoModelForSequenceClassification])
+@pytest.mark.parametrize("family", DECODERS)
+def test_a_decoder_without_pad_token_gives_the_same_alone_and_in_a_batch(family, auto):
+    tokenizer = byte_level()
+    tokenizer.pad_token = None
+    tokenizer.padding_side = "left"  # nothing is padded by the tokenizer
+    module = tiny_module(family, auto=auto, pad_token_id=None, vocab_size=max(VOCABULARY, len(tokenizer)))
+    model = sl.load(module, tokenizer=tokenizer)
+    texts = ["the old mill", "hello world, the river and the mill"]
+    alone = [model.explain(text, "input_x_gradient") for text in texts]
+    for one, other in zip(alone, model.explain(texts, "input_x_gradient"), strict=True):
+        np.testing.assert_allclose(other.scores, one.scores, atol=1e-5)
+        ids = torch.tensor([one.encoding.ids.tolist()])
+        logits = module(ids).logits[0].detach().numpy()
+        expected = logits[-1] if logits.ndim == 2 else logits
+        np.testing.assert_allclose(model.trace(one.encoding).logits, expected, atol=1e-4)
 
 
 @pytest.fixture

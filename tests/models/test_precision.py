@@ -69,14 +69,15 @@ def test_a_model_in_half_precision_is_explained(folder):
 
 
 @needs_gpu
+@pytest.mark.parametrize("family", ["bert", "longformer"])
 @pytest.mark.parametrize("method", GPU_METHODS)
-def test_a_gpu_gives_the_scores_of_the_processor(method):
+def test_a_gpu_gives_the_scores_of_the_processor(method, family):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         scores = []
         for device in ("cpu", GPU):
-            model = sl.load(tiny_module(dtype=torch.float32), device=device)
-            scores.append(model.explain(model.encode(ids=tiny_ids()), method, target=1).scores)
+            model = sl.load(tiny_module(family, dtype=torch.float32), device=device)
+            scores.append(model.explain(model.encode(ids=tiny_ids(family)), method, target=1).scores)
     np.testing.assert_allclose(scores[1], scores[0], rtol=1e-3, atol=1e-5)
 
 

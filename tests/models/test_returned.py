@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.errors import UnsupportedError
+from sightline.defaults import DEFAULT_METHODS
 from sightline.model import load
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
@@ -43,12 +43,14 @@ def test_every_kind_of_deberta_equals_the_library(facts):
         np.testing.assert_allclose(trace.attentions[layer].dense(), expected[0].detach(), atol=1e-11)
 
 
-def test_relevance_is_refused_for_deberta_before_anything_runs():
-    model = tiny_model("deberta-v2")
-    with pytest.raises(UnsupportedError, match="'attnlrp' has no rule for disentangled attention"):
-        model.explain(model.encode(ids=tiny_ids("deberta-v2")), "attnlrp")
-    assert model.network.forward_passes == 0
-    assert model.default_methods == ("attcat",)
+@pytest.mark.parametrize("facts", DEBERTA, ids=["c2p", "both-unshared", "absolute"])
+def test_every_kind_of_deberta_has_relevance_rules(facts):
+    # One wide head: of eight products with a position, all are negative now and then, and their relevance ends there.
+    model = tiny_model("deberta-v2", num_attention_heads=1, **facts)
+    explanations = model.explain(model.encode(ids=tiny_ids("deberta-v2")), methods=["lrp", "attnlrp", "transatt"])
+    np.testing.assert_allclose(explanations["lrp"].layers.sum(axis=1), 1, rtol=1e-5)
+    assert all(np.isfinite(explanation.scores).all() for explanation in explanations.values())
+    assert model.default_methods == DEFAULT_METHODS
 
 
 @pytest.mark.filterwarnings("ignore:Sightline knows only the embeddings")

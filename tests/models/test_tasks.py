@@ -208,6 +208,21 @@ def test_one_of_several_masks_has_to_be_chosen(masked):
     np.testing.assert_allclose(trace.logits, expected, atol=1e-10)
 
 
+@pytest.mark.parametrize("truncate", [False, True])
+def test_a_mask_behind_what_the_model_reads_is_not_called_missing(masked, truncate):
+    encoding = masked.encode("the old mill " * 100 + "[MASK]", truncate=truncate)
+    assert encoding.dropped == 173
+    with pytest.raises(InputError, match=r"The first 130 tokens, .* contain no mask token: .* 173 tokens too long\.$"):
+        masked.explain(encoding, "attcat")
+    with pytest.raises(InputError, match="the text has no mask token"):
+        masked.explain("the old mill", "attcat")
+
+
+def test_a_word_that_the_vocabulary_lacks_is_not_called_a_label(masked):
+    with pytest.raises(TargetError, match="There is no token in the vocabulary that reads '漢'"):
+        masked.explain("the [MASK] sat", "attcat", target="漢")
+
+
 def test_a_word_is_explained_if_it_is_one_token(masked):
     index = masked.tokenizer.convert_tokens_to_ids("river")
     assert masked.trace("the [MASK] sat", "river").target.index == index

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from captum.attr import IntegratedGradients
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
 
 import sightline as sl
 from sightline.defaults import UNSEEN_METHODS
@@ -15,7 +16,7 @@ from sightline.errors import ModelError, UnsupportedError
 from sightline.methods import METHODS
 from sightline.models.open_config import read_open_settings
 from tests.contract.test_contract import QUICK
-from tests.tiny_models import UNSEEN_FACTS, tiny_ids, tiny_module
+from tests.tiny_models import SIZES, UNSEEN_FACTS, randomise, tiny_ids, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sightline knows only the embeddings")
@@ -150,8 +151,6 @@ def test_models_made_of_several_models_are_refused():
 
 
 def test_a_model_that_looks_its_words_up_twice_is_refused(tmp_path):
-    from transformers import AutoConfig, AutoModelForSequenceClassification
-
     sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
     config = AutoConfig.for_model("bart", vocab_size=64, decoder_attention_heads=2, **sizes)
     AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
@@ -162,3 +161,56 @@ def test_a_model_that_looks_its_words_up_twice_is_refused(tmp_path):
 def test_a_model_that_pools_tokens_loads_from_a_folder(tmp_path):
     tiny_module("funnel").save_pretrained(tmp_path)
     assert len(sl.load(tmp_path).explain(document(sl.load(tmp_path)), method="gradient").scores) == 9
+
+
+SMALL = {
+    **SIZES,
+    "num_hidden_layers": 2,
+    "vocab_size": 128,
+    "num_labels": 3,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "facts", "sentence"),
+    [
+        ("canine", {}, "'canine' model has no table of word embeddings"),
+        ("perceiver", {"d_model": 32, "d_latents": 32, "num_latents": 4}, "'perceiver' model has no table of word"),
+        ("ibert", {}, "word embeddings of this 'ibert' model returns more than vectors"),
+        ("nystromformer", {"num_landmarks": 4, "segment_means_seq_len": 64}, "cannot be run: shape"),
+    ],
+)
+def test_a_model_that_cannot_be_explained_is_refused_when_it_is_loaded(model_type, facts, sentence):
+    config = AutoConfig.for_model(model_type, **SMALL | facts)
+    with pytest.raises((ModelError, UnsupportedError), match=sentence):
+        sl.load(AutoModelForSequenceClassification.from_config(config))
+
+
+@pytest.mark.parametrize(
+    ("auto", "model_type", "facts"),
+    [
+        # It scales embeddings in place.
+        (AutoModelForSequenceClassification, "ctrl", {"n_embd": 32, "n_layer": 2, "n_head": 4, "dff": 64}),
+        (AutoModelForSequenceClassification, "yoso", {}),
+        (AutoModelForSequenceClassification, "rembert", {"input_embedding_size": 16, "output_embedding_size": 16}),
+        (AutoModelForSequenceClassification, "roformer", {}),
+        (AutoModelForSequenceClassification, "mixtral", {"num_key_value_heads": 2, "num_local_experts": 2}),
+        (AutoModelForCausalLM, "mamba", {"state_size": 4}),
+    ],
+    ids=str,
+)
+def test_architectures_of_every_kind_are_explained_from_outside(auto, model_type, facts):
+    config = AutoConfig.for_model(model_type, **SMALL | facts)
+    module = randomise(auto.from_config(config))
+    model = sl.load(module)
+    encoding = document(model)
+    expected = module(torch.from_numpy(encoding.ids)[None]).logits[0].detach().numpy()
+    np.testing.assert_allclose(
+        model.trace(encoding).logits, expected[-1] if expected.ndim == 2 else expected, atol=1e-4
+    )
+    for method in ("gradient", "integrated_gradients", "occlusion", "lime", "kernel_shap"):
+        assert np.isfinite(model.explain(encoding, method, **QUICK.get(method, {})).scores).all()
+    assert "rollout" in model.methods_not_offered

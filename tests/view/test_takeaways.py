@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 import sightline as sl
+from sightline.analysis.received import Sink
 from sightline.view.inspect.folder import write_inspection
 from sightline.view.inspect.parts import Picture
 from sightline.view.inspect.sections import document_sections
@@ -59,8 +61,20 @@ def test_a_long_document_has_its_windows_straightened_instead_of_square_maps(lon
     assert here.window.shape[1] == 2 * here.reach + 1
 
 
+def test_listed_words_at_positions_that_draw_attention_are_named(long):
+    said = [sentence for section in document_sections(long) for sentence in section.sentences]
+    assert not any("belong to the position" in sentence for sentence in said)
+    first = long.by_position["attcat"].to_frame().iloc[0]
+    sink = Sink(int(first["position"]), first["text"], 9.0, 1.0, 9.0, flagged=True)
+    seamed = replace(long, totals=replace(long.totals, sinks=(sink,)))
+    said = [sentence for section in document_sections(seamed) for sentence in section.sentences]
+    (named,) = (sentence for sentence in said if "belong to the position" in sentence)
+    assert f"“{first['text']}” ({first['position']:,})" in named
+
+
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), [(1024, "light"), (1400, "dark"), (1920, "light")])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1024, 1400, 1920])
 def test_the_page_opens_with_links_that_lead_to_the_figures(browser, long, tmp_path, width, scheme):
     write_inspection(tmp_path / "out", long)
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)

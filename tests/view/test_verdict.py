@@ -179,7 +179,11 @@ def test_a_model_with_random_weights_is_not_to_be_trusted():
 def test_relevance_that_is_not_conserved_is_said_in_words():
     checks = {"relevance_given": 2.0, "relevance_kept": 1.5, "conservation_error": 0.25}
     (sentence,) = check_sentences(checks)
-    assert sentence.startswith("The sum of the scores differs from the explained output by 25 % of it; biases")
+    assert sentence == (
+        "The sum of the scores differs from the explained output by 25 % of it, which biases of the model take up."
+    )
+    (sentence,) = check_sentences({**checks, "conservation_error": 1.39})
+    assert sentence.endswith("Rely on the order of the words, not on the sizes of their scores.")
 
 
 def test_page_and_notebook_give_the_same_verdict_and_say_nothing_twice():

@@ -11,8 +11,9 @@ A score belongs to the position if stays ≥ `SMALLEST_STAY` and moves ≤ stays
 nearly every word the same score, and nothing is flagged.
 
 Words change places with runs of whole words of as many tokens, so that all others stay where they are, drawn (seeded)
-from the half of the words with the smallest magnitude. Cost: one run of the method for a first look, and `CONFIRMING`
-more for the words that look like artefacts, if there are any.
+from the half of the words with the smallest magnitude. Cost: one run of the method for a first look, one more for the
+words that look like artefacts, if there are any, and a third one unless two have decided: the median of three values
+lies between any two of them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from sightline.text.units import Units, units_of
 TESTED = 10
 """Words tested per sign, in short documents a tenth of the words, at least one."""
 CONFIRMING = 2
-"""Runs that confirm a first suspicion; the medians are over these and the first run."""
+"""Runs that confirm a first suspicion, at most; the medians are over these and the first run."""
 SMALLEST_STAY = 0.6
 """Share of its score that an artefact leaves behind at its position."""
 SUSPICIOUS_STAY = 0.4
@@ -51,10 +52,12 @@ def exchange_words(explanation: Explanation, rerun: Rerun, *, seed: int = 0) -> 
     candidates = strongest_units(units.fold(explanation.scores), explanation.signed)
     fingerprint = fingerprint_scores(explanation.scores)
     trials = _Trials(explanation, units, generator)
-    tested = trials.run(candidates, rerun, 1)
+    tested = trials.run(candidates, rerun)
     suspects = [unit for unit in tested if trials.belongs_to_position(unit, SUSPICIOUS_STAY)]
-    if suspects:
-        trials.run(suspects, rerun, CONFIRMING)
+    for _ in range(CONFIRMING):
+        if all(trials.is_decided(unit) for unit in suspects):
+            break
+        trials.run(suspects, rerun)
     artefacts = [
         Artefact(tuple(units.tokens[unit].tolist()), "position", *trials.medians(unit))
         for unit in suspects
@@ -103,18 +106,31 @@ class _Trials:
         self._weaker = set(np.argsort(np.abs(self._scores), kind="stable")[: len(units) // 2].tolist())
         self._ratios: dict[int, list[tuple[float, float]]] = {}
 
-    def run(self, chosen: Sequence[int], rerun: Rerun, times: int) -> list[int]:
-        """Exchange the chosen units in as many documents; return those for which a partner was available."""
-        plans = [self._draw_partners(chosen) for _ in range(times)]
-        plans = [plan for plan in plans if plan]
-        results = rerun([self._exchange(plan) for plan in plans]) if plans else []
-        self.runs += len(plans)
-        for plan, scores in zip(plans, results, strict=True):
+    def run(self, chosen: Sequence[int], rerun: Rerun) -> list[int]:
+        """Exchange the chosen units in one document; return those for which a partner has ever been available."""
+        plan = self._draw_partners(chosen)
+        if plan:
+            (scores,) = rerun([self._exchange(plan)])
+            self.runs += 1
             for unit, partner in plan.items():
                 before = float(self._scores[unit])
                 stays, moves = (float(scores[places].sum()) / before for places in (self.units.tokens[unit], partner))
                 self._ratios.setdefault(unit, []).append((stays, moves))
         return [unit for unit in chosen if unit in self._ratios]
+
+    def is_decided(self, unit: int) -> bool:
+        """Say whether a further run cannot change what `belongs_to_position` says about a unit with two results.
+
+        The medians of three results lie between those of the two.
+        """
+        if len(self._ratios[unit]) < 2:
+            return False
+        (least_stays, least_moves), (most_stays, most_moves) = (
+            extreme(self._ratios[unit], axis=0) for extreme in (np.min, np.max)
+        )
+        flagged = least_stays >= SMALLEST_STAY and most_moves <= least_stays / 2
+        cleared = most_stays < SMALLEST_STAY or least_moves > most_stays / 2
+        return bool(flagged or cleared)
 
     def medians(self, unit: int) -> tuple[float, float]:
         """Return (stays, moves) of a unit."""

@@ -81,9 +81,11 @@ def _mean_cosines(block: AttentionBlock) -> tuple[float, float]:
     """Return the mean cosine over all pairs of vectors T, and over pairs of the same row, mean over rows."""
     width, inner = block.output_weight.shape
     heads = block.attention.heads
-    norm = block.norm
+    norm, branch_norm = block.norm, block.branch_norm
     # The LayerNorm divides a row by its deviation, which changes no direction; only its linear part matters.
-    folded = block.output_weight.T.double() if norm is None else norm.linear(block.output_weight.T.double())
+    weight = block.output_weight.T.double()
+    folded = weight if norm is None else norm.linear(weight)
+    folded = folded if branch_norm is None else folded * branch_norm.gain.double()
     by_head = folded.reshape(heads, inner // heads, width)
     residual = block.inputs.double() if norm is None else norm.linear(block.inputs.double())
     projected = torch.einsum("jhe,hed->hjd", block.values.double(), by_head)
@@ -95,7 +97,8 @@ def _mean_cosines(block: AttentionBlock) -> tuple[float, float]:
     for row in range(block.attention.tokens):
         weights = torch.from_numpy(block.attention.row(row)).double()  # (H, n)
         terms = torch.einsum("hj,hjd->jd", weights, global_rows.get(row, projected))
-        terms[row] += residual[row]
+        # A norm before the residual sum divides the terms of the attention only.
+        terms[row] += residual[row] * (1 if branch_norm is None else _root_of_row(block, weights))
         lengths = terms.norm(dim=1)
         direction = (terms[lengths > 0] / lengths[lengths > 0, None]).sum(0)
         count = int((lengths > 0).sum())
@@ -104,6 +107,14 @@ def _mean_cosines(block: AttentionBlock) -> tuple[float, float]:
         if count > 1:
             in_row.append(_mean_cosine(direction, count))
     return _mean_cosine(total, vectors), float(np.mean(in_row)) if in_row else 0.0
+
+
+def _root_of_row(block: AttentionBlock, weights: torch.Tensor) -> torch.Tensor:
+    """Return what the norm before the residual sum divides a row with these weights (H, n) by, (1,)."""
+    assert block.branch_norm is not None
+    mixed = torch.einsum("hj,jhe->he", weights, block.values.double()).flatten()
+    attended = block.output_weight.double() @ mixed
+    return block.branch_norm.root(attended if block.output_bias is None else attended + block.output_bias.double())
 
 
 def _mean_cosine(total: torch.Tensor, count: int) -> float:

@@ -1,25 +1,26 @@
 """Compiled kernels of the sparse projections: rows of scores in, rows of weights out, and the vector-Jacobian product.
 
-Scores here are already multiplied by α−1, so that the weights are p_j = [z_j − τ]₊^q with q = 1/(α−1) and τ such that
-they sum to 1 (Peters, Niculae & Martins 2019). The threshold is at least max z − 1, so only the scores above that are
+Below, z are the scores times α−1, so that the weights are p_j = [z_j − τ]₊^q with q = 1/(α−1) and τ such that they sum
+to 1 (Peters, Niculae & Martins 2019). The threshold is at least max z − 1, so only the scores above that are
 candidates; they are collected in one sweep and the root is searched among them alone, in double precision.
 
-For q ≥ 1 the sum is convex in τ. By Jensen's inequality τ is at least m − k^(−1/q), m the mean of the k candidates;
-from the larger of the two bounds Newton's method rises to the root without passing it (for q = 1 it is Michelot's
-algorithm, exact after a few steps). For q < 1 the interval is halved.
+For q ≥ 1 the norm ‖[z − τ]₊‖_q, which is 1 where the sum is, is convex in τ and nearly straight. By Jensen's inequality
+τ is at least m − k^(−1/q), m the mean of the k candidates; from the larger of the two bounds Newton's method on the
+norm rises to the root without passing it (for q = 1 it is Michelot's algorithm, exact after a few steps). For q < 1
+the interval is halved.
 
 Shapes: R rows, n scores per row. Cost: two sweeps of a row and a few of its candidates; no sort.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.attention.compiled import compiled
+from sightline.attention.compiled import compiled, compiled_with_reordering
 
 Rows = NDArray[Any]
 
@@ -30,19 +31,20 @@ ENOUGH = 1e-10
 
 
 @compiled
-def project_rows(scores: Rows, largest: Rows, power: float, weights: Rows) -> None:
+def project_rows(scores: Rows, largest: Rows, alpha: float, weights: Rows) -> None:
     """Fill `weights` (R, n) from `scores` (R, n) and the largest score of each row (R,); a row of −∞ becomes zeros."""
     count, columns = scores.shape
+    scale, power = alpha - 1.0, 1.0 / (alpha - 1.0)
     candidates = np.empty(columns, dtype=np.float64)
     for row in range(count):
-        top = float(largest[row])
+        top = scale * float(largest[row])
         z, p = scores[row], weights[row]
         if top == -np.inf:
             p[:] = 0.0
             continue
         size = 0
         for column in range(columns):
-            candidates[size] = z[column]
+            candidates[size] = scale * float(z[column])
             size += candidates[size] > top - 1.0
         if power >= 1.0:
             threshold = _newton(candidates[:size], top, power)
@@ -51,42 +53,73 @@ def project_rows(scores: Rows, largest: Rows, power: float, weights: Rows) -> No
         # In double precision, or the rounding of a large threshold would show in the sum.
         if power == 1.0:
             for column in range(columns):
-                p[column] = max(float(z[column]) - threshold, 0.0)
+                excess = scale * float(z[column]) - threshold
+                p[column] = excess if excess > 0.0 else 0.0
         elif power == 2.0:
             for column in range(columns):
-                excess = max(float(z[column]) - threshold, 0.0)
-                p[column] = excess * excess
+                excess = scale * float(z[column]) - threshold
+                p[column] = excess * excess if excess > 0.0 else 0.0
         else:
             for column in range(columns):
-                excess = float(z[column]) - threshold
+                excess = scale * float(z[column]) - threshold
                 p[column] = excess**power if excess > 0.0 else 0.0
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+@compiled_with_reordering
+def _linear_sums(candidates: Rows, threshold: float) -> tuple[float, float]:
+    """Return Σ[z_j − τ]₊ and the number of scores above τ."""
+    total, count = 0.0, 0
+    for place in range(candidates.size):
+        excess = candidates[place] - threshold
+        total += excess if excess > 0.0 else 0.0
+        count += excess > 0.0
+    return total, float(count)
+
+
+@compiled_with_reordering
+def _square_sums(candidates: Rows, threshold: float) -> tuple[float, float]:
+    """Return Σ[z_j − τ]₊² and Σ[z_j − τ]₊."""
+    total, slope = 0.0, 0.0
+    for place in range(candidates.size):
+        excess = candidates[place] - threshold
+        excess = excess if excess > 0.0 else 0.0
+        total += excess * excess
+        slope += excess
+    return total, slope
+
+
+@compiled_with_reordering
+def _power_sums(candidates: Rows, threshold: float, power: float) -> tuple[float, float]:
+    """Return Σ[z_j − τ]₊^q and Σ[z_j − τ]₊^(q−1) over scores above τ."""
+    total, slope = 0.0, 0.0
+    for place in range(candidates.size):
+        excess = candidates[place] - threshold
+        if excess > 0.0:
+            share = excess ** (power - 1.0)
+            total += share * excess
+            slope += share
+    return total, slope
+
+
+@compiled
 def _newton(candidates: Rows, top: float, power: float) -> float:
-    """Return τ for q ≥ 1; sums may be reordered by the compiler, which lets it use vector instructions."""
-    size = len(candidates)
-    threshold: float = max(top - 1.0, candidates.sum() / size - size ** (-1.0 / power))
+    """Return τ for q ≥ 1."""
+    total, size = _linear_sums(candidates, top - 1.0)
+    threshold: float = top - 1.0 + max(0.0, total / size - size ** (-1.0 / power))
     for _ in range(MOST_STEPS):
-        total, slope = 0.0, 0.0
         if power == 1.0:
-            for value in candidates:
-                excess = max(value - threshold, 0.0)
-                total += excess
-                slope += 1.0 if value > threshold else 0.0
+            total, slope = _linear_sums(candidates, threshold)
         elif power == 2.0:
-            for value in candidates:
-                excess = max(value - threshold, 0.0)
-                total += excess * excess
-                slope += excess
+            total, slope = _square_sums(candidates, threshold)
         else:
-            for value in candidates:
-                excess = value - threshold
-                if excess > 0.0:
-                    share = excess ** (power - 1.0)
-                    total += share * excess
-                    slope += share
-        threshold += max(total - 1.0, 0.0) / (power * slope)
+            total, slope = _power_sums(candidates, threshold, power)
+        if power == 1.0:
+            step = (total - 1.0) / slope
+        elif power == 2.0:
+            step = (total - math.sqrt(total)) / slope
+        else:
+            step = (total - total ** (1.0 - 1.0 / power)) / slope
+        threshold += max(step, 0.0)
         if total - 1.0 < ENOUGH:
             break
     return threshold
@@ -109,7 +142,7 @@ def _bisection(candidates: Rows, top: float, power: float) -> float:
     return 0.5 * (low + high)
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # type: ignore[untyped-decorator]
+@compiled_with_reordering
 def pull_back_rows(weights: Rows, gradient: Rows, alpha: float, result: Rows) -> None:
     """Fill `result` (R, n) with Jᵀ·g: s ⊙ (g − ⟨s, g⟩ / Σs), s_j = p_j^(2−α) where p_j > 0, else 0."""
     count, columns = weights.shape

@@ -150,11 +150,9 @@ class _Entmax(torch.autograd.Function):
 
         # Half precision is projected in single precision: numpy has no bfloat16, and thresholds need the digits.
         rows = _rows(scores)
-        if alpha != 2:
-            rows = rows * (alpha - 1)
         weights = torch.empty_like(rows)
         if rows.numel():
-            project_rows(rows.numpy(), rows.amax(dim=-1).numpy(), 1 / (alpha - 1), weights.numpy())
+            project_rows(rows.numpy(), rows.amax(dim=-1).numpy(), alpha, weights.numpy())
         weights = weights.view(scores.shape).to(scores.dtype)
         ctx.save_for_backward(weights)
         ctx.alpha = alpha

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sightline.cli.check_time import FEWEST_CALLS, CheckTime
 from sightline.cli.continuation import emit_continuation
 from sightline.cli.errors import reports_errors
 from sightline.cli.options import (
@@ -134,6 +135,15 @@ def explain(
             help="As part of the check, exchange the strongest words to find scores that belong to their position.",
         ),
     ] = True,
+    check_calls: Annotated[
+        int | None,
+        typer.Option(
+            min=FEWEST_CALLS,
+            metavar="N",
+            help="Most model calls for comparing an explanation with random words; one takes as long as a prediction, "
+            "and a check is most of the time on long documents. [default: 64]",
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed for methods that draw random numbers.")] = None,
     continuation: Annotated[
         str | None,
@@ -158,6 +168,7 @@ def explain(
       sightline explain letter.txt
       sightline explain letter.txt -o page.html --method attcat --method rollout
       sightline explain contract.docx --model my-longformer -o page.html
+      sightline explain contract.docx --model my-longformer -o page.html --check-calls 32
       sightline explain letter.txt --check --replacement both
       cat letter.txt | sightline explain - --format json > letter.json
       sightline explain premise.txt --pair hypothesis.txt --model my-nli-model --target entailment:contradiction
@@ -175,8 +186,13 @@ def explain(
     check_terminal(chosen, output)
     continues = continuation is not None or max_new_tokens is not None
     checks = not continues and (chosen is Format.html and target != EVERY_CLASS if check is None else check)
-    if not checks and not (artefacts and replacement is ReplacementChoice.delete):
-        option_name = "--no-artefacts" if not artefacts else "--replacement"
+    of_check = {
+        "--no-artefacts": not artefacts,
+        "--replacement": replacement is not ReplacementChoice.delete,
+        "--check-calls": check_calls is not None,
+    }
+    if not checks and any(of_check.values()):
+        option_name = next(name for name, given in of_check.items() if given)
         raise OptionError(f"{option_name} belongs to the check, which is not made here: add --check, or leave it out.")
     texts = read_texts(file, pair, plain_text=plain_text)
     positions = parse_positions(global_tokens)
@@ -215,6 +231,8 @@ def explain(
             emit_continuation(continuations, chosen, output, top, level.value)
             return
         explained = parse_target(target, loaded.labels, answers=loaded.task == "question_answering")
+        replacements = 2 if replacement is ReplacementChoice.both else 1
+        watch = CheckTime(progress, replacements=replacements, artefacts=artefacts)
         report = loaded.report(
             loaded.encode(
                 *texts,
@@ -229,9 +247,11 @@ def explain(
             position=position,
             inside=for_page,
             check=checks,
+            check_budget=check_calls,
             check_replacement=replacement.value,
             artefacts=artefacts,
-            progress=progress,
+            progress=watch,
+            on_explained=watch.explained if checks else None,
             **options,
         )
     emit(report, chosen, output, top, level.value, all_words=all_words)

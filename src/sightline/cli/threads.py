@@ -1,11 +1,14 @@
-"""Choose the number of threads: one per idle physical core."""
+"""Choose the number of threads: one per idle physical core, and no more than a container may use."""
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
 CPUS = Path("/sys/devices/system/cpu")
+QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""In a container: microseconds of CPU time per period, or "max", and the period."""
 
 
 def use_free_cores() -> None:
@@ -19,8 +22,8 @@ def use_free_cores() -> None:
         return
     import torch
 
-    cores = count_physical_cores()
-    torch.set_num_threads(max(1, min(cores, round(cores - _busy_cores()))))
+    cores = min(count_physical_cores(), read_quota())
+    torch.set_num_threads(max(1, int(min(cores, round(cores - _busy_cores())))))
 
 
 def count_physical_cores(folder: Path = CPUS) -> int:
@@ -37,6 +40,15 @@ def count_physical_cores(folder: Path = CPUS) -> int:
             siblings = str(number)
         cores.add(siblings)
     return max(1, len(cores))
+
+
+def read_quota(file: Path = QUOTA) -> float:
+    """Return how many cores the limits of a container allow; infinity where there are none."""
+    try:
+        quota, period = file.read_text().split()
+        return int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):  # no container, or "max"
+        return math.inf
 
 
 def _busy_cores() -> float:

@@ -128,3 +128,11 @@ def parse_shares(text: str | None) -> list[float] | None:
         ]
     except ValueError:
         raise UsageError(f"--ratios {text} is not a list of shares such as 0,0.1,0.5 or 0,10%,50%.") from None
+
+
+def parse_strengths(text: str) -> list[float]:
+    """Return the values of λ from "0.1,1,10"."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--strengths {text} is not a list of numbers such as 0.1,1,10.") from None

@@ -10,26 +10,29 @@ Right explanations rank first the words that decide by construction (`rule_model
     random             no method at all
 
 `measure` checks all of them for a document; `choose_threshold` takes the threshold from one half of the models and
-documents, and the error is reported on the other half. `python -m tools.calibrate` does all of it and writes
-docs/trust.md.
+documents, and the error is reported on the other half. On real text nobody knows the deciding words. There two measures
+that the verdict does not use say whether it is worth anything: the same words masked instead of deleted
+(`masking_orders`), and the agreement with human rationales above chance. `python -m tools.calibrate` does all of it and
+writes docs/trust.md.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from sightline.checking import special_share
 from sightline.evaluation.randomised import cascade
 from sightline.explanation import Explanation
-from sightline.metrics import precision_at_k
+from sightline.metrics import METRICS, precision_at_k, spans_of, tokens_in_characters
 from sightline.metrics.check import faithfulness_checks
 from sightline.model import Model
 from sightline.text import Encoding
+from sightline.text.examples import Spans
 from sightline.verdict import LARGEST_CHANCE
 
 Wrong = Literal["shuffled", "other class", "other document", "randomised model", "random"]
@@ -60,6 +63,12 @@ class Case:
     chance: float
     """How often a random order does as well."""
     special_share: float
+    masked_effect: float | None = None
+    """The effect if words are masked instead of deleted, against other random orders; None if that was not measured."""
+    token_f1: float | None = None
+    """Agreement with a human rationale minus that of random scores, by words; None without a rationale."""
+    auprc: float | None = None
+    """The same for the area under precision over recall."""
 
     def holds(self, smallest_effect: float) -> bool:
         """Whether it would hold up with this threshold instead of `verdict.SMALLEST_EFFECT`."""
@@ -73,6 +82,10 @@ class Subject:
     text: str
     deciding: tuple[int, ...]
     other: str
+    rationale: Spans = ()
+    """Characters that a person marked as the reason for the label, if anybody did."""
+    label: int | None = None
+    """The class that the rationale justifies. Where another class is predicted, the rationale is not compared."""
 
 
 def measure(
@@ -82,11 +95,13 @@ def measure(
     name: str,
     method: str = "attnlrp",
     methods: Sequence[str] = (),
+    masking_orders: int = 0,
     seed: int = 0,
 ) -> Iterator[Case]:
     """Yield the cases of all subjects: the truth where it is known, `methods`, and the wrong explanations.
 
-    method: the one whose scores are damaged for the wrong explanations.
+    method: the one whose scores are damaged for the wrong explanations. masking_orders: random orders with which
+    masking is compared; 0 leaves it out.
     """
     *_, (_, randomised) = cascade(model, seed)
     for number, subject in enumerate(subjects):
@@ -99,8 +114,21 @@ def measure(
         explanations |= _break(model, randomised, base, subject, generator)
         if method not in methods:
             del explanations[method]
-        checked = faithfulness_checks(model.network, list(explanations.values()), seed=number)
-        for (kind, explanation), (checks, curve) in zip(explanations.items(), checked, strict=True):
+        listed = list(explanations.values())
+        checked = faithfulness_checks(model.network, listed, seed=number)
+        masked = (
+            [None] * len(listed)
+            if not masking_orders
+            else [
+                _effect(checks)
+                for checks, _ in faithfulness_checks(
+                    model.network, listed, orderings=masking_orders, replacement="mask", seed=number + 1
+                )
+            ]
+        )
+        for (kind, explanation), (checks, curve), masked_effect in zip(
+            explanations.items(), checked, masked, strict=True
+        ):
             verdict = dataclasses.replace(explanation, checks=checks, removal=curve).verdict
             if verdict.level == "unchecked":
                 continue
@@ -113,9 +141,11 @@ def measure(
                 precision=_precision(explanation, subject.deciding),
                 level=verdict.level,
                 reason=verdict.reasons[0],
-                effect=(numbers["faithfulness"] - numbers["random_mean"]) / numbers["stake"],
+                effect=_effect(numbers),
                 chance=(orders - beaten + 1) / (orders + 1),
                 special_share=special_share(explanation.scores, explanation.encoding),
+                masked_effect=masked_effect,
+                **_agreement(explanation, subject),
             )
 
 
@@ -177,6 +207,30 @@ def _true_scores(
 def _align(explanation: Explanation, encoding: Encoding) -> np.ndarray[tuple[int], np.dtype[np.floating]]:
     """Return the scores of an explanation at the positions of another document, repeated if that one is longer."""
     return np.asarray(np.resize(explanation.scores, len(encoding)))
+
+
+def _effect(checks: Mapping[str, Any]) -> float:
+    """Return the difference between the fall and that of random orders, in stakes."""
+    return float((checks["faithfulness"] - checks["random_mean"]) / checks["stake"])
+
+
+def _agreement(explanation: Explanation, subject: Subject) -> dict[str, float]:
+    """Return how far the words agree with the rationale above chance; nothing if it is not of the explained class."""
+    if not subject.rationale or subject.label != explanation.target.index:
+        return {}
+    marked = tokens_in_characters(explanation.encoding.offsets, subject.rationale)
+    words = explanation.words()
+    spans = spans_of(np.array([marked[list(word.tokens)].any() for word in words]))
+    if not len(spans):
+        return {}
+    scores = np.array([word.score for word in words])
+    agreement = {}
+    for name in ("token_f1", "auprc"):
+        entry = METRICS.get(name)
+        assert entry.chance is not None
+        assert entry.chance.level is not None
+        agreement[name] = entry.function(scores, spans) - entry.chance.level(scores, spans)
+    return agreement
 
 
 def _precision(explanation: Explanation, deciding: Sequence[int]) -> float | None:

@@ -134,7 +134,10 @@ def _write_classifier(module: Any, states: Tensor, strengths: tuple[float, float
     hidden = torch.tanh(0.2 * states)
     present = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     margin = present @ torch.tensor(strengths[:2]) + strengths[2]
-    solution = torch.linalg.lstsq(torch.cat([hidden, torch.ones(4, 1)], dim=1), margin[:, None]).solution[:, 0]
+    # In double precision: the last digits of LAPACK's solution depend on where its arrays lie in memory, so that in
+    # single precision two processes would make two models.
+    system = torch.cat([hidden, torch.ones(4, 1)], dim=1).double()
+    solution = torch.linalg.lstsq(system, margin[:, None].double()).solution[:, 0].float()
     nn.init.normal_(head.out_proj.weight, std=SMALL)
     for label, sign in enumerate((-0.5, 0.5)):
         head.out_proj.weight[label, :2] = sign * solution[:2]

@@ -33,8 +33,6 @@ def reason_against(method: str, family: Family, *, sparse_heads: str | None = No
         return f"follows attention from token to token, and a '{family.model_type}' model has one row of weights only"
     if sparse_heads is not None and method in RELEVANCE:
         return f"has no rule for the sparse attention of this model ({sparse_heads})"
-    if family.without_relevance is not None and method in RELEVANCE:
-        return family.without_relevance
     if family.attention_layout == "unseen" and _looks_inside(method):
         return (
             f"needs the layers or the attention of a model, and of '{family.model_type}' models Sightline knows only "

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightline.attention.arrays import as_array
 from sightline.methods.integration.paths import Baseline, Embeddings, build_path
-from sightline.methods.integration.quadrature import gauss_legendre, nested
+from sightline.methods.integration.patterson import nested_rules
+from sightline.methods.integration.quadrature import PathProducts, gauss_legendre, gauss_legendre_nodes, nested
 from sightline.methods.registry import Attribution, method
 from sightline.trace import Trace
 
@@ -46,11 +46,20 @@ def integrated_gradients(
     which sum to the scores. `steps` asks for a fixed Gauss-Legendre rule instead of the adaptive one, which stops when
     the completeness gap and the expected further change are under `tolerance`, or after the largest rule (1, 3, 7, 15,
     31, 63 or 127 nodes) that `max_evaluations` allows. Checks: completeness_gap and change (relative), evaluations (a
-    forward and a backward each), converged.
+    forward and a backward each; all classes of a document share the forwards), converged.
     """
-    path = build_path(trace, baseline, baseline_text, embeddings)
-    integral = nested(trace, path, tolerance, max_evaluations) if steps is None else gauss_legendre(trace, path, steps)
-    products = path.split(path.difference * integral.gradient)
-    parts = {str(place): as_array(product.sum(dim=-1)) for place, product in products.items()}
-    extras = parts if embeddings == "separate" else {}
-    return Attribution(np.sum(list(parts.values()), axis=0), checks=integral.checks, extras=extras)
+    nodes = nested_rules(max_evaluations)[0] if steps is None else gauss_legendre_nodes(steps)[0]
+    text = baseline if isinstance(baseline, str) else tuple(np.ravel(baseline).tolist())
+    products = trace.once(
+        ("integrated_gradients", text, baseline_text, embeddings, steps, max_evaluations),
+        lambda: PathProducts(build_path(trace, baseline, baseline_text, embeddings), nodes),
+    )
+    if steps is None:
+        integral = nested(trace, products, tolerance, max_evaluations)
+    else:
+        integral = gauss_legendre(trace, products, steps)
+    scores = integral.parts.sum(dim=0).numpy()
+    if embeddings != "separate":
+        return Attribution(scores, checks=integral.checks)
+    extras = {str(place): part.numpy() for place, part in zip(products.places, integral.parts, strict=True)}
+    return Attribution(scores, checks=integral.checks, extras=extras)

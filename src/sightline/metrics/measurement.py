@@ -31,7 +31,7 @@ from sightline.metrics.faithfulness import plan_of
 from sightline.metrics.inputs import FloatArray, IntArray, score_vector
 from sightline.metrics.plans import PROBABILITY, Compat, Plan
 from sightline.metrics.registry import METRICS
-from sightline.metrics.removal_order import random_order, removed_positions, score_order, unit_counts
+from sightline.metrics.removal_order import random_score_order, removed_positions, score_order, unit_counts
 from sightline.metrics.token_sets import descending_order
 from sightline.models import Network, Target
 from sightline.perturb import Key, Replacement, perturb_probability, removable_units
@@ -190,7 +190,7 @@ class _Measurement:
         whole = self.perturbations.request([], "delete")
         requested = {name: self._ask(self._order(vector)) for name, vector in scores.items()}
         generator = np.random.default_rng(seed)
-        orders = [random_order(self.units, generator) for _ in range(self.settings.random_orderings)]
+        orders = [random_score_order(self.units, generator) for _ in range(self.settings.random_orderings)]
         draws = [self._ask(order) for order in orders]
         self._check_budget()
         effects = self._ask_effects() if self._affords_ceiling() else {}

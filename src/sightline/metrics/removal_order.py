@@ -18,13 +18,19 @@ def score_order(scores: npt.ArrayLike, units: Units) -> IntArray:
     return descending_order(units.fold(score_vector(scores)))
 
 
-def random_order(units: Units, generator: np.random.Generator) -> IntArray:
+def random_score_order(units: Units, generator: np.random.Generator) -> IntArray:
     """Return the order of the units (U,) under an explanation without information: random token scores, summed.
 
-    The order is not uniform: a word with more tokens has the higher sum more often. The same holds for every
-    explanation that scores tokens, so a fair floor must have this advantage too.
+    The order is not uniform: a word with more tokens has the higher sum more often, so that in a long document the
+    first words are nearly the same in every such order. The same holds for every method that scores tokens, so a fair
+    floor for methods has this advantage too. The check of one document draws words uniformly (`random_order`).
     """
     return score_order(generator.random(len(units.of_token)), units)
+
+
+def random_order(units: Units, generator: np.random.Generator) -> IntArray:
+    """Return the units (U,) in an order drawn uniformly: the number of tokens of a word does not matter."""
+    return np.asarray(generator.permutation(len(units)))
 
 
 def unit_counts(ratios: Sequence[float], units: int) -> IntArray:

@@ -55,6 +55,8 @@ UNUSED = frozenset(
         *("is_encoder_decoder", "position_embedding_type", "is_causal"),
         # Rebuilt from id2label.
         *("label2id", "num_labels"),
+        # A decoder that we do not run.
+        "decoder_start_token_id",
         # How a computation is divided among processes.
         "pretraining_tp",
         # Heads that we do not load.
@@ -274,6 +276,13 @@ SETTINGS: Mapping[str, Check] = {
     "head_dim": _whole(1, MAX_WIDTH, optional=True),
     **dict.fromkeys(("sliding_window", "original_max_position_embeddings"), _whole(1, MAX_ROWS, optional=True)),
     "max_window_layers": _whole(0, MAX_LAYERS),
+    "task_type_vocab_size": _whole(1, MAX_ROWS),
+    "no_rope_layer_interval": _whole(1, MAX_LAYERS),
+    "no_rope_layers": _either(_list_of(_whole(0, 1), "a list of 0 (no rotary positions) and 1 per layer"), _null),
+    **dict.fromkeys(("sliding_window_pattern", "_sliding_window_pattern"), _whole(1, MAX_LAYERS)),
+    # Gemma 2 and 3: scores and logits are bent to c·tanh(s/c).
+    "query_pre_attn_scalar": _real(1e-6, 1e6),
+    **dict.fromkeys(("attn_logit_softcapping", "final_logit_softcapping"), _real(1e-6, 1e6, optional=True)),
     "use_sliding_window": _flag,
     # An encoder made of a decoder, whose tokens see each other in both directions.
     "use_bidirectional_attention": _either(_false, _null),
@@ -295,7 +304,15 @@ SETTINGS: Mapping[str, Check] = {
         (
             *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "classifier_dropout_prob"),
             *("dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout", "embedding_dropout"),
-            *("mlp_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "pooler_dropout", "dropout_rate"),
+            *(
+                "mlp_dropout",
+                "hidden_dropout",
+                "resid_pdrop",
+                "embd_pdrop",
+                "attn_pdrop",
+                "pooler_dropout",
+                "dropout_rate",
+            ),
         ),
         _share,
     ),
@@ -308,7 +325,13 @@ SETTINGS: Mapping[str, Check] = {
         (
             *("is_decoder", "add_cross_attention", "tie_word_embeddings", "legacy"),
             *("relative_attention", "position_biased_input", "share_att_key", "use_bias", "rescale_embeddings"),
-            *("sinusoidal_pos_embds", "scale_attn_weights", "scale_attn_by_inverse_layer_idx"),
+            *(
+                "use_task_id",
+                "use_parallel_residual",
+                "sinusoidal_pos_embds",
+                "scale_attn_weights",
+                "scale_attn_by_inverse_layer_idx",
+            ),
             *("reorder_and_upcast_attn", "attention_bias", "mlp_bias", "norm_bias", "decoder_bias", "classifier_bias"),
         ),
         _flag,
@@ -320,7 +343,7 @@ SETTINGS: Mapping[str, Check] = {
         _null,
     ),
     **dict.fromkeys(("rope_parameters", "rope_scaling"), _rotation),
-    **dict.fromkeys(("global_rope_theta", "local_rope_theta", "rope_theta"), _positive),
+    **dict.fromkeys(("global_rope_theta", "local_rope_theta", "rope_theta", "rope_local_base_freq"), _positive),
     # Other ways to tell positions apart were dropped from the library: a model trained with them would be run wrongly.
     "position_embedding_type": _choice("absolute"),
 }
@@ -378,7 +401,7 @@ def _check_together(facts: ConfigFacts, place: str) -> None:
     if head_width % 2 and family_of(facts.model_type).rotary:
         refuse(f"rotary positions need an even width per head, and it is {head_width:,}")
     layers = facts.number("num_hidden_layers", "n_layers", "n_layer")
-    for name in ("attention_window", "layer_types"):
+    for name in ("attention_window", "layer_types", "no_rope_layers"):
         listed = settings.get(name)
         if isinstance(listed, list) and layers and len(listed) != layers:
             refuse(f"'{name}' has {len(listed):,} entries for {layers:,} layers")

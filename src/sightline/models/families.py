@@ -17,6 +17,15 @@ from sightline.errors import UnsupportedError
 
 
 @dataclass(frozen=True)
+class RootMeanSquareNorm:
+    """y = γ ⊙ x / √(mean x² + eps), over the last dimension."""
+
+    gain: Tensor
+    """γ (d,)."""
+    eps: float
+
+
+@dataclass(frozen=True)
 class BlockWeights:
     """The parameters with which a layer turns mixed values into the output of its attention block."""
 
@@ -28,6 +37,8 @@ class BlockWeights:
     """The LayerNorm after the residual sum; None in a pre-LN layer."""
     second_norm: nn.LayerNorm | None
     """The LayerNorm after the feed-forward block; None in a pre-LN layer."""
+    branch_norm: RootMeanSquareNorm | None = None
+    """The RMSNorm of the attention's output before it is added to the residual; None where there is none."""
 
 
 AttentionLayout = Literal["full", "returned", "band", "blocks", "unseen"]
@@ -55,14 +66,18 @@ class Family:
     output_norm: str | None
     """Post-LN: the LayerNorm after the feed-forward block. Pre-LN: the one before it; None where the feed-forward block
     reads the same normalised input as the attention, beside it (Phi)."""
+    branch_norm: str | None = None
+    """Pre-LN: the RMSNorm, with gain 1 + weight, of the attention's output before it is added to the residual (Gemma 2
+    and 3)."""
     row_wise_block: str | None = None
     """The module with the inputs (mixed values, residual), after which tokens no longer interact within the layer; None
     where no module has these two inputs."""
     attention_layout: AttentionLayout = "full"
     attention_module: str | None = None
     """The self-attention module, in the layout "returned"."""
-    without_relevance: str | None = None
-    """Why relevance propagation has no rules for these models, as the rest of a sentence; None if it has."""
+    returns_more: bool = False
+    """Layers return a tuple, whose other parts the layers above may read (T5: scores of positions), so that they must
+    run even where their output is known."""
     mixes_outside: Callable[[Any], bool] = lambda config: False
     """config -> whether tokens are also mixed outside the attention, so that nothing that follows attention holds."""
     encoder_only: bool = False
@@ -70,6 +85,8 @@ class Family:
     pre_norm: bool = False
     causal: bool = False
     """A token attends only to itself and to earlier tokens; classifiers read the last one."""
+    fused_by_head: bool = False
+    """One matrix makes query, key and value, and its rows are ordered by head first (GPT-NeoX)."""
     transposed_weights: bool = False
     """Projections store their matrix as (in, out), not as `nn.Linear` does."""
     positions_after_padding: bool = False
@@ -104,7 +121,14 @@ class Family:
             output_bias=projection.bias,
             norm=norms[0],
             second_norm=norms[1],
+            branch_norm=self._branch_norm(layer),
         )
+
+    def _branch_norm(self, layer: nn.Module) -> RootMeanSquareNorm | None:
+        if self.branch_norm is None:
+            return None
+        norm: Any = layer.get_submodule(self.branch_norm)
+        return RootMeanSquareNorm(1 + norm.weight, float(norm.eps))
 
 
 def _at(*path: str) -> Callable[[nn.Module, Any], list[nn.Module]]:
@@ -125,7 +149,6 @@ def _albert_layers(base: nn.Module, config: Any) -> list[nn.Module]:
     return [inner for i in range(config.num_hidden_layers) for inner in groups[int(i / per_group)].albert_layers]
 
 
-_POSITION_SCORES = "has no rule for learned scores of positions, which are added to those of words and take relevance"
 _BERT_SPECIALS = ((0, "[PAD]"), (101, "[CLS]"), (102, "[SEP]"))
 _BERT_TOKENS = (("pad", 0), ("unk", 100), ("mask", 103))
 _ROBERTA_SPECIALS = ((0, "<s>"), (1, "<pad>"), (2, "</s>"))
@@ -190,6 +213,29 @@ def _llama_like(model_type: str, **facts: Any) -> Family:
     )
 
 
+def _t5_like(model_type: str) -> Family:
+    return Family(
+        model_type=model_type,
+        layers=_at("encoder", "block"),
+        query="layer.0.SelfAttention.q",
+        key="layer.0.SelfAttention.k",
+        value="layer.0.SelfAttention.v",
+        attention_output="layer.0.SelfAttention.o",
+        attention_norm="layer.0.layer_norm",
+        output_norm="layer.1.layer_norm",
+        pre_norm=True,
+        returns_more=True,
+        encoder_only=True,
+        # The table that the library names has the same weights, but the encoder looks words up in its own module.
+        word_table="encoder.embed_tokens",
+        # Positions are added to the scores.
+        position_table=None,
+        type_table=None,
+        special_ids=((0, "<pad>"), (1, "</s>")),
+        token_ids=(("pad", 0), ("unk", 2)),
+    )
+
+
 def _single_attention(model_type: str, position_table: str | None) -> Family:
     return Family(
         model_type=model_type,
@@ -214,6 +260,39 @@ FAMILIES: dict[str, Family] = {
         _bert_like("roberta", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS, token_ids=_ROBERTA_TOKENS),
         _bert_like(
             "xlm-roberta", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS, token_ids=_XLM_ROBERTA_TOKENS
+        ),
+        _bert_like("ernie", special_ids=((0, "[PAD]"), (1, "[CLS]"), (2, "[SEP]"))),
+        _bert_like(
+            "data2vec-text", positions_after_padding=True, special_ids=_ROBERTA_SPECIALS, token_ids=_ROBERTA_TOKENS
+        ),
+        Family(
+            model_type="xlm-roberta-xl",
+            layers=_at("encoder", "layer"),
+            query="attention.self.query",
+            key="attention.self.key",
+            value="attention.self.value",
+            attention_output="attention.output.dense",
+            attention_norm="attention.self_attn_layer_norm",
+            output_norm="LayerNorm",
+            row_wise_block="attention.output",
+            pre_norm=True,
+            positions_after_padding=True,
+            special_ids=_ROBERTA_SPECIALS,
+            token_ids=_XLM_ROBERTA_TOKENS,
+        ),
+        Family(
+            model_type="nomic_bert",
+            layers=_at("layers"),
+            query="self_attn.q_proj",
+            key="self_attn.k_proj",
+            value="self_attn.v_proj",
+            attention_output="self_attn.o_proj",
+            attention_norm="post_attention_layernorm",
+            output_norm="post_mlp_layernorm",
+            rotary=True,
+            position_table=None,
+            special_ids=_BERT_SPECIALS,
+            token_ids=_BERT_TOKENS,
         ),
         _bert_like("camembert", positions_after_padding=True, special_ids=((5, "<s>"), (1, "<pad>"), (6, "</s>"))),
         # Does not use the attention interface: models/longformer/ swaps its encoder for an observable one.
@@ -275,7 +354,7 @@ FAMILIES: dict[str, Family] = {
             output_norm="output.LayerNorm",
             attention_layout="returned",
             attention_module="attention.attn",
-            without_relevance=_POSITION_SCORES,
+            returns_more=True,
             positions_after_padding=True,
             first_position=2,  # the library's code says that the pad token is 1
             type_table=None,
@@ -294,7 +373,7 @@ FAMILIES: dict[str, Family] = {
             row_wise_block="attention.output",
             attention_layout="returned",
             attention_module="attention.self",
-            without_relevance="has no rule for disentangled attention, whose scores also multiply words with positions",
+            returns_more=True,
             # The largest models of the second version have a convolution over tokens after the first layer.
             mixes_outside=lambda config: int(getattr(config, "conv_kernel_size", 0) or 0) > 0,
             special_ids=((0, "[PAD]"), (1, "[CLS]"), (2, "[SEP]")),
@@ -303,40 +382,36 @@ FAMILIES: dict[str, Family] = {
         _bert_like(
             "big_bird",
             attention_layout="blocks",
-            without_relevance="has no rule for the activation function that BigBird's head makes anew at every call",
             special_ids=((0, "<pad>"), (65, "[CLS]"), (66, "[SEP]")),
             token_ids=(("pad", 0), ("unk", 100), ("mask", 67)),
         ),
-        Family(
-            model_type="t5",
-            layers=_at("encoder", "block"),
-            query="layer.0.SelfAttention.q",
-            key="layer.0.SelfAttention.k",
-            value="layer.0.SelfAttention.v",
-            attention_output="layer.0.SelfAttention.o",
-            attention_norm="layer.0.layer_norm",
-            output_norm="layer.1.layer_norm",
-            pre_norm=True,
-            without_relevance=_POSITION_SCORES,
-            encoder_only=True,
-            # The table that the library names has the same weights, but the encoder looks words up in its own module.
-            word_table="encoder.embed_tokens",
-            # Positions are added to the scores.
-            position_table=None,
-            type_table=None,
-            special_ids=((0, "<pad>"), (1, "</s>")),
-            token_ids=(("pad", 0), ("unk", 2)),
-        ),
+        _t5_like("t5"),
+        _t5_like("mt5"),
         _gpt2_like("gpt2", causal=True, special_ids=((50256, "<|endoftext|>"),)),
         _gpt2_like("bidirectional-gpt2"),
         _llama_like("llama"),
         _llama_like("mistral"),
         _llama_like("qwen2"),
         _llama_like("qwen3"),
+        _llama_like("smollm3"),
         _llama_like("gemma"),
+        *(
+            # Attention and feed-forward block have a norm before and a norm behind them.
+            _llama_like(name, branch_norm="post_attention_layernorm", output_norm="pre_feedforward_layernorm")
+            for name in ("gemma2", "gemma3_text")
+        ),
         _llama_like("phi", attention_output="self_attn.dense", output_norm=None),
         # One matrix makes query, key and value, in this order.
         _llama_like("phi3", **dict.fromkeys(("query", "key", "value"), "self_attn.qkv_proj")),
+        _llama_like(
+            "gpt_neox",
+            **dict.fromkeys(("query", "key", "value"), "attention.query_key_value"),
+            fused_by_head=True,
+            attention_output="attention.dense",
+            # The feed-forward block runs beside the attention, or behind it if the config says so. Either way the block
+            # of the attention adds its output to its input.
+            output_norm=None,
+        ),
         _single_attention("bilstm-attention", position_table=None),
         _single_attention("transformer-attention", position_table="encoder.position_embeddings"),
     )

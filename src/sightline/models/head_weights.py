@@ -27,8 +27,9 @@ from sightline.errors import UnsupportedError
 if TYPE_CHECKING:
     from sightline.models.network import Network
 
-Side = Literal["in", "fused", "out"]
-"""How heads divide a projection: blocks of rows, such blocks for query, key and value, or blocks of columns."""
+Side = Literal["in", "fused", "by_head", "out"]
+"""How heads divide a projection: blocks of rows, such blocks for query, key and value in turn, one block per head for
+all three, or blocks of columns."""
 Projections = list[tuple[nn.Module, Side]]
 
 GLOBAL_SUFFIX = "_global"
@@ -102,11 +103,13 @@ def _sum_by_head(squares: Tensor, side: Side, heads: int, width: int) -> npt.NDA
     """Sum over the weights of each head: (H,).
 
     Rows of an "in" projection are (H, e), or (G, e) where G key and value heads serve H/G query heads each; where one
-    matrix makes query, key and value, they are (H + 2G, e). "out" has (H, e) columns.
+    matrix makes query, key and value, they are (H + 2G, e), or (H, 3, e) "by_head". "out" has (H, e) columns.
     """
     if side == "out":
         squares = squares.T
     blocks = squares.reshape(len(squares), -1).sum(dim=1).view(-1, width).sum(dim=1)
+    if side == "by_head":
+        return np.asarray(blocks.view(heads, 3).sum(dim=1).cpu().numpy())
     groups = (len(blocks) - heads) // 2
     parts = torch.split(blocks, [heads, groups, groups]) if side == "fused" else (blocks,)
     return np.asarray(sum(_share_among_heads(part, heads) for part in parts))
@@ -128,7 +131,8 @@ def _projections(network: Network, layer: nn.Module) -> Projections:
     projections: Projections = []
     for path in dict.fromkeys((family.query, family.key, family.value)):
         fused = family.query == family.key == family.value
-        projections.append((_linear(network, layer, path), "fused" if fused else "in"))
+        side: Side = "by_head" if family.fused_by_head else "fused" if fused else "in"
+        projections.append((_linear(network, layer, path), side))
         if _has(layer, path + GLOBAL_SUFFIX):
             projections.append((_linear(network, layer, path + GLOBAL_SUFFIX), "in"))
     projections.append((_linear(network, layer, family.attention_output), "out"))
@@ -138,7 +142,7 @@ def _projections(network: Network, layer: nn.Module) -> Projections:
     queries = _linear(network, layer, family.query)
     for module, side in projections:
         rows = width if module is queries else shared
-        expected = {"in": rows, "fused": width + 2 * shared, "out": width}[side]
+        expected = {"in": rows, "fused": width + 2 * shared, "by_head": 3 * width, "out": width}[side]
         actual = _sizes(network, module)[1 if side == "out" else 0]
         if actual != expected or width % network.heads:
             raise _unsupported(network, f"a projection has {actual} rows where {expected} were expected")

@@ -1,4 +1,4 @@
-"""Which heads of which families are explained: the table in the documentation and the test of every entry use this."""
+"""Which heads of which families are explained: loading, the table in the documentation and its test use this."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import transformers
 
+from sightline.errors import UnsupportedError
 from sightline.models.architectures import register_architectures
 from sightline.models.families import Family
 
@@ -17,6 +18,15 @@ MAPPINGS = {
     "question_answering": "MODEL_FOR_QUESTION_ANSWERING_MAPPING",
 }
 """Task -> transformers' table of the models with that head."""
+
+
+def check_head(model_type: str, task: str) -> None:
+    """Raise UnsupportedError if the library has no model of a type with the head of a task."""
+    config = transformers.CONFIG_MAPPING[model_type]
+    heads = [name for name, mapping in MAPPINGS.items() if config in getattr(transformers, mapping)]
+    if task not in heads:
+        others = f"; choose another task (task=, --task): {', '.join(heads)}" if heads else ""
+        raise UnsupportedError(f"'{model_type}' models have no head for {task}{others}.")
 
 
 def reason_against_head(family: Family, task: str) -> str | None:

@@ -44,6 +44,11 @@ def record_embeddings(network: Network, recorder: Recorder | None, *, leaf: bool
                 f"A '{network.config.model_type}' model looks its words up more than once in one pass, so it has no "
                 "single embedding per word that could be explained."
             )
+        if not isinstance(output, Tensor):
+            raise UnsupportedError(
+                f"The table of word embeddings of this '{network.config.model_type}' model returns more than vectors, "
+                "so Sightline cannot explain it."
+            )
         if leaf:
             output = output.detach().requires_grad_()
         if recorder is not None:
@@ -115,19 +120,20 @@ def step_layers(network: Network, step: Step) -> Iterator[None]:
         def run(*args: Any, **kwargs: Any) -> Any:
             nonlocal runs
             hidden, put = _split_hidden(args, kwargs)
-            others: list[Any] = []
+            others: tuple[Any, ...] | None = None
 
             def compute(x: Tensor) -> Tensor:
+                nonlocal others
                 new_args, new_kwargs = put(x)
                 output = forward(*new_args, **new_kwargs)
                 if not isinstance(output, tuple):
                     return cast(Tensor, output)
-                others[:] = output[1:]
+                others = output[1:]
                 return cast(Tensor, output[0])
 
             number, runs = runs, runs + 1
             output = step(number, compute, hidden)
-            return (output, *others) if others else output
+            return output if others is None else (output, *others)
 
         return run
 

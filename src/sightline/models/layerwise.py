@@ -3,7 +3,8 @@
 The forward pass builds no graph inside the layers and keeps only their inputs x^l (n, d); if an earlier pass has
 recorded these, the layers do not run at all. When the backward pass reaches ∂y/∂x^{l+1} (or the relevance of x^{l+1}),
 layer l runs again from x^l with its own graph, which is freed before the layer below is reached. Outputs of linear maps
-are kept from the first run for the second (`LinearOutputs`), up to a fixed number of bytes.
+are kept from the first run for the later ones (`LinearOutputs`), up to a fixed number of bytes: for one backward, or
+for a backward of gradients and then one of relevance.
 
 Cost: one more forward of the layers than an ordinary backward, without the linear maps whose outputs were kept; memory
 O(L·n·d) plus these outputs and the graph of one layer, where an ordinary backward keeps the graphs of all L layers.
@@ -27,26 +28,32 @@ from sightline.models.recording import LayerRecord, Recorder, recording
 Compute = Callable[[Tensor], Tensor]
 """One layer as a function from its input to its output; the active recorder records it."""
 KEPT_BYTES = 2**30
-"""Most that outputs of linear maps may take between the two runs: at 4,096 tokens nine layers of base shape."""
+"""Most that outputs of linear maps may take between the runs: at 4,096 tokens nine layers of base shape."""
+WIDE_BYTES = 2**27
+"""Most of it for outputs that are wider than the input: per byte they save a quarter of what narrow ones do."""
 
 
 class LinearOutputs(TorchFunctionMode):
-    """Keeps the outputs of the linear maps of a layer in its first run, and returns them in its second.
+    """Keeps the outputs of the linear maps of a layer in its first run, and returns them in later runs.
 
-    The first run may call a map on several chunks of rows, the second on all of them.
+    A run may call a map on all rows or on chunks of them, in order.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, wide_limit: int | None = None) -> None:
+        """Keep at most `limit` bytes, of which `wide_limit` (by default all) may belong to maps to a larger width."""
         super().__init__()
-        self.bytes = 0
+        self.bytes = self.wide_bytes = 0
         self._limit = limit
-        self._outputs: dict[int, list[tuple[Tensor, int]]] = {}
+        self._wide_limit = limit if wide_limit is None else wide_limit
+        self._outputs: dict[int, list[tuple[Tensor, int] | None]] = {}
         """By the identity of the weights: outputs and their versions (one that is changed in place is of no use)."""
-        self._second_run = False
+        self._used: dict[int, int] | None = None
+        """How many outputs of each map the current run has used; None in the first run."""
+        self._last_run = False
 
-    def start_second_run(self) -> None:
-        """Return kept outputs from now on."""
-        self._second_run = True
+    def start_later_run(self, *, last: bool = True) -> None:
+        """Return kept outputs from now on; in the last run each is dropped as soon as it is used."""
+        self._used, self._last_run = {}, last
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -55,26 +62,51 @@ class LinearOutputs(TorchFunctionMode):
         options = kwargs or {}
         if func is not linear or len(args) < 2:
             return func(*args, **options)
-        if self._second_run:
-            kept = self._take(args[0], args[1])
-            return func(*args, **options) if kept is None else kept
+        if self._used is not None:
+            kept = self._take(self._used, args[0], args[1])
+            if kept is None or args[1].requires_grad:
+                return func(*args, **options)
+            return _Known.apply(args[0], args[1], kept)  # type: ignore[no-untyped-call]
         output = func(*args, **options)
-        size = output.numel() * output.element_size()
-        if self.bytes + size <= self._limit:
-            self.bytes += size
+        wide_size = output.nbytes if output.shape[-1] > args[0].shape[-1] else 0
+        if self.bytes + output.nbytes <= self._limit and self.wide_bytes + wide_size <= self._wide_limit:
+            self.bytes += output.nbytes
+            self.wide_bytes += wide_size
             self._outputs.setdefault(id(args[1]), []).append((output.detach(), output._version))
         return output
 
-    def _take(self, x: Tensor, weight: Tensor) -> Tensor | None:
-        """Return the output of a map for x (…, in) if all of it was kept."""
-        kept = self._outputs.pop(id(weight), [])
+    def _take(self, used: dict[int, int], x: Tensor, weight: Tensor) -> Tensor | None:
+        """Return the next outputs of a map if they were kept and are those of as many rows as x (…, in) has."""
+        kept = self._outputs.get(id(weight), [])
+        begin = end = used.get(id(weight), 0)
         shape = (*x.shape[:-1], len(weight))
-        if any(output._version != version for output, version in kept) or (
-            sum(output.numel() for output, _ in kept) != math.prod(shape)
-        ):
+        missing, outputs = math.prod(shape), []
+        while missing > 0 and end < len(kept):
+            entry = kept[end]
+            if entry is None or entry[0]._version != entry[1]:
+                return None
+            outputs.append(entry[0])
+            missing -= entry[0].numel()
+            end += 1
+        if missing or not outputs:
             return None
-        outputs = [output for output, _ in kept]
+        used[id(weight)] = end
+        if self._last_run:
+            kept[begin:end] = [None] * (end - begin)
         return (outputs[0] if len(outputs) == 1 else torch.cat(outputs)).reshape(shape)
+
+
+class _Known(torch.autograd.Function):
+    """A linear map x·Wᵀ + b (frozen W and b) whose output is known already."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, output: Tensor) -> Tensor:
+        ctx.weight = weight
+        return output.view_as(output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return gradients[0] @ ctx.weight, None, None
 
 
 @dataclass(frozen=True)
@@ -87,9 +119,9 @@ class LayerGradients:
     input: Tensor
     """With respect to the layer's input."""
     record: LayerRecord | None
-    """The layer's attention in the second run, if requested."""
-    attention: tuple[Tensor, ...]
-    """With respect to the parts of the first document's attention weights (`record.probabilities[0]`)."""
+    """The layer's attention in the second run, if parts of it were requested."""
+    parts: tuple[Tensor, ...]
+    """With respect to the tensors that `Layerwise.parts` chose."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +130,8 @@ class Layerwise:
 
     lengths: tuple[int, ...]
     """Tokens of each document."""
-    attention: bool
-    """Also differentiate with respect to the attention weights."""
+    parts: Callable[[LayerRecord], tuple[Tensor, ...]] | None
+    """Chooses tensors of a layer's attention by which to differentiate as well."""
     within: Callable[[], AbstractContextManager[Any]]
     """Creates the context of the second run."""
     receive: Callable[[LayerGradients], None]
@@ -107,7 +139,9 @@ class Layerwise:
     known: Sequence[Tensor] = ()
     """x^0, x^1, … as far as an earlier pass recorded them, in the layout of a layer's input."""
     linear_outputs: dict[int, LinearOutputs] = field(default_factory=dict)
-    """By layer: what its first run kept for the second."""
+    """By layer: what its first run kept for later ones."""
+    last: bool = True
+    """Whether nobody needs the kept outputs of linear maps afterwards."""
 
     def step(self, number: int, compute: Compute, x: Tensor) -> Tensor:
         """Return compute(x); its backward runs the layer again."""
@@ -118,10 +152,13 @@ class Layerwise:
         after = self.known[number + 1 : number + 2]
         if after:
             return after[0].detach().view_as(x)
-        limit = KEPT_BYTES - sum(kept.bytes for kept in self.linear_outputs.values())
-        with LinearOutputs(limit) as kept:
+        before = self.linear_outputs.values()
+        limit, wide_limit = (
+            KEPT_BYTES - sum(kept.bytes for kept in before),
+            WIDE_BYTES - sum(kept.wide_bytes for kept in before),
+        )
+        with LinearOutputs(limit, wide_limit) as kept:
             output = compute(x)
-        kept.start_second_run()
         self.linear_outputs[number] = kept
         return output
 
@@ -132,14 +169,22 @@ class Layerwise:
         leaf = x.detach().requires_grad_()
         with torch.enable_grad(), recording(recorder):
             # Outside the context of the second run: what that computes by itself asks here for the outputs.
-            with self.linear_outputs.pop(number, nullcontext()), self.within():
+            with self._kept_outputs(number), self.within():
                 output = compute(leaf)
-            parts = recorder.layers[0].probabilities[0] if self.attention else ()
+            record = None if self.parts is None else recorder.layers[0]
+            parts = () if self.parts is None or record is None else self.parts(record)
             gradients = torch.autograd.grad(output, (leaf, *parts), output_gradient, allow_unused=True)
         filled = [torch.zeros_like(t) if g is None else g for t, g in zip((leaf, *parts), gradients, strict=True)]
-        record = recorder.layers[0] if self.attention else None
         self.receive(LayerGradients(number, output_gradient, filled[0], record, tuple(filled[1:])))
         return filled[0]
+
+    def _kept_outputs(self, number: int) -> AbstractContextManager[Any]:
+        """Return the context in which the linear maps of a layer return what they have computed before."""
+        kept = self.linear_outputs.pop(number, None) if self.last else self.linear_outputs.get(number)
+        if kept is None:
+            return nullcontext()
+        kept.start_later_run(last=self.last)
+        return kept
 
 
 class _Recomputed(torch.autograd.Function):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
@@ -20,11 +21,13 @@ from sightline.models.architectures import register_architectures
 from sightline.models.block_sparse.attention import use_blocks
 from sightline.models.config import read_config
 from sightline.models.families import Family, family_of, unseen_family
+from sightline.models.heads import check_head
 from sightline.models.longformer.encoder import use_banded, use_library
 from sightline.models.model_source import find_folder
 from sightline.models.module_building import as_model_error, load_module, quiet_library
 from sightline.models.network import Network
 from sightline.models.observe import OBSERVING, register
+from sightline.models.open_config import refuse_encoder_decoder
 from sightline.models.pooled import PooledClassifier
 from sightline.models.precision import HALF_TYPES, convert_to_half
 from sightline.models.recording import Recorder
@@ -52,8 +55,12 @@ def load_network(
     allow_pickle: bool = False,
     allow_random: bool = False,
     similar_to: str | None = None,
+    transformer_only: bool = False,
 ) -> tuple[Network, Any]:
-    """Return the network and its tokenizer (None when the source has none)."""
+    """Return the network and its tokenizer (None when the source has none).
+
+    transformer_only: of a sentence-transformers folder load the Transformer under the head of `task`, as training does.
+    """
     if attention not in get_args(AttentionKind):
         raise OptionError(f"There is no attention implementation '{attention}'. Choose banded or library.")
     register()
@@ -71,10 +78,13 @@ def load_network(
         loaded = torch.float32 if chosen is None or chosen in HALF_TYPES else chosen
         load = partial(load_module, name=name, dtype=loaded, allow_pickle=allow_pickle, allow_random=allow_random)
         sentence = read_sentence_folder(folder)
+        if sentence is not None and transformer_only:
+            folder, sentence = sentence.body, None
         if sentence is None:
-            module, untrained = load(
-                folder, auto_class=task_class(task, list(read_config(folder).architectures)).auto_class
-            )
+            config = read_config(folder)
+            kind = task_class(task, list(config.architectures))
+            check_head(config.model_type, kind.name)
+            module, untrained = load(folder, auto_class=kind.auto_class)
         else:
             module, untrained = _load_sentence_model(sentence, folder, load, similar_to)
     family = _choose_family(module)
@@ -98,8 +108,8 @@ def load_network(
     )
     if network.max_tokens < 1:
         raise ModelError(f"The model '{name}' has no position for a token: max_position_embeddings is too small.")
-    if folder is not None:
-        _try_out(network, folder)
+    if folder is not None or not network.sees_inside:
+        _try_out(network)
     if similar_to is not None:
         _set_reference(network, reader, similar_to)
     if chosen is not None and chosen in HALF_TYPES and network.dtype != chosen:
@@ -107,9 +117,11 @@ def load_network(
     return network, reader
 
 
-def _try_out(network: Network, folder: Path) -> None:
+def _try_out(network: Network) -> None:
     """Run the model on a few tokens, so that one that cannot be run is refused at the door."""
-    with as_model_error(f"The model in '{folder}' cannot be run"):
+    with as_model_error(f"The model '{network.name}' cannot be run"):
+        if not network.sees_inside:
+            _check_word_table(network)
         # One token is enough for a family that is known; of others, some pool tokens and need several.
         count = 1 if network.sees_inside else min(_TRIED_TOKENS, network.max_tokens)
         document = encode_ids([0] * count, vocab_size=int(network.config.vocab_size))
@@ -123,6 +135,19 @@ def _try_out(network: Network, folder: Path) -> None:
                     "embeddings, so Sightline cannot explain it."
                 )
     network.forward_passes = 0
+
+
+def _check_word_table(network: Network) -> None:
+    """Raise UnsupportedError if a model of an unknown family has no table of word embeddings (CANINE, Perceiver)."""
+    try:
+        table = network.tables["word"]
+    except (NotImplementedError, AttributeError):
+        table = None
+    if not isinstance(table, nn.Module):
+        raise UnsupportedError(
+            f"This '{network.config.model_type}' model has no table of word embeddings, so there is no vector per word "
+            "that Sightline could explain."
+        )
 
 
 def _architectures(module: Any) -> list[str]:
@@ -186,6 +211,8 @@ def _choose_family(module: Any) -> Family:
             f"This '{family.model_type}' model reads a text twice, in an encoder and in a decoder. Sightline explains "
             "heads on its encoder alone, for example token classification."
         )
+    if family.attention_layout == "unseen" and hasattr(module.base_model, "encoder"):
+        refuse_encoder_decoder(family.model_type, getattr(module.config, "is_encoder_decoder", False))
     return unseen_family(family.model_type) if family.mixes_outside(module.config) else family
 
 
@@ -217,9 +244,14 @@ def _load_tokenizer(given: Any, folder: Path | None) -> Any:
 
 
 def _check_direction(config: Any, family: Family) -> None:
-    """Refuse a bidirectional family run as a decoder."""
+    """Refuse a bidirectional family run as a decoder, and a decoder run in both directions."""
     if family.attention_layout == "unseen":
         return
+    if family.causal and getattr(config, "use_bidirectional_attention", None):
+        raise UnsupportedError(
+            f"This '{config.model_type}' model is a decoder whose tokens see each other in both directions "
+            "(use_bidirectional_attention), and Sightline knows these models as causal ones only."
+        )
     if not family.causal and getattr(config, "is_decoder", False):
         raise UnsupportedError(
             f"This '{config.model_type}' model is set up as a decoder (is_decoder), where a token sees only those "

@@ -28,6 +28,7 @@ from sightline.models.block_sparse.attention import documents_of
 from sightline.models.families import Family
 from sightline.models.hooks import EmbeddingTable, Place, Step
 from sightline.models.longformer.encoder import BandedEncoder
+from sightline.models.memory import graph_tokens
 from sightline.models.pooled import PooledClassifier
 from sightline.models.recording import Recorder, recording
 from sightline.models.side_by_side import Send, run_side_by_side
@@ -198,6 +199,11 @@ class Network:
         layers = self.layers or [self.module]
         weights = sum(weight.numel() for layer in layers for weight in layer.parameters())
         return BATCH_TOKENS if self.device.type != "cpu" else min(BATCH_TOKENS, int(WORTHWHILE_PRODUCTS / weights) + 1)
+
+    @property
+    def graph_tokens(self) -> int:
+        """Tokens of a batch whose graph is kept for a backward, by the memory of this machine."""
+        return graph_tokens(self.config, self.device, self.dtype)
 
     def token_id(self, name: str) -> int:
         """Return the id of the pad, mask or unknown token; raise OptionError if the vocabulary has none."""
@@ -397,7 +403,8 @@ class Network:
         if not self.sees_inside and "inputs_embeds" in self._accepted:
             others = {key: tensor for key, tensor in inputs.items() if key != "input_ids"}
             embedded = self.tables["word"](inputs["input_ids"])
-            return self.module(inputs_embeds=embedded, **others, **self._settings)
+            # A copy, because some types scale what they get in place.
+            return self.module(inputs_embeds=embedded.clone(), **others, **self._settings)
         return self.module(**inputs, **self._settings)
 
     def run_many(
@@ -495,15 +502,20 @@ class Network:
             )
 
     @contextmanager
-    def plain_operations(self) -> Iterator[None]:
-        """Run attention as ordinary operations inside this block, for a mode that replaces their backward rules.
+    def alone(self) -> Iterator[None]:
+        """Let no other thread run the network inside this block.
 
-        No other thread runs the network meanwhile: a layer that runs again in a backward pass must not meet the hooks
-        of another thread's pass.
+        A layer that runs again in a backward pass must not meet the hooks of another thread's pass.
         """
+        with self._lock:
+            yield
+
+    @contextmanager
+    def plain_operations(self) -> Iterator[None]:
+        """Run attention as ordinary operations inside this block, for a mode that replaces their backward rules."""
         self.require_plain_operations()
         encoder = self.banded_encoder
-        with self._lock:
+        with self.alone():
             if encoder is None:
                 yield
                 return

@@ -7,7 +7,7 @@ observed without keeping A (`models/streamed`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,11 @@ class DenseRecord:
         cut = parts[0][document, :, :n, :n].detach()
         return DenseAttention(cut if allowed is None else cut * allowed, allowed=allowed)
 
+    def gradient_parts(self, document: int, output_gradient: Tensor) -> Iterator[Tensor]:
+        """∂y/∂A (1, H, N, N), zero at the padding."""
+        padding = self.weight_batch.shape[-1] - self.lengths[document]
+        yield nn.functional.pad(self._gradient(document, output_gradient), (0, padding, 0, padding))[None]
+
     def _gradient(self, document: int, output_gradient: Tensor) -> Tensor:
         values = self.values(document).transpose(0, 1)
         gradient = output_gradient.reshape(values.shape[1], values.shape[0], -1).transpose(0, 1)
@@ -101,25 +106,28 @@ def observing_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     position_bias: Tensor | None = None,
+    softcap: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Compute attention as the library does and pass it to the active recorder.
 
     Shapes: q (B, H, N, e); k, v (B, G, N, e), where each of the G heads serves H/G query heads (G = H in encoders).
     What is recorded has H heads: the values of a group are repeated. `position_bias` (1, H, N, N) is added to the
-    scores (T5).
+    scores (T5); `softcap` c bends them to c·tanh(scores/c) (Gemma 2).
     """
     recorder = active_recorder()
     observed = recorder is not None and recorder.attention
     projection = projection_of(module.config)
-    plain_scores = position_bias is None and projection == SOFTMAX and scaling in (None, query.shape[-1] ** -0.5)
+    plain_scores = position_bias is None and softcap is None and projection == SOFTMAX
+    plain_scores = plain_scores and scaling in (None, query.shape[-1] ** -0.5)
     if plain_scores and not dropout and streams(module, query, key, recorder):
         window = kwargs.get("sliding_window")
         if observed or window is not None:
             given = recorder if observed else None
             return stream_attention(query, key, value, attention_mask, window, given), None
-    # The fused kernel's exponential has single precision at best, so double precision is computed explicitly.
-    if not observed and query.dtype != torch.float64 and projection == SOFTMAX:
+    # The fused kernel's exponential has single precision at best, so double precision is computed explicitly. It has no
+    # bend for scores either.
+    if not observed and query.dtype != torch.float64 and projection == SOFTMAX and softcap is None:
         fused: Any = AttentionInterface()["sdpa"]
         kwargs.pop("is_causal", None)
         if position_bias is not None:
@@ -132,6 +140,8 @@ def observing_attention(
     scores = torch.matmul(query, key.transpose(2, 3)) * (scaling if scaling is not None else query.shape[-1] ** -0.5)
     if position_bias is not None:
         scores = scores + position_bias
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
     if attention_mask is not None:
         scores = scores + attention_mask
     weights = nn.functional.softmax(scores, dim=-1) if projection == SOFTMAX else projection(scores)

@@ -42,11 +42,7 @@ def read_open_settings(model_type: str, content: Mapping[str, Any], place: str) 
             f"Models of type '{model_type}' are made of several models ({', '.join(sorted(kind.sub_configs))}), which "
             "Sightline cannot explain."
         )
-    if content.get("is_encoder_decoder", _default(kind, "is_encoder_decoder")):
-        raise UnsupportedError(
-            f"Models of type '{model_type}' read a text twice, in an encoder and in a decoder, and Sightline explains "
-            "models that read it once."
-        )
+    refuse_encoder_decoder(model_type, content.get("is_encoder_decoder", _default(kind, "is_encoder_decoder")))
     names = {field.name for field in fields(kind)} - OURS
     settings = {name: value for name, value in content.items() if name in names}
     for name, value in settings.items():
@@ -54,6 +50,15 @@ def read_open_settings(model_type: str, content: Mapping[str, Any], place: str) 
         if problem is not None:
             raise ModelError(f"'{name}' in {place} is {quote(value)}; it must be {problem}.")
     return settings
+
+
+def refuse_encoder_decoder(model_type: str, is_encoder_decoder: Any) -> None:
+    """Raise UnsupportedError if a model reads a text twice."""
+    if is_encoder_decoder:
+        raise UnsupportedError(
+            f"Models of type '{model_type}' read a text twice, in an encoder and in a decoder, and Sightline explains "
+            "models that read it once."
+        )
 
 
 def _default(kind: Any, name: str) -> Any:

@@ -95,7 +95,20 @@ class LayerRecord(Protocol):
         """A of every document on the autograd path, in parts; empty where a kernel kept it off the path."""
 
     def assemble(self, document: int, parts: Sequence[Tensor]) -> Attention:
-        """Return tensors shaped like `probabilities[document]` (their gradients or relevances) as an operator."""
+        """Return tensors shaped like `probabilities[document]` (their gradients or relevances) as an operator.
+
+        Instead of all heads they may hold one number for all of them, such as the mean.
+        """
+
+
+class PlainLayerRecord(LayerRecord, Protocol):
+    """The attention of one layer that ran by ordinary operations, as it does when relevance is propagated."""
+
+    def gradient_parts(self, document: int, output_gradient: Tensor) -> Iterator[Tensor]:
+        """Yield ∂y/∂A in the parts of `probabilities[document]`, from ∂y/∂output as in `gradient`.
+
+        The axis of heads is the third from the end. Entries of pairs that may not attend mean nothing.
+        """
 
 
 @dataclass

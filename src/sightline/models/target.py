@@ -158,7 +158,8 @@ def class_index(wanted: int | str | None, labels: tuple[str, ...], *, closed: bo
         except ValueError:
             known = f" The model's labels: {', '.join(labels)}." if closed else ""
             hint = suggestion(str(wanted), list(labels))
-            raise TargetError(f"There is no label '{wanted}'.{hint}{known}") from None
+            noun = "label" if closed else "token in the vocabulary that reads"
+            raise TargetError(f"There is no {noun} '{wanted}'.{hint}{known}") from None
     if not 0 <= wanted < len(labels):
         noun = "class" if len(labels) == 1 else "classes"
         raise TargetError(f"Class {wanted} asked for, the model has {len(labels)} {noun} (0-{len(labels) - 1}).")

@@ -164,6 +164,11 @@ class MaskedLanguageModel(Task):
             return check_position(asked, len(encoding), error=TargetError)
         masks = np.flatnonzero(encoding.ids == (-1 if self.facts.mask_id is None else self.facts.mask_id))
         if not len(masks):
+            if encoding.dropped:
+                raise InputError(
+                    f"The first {len(encoding)} tokens, which are all that this model reads, contain no mask token: "
+                    f"shorten the text, which is {encoding.dropped} tokens too long."
+                )
             raise InputError(
                 "This is a masked language model and the text has no mask token. Put one where a word is to be "
                 "predicted (for example [MASK] or <mask>), or choose a token with position= (--position)."

@@ -6,9 +6,13 @@ residual and the LayerNorm taken together (Kobayashi et al. 2021),
     post-LN   T_ij = L(Σ_h A^h_ij W_O^h v^h_j + δ_ij x_i) / σ_i      y_i = Σ_j T_ij + L(b_O) / σ_i + β
     pre-LN    T_ij =   Σ_h A^h_ij W_O^h v^h_j + δ_ij x_i             y_i = Σ_j T_ij + b_O
 
+    pre-LN with a norm behind the attention (Gemma 2 and 3)
+              T_ij = γ ⊙ Σ_h A^h_ij W_O^h v^h_j / ρ_i + δ_ij x_i     y_i = Σ_j T_ij + γ ⊙ b_O / ρ_i
+
 where v holds the bias of the value projection (and, in a pre-LN block, the LayerNorm of its input), L(z) = γ ⊙ (z - z̄),
-z̄ being the mean over the d components, and σ_i is the deviation of the vector that the LayerNorm receives. b_O and β
-belong to no token. L is linear and the same for all pairs, so it is folded into W_O once.
+z̄ being the mean over the d components, and σ_i is the deviation of the vector that the LayerNorm receives; ρ_i is the
+root mean square of the vector that the RMSNorm receives. b_O and β belong to no token. L is linear and the same for all
+pairs, so it is folded into W_O once, and so is γ.
 
 How much of y_i comes from j (each row then divided by its sum):
 
@@ -64,6 +68,18 @@ class Norm:
 
 
 @dataclass(frozen=True)
+class BranchNorm:
+    """An RMSNorm of the attention's output, before the residual is added: gain γ (d,), eps."""
+
+    gain: Tensor
+    eps: float
+
+    def root(self, z: Tensor) -> Tensor:
+        """ρ = √(mean z² + eps), (..., 1)."""
+        return (z.square().mean(-1, keepdim=True) + self.eps).sqrt()
+
+
+@dataclass(frozen=True)
 class AttentionBlock:
     """One layer's attention block as it ran on one document; tensors are kept in the precision of `attention`."""
 
@@ -79,6 +95,8 @@ class AttentionBlock:
     """b_O (d,)."""
     norm: Norm | None = None
     """The LayerNorm after the residual sum; None in a pre-LN block, which has none there."""
+    branch_norm: BranchNorm | None = None
+    """The RMSNorm before the residual sum, in a pre-LN block that has one."""
     global_values: Tensor | None = None
     """(n, H, e): what the rows of global tokens mix, where they have a value projection of their own (Longformer)."""
     output: Tensor | None = None
@@ -93,6 +111,8 @@ class AttentionBlock:
             raise UsageError(f"A block is decomposed from dense or banded attention, not from {self.attention!r}.")
         if self.global_values is not None and isinstance(self.attention, DenseAttention):
             raise UsageError("`global_values` belong to the global rows of banded attention, but this one is dense.")
+        if self.branch_norm is not None and self.norm is not None:
+            raise UsageError("A block has a norm before the residual sum or after it, not both.")
         heads, tokens = self.attention.heads, self.attention.tokens
         width, inner = self.output_weight.shape
         shapes = {
@@ -158,14 +178,18 @@ def measure_contributions(
     if p not in (1, 2):
         raise OptionError(f"ALTI distances use p=1 or p=2, not p={p!r}.")
     norms = _norms(block, second_norm)
-    folded = _linear(block.output_weight.T, norms)  # L W_O, (H·e, d)
+    folded = _folded_weight(block, norms)
     by_head = folded.view(block.attention.heads, -1, folded.shape[1])
     tables: list[Tensor] = []
     clipped: list[int] = []
     for part in _parts(block, rows):
         table = part.results()
         if len(part.places):
-            own_vectors = part.own().flatten(1) @ folded + _linear(block.inputs[part.positions], norms)
+            residual = _linear(block.inputs[part.positions], norms)
+            if block.branch_norm is not None:
+                # Rows are divided by ρ as a whole below, and the residual must not be.
+                residual = residual * block.branch_norm.root(_attended(block, part))
+            own_vectors = part.own().flatten(1) @ folded + residual
             if kind == "norm":
                 table = _measure(part, VectorNorm(by_head), own_vectors)
             else:
@@ -259,12 +283,26 @@ def _linear(z: Tensor, norms: tuple[Norm, ...]) -> Tensor:
     return z
 
 
+def _folded_weight(block: AttentionBlock, norms: tuple[Norm, ...]) -> Tensor:
+    """Return W_O with the linear parts of the norms behind it, (H·e, d)."""
+    folded = _linear(block.output_weight.T, norms)
+    return folded if block.branch_norm is None else folded * block.branch_norm.gain.to(folded)
+
+
+def _attended(block: AttentionBlock, part: SlotRows) -> Tensor:
+    """Return what the output projection makes of the selected rows, (R, d)."""
+    projected = part.mixed().flatten(1) @ block.output_weight.T
+    return projected if block.output_bias is None else projected + block.output_bias
+
+
 def _outcome(block: AttentionBlock, part: SlotRows, norms: tuple[Norm, ...]) -> tuple[Tensor, Tensor]:
-    """Return s (R, 1), what the LayerNorms divide the selected rows by, inverted, and their output y (R, d)."""
-    output = part.mixed().flatten(1) @ block.output_weight.T + block.inputs[part.positions]
-    if block.output_bias is not None:
-        output += block.output_bias
+    """Return s (R, 1), what the norms divide the selected rows by, inverted, and their output y (R, d)."""
+    output = _attended(block, part)
     scale = output.new_ones(len(output), 1)
+    if block.branch_norm is not None:
+        scale = scale / block.branch_norm.root(output)
+        output = output * scale * block.branch_norm.gain.to(output)
+    output = output + block.inputs[part.positions]
     for number, norm in enumerate(norms):
         if number == 1:
             # The feed-forward branch is not decomposed, but it is in what the second LayerNorm really received.

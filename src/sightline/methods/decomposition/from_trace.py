@@ -7,7 +7,7 @@ from torch import nn
 from sightline.attention import DenseAttention, StreamedAttention
 from sightline.attention.protocol import DENSE_LIMIT
 from sightline.errors import SizeError
-from sightline.methods.decomposition.block import AttentionBlock, Norm
+from sightline.methods.decomposition.block import AttentionBlock, BranchNorm, Norm
 from sightline.trace import Trace
 
 
@@ -31,6 +31,9 @@ def attention_block(trace: Trace, layer: int) -> AttentionBlock:
         inputs=parts.inputs,
         output_bias=weights.output_bias,
         norm=_read_norm(weights.norm),
+        branch_norm=None
+        if weights.branch_norm is None
+        else BranchNorm(weights.branch_norm.gain.detach(), weights.branch_norm.eps),
         global_values=parts.global_values,
         output=parts.output,
         second_norm=_read_norm(weights.second_norm),

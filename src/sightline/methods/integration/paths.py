@@ -92,7 +92,10 @@ def baseline_ids(trace: Trace, baseline: Literal["pad", "mask"] | Sequence[int])
     text = np.asarray(baseline)
     size = int(trace.network.config.vocab_size)
     if text.ndim != 1 or text.dtype.kind not in "iu" or len(text) == 0 or text.min() < 0 or text.max() >= size:
-        raise OptionError(f"A custom baseline is a list of at least one token id between 0 and {size - 1}.")
+        raise OptionError(
+            "A baseline is pad, mask, zero, a text of at least one known token, or a list of token ids between 0 and "
+            f"{size - 1}."
+        )
     if len(text) < len(ordinary):
         ids[ordinary[len(text) :]] = trace.network.token_id("pad")
     ids[ordinary[: len(text)]] = text[: len(ordinary)]

@@ -1,10 +1,11 @@
-"""The mean of the gradient along a path, ∫₀¹ ∂y/∂x (x' + α(x − x')) dα, by a fixed or an adaptive rule.
+"""The gradient summed along a path, (x − x') ∫₀¹ ∂y/∂x (x' + α(x − x')) dα, by a fixed or an adaptive rule.
 
 Adaptive: Gauss-Patterson rules of 1, 3, 7, 15 … nodes, every evaluation reused (`patterson`). It stops when both the
 completeness gap |Σ s − (y(x) − y(x'))| and the change that the next rule is expected to bring to the attributions s are
 under tolerance: the gap alone can be small by accident. If the last two rules changed s by a and then by b < a, the
 next one is expected to change it by b · b/a; on smooth paths it is less, for the errors fall faster than geometrically.
-Shapes as in `paths`. Memory: one batch of points and at most eight arrays (n, D), whatever the number of steps.
+Only products (n,) are kept of every node, per place P of the path. Other shapes as in `paths`. Memory: one batch of
+points, as many as the machine has memory for (`models.memory`).
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sightline.attention.arrays import as_array
 from sightline.errors import OptionError
 from sightline.methods.integration.paths import Path
 from sightline.methods.integration.patterson import nested_rules
 from sightline.methods.registry import Check
-from sightline.models.batching import BATCH_TOKENS
+from sightline.models import Target
 from sightline.trace import Trace
 
 FIRST_RULE = 2
@@ -37,73 +39,88 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Integral:
-    """The mean gradient (n, D) along a path and how far to trust it."""
+    """The attributions by place of the path, (P, n), and how far to trust them."""
 
-    gradient: Tensor
+    parts: Tensor
     checks: Mapping[str, Check]
 
 
-class PathSums:
-    """Evaluates gradients on a path and counts the evaluations."""
+class PathProducts:
+    """(x − x') ⊙ ∂y/∂x at the nodes α_1, α_2, … of a path, summed over the width of every place: (P, n) per node.
 
-    def __init__(self, trace: Trace, path: Path) -> None:
-        self.trace = trace
-        self.path = path
-        self.evaluations = 0
+    While all classes are explained, the first of them that needs a node also evaluates it for those that follow: one
+    forward, and a backward for each. Adaptive rules of the classes of one document mostly stop at the same node.
+    """
 
-    def weighted(self, positions: NDArray[np.float64], weights: NDArray[np.float64]) -> Tensor:
-        """Σ_k w_k ∂y/∂x(α_k) for each of R rules, weights (R, m): (R, n, D), in batches that fit in memory."""
-        total = self.path.end.new_zeros(len(weights), *self.path.end.shape)
-        step = max(1, BATCH_TOKENS // self.trace.token_count)
-        for begin in range(0, len(positions), step):
-            chunk = torch.from_numpy(positions[begin : begin + step])
-            shares = torch.from_numpy(weights[:, begin : begin + step]).to(total)
-            _, gradients = self.trace.values_and_gradients(self.path.points(chunk))
-            total += torch.cat([torch.tensordot(shares, gradient, dims=1) for gradient in gradients], dim=-1)
-            self.evaluations += len(chunk)
-            if self.trace.progress is not None:
-                self.trace.progress(self.evaluations, 0)
-        return total
+    def __init__(self, path: Path, positions: NDArray[np.float64]) -> None:
+        self.places = path.places
+        self._path = path
+        self._positions = positions
+        self._products: dict[Target, list[Tensor]] = {}
+        self._start_logits: Tensor | None = None
 
-    def ends(self) -> NDArray[np.float64]:
+    def first(self, trace: Trace, count: int) -> Tensor:
+        """Return the products at the first `count` nodes for the target of the trace: (count, P, n)."""
+        own = self._products.setdefault(trace.target, [])
+        step = max(1, trace.network.graph_tokens // trace.token_count)
+        while len(own) < count:
+            nodes = slice(len(own), min(count, len(own) + step))
+            targets = [trace.target, *(t for t in trace.later_targets if len(self._products.get(t, [])) == nodes.start)]
+            points = self._path.points(torch.from_numpy(self._positions[nodes]))
+            for target, gradients in zip(targets, trace.gradients_at(points, targets), strict=True):
+                self._products.setdefault(target, []).extend(self._multiply(gradients))
+            if trace.progress is not None:
+                trace.progress(len(own), 0)
+        return torch.stack(own[:count])
+
+    def _multiply(self, gradients: Sequence[Tensor]) -> Tensor:
+        """Σ_d (x − x') ⊙ ∂y/∂x of every place: (m, P, n)."""
+        differences = self._path.split(self._path.difference).values()
+        products = [(gradient * d).sum(dim=-1) for gradient, d in zip(gradients, differences, strict=True)]
+        return torch.from_numpy(as_array(torch.stack(products, dim=1))).double()
+
+    def ends(self, trace: Trace) -> NDArray[np.float64]:
         """y(x') and y(x), by forwards without gradient, one at most: y(x) is what the trace has computed already."""
-        start = self.path.points(torch.zeros(1, dtype=torch.float64))
-        return np.array([self.trace.values_without_gradient(start)[0], self.trace.value])
-
-    def attribution(self, gradient: Tensor) -> Tensor:
-        """s_i = Σ_d (x_i − x'_i) ⊙ gradient_i, (n,)."""
-        return (self.path.difference * gradient).sum(dim=-1)
+        if self._start_logits is None:
+            (self._start_logits,) = trace.logits_at(self._path.points(torch.zeros(1, dtype=torch.float64)))
+        return np.array([trace.value_of(self._start_logits), trace.value])
 
 
-def gauss_legendre(trace: Trace, path: Path, steps: int) -> Integral:
-    """Integrate by a fixed rule with `steps` nodes."""
+def gauss_legendre_nodes(steps: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return nodes and weights (steps,) of the fixed rule on [0, 1]."""
     check_steps(steps)
-    sums = PathSums(trace, path)
     nodes, weights = scipy.special.roots_legendre(steps)
-    (total,) = sums.weighted((nodes + 1) / 2, weights[None] / 2)
-    gap = completeness_gap(sums.attribution(total), sums.ends())
-    return Integral(total, {"completeness_gap": gap, "evaluations": steps})
+    return (nodes + 1) / 2, weights / 2
 
 
-def nested(trace: Trace, path: Path, tolerance: float, max_evaluations: int) -> Integral:
-    """Integrate by nested rules until the attributions converge."""
+def gauss_legendre(trace: Trace, products: PathProducts, steps: int) -> Integral:
+    """Integrate by a fixed rule with `steps` nodes, those of the products."""
+    _, weights = gauss_legendre_nodes(steps)
+    parts = _weighted(weights, products.first(trace, steps))
+    gap = completeness_gap(parts.sum(dim=0), products.ends(trace))
+    return Integral(parts, {"completeness_gap": gap, "evaluations": steps})
+
+
+def nested(trace: Trace, products: PathProducts, tolerance: float, max_evaluations: int) -> Integral:
+    """Integrate by nested rules, whose nodes are those of the products, until the attributions converge."""
     check_tolerance(tolerance)
-    sums = PathSums(trace, path)
-    ends = sums.ends()
-    nodes, weights, sizes = nested_rules(max_evaluations)
-    totals = path.end.new_zeros(len(sizes), *path.end.shape)
+    ends = products.ends(trace)
+    _, weights, sizes = nested_rules(max_evaluations)
     rule = min(FIRST_RULE, len(sizes) - 1)
-    begin = 0
     while True:
-        totals += sums.weighted(nodes[begin : sizes[rule]], weights[:, begin : sizes[rule]])
-        begin = sizes[rule]
-        attributions = [sums.attribution(total) for total in totals[max(0, rule - 2) : rule + 1]]
+        at_nodes = products.first(trace, sizes[rule])
+        parts = [_weighted(weights[r, : sizes[rule]], at_nodes) for r in range(max(0, rule - 2), rule + 1)]
+        attributions = [part.sum(dim=0) for part in parts]
         gap, change = completeness_gap(attributions[-1], ends), expected_change(attributions)
         if (gap <= tolerance and change <= tolerance) or rule == len(sizes) - 1:
-            return Integral(
-                totals[rule], convergence_checks(gap, change, tolerance, sums.evaluations, trace.target.quantity)
-            )
+            checks = convergence_checks(gap, change, tolerance, sizes[rule], trace.target.quantity)
+            return Integral(parts[-1], checks)
         rule += 1
+
+
+def _weighted(weights: NDArray[np.float64], at_nodes: Tensor) -> Tensor:
+    """Σ_k w_k · products_k, (P, n)."""
+    return torch.einsum("k,kpn->pn", torch.from_numpy(weights), at_nodes)
 
 
 def expected_change(attributions: Sequence[Tensor]) -> float:

@@ -8,6 +8,7 @@ Outputs are those of the unchanged model, bit for bit.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,11 +17,11 @@ from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
-from sightline.attention import Attention
 from sightline.errors import UnsupportedError
-from sightline.methods.relevance.rules import Rules, fitted, in_chunks, sum_shares
+from sightline.methods.relevance.rules import Rules, fitted, sum_shares
 
 Rule = Callable[..., tuple[Tensor, ...]]
 """(R, output, *inputs) -> the relevance of each input."""
@@ -32,13 +33,17 @@ MOVING = frozenset(
     (
         *("T", "mT", "movedim", "permute", "transpose", "flatten", "unflatten", "reshape", "view", "view_as"),
         *("squeeze", "unsqueeze", "expand", "expand_as", "contiguous", "clone", "detach", "requires_grad_"),
-        *("cat", "stack", "chunk", "split", "split_with_sizes", "unbind", "narrow", "select", "index_select"),
+        *("cat", "stack", "chunk", "split", "split_with_sizes", "unbind", "narrow", "select", "index_select", "gather"),
+        *("unfold", "repeat"),
         *("index_copy", "masked_fill", "where", "pad", "to", "type_as", "float", "double", "half", "bfloat16"),
         "dropout",
     )
 )
 """Operations that move or drop numbers and change none (dropout is off while explaining)."""
 ACTIVATIONS = ("elu", "gelu", "leaky_relu", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "softplus", "tanh")
+
+ACTIVATION_MODULES = "transformers.activations"
+"""Where the library keeps activation functions that are modules."""
 
 
 class _Replaced(torch.autograd.Function):
@@ -102,7 +107,8 @@ class RelevanceMode(TorchFunctionMode):
             "layer_norm": self._norm,
             "softmax": self._softmax,
             "__getitem__": self._slice,
-            **dict.fromkeys(("add", "__add__", "__radd__", "__iadd__"), self._add),
+            **dict.fromkeys(("add", "__add__", "__radd__"), self._add),
+            **dict.fromkeys(("add_", "__iadd__"), self._add_in_place),
             **dict.fromkeys(("sub", "__sub__"), partial(self._add, sign=-1)),
             **dict.fromkeys(("mul", "multiply", "__mul__", "__rmul__"), self._multiply),
             **dict.fromkeys(("div", "true_divide", "__truediv__", "neg", "__neg__"), self._scale),
@@ -150,7 +156,7 @@ class RelevanceMode(TorchFunctionMode):
         readers.linear += 1
 
         def back(R: Tensor, output: Tensor, x: Tensor) -> tuple[Tensor]:
-            relevance = readers.relevance(rules, in_chunks(rules.linear, R, x, weight, bias, output), x)
+            relevance = readers.relevance(rules, rules.linear(R, x, weight, bias, output), x)
             # Query, key and value read copies of one copy; the residual has the other.
             return (rules.copy(relevance, x) if rules.copy is not None and readers.linear > 1 else relevance,)
 
@@ -179,17 +185,32 @@ class RelevanceMode(TorchFunctionMode):
     def _add(
         self, compute: Callable[[], Tensor], input: Any, other: Any, *, alpha: float = 1, sign: int = 1
     ) -> Tensor | None:
+        if _on_path(input) and isinstance(other, int) and other == 0:
+            return replaced(compute, _pass, input, keep="shapes")  # a sum that begins with sum = 0
         if alpha != 1 or not (isinstance(input, Tensor) and isinstance(other, Tensor)):
             return None
         rules, readers = self.rules, (self._read(input), self._read(other))
+        # What is added to attention scores (four dimensions) and depends on no token is a bias: a mask, or learned
+        # scores of distances (T5, MPNet). Positions that are added to embeddings keep their part instead.
+        is_bias = not rules.bias_absorbs and input.ndim == 4 and not _on_path(other)
 
         def back(R: Tensor, _: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
-            shares = rules.add(R, a, sign * b)
+            shares = rules.add(R, a, torch.zeros_like(b) if is_bias else sign * b)
             return tuple(
                 reader.relevance(rules, share, x) for reader, share, x in zip(readers, shares, (a, b), strict=True)
             )
 
         return replaced(compute, back, input, other)
+
+    def _add_in_place(self, compute: Callable[[], Tensor], input: Any, other: Any) -> Tensor | None:
+        """Add into new memory, which then becomes that of the tensor: rules that kept the old one find it unchanged."""
+        if not _on_path(input):
+            return None
+        before = input.view_as(input)
+        output = self._add(lambda: torch.add(before, other), before, other)
+        if output is not None:
+            input.data = output.data
+        return output
 
     def _multiply(self, compute: Callable[[], Tensor], input: Any, other: Any) -> Tensor:
         if _on_path(input) and _on_path(other):
@@ -203,10 +224,28 @@ class RelevanceMode(TorchFunctionMode):
         return replaced(compute, masked, varying, keep="shapes")
 
     def _matmul(self, compute: Callable[[], Tensor], input: Tensor, other: Tensor) -> Tensor | None:
-        if not (_on_path(input) and _on_path(other) and input.ndim > 1 and other.ndim > 1):
+        if not _on_path(input) or input.ndim < 2 or other.ndim < 2:
             return None
+        if not _on_path(other):
+            return self._project(compute, input, other) if input.ndim == other.ndim == 3 else None
         rule = self.rules.matmul
+        if input.shape[-1] < min(input.shape[-2], other.shape[-1]):
+            # Scores are larger than queries and keys, and cost one of a hundred products to compute again.
+            return replaced(compute, lambda R, _, a, b: rule(R, a, b, a @ b), input, other)
         return replaced(compute, lambda R, output, a, b: rule(R, a, b, output), input, other, keep="all")
+
+    def _project(self, compute: Callable[[], Tensor], input: Tensor, matrices: Tensor) -> Tensor:
+        """A product x·M (b, n, e)·(b, e, k) with constants M is a linear map without bias for every b.
+
+        DeBERTa multiplies queries and keys with vectors of positions.
+        """
+        rule = self.rules.linear
+
+        def back(R: Tensor, output: Tensor, x: Tensor) -> tuple[Tensor]:
+            parts = zip(R, x, matrices.transpose(1, 2), output, strict=True)
+            return (torch.stack([rule(R_b, x_b, weight, None, output_b) for R_b, x_b, weight, output_b in parts]),)
+
+        return replaced(compute, back, input, keep="all")
 
     def _scale(self, compute: Callable[[], Tensor], input: Any, *others: Any, **options: Any) -> Tensor | None:
         if not _on_path(input) or any(map(_on_path, (*others, *options.values()))):
@@ -231,8 +270,9 @@ def relevance_mode(module: nn.Module, rules: Rules) -> Iterator[None]:
     """Run `module` inside this block, then differentiate its outputs to propagate relevance."""
     with ExitStack() as stack:
         for part in module.modules():
-            if type(part).__module__ == "transformers.activations" or is_rms_norm(part):
+            if type(part).__module__ == ACTIVATION_MODULES or is_rms_norm(part):
                 stack.enter_context(_as_one_activation(part))
+        stack.enter_context(_activations_made_anew(module))
         stack.enter_context(RelevanceMode(rules))
         yield
 
@@ -253,12 +293,14 @@ class Propagation:
         """1 for the logit of the target class (in general ∂y/∂logits), or that times the logits."""
         return gradient * logits if self.rules.seed_is_value else gradient
 
-    def reduce(self, relevance: Attention, gradient: Attention | None) -> tuple[Attention, ...]:
+    def reduce(self, relevance: Tensor, gradient: Tensor | None) -> tuple[Tensor, ...]:
         """mean_h max(0, R(A)), and mean_h max(0, ∂y/∂A ⊙ R(A)) given ∂y/∂A; or R(A) itself."""
         if self.whole_attention:
             return (relevance,)
-        positive = relevance.relu().mean()
-        return (positive,) if gradient is None else (positive, gradient.multiply(relevance).relu().mean())
+        positive = relevance.relu().mean(dim=-3, keepdim=True)
+        if gradient is None:
+            return (positive,)
+        return positive, (gradient * relevance).relu_().mean(dim=-3, keepdim=True)
 
 
 @contextmanager
@@ -268,25 +310,54 @@ def _as_one_activation(module: nn.Module) -> Iterator[None]:
     So is RMSNorm, y_k = γ_k·x_k / √(mean x² + ε). With the root held fixed every component is scaled by a number of its
     own, so that all of R_k belongs to x_k in every rule set (Achtibat et al. 2024).
     """
-    inputs: list[Tensor] = []
-
-    def before(_module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        inputs.append(args[0])
-        return (args[0].detach(), *args[1:])
-
-    def after(_module: nn.Module, _args: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        return replaced(lambda: output, _pass, inputs.pop(), keep="shapes")
-
+    before, after = _hooks_of_one_activation(lambda _module: True)
     with ExitStack() as stack:
         stack.callback(module.register_forward_pre_hook(before).remove)
         stack.callback(module.register_forward_hook(after).remove)
         yield
 
 
+@contextmanager
+def _activations_made_anew(module: nn.Module) -> Iterator[None]:
+    """Do the same for activations that are not part of the module: BigBird's classifier makes one at every call.
+
+    Hooks for all modules of the process see them; the module's own and those of other threads are left alone.
+    """
+    own, thread = {id(part) for part in module.modules()}, threading.get_ident()
+
+    def is_new(part: nn.Module) -> bool:
+        return type(part).__module__ == ACTIVATION_MODULES and id(part) not in own and threading.get_ident() == thread
+
+    before, after = _hooks_of_one_activation(is_new)
+    with ExitStack() as stack:
+        stack.callback(register_module_forward_pre_hook(before).remove)
+        stack.callback(register_module_forward_hook(after).remove)
+        yield
+
+
+def _hooks_of_one_activation(concerns: Callable[[nn.Module], bool]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return hooks before and after a module that take its inside off the autograd path and hand R on unchanged."""
+    inputs: list[Tensor] = []
+
+    def before(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        if not concerns(module):
+            return None
+        inputs.append(args[0])
+        return (args[0].detach(), *args[1:])
+
+    def after(module: nn.Module, _args: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
+        return replaced(lambda: output, _pass, inputs.pop(), keep="shapes") if concerns(module) else None
+
+    return before, after
+
+
 def is_rms_norm(module: nn.Module) -> bool:
-    """Whether a module is an RMSNorm; every family of the library has a class of its own for it."""
+    """Whether a module is an RMSNorm; every family of the library has a class of its own for it.
+
+    T5's is called T5LayerNorm, although it neither centres nor has a bias.
+    """
     return isinstance(module, nn.RMSNorm) or (
-        type(module).__name__.endswith("RMSNorm") and [p.ndim for p in module.parameters()] == [1]
+        type(module).__name__.endswith(("RMSNorm", "T5LayerNorm")) and [p.ndim for p in module.parameters()] == [1]
     )
 
 

@@ -7,6 +7,7 @@ are pure; `relevance_mode` puts them in the place of the operations' gradients w
 |---|---|---|---|
 | linear, z_ij = w_ij·x_j | shares of the positive z | the same, x > 0 and x < 0 apart | shares of Σz + bias |
 | a + b | shares of the sum, scaled so that ΣR is kept | shares of the sum | shares of the sum |
+| attention scores + bias b | all of R, scaled so that ΣR is kept | all of R | shares of the sum; b takes its part |
 | a·b, both activations | half each | half each | half each |
 | softmax | passes through | passes through | x ⊙ (R − softmax(x)·ΣR) |
 | LayerNorm | passes through | passes through | linear, with the variance held fixed |
@@ -50,41 +51,67 @@ NormRule = Callable[[Tensor, Tensor, Tensor, Sequence[int], "Tensor | None", flo
 def share(R: Tensor, total: Tensor) -> Tensor:
     """R / total, and 0 where there is nothing to share."""
     shifted = total + EPSILON
-    _fill(shifted, shifted == 0, EPSILON)
-    return _fill(R / shifted, total == 0, 0)
+    shares = R / shifted
+    if _has_zero(total) or not _is_finite(shares):
+        shifted.masked_fill_(shifted == 0, EPSILON)
+        shares = (R / shifted).masked_fill_(total == 0, 0)
+    return shares
 
 
 def share_signed(R: Tensor, total: Tensor) -> Tensor:
     """R / (total + ε·sign(total)), and 0 where there is nothing to share: the ε-rule's quotient, at most R/total."""
-    shifted = torch.copysign(total.new_tensor(EPSILON), total).add_(total)
-    return _fill(R / shifted, total == 0, 0)
+    shares = R / total.sign().mul_(EPSILON).add_(total)
+    return shares if _is_finite(shares) else shares.masked_fill_(total == 0, 0)
+
+
+def nonzero(R: Tensor, x: Tensor) -> Tensor:
+    """R as it is, but nothing for an entry that is zero or infinite (a mask).
+
+    The published programs treat copies and slices of an activation, and the mask added to attention scores, as sums
+    with one part: x/(x + ε)·R. Without that ε their numbers are met to 1e-7 only.
+    """
+    finite = x.clamp(min=torch.finfo(x.dtype).min)
+    relevance = torch.div(finite, finite + EPSILON, out=finite).mul_(R)
+    return relevance if _is_finite(relevance) else _times(x, share(R, x))
 
 
 def positive_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, output: Tensor) -> Tensor:
     """R_j = Σ_i z⁺_ij / (Σ_k z⁺_ik) · R_i with z_ij = w_ij·x_j; the bias takes nothing.
 
-    z⁺ = (z + |z|)/2, so that one product besides the output gives the sums: Σ_k z⁺_ik = (z_i + Σ_k |w_ik||x_k|)/2.
+    z⁺ = (z + |z|)/2, so that one product besides the output gives the sums: 2·Σ_k z⁺_ik = z_i + Σ_k |w_ik||x_k|.
     """
-    magnitude, weight_magnitude = x.abs(), weight.abs()
-    total = linear(magnitude, weight_magnitude).add_(output)
-    if bias is not None:
-        total -= bias
-    S = share(R, total.div_(2).clamp_(min=0)).div_(2)
-    return (x * (S @ weight)).addcmul_(magnitude, S @ weight_magnitude)
+    weight_magnitude = weight.abs()
+
+    def rule(R: Tensor, x: Tensor, output: Tensor) -> Tensor:
+        magnitude = x.abs()
+        doubled = linear(magnitude, weight_magnitude).add_(output)
+        if bias is not None:
+            doubled -= bias
+        doubled.clamp_(min=0)
+        S = R / (doubled + 2 * EPSILON)
+        if _reaches_zero(doubled):
+            S.masked_fill_(doubled == 0, 0)
+        return (S @ weight).mul_(x).addcmul_(magnitude, S @ weight_magnitude)
+
+    return by_rows(rule, R, x, output)
 
 
 def classic_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, output: Tensor) -> Tensor:
     """The same with positive and negative inputs apart, so that each of the two groups is handed the whole of R_i."""
     positive, negative = _signs(weight)
-    x_positive, x_negative = _signs(x)
-    above = share(R, linear(x_positive, positive))
-    below = share(R, linear(x_negative, negative))
-    return x_positive * (above @ positive) + x_negative * (below @ negative)
+
+    def rule(R: Tensor, x: Tensor, output: Tensor) -> Tensor:
+        x_positive, x_negative = _signs(x)
+        above = share(R, linear(x_positive, positive))
+        below = share(R, linear(x_negative, negative))
+        return x_positive * (above @ positive) + x_negative * (below @ negative)
+
+    return by_rows(rule, R, x, output)
 
 
 def epsilon_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, output: Tensor) -> Tensor:
     """R_j = Σ_i z_ij / (Σ_k z_ik + b_i) · R_i: what falls to the bias is gone."""
-    return x * (share_signed(R, output) @ weight)
+    return by_rows(lambda R, x, output: (share_signed(R, output) @ weight).mul_(x), R, x, output)
 
 
 def plain_add(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,27 +143,17 @@ def positive_add(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 def matmul_halves(R: Tensor, a: Tensor, b: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
     """z = a·b (…, i, k)·(…, k, j): half of R by shares of z to each factor."""
-    return _products(share(R, output).div_(2), a, b)
+    return _half_products(share(R, output), a, b)
 
 
 def epsilon_matmul_halves(R: Tensor, a: Tensor, b: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
     """The same with the ε-rule's quotient."""
-    return _products(share_signed(R, output).div_(2), a, b)
-
-
-def nonzero(R: Tensor, x: Tensor) -> Tensor:
-    """R as it is, but nothing for an entry that is zero.
-
-    The published programs treat copies and slices of an activation, and the mask added to attention scores, as sums
-    with one part: x/(x + ε)·R. Without that ε their numbers are met to 1e-7 only.
-    """
-    return x * share(R, x)
+    return _half_products(share_signed(R, output), a, b)
 
 
 def masked_softmax(R: Tensor, x: Tensor, output: Tensor, dimension: int) -> Tensor:
     """Pass R through; the scores x are a sum of products and mask."""
-    # A key that may not be attended to has x = -∞.
-    return share(R, x).mul_(x).masked_fill_(torch.isinf(x), 0)
+    return nonzero(R, x)
 
 
 def positive_masked_softmax(R: Tensor, x: Tensor, output: Tensor, dimension: int) -> Tensor:
@@ -148,9 +165,10 @@ def positive_masked_softmax(R: Tensor, x: Tensor, output: Tensor, dimension: int
 
 def taylor_softmax(R: Tensor, x: Tensor, output: Tensor, dimension: int) -> Tensor:
     """x ⊙ (R − s·ΣR), s = softmax(x): the first-order term at x; what falls to the constant term is gone."""
-    relevance = torch.addcmul(R, output, R.sum(dim=dimension, keepdim=True), value=-1).mul_(x)
-    # A key that may not be attended to has x = -∞ and s = 0.
-    return relevance.masked_fill_(output == 0, 0)
+    relevance = torch.addcmul(R, output, R.sum(dim=dimension, keepdim=True), value=-1)
+    # A key that may not be attended to has x = -∞, s = 0 and R = 0.
+    relevance.mul_(x.clamp(min=torch.finfo(x.dtype).min))
+    return relevance if _is_finite(relevance) else relevance.masked_fill_(output == 0, 0)
 
 
 def passed_norm(R: Tensor, x: Tensor, output: Tensor, shape: Sequence[int], gain: Tensor | None, eps: float) -> Tensor:
@@ -174,17 +192,18 @@ def sum_shares(R: Tensor, x: Tensor, dimensions: tuple[int, ...]) -> Tensor:
     return x * share(R, x.sum(dim=dimensions, keepdim=True))
 
 
-def in_chunks(rule: LinearRule, R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, output: Tensor) -> Tensor:
-    """Apply a rule for linear maps to LINEAR_ROWS rows at a time, and skip rows without relevance.
+def by_rows(rule: Callable[[Tensor, Tensor, Tensor], Tensor], R: Tensor, x: Tensor, output: Tensor) -> Tensor:
+    """Apply rule(R, x, output) to LINEAR_ROWS rows at a time, and skip rows without relevance.
 
-    The rules treat every row by itself. In the last layer of a classifier only the row that is read has relevance.
+    The rules of linear maps treat every row by itself. In the last layer of a classifier only the row that is read has
+    relevance.
     """
     relevance = torch.zeros_like(x, memory_format=torch.contiguous_format)
     R_all, x_all, output_all, relevance_all = (t.reshape(-1, t.shape[-1]) for t in (R, x, output, relevance))
     for start in range(0, len(x_all), LINEAR_ROWS):
         rows = slice(start, start + LINEAR_ROWS)
         if bool(R_all[rows].any()):
-            relevance_all[rows] = rule(R_all[rows], x_all[rows], weight, bias, output_all[rows])
+            relevance_all[rows] = rule(R_all[rows], x_all[rows], output_all[rows])
     return relevance
 
 
@@ -202,6 +221,8 @@ class Rules:
     """For an activation that several operations read, and for a slice of one; None: R is only summed and moved."""
     seed_is_value: bool
     """The output's relevance is the target's value; else it is 1 (the gradient of the target by the logits)."""
+    bias_absorbs: bool
+    """Biases of linear maps and of attention scores (learned scores of distances) take their part; else nothing."""
 
 
 POSITIVE = Rules(
@@ -213,6 +234,7 @@ POSITIVE = Rules(
     norm=passed_norm,
     copy=nonzero,
     seed_is_value=False,
+    bias_absorbs=False,
 )
 CLASSIC = Rules(
     name="classic",
@@ -223,6 +245,7 @@ CLASSIC = Rules(
     norm=passed_norm,
     copy=nonzero,
     seed_is_value=False,
+    bias_absorbs=False,
 )
 ATTENTION_AWARE = Rules(
     name="attention_aware",
@@ -233,6 +256,7 @@ ATTENTION_AWARE = Rules(
     norm=fixed_variance_norm,
     copy=None,
     seed_is_value=True,
+    bias_absorbs=True,
 )
 RULE_SETS: dict[RuleSet, Rules] = {"positive": POSITIVE, "classic": CLASSIC}
 
@@ -242,9 +266,21 @@ def fitted(R: Tensor, like: Tensor) -> Tensor:
     return R.sum_to_size(like.shape)
 
 
-def _fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
-    """Fill x in place where the mask is true. Masks are mostly empty, and to find that out is cheaper than to fill."""
-    return x.masked_fill_(mask, value) if bool(mask.any()) else x
+# Masks cost as much as ten sums, and are mostly empty: a smallest value or a sum tells whether one is needed at all.
+
+
+def _has_zero(x: Tensor) -> bool:
+    return _reaches_zero(x.abs())
+
+
+def _reaches_zero(x: Tensor) -> bool:
+    """Whether a tensor without negative numbers has a zero."""
+    return x.numel() > 0 and not bool(x.amin() > 0)
+
+
+def _is_finite(x: Tensor) -> bool:
+    """Whether all numbers are finite; may also say no where they are, if their sum is too large."""
+    return bool(torch.isfinite(x.sum()))
 
 
 def _signs(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -253,8 +289,11 @@ def _signs(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _times(x: Tensor, S: Tensor) -> Tensor:
     """x ⊙ S; an infinite x (a mask) has no relevance."""
-    return fitted(torch.where(torch.isfinite(x), x * S, 0), x)
+    product = x * S
+    return fitted(product if _is_finite(product) else torch.where(torch.isfinite(x), product, 0), x)
 
 
-def _products(S: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    return a * fitted(S @ b.transpose(-1, -2), a), b * fitted(a.transpose(-1, -2) @ S, b)
+def _half_products(S: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Half of a ⊙ (S·bᵀ) and of b ⊙ (aᵀ·S)."""
+    sides = (fitted(S @ b.transpose(-1, -2), a), fitted(a.transpose(-1, -2) @ S, b))
+    return sides[0].mul_(a).div_(2), sides[1].mul_(b).div_(2)

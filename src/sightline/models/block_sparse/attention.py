@@ -24,7 +24,16 @@ from transformers import AttentionMaskInterface, PreTrainedModel
 
 from sightline.attention import Attention
 from sightline.errors import ModelError
-from sightline.models.block_sparse.kernel import BlockPlan, attend, products_of, weights_of
+from sightline.models.block_sparse.kernel import (
+    BlockPlan,
+    assemble,
+    attend,
+    mix,
+    parts_of,
+    product_parts,
+    products_of,
+    weights_of,
+)
 from sightline.models.recording import Summary, active_recorder
 
 BLOCKS = "sightline-blocks"
@@ -58,6 +67,7 @@ class BlockRecord:
     """Σ_j A_ij v_j (B, N, H·e), on the autograd path."""
     layout: None = None
     probabilities: tuple[tuple[Tensor, ...], ...] = ()
+    """A of every document on the autograd path, as `parts_of` returns it, if the pass runs by ordinary operations."""
 
     def weights(self, document: int) -> Attention:
         """A of one document: dense for a short text, else a band."""
@@ -67,6 +77,11 @@ class BlockRecord:
         """∂y/∂A^h_ij = ⟨∂y/∂o^h_i, v^h_j⟩ from ∂y/∂o (n, H·e)."""
         values = self.values(document)
         return products_of(output_gradient.reshape(values.shape), values, self.plans[document])
+
+    def gradient_parts(self, document: int, output_gradient: Tensor) -> Iterator[Tensor]:
+        """Yield ∂y/∂A in the parts of `probabilities[document]`."""
+        values = self.values(document)
+        yield from product_parts(output_gradient.reshape(values.shape), values, self.plans[document])
 
     def summary(self, document: int, readout: Tensor, output_gradient: Tensor | None = None) -> Summary:
         """Sums of A, and of A ⊙ relu(∂y/∂A)."""
@@ -89,8 +104,8 @@ class BlockRecord:
         """None: every row mixes the same values."""
 
     def assemble(self, document: int, parts: Sequence[Tensor]) -> Attention:
-        """Raise: the weights are not on the autograd path."""
-        raise NotImplementedError("block-sparse attention has no relevance rules")
+        """Return tensors shaped like `probabilities[document]` as an operator."""
+        return assemble(tuple(part.detach() for part in parts), self.plans[document])
 
     def _rows(self, batch: Tensor, document: int) -> Tensor:
         return batch[document, : self.plans[document].tokens]
@@ -116,19 +131,24 @@ class BlockSparseSelfAttention(nn.Module):
             projection(hidden_states).view(documents, padded, self.heads, -1)
             for projection in (self.query, self.key, self.value)
         )
-        rows = []
+        recorder = active_recorder()
+        plain = recorder is not None and recorder.plain
+        rows, probabilities = [], []
         for document, plan in enumerate(plans):
             q, k, v = (batch[document, : plan.tokens] for batch in (query, key, value))
-            if torch.is_grad_enabled() and query.requires_grad:
+            if plain:
+                probabilities.append(parts_of(q, k, plan))
+                mixed = mix(probabilities[-1], v, plan)
+            elif torch.is_grad_enabled() and query.requires_grad:
                 # The weights are computed again in the backward pass: kept, they would take 5b numbers per token.
                 mixed = checkpoint(attend, q, k, v, plan, use_reentrant=False, preserve_rng_state=False)
             else:
                 mixed = attend(q, k, v, plan)
             rows.append(pad(mixed, (0, 0, 0, padded - plan.tokens)))
         output = torch.stack(rows)
-        recorder = active_recorder()
         if recorder is not None and recorder.attention:
-            recorder.layers.append(BlockRecord(query.detach(), key.detach(), value.detach(), plans, output))
+            q, k, v = (batch.detach() for batch in (query, key, value))
+            recorder.layers.append(BlockRecord(q, k, v, plans, output, probabilities=tuple(probabilities)))
         return output, None
 
     def _plans(self, lengths: Sequence[int], mask: Tensor | None) -> tuple[BlockPlan, ...]:

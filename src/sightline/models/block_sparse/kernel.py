@@ -75,12 +75,36 @@ class Parts(NamedTuple):
 def attend(query: Tensor, key: Tensor, value: Tensor, plan: BlockPlan) -> Tensor:
     """Return Σ_j A_ij v_j, (n, H·e); query, key and value (n, H, e)."""
     if not plan.sparse:
-        return (_full_weights(query, key, plan) @ value.transpose(0, 1)).transpose(0, 1).flatten(1)
+        return mix(parts_of(query, key, plan), value, plan)
     b, v = plan.block_size, _in_blocks(value, plan)
     weights = _sparse_weights(query, key, plan)
-    first, last = (weights.rows @ v).chunk(2, dim=1)
-    between = weights.window @ v.unfold(1, 3 * b, b).transpose(-1, -2)
-    between = between.flatten(1, 2) + weights.columns @ _ends(v, b)
+    between = (weights.window @ _windows(v, b)).flatten(1, 2) + weights.columns @ _ends(v, b)
+    return _as_rows(weights.rows @ v, between, plan)
+
+
+def parts_of(query: Tensor, key: Tensor, plan: BlockPlan) -> tuple[Tensor, ...]:
+    """Return A as tensors on the autograd path: one matrix for a short text, else `Parts` with H as first of 3 axes."""
+    return _flatten(_sparse_weights(query, key, plan)) if plan.sparse else (_full_weights(query, key, plan),)
+
+
+def mix(parts: tuple[Tensor, ...], value: Tensor, plan: BlockPlan) -> Tensor:
+    """Return Σ_j A_ij v_j, (n, H·e), from the parts of A, as one product per row.
+
+    `attend` adds two products, which is faster; but rules of relevance for a product and for a sum are not the same.
+    """
+    if not plan.sparse:
+        return (parts[0] @ value.transpose(0, 1)).transpose(0, 1).flatten(1)
+    b, v, weights = plan.block_size, _in_blocks(value, plan), _unflatten(parts, plan)
+    windows = _windows(v, b)
+    ends = _ends(v, b).unsqueeze(1).expand(-1, windows.shape[1], -1, -1)
+    columns = weights.columns.view(*weights.window.shape[:3], 2 * b)
+    between = torch.cat((columns, weights.window), dim=-1) @ torch.cat((ends, windows), dim=2)
+    return _as_rows(weights.rows @ v, between.flatten(1, 2), plan)
+
+
+def _as_rows(of_ends: Tensor, between: Tensor, plan: BlockPlan) -> Tensor:
+    """Put rows of the first and the last block (H, 2b, e) and those in between (H, R·b, e) in order, (n, H·e)."""
+    first, last = of_ends.chunk(2, dim=1)
     mixed = torch.cat((first, between, last), dim=1)[:, : plan.tokens].transpose(0, 1).flatten(1)
     # As in the library: a hidden token of a sparse text reads nothing.
     return mixed if plan.hidden is None else mixed.masked_fill(plan.hidden[:, None], 0)
@@ -88,19 +112,37 @@ def attend(query: Tensor, key: Tensor, value: Tensor, plan: BlockPlan) -> Tensor
 
 def weights_of(query: Tensor, key: Tensor, plan: BlockPlan) -> Attention:
     """Return A as an operator; query and key (n, H, e)."""
-    if not plan.sparse:
-        return DenseAttention(_full_weights(query, key, plan))
-    return _as_band(_sparse_weights(query, key, plan), plan)
+    return assemble(parts_of(query, key, plan), plan)
+
+
+def assemble(parts: tuple[Tensor, ...], plan: BlockPlan) -> Attention:
+    """Return tensors in the shapes of `parts_of` as an operator."""
+    return _as_band(_unflatten(parts, plan), plan) if plan.sparse else DenseAttention(parts[0])
 
 
 def products_of(rows: Tensor, keys: Tensor, plan: BlockPlan) -> Attention:
     """Return ⟨rows_i, keys_j⟩ at the pairs that attend, 0 elsewhere, as an operator; rows and keys (n, H, e)."""
+    return assemble(product_parts(rows, keys, plan), plan)
+
+
+def product_parts(rows: Tensor, keys: Tensor, plan: BlockPlan) -> tuple[Tensor, ...]:
+    """Return the same in the shapes of `parts_of`."""
     if not plan.sparse:
         products = rows.transpose(0, 1) @ keys.permute(1, 2, 0)
-        return DenseAttention(products if plan.hidden is None else products.masked_fill(plan.hidden, 0))
+        return (products if plan.hidden is None else products.masked_fill(plan.hidden, 0),)
     parts = _products(rows, keys, plan)
     absent = _absent(plan, parts.window.device)
-    return _as_band(Parts(*(part.masked_fill(mask, 0) for part, mask in zip(parts, absent, strict=True))), plan)
+    return _flatten(Parts(*(part.masked_fill(mask, 0) for part, mask in zip(parts, absent, strict=True))))
+
+
+def _flatten(parts: Parts) -> tuple[Tensor, ...]:
+    """Return the parts with the rows of all windows in one axis, (H, R·b, 3b)."""
+    return parts.columns, parts.window.flatten(1, 2), parts.rows
+
+
+def _unflatten(parts: tuple[Tensor, ...], plan: BlockPlan) -> Parts:
+    columns, window, rows = parts
+    return Parts(columns, window.view(len(window), -1, plan.block_size, window.shape[-1]), rows)
 
 
 def _full_weights(query: Tensor, key: Tensor, plan: BlockPlan) -> Tensor:
@@ -115,14 +157,13 @@ def _sparse_weights(query: Tensor, key: Tensor, plan: BlockPlan) -> Parts:
     """Return A of a long text."""
     b = plan.block_size
     scores = _products(query / math.sqrt(query.shape[-1]), key, plan)
-    copies = scores.columns.new_zeros(2 * b)
+    copies = scores.columns.new_zeros(5 * b)
     copies[:b] = math.log1p(plan.random_blocks)
-    parts = Parts(scores.columns + copies, scores.window, scores.rows)
     # A finite number, so that a text whose tokens are all hidden has weights as well.
     lowest = torch.finfo(copies.dtype).min
     absent = _absent(plan, copies.device)
-    columns, window, rows = (part.masked_fill(mask, lowest) for part, mask in zip(parts, absent, strict=True))
-    joint = torch.cat((columns.view(*window.shape[:3], 2 * b), window), dim=-1).softmax(-1)
+    columns, window, rows = (part.masked_fill(mask, lowest) for part, mask in zip(scores, absent, strict=True))
+    joint = (torch.cat((columns.view(*window.shape[:3], 2 * b), window), dim=-1) + copies).softmax(-1)
     return Parts(joint[..., : 2 * b].flatten(1, 2), joint[..., 2 * b :], rows.softmax(-1))
 
 
@@ -165,6 +206,11 @@ def _as_band(parts: Parts, plan: BlockPlan) -> BandedAttention:
 def _in_blocks(rows: Tensor, plan: BlockPlan) -> Tensor:
     """(n, H, e) -> (H, N, e), zero at the padding."""
     return pad(rows.transpose(0, 1), (0, 0, 0, plan.blocks * plan.block_size - plan.tokens))
+
+
+def _windows(tensor: Tensor, b: int) -> Tensor:
+    """Return every block in between with its neighbours, (H, R, 3b, ·) of (H, N, ·)."""
+    return tensor.unfold(1, 3 * b, b).transpose(-1, -2)
 
 
 def _ends(tensor: Tensor, b: int) -> Tensor:

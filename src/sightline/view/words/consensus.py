@@ -31,7 +31,9 @@ def consensus_sentence(report: Report) -> str | None:
         f"by chance {expected_words(consensus)} would be expected"
     )
     words = _named_words(report, consensus)
-    return f"{sentence}: {', '.join(f'“{word}”' for word in words)}." if words else f"{sentence}."
+    # The number counts every instance, and stop words too.
+    among = ":" if len(words) == agreed else ", among them"
+    return f"{sentence}{among} {', '.join(f'“{word}”' for word in words)}." if words else f"{sentence}."
 
 
 def expected_words(consensus: Consensus) -> str:

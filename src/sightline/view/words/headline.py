@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.view.words.lists import content_words
-from sightline.view.words.sentences import MARKS, percent
+from sightline.view.words.sentences import MARKS, is_said_of_nothing, percent
+from sightline.view.words.targets import predicted_value
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation, WordScore
@@ -17,13 +18,17 @@ if TYPE_CHECKING:
 CONSIDERED = 8
 """Strongest words among which adjacent ones are joined to phrases."""
 QUOTED = 3
+LONGEST_PHRASE = 80
+"""Characters of a phrase that are quoted: a "word" may be a page of letters without a space."""
 SMALLEST_SHARE = 0.2
 """A phrase is named if its score is at least this share of the strongest one's."""
 SMALLEST_PART = 0.1
 """The same for the words that a phrase is made of."""
+SMALLEST_MAIN_SHARE = 0.1
+"""Share of the total magnitude of all words below which the named phrases are not called the main reason."""
 _TRUST: dict[Level, str] = {
     "holds": "the explanation holds up",
-    "weak": "the evidence is weak",
+    "weak": "the explanation is weakly supported",
     "poor": "do not trust this explanation",
     "unchecked": "the explanation was not checked",
 }
@@ -46,7 +51,7 @@ class Phrase:
 
 
 def headline(explanation: Explanation) -> str:
-    """Return "The model says “AI” (54 %), mainly because of “transfer learning”; the evidence is weak."."""
+    """Return "The model says “AI” (54 %), mainly because of “transfer learning”; the explanation holds up."."""
     return "".join(part.text for part in headline_parts(explanation))
 
 
@@ -61,23 +66,38 @@ def headline_parts(explanation: Explanation) -> list[Part]:
         return [*parts, Part("; nothing in the text decides.")]
     if target.label != prediction.label:
         if phrases:
-            parts += [Part(f"; the main evidence for “{target.label}” is "), *_join(phrases)]
+            parts += [Part(f"; what speaks most for “{target.label}” is "), *_join(phrases)]
         else:
             parts.append(Part(f"; {_without_phrases(explanation, f'“{target.label}”')}"))
     elif not phrases:
         parts.append(Part(f"; {_without_phrases(explanation, 'it')}"))
+    elif level == "poor":
+        # A sentence that is quoted by halves must not name reasons that are none.
+        return [*parts, Part("; do not trust the explanation, which names "), *_join(phrases), Part(".")]
     else:
-        parts += [Part(", mainly because of "), *_join(phrases)]
+        parts += _reasons(explanation, phrases)
         if clause := _without_passages(explanation):
             parts.append(Part(f"; {clause}"))
+        if level == "holds" and is_said_of_nothing(explanation.verdict.numbers):
+            parts.append(Part("; it says the same about an empty text"))
     return [*parts, Part(f"; {trust}.")]
+
+
+def _reasons(explanation: Explanation, phrases: list[Phrase]) -> list[Part]:
+    """Return the phrases as the main reason, or with their share if they are a small part of the total."""
+    total = sum(abs(word.score) for word in explanation.words())
+    share = sum(phrase.score for phrase in phrases) / total
+    if share >= SMALLEST_MAIN_SHARE:
+        return [Part(", mainly because of "), *_join(phrases)]
+    return [Part(", most of all because of "), *_join(phrases), Part(f" (only {percent(share)} of the total)")]
 
 
 def _prediction_clause(explanation: Explanation) -> str:
     """Return what the model says; a model of one output (a regression, a similarity) gives a number, not a class."""
     prediction = explanation.prediction
-    if len(prediction.labels) == 1 and prediction.probability == 1.0:
-        return f"The model gives “{prediction.label}” the value {float(prediction.logits[0]):.3g}"
+    value = predicted_value(explanation)
+    if value is not None:
+        return f"The model gives “{prediction.label}” the value {value}"
     return f"The model says “{prediction.label}” ({percent(prediction.probability)})"
 
 
@@ -89,7 +109,8 @@ def _without_passages(explanation: Explanation) -> str:
     count = int(checks["passages_removed"])
     number = {2: "two", 3: "three", 5: "five", 10: "ten"}.get(count, str(count))
     sentences = "strongest sentence" if count == 1 else f"{number} strongest sentences"
-    return f"without the {sentences} of the text it would say “{checks['passages_label']}”"
+    share = percent(float(checks["passages_share"]))
+    return f"without the {sentences} of the text ({share} of its words) it would say “{checks['passages_label']}”"
 
 
 def _without_phrases(explanation: Explanation, what: str) -> str:
@@ -150,5 +171,6 @@ def _join(phrases: list[Phrase]) -> list[Part]:
     for number, phrase in enumerate(phrases):
         if number:
             parts.append(Part(" and " if number == len(phrases) - 1 else ", "))
-        parts.append(Part(f"“{phrase.text}”", phrase.token))
+        text = phrase.text if len(phrase.text) <= LONGEST_PHRASE else f"{phrase.text[: LONGEST_PHRASE - 1]}…"
+        parts.append(Part(f"“{text}”", phrase.token))
     return parts

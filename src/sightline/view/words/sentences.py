@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 MARKS: dict[Level, tuple[str, str]] = {
     "holds": ("✓", "holds up"),
-    "weak": ("△", "weak evidence"),
+    "weak": ("△", "weakly supported"),
     "poor": ("✕", "do not trust"),
     "unchecked": ("○", "not checked"),
 }
 """The mark of each verdict: a shape and words, so that nobody needs colours to tell one from another."""
+LARGEST_LOSS = 0.5
+"""Share of the explained output that biases may take before a sentence warns of reading the sizes of scores."""
 NAMED_POSITIONS = 8
 """Positions of artefacts that a sentence lists."""
 
@@ -153,7 +155,7 @@ def _comparison_sentences(verdict: Verdict) -> list[str]:
             f"Averaged over all numbers of removed words, the probability falls by {probability(lead)} more than with "
             f"random words; to hold up, it would have to fall by {probability(needed)} more."
         )
-    if verdict.level == "holds" and _is_said_of_nothing(numbers):
+    if verdict.level == "holds" and is_said_of_nothing(numbers):
         empty = probability(numbers["probability_empty"])
         sentences.append(
             f"With every word removed, the probability is {empty}: the model says the same about an empty text."
@@ -161,7 +163,7 @@ def _comparison_sentences(verdict: Verdict) -> list[str]:
     return sentences
 
 
-def _is_said_of_nothing(numbers: Mapping[str, float | int]) -> bool:
+def is_said_of_nothing(numbers: Mapping[str, float | int]) -> bool:
     """Say whether removing all words lowers the probability by less than half of what could change the prediction."""
     if "probability_empty" not in numbers or "probability" not in numbers:
         return False
@@ -219,11 +221,11 @@ def passage_sentences(explanation: Explanation) -> list[str]:
     if label == explanation.prediction.label:
         return [f"{without} still says {says}."]
     changed, trials = int(checks.get("passages_random_changed", 0)), int(checks.get("passages_trials", 0))
-    drawn = f"{trials} draws of other sentences of the same length"
+    drawn = f"{trials} random draws of other sentences with as many words"
     control = (
         f"without any of {drawn} it still says “{explanation.prediction.label}”"
         if not changed
-        else f"but the prediction changes in {changed} of {drawn} as well"
+        else f"but the prediction also changes in {changed} of {drawn}"
     )
     return [f"{without} would say {says}; {control}."]
 
@@ -301,10 +303,17 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "change": _share("More steps are expected to change the scores by {}."),
     "measured_share": _share("The smallest units were measured in {} of the text, larger ones elsewhere."),
     "reconstruction_error": _share("The parts add up to the layers' outputs with an error of {}."),
+    "clipped_rows": lambda value: (
+        f"No token contributed to {value:,} row{'s' if value > 1 else ''} of the layers, left with their own token."
+        if value
+        else ""
+    ),
     "relevance_given": _silent,
     "relevance_kept": _silent,
-    "conservation_error": _share(
-        "The sum of the scores differs from the explained output by {} of it; biases of the model account for the rest."
+    "conservation_error": lambda value: (
+        f"The sum of the scores differs from the explained output by {percent(float(value))} of it, which biases of "
+        "the model take up."
+        + (" Rely on the order of the words, not on the sizes of their scores." if value > LARGEST_LOSS else "")
     ),
     "evaluations": _count("evaluation"),
     "model_calls": _count("call"),

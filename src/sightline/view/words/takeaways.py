@@ -90,7 +90,9 @@ def _relations(inspection: Inspection) -> Takeaway | None:
         return None
     row = frame.iloc[0]
     ratio = float(row["mean"]) / max(reference_count(inspection, "attended"), 1e-12)
-    times = f"{format_number(ratio, '.2g')} times as often as an average word"
+    times = "as often as an average word"
+    if (rounded := format_number(ratio, ".2g")) != "1":
+        times = f"{rounded} times {times}"
     instances = int(row["instances"])
     reason = (
         f"each of its {count(instances, 'instance')} is listed {times}"

@@ -17,6 +17,7 @@ from sightline.view import colours
 from sightline.view.words.headline import headline
 from sightline.view.words.lists import WordLists, list_words
 from sightline.view.words.sentences import MARKS, describe_verdict, further_sentences, notices, number, percent
+from sightline.view.words.targets import describe_target, predicted_value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,8 +61,8 @@ def plain_report(explanation: Explanation, top: int = 10, *, all_words: bool = F
     lines: list[tuple[str, ...]] = [
         ("summary", headline(explanation)),
         ("method", explanation.method),
-        ("predicted", prediction.label, f"{prediction.probability:.4f}"),
-        ("target", explanation.target.description()),
+        ("predicted", prediction.label, predicted_value(explanation) or f"{prediction.probability:.4f}"),
+        ("target", describe_target(explanation)),
         ("tokens", str(len(explanation.encoding))),
         *(("notice", sentence) for sentence in notices(explanation)),
         ("trust", trust.words, *trust.sentences),
@@ -103,7 +104,7 @@ def print_report(
         console.print(Text(notice, style="bold #c26e10"))
     for explanation in explanations:
         console.print()
-        target = printable(explanation.target.description())
+        target = printable(describe_target(explanation))
         console.print(Text.assemble((explanation.method, "bold"), f" explains the {target}"))
         console.print()
         if passages:
@@ -136,7 +137,9 @@ def _prediction(explanation: Explanation) -> Text:
 
     prediction = explanation.prediction
     line = Text.assemble(
-        "The model says ", (printable(prediction.label), "bold"), f" ({percent(prediction.probability)})"
+        "The model says ",
+        (printable(prediction.label), "bold"),
+        f" ({predicted_value(explanation) or percent(prediction.probability)})",
     )
     others = sorted(zip(prediction.probabilities.tolist(), prediction.labels, strict=True), key=lambda pair: -pair[0])
     rest = [f"{printable(label)} {percent(share)}" for share, label in others if label != prediction.label]
