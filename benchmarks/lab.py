@@ -24,8 +24,8 @@ from sightline.models.longformer.encoder import use_banded
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
 
 HEADS, HEAD_WIDTH = 12, 64
-SPREAD = 2.0
-"""Standard deviation of the scores, as in trained heads."""
+SPREADS = (0.2, 0.5, 2.0)
+"""Standard deviations of the scores; 2 is usual in trained heads. The closer, the more are candidates for weight."""
 
 
 def backward_of(function: Any, *inputs: Tensor) -> None:
@@ -38,7 +38,7 @@ def backward_of(function: Any, *inputs: Tensor) -> None:
 def compare_projections(report: harness.Report) -> None:
     """Rows of scores, and rows inside banded attention."""
     n, tokens, window = 512, (1024 if report.quick else 4096), 256
-    scores = SPREAD * torch.randn(HEADS * n, n)
+    scores = {spread: spread * torch.randn(HEADS * n, n) for spread in SPREADS}
     q, k, v = (torch.randn(tokens, HEADS, HEAD_WIDTH) for _ in range(3))
     none = torch.zeros(tokens, dtype=torch.bool)
     plans = {
@@ -47,13 +47,14 @@ def compare_projections(report: harness.Report) -> None:
     }
     for name in ("sparsemax", "entmax15"):
         projection = Projection.named(name)
-        report.compare(
-            f"{name}, {n} scores",
-            ours=lambda projection=projection: backward_of(projection, scores),
-            reference=lambda: backward_of(Projection(), scores),
-            target=0.5,
-            reference_repeats=5,
-        )
+        for spread in SPREADS:
+            report.compare(
+                f"{name}, {n} scores, deviation {spread:g}",
+                ours=lambda projection=projection, spread=spread: backward_of(projection, scores[spread]),
+                reference=lambda spread=spread: backward_of(Projection(), scores[spread]),
+                target=0.5,
+                reference_repeats=5,
+            )
         report.compare(
             f"{name} on the band, {tokens} tokens",
             ours=lambda name=name: backward_of(lambda a, b, c: window_attention(a, b, c, plans[name]), q, k, v),

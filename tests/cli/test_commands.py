@@ -22,7 +22,7 @@ from rich.console import Console
 
 from sightline import __version__
 from sightline.cli.app import EXAMPLES, app
-from sightline.cli.progress import LateProgress
+from sightline.cli.progress import LateProgress, describe_seconds
 from sightline.cli.starting import starting
 from sightline.cli.values import parse_target, parse_value, split_names
 from sightline.defaults import DEFAULT_METHODS
@@ -214,6 +214,29 @@ def test_the_progress_bar_counts_only_what_has_a_known_end():
     unknown = progress_output(1.0, total=0)
     assert "reading" in unknown
     assert "/" not in unknown
+
+
+def test_the_progress_bar_says_how_much_time_is_left():
+    assert re.search(r"2/4,000, about \d+ (s|min|h) left", progress_output(1.0))
+    assert "left" not in progress_output(1.0, total=0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "1 s"), (38.6, "39 s"), (89, "89 s"), (95, "2 min"), (3600, "60 min"), (7300, "2 h")]
+)
+def test_estimates_are_as_exact_as_they_can_be(seconds, text):
+    assert describe_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("patience", "terminal", "appears"), [(0.1, True, True), (60.0, True, False), (0.1, False, False)]
+)
+def test_an_announcement_appears_while_the_work_goes_on_and_only_for_a_person(patience, terminal, appears):
+    console = Console(file=io.StringIO(), force_terminal=terminal, color_system=None, width=80)
+    with LateProgress(console, patience=patience) as progress:
+        progress.announce("The model says [bold] “AI”.")
+        time.sleep(1.0)
+    assert ("The model says [bold] “AI”." in console.file.getvalue()) == appears
 
 
 @pytest.mark.slow

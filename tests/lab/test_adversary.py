@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
+from typer.testing import CliRunner
 
 import sightline as sl
+from sightline.cli.app import app
 from sightline.errors import InputError, OptionError, UnsupportedError
+from sightline.lab import AdversarialResult
+from sightline.text.word_level import word_tokenizer
 from tests.models.test_single_attention import ids_of, tiny_single
 from tests.tiny_models import tiny_ids, tiny_model
 
@@ -103,3 +111,60 @@ def test_requests_that_cannot_be_met_are_refused(model, documents):
     other = tiny_model("bert")
     with pytest.raises(UnsupportedError, match="single attention"):
         sl.lab.adversary(other, [other.encode(ids=tiny_ids("bert"))])
+
+
+def test_the_page_draws_every_document_under_both_weights(tmp_path):
+    words = ["the", "film", "was", "<b>great</b>", "dull"]
+    tokenizer = word_tokenizer(words)
+    module = tiny_single(vocab_size=len(tokenizer), unattended_ids=[2, 3], id2label={0: "bad", 1: "good & bad"})
+    model = sl.load(module, tokenizer=tokenizer)
+    texts = ["the film was <b>great</b>", "dull the film"]
+    result = sl.lab.adversary(model, texts, tests=["uniform", "frozen"], strengths=(1.0,), **QUICK)
+    page = result.to_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == page
+    assert "<script" not in page
+    assert "<b>great" not in page
+    tree = ElementTree.fromstring(re.search(r"<main>.*</main>", page, re.DOTALL)[0])
+    articles = tree.findall(".//article")
+    assert len(articles) == 2 * 2 * 2
+    drawn = ["".join(article.find("div").itertext()) for article in articles]
+    assert drawn == [text for text in [*texts, *texts] for _ in range(2)]
+    for article, pair, weights in zip(
+        articles[::2], result.pairs, [pair.weights for pair in result.pairs], strict=True
+    ):
+        label = model.labels[pair.probabilities.argmax()]
+        assert article.find("h4").text.startswith(f"Weights of the model: “{label}”")
+        shown = {mark.text: float(mark.get("title").removeprefix("weight ")) for mark in article.findall(".//mark")}
+        for word, weight in zip(pair.encoding.tokens, weights, strict=True):
+            if word in shown:
+                assert shown[word] == pytest.approx(weight, abs=5e-4)
+
+
+def test_both_texts_of_a_pair_have_one_scale_of_colour():
+    tokenizer = word_tokenizer(["a", "b", "c"])
+    model = sl.load(tiny_single(vocab_size=len(tokenizer), unattended_ids=[2, 3]), tokenizer=tokenizer)
+    (pair,) = sl.lab.adversary(model, ["a b c"], tests=["uniform"]).pairs
+    pair = replace(pair, weights=np.array([0, 1.0, 0, 0, 0]), other_weights=np.array([0, 0.0, 0.5, 0.5, 0]))
+    page = AdversarialResult((pair,), None, tuple(model.labels)).to_html()
+    levels = re.findall(r'<mark class="level-(\d)" title="weight ([\d.]+)">(\w)</mark>', page)
+    assert [(word, weight) for _, weight, word in levels] == [("a", "1.000"), ("b", "0.500"), ("c", "0.500")]
+    assert levels[0][0] == "8"
+    assert levels[1][0] == levels[2][0] == str(round(8 * 0.5**0.75))
+
+
+def test_the_command_prints_the_table_and_writes_the_page(tmp_path):
+    tokenizer = word_tokenizer(["a", "b", "c"])
+    module = tiny_single(vocab_size=len(tokenizer), unattended_ids=[2, 3]).float()
+    module.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    data = tmp_path / "data.csv"
+    data.write_text("text,label\na b c,0\nc b,1\n")
+    arguments = ["adversary", str(data), "--model", str(tmp_path / "model"), "--tests", "uniform,permuted"]
+    result = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "page.html")])
+    assert result.exit_code == 0, result.output
+    assert [line.split()[0] for line in result.stdout.splitlines()] == ["test", "uniform", "permuted"]
+    assert "Weights of the model" in (tmp_path / "page.html").read_text()
+    refused = CliRunner().invoke(app, [*arguments, "--strengths", "1,much"])
+    assert (refused.exit_code, "--strengths 1,much" in refused.output) == (2, True)
+    missing = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "nowhere" / "page.html")])
+    assert missing.exit_code == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 
 import numpy as np
 import pytest
@@ -14,11 +15,13 @@ from typer.testing import CliRunner
 import sightline as sl
 from sightline.cli.app import app
 from sightline.errors import InputError, ModelError, OptionError, SightlineError, UsageError
+from sightline.lab.saving import writing_failure
 from sightline.lab.train import TrainingSettings, _class_weights
 from sightline.lab.trainer import ClassifierTrainer, DivergedError
 from sightline.lab.training_data import read_training_data
 from sightline.lab.training_tasks import TokenisedRows
 from sightline.text import Example
+from sightline.text.subwords import learn_subword_tokenizer
 from sightline.text.word_level import learn_word_tokenizer, word_tokenizer
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece
@@ -145,6 +148,24 @@ def test_an_encoder_without_head_can_be_tuned_and_one_without_layers_cannot(tmp_
         sl.lab.train(rows(), source, out=tmp_path / "other", max_steps=2)
 
 
+@pytest.mark.parametrize("place", ["", "0_Transformer"])
+def test_the_transformer_of_a_sentence_transformers_folder_can_be_tuned(place, tmp_path):
+    from transformers import AutoModel
+
+    folder = bert_folder(tmp_path / "sentences" / place)
+    AutoModel.from_pretrained(folder).save_pretrained(folder)
+    (tmp_path / "sentences" / "1_Pooling").mkdir()
+    (tmp_path / "sentences" / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    kinds = [(place, "Transformer"), ("1_Pooling", "Pooling")]
+    modules = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in kinds]
+    (tmp_path / "sentences" / "modules.json").write_text(json.dumps(modules))
+    result = sl.lab.train(rows(), tmp_path / "sentences", out=tmp_path / "tuned", max_steps=1, learning_rate=1e-9)
+    tuned, body = sl.load(result.folder).network.module, AutoModel.from_pretrained(folder)
+    assert tuned.num_labels == 2
+    for name, value in body.encoder.state_dict().items():
+        torch.testing.assert_close(tuned.bert.encoder.state_dict()[name], value, atol=1e-6, rtol=0)
+
+
 def test_a_loss_that_is_not_finite_stops_training_and_keeps_the_last_checkpoint(tmp_path, monkeypatch):
     compute = ClassifierTrainer.compute_loss
 
@@ -157,6 +178,28 @@ def test_a_loss_that_is_not_finite_stops_training_and_keeps_the_last_checkpoint(
         sl.lab.train(rows(), "new-bilstm", out=tmp_path / "model", epochs=6, **SMALL)
     assert not (tmp_path / "model").exists()
     assert (tmp_path / "model.training" / "checkpoint-4" / "model.safetensors").is_file()
+
+
+@pytest.fixture
+def small_files():
+    """No file may grow beyond 100 kB, as on a disk that is nearly full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_checkpoint_that_does_not_fit_on_the_disk_is_reported(tmp_path, small_files):
+    sizes = {"embedding_size": 128, "hidden_size": 128}
+    with pytest.raises(UsageError, match=r"A checkpoint could not be written to .*Make room and go on"):
+        sl.lab.train(rows(16), "new-bilstm", out=tmp_path / "model", max_steps=1, sizes=sizes)
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_error_of_the_model_is_no_full_disk():
+    with pytest.raises(RuntimeError, match="shapes"):
+        writing_failure(RuntimeError("shapes do not fit"))
+    assert "disk may be full" in writing_failure(RuntimeError("[enforce fail at inline_container.cc:672] . unexpected"))
 
 
 def test_a_full_disk_is_reported_with_advice(tmp_path, monkeypatch):
@@ -202,6 +245,10 @@ def test_class_weights_balance_the_classes():
         (rows(8), {"sizes": {"depth": 3}}, OptionError, "no size 'depth'"),
         (rows(8), {"resume": True}, UsageError, "no run to resume"),
         (rows(8), {"max_tokens": 10**6}, OptionError, "more than the 8192 tokens"),
+        (rows(8), {"dropout": 1.0}, OptionError, "dropout=1.0 is not possible"),
+        (rows(8), {"units": "letters"}, OptionError, "units"),
+        (rows(8), {"units": "subwords", "vocabulary": 100}, OptionError, "at least 261 entries, not 100"),
+        (rows(8), {"best": "f1"}, OptionError, "best"),
     ],
 )
 def test_requests_that_cannot_be_met_are_refused(data, options, error, message, tmp_path):
@@ -260,17 +307,27 @@ def test_the_first_token_of_a_word_carries_its_class():
 
 def test_a_masked_language_model_learns_texts_without_labels(tmp_path):
     source = saved(tmp_path / "base", AutoModelForMaskedLM)
-    texts = [{"text": "the old mill the old mill the old mill"}] * 40
-    options = {"task": "masked_lm", "epochs": 12, "learning_rate": 0.005, "batch": 4}
+    texts = [{"text": "mill mill mill mill mill mill"}] * 40
+    options = {"task": "masked_lm", "epochs": 4, "learning_rate": 0.01, "batch": 4}
     result = sl.lab.train(texts, source, out=tmp_path / "model", **options)
     losses = [entry["eval_loss"] for entry in result.history if "eval_loss" in entry]
-    assert losses[-1] < losses[0]
+    assert losses[-1] < losses[0] / 2
     assert "macro_f1" not in result.metrics["validation"]
     again = sl.lab.train(texts, source, out=tmp_path / "again", **options)
     assert again.metrics == result.metrics
     model = sl.load(tmp_path / "model")
-    assert model.trace("the old [MASK] the old mill").prediction.label == "mill"
+    assert sl.load(source).trace("mill [MASK] mill").prediction.label != "mill"
+    assert model.trace("mill [MASK] mill").prediction.label == "mill"
     assert "# Masked language model" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_a_batch_without_hidden_tokens_is_no_divergence(tmp_path):
+    source = saved(tmp_path / "base", AutoModelForMaskedLM)
+    texts = [{"text": "the old mill"}] * 20
+    result = sl.lab.train(texts, source, out=tmp_path / "model", task="masked_lm", batch=1, max_steps=16)
+    losses = [entry["loss"] for entry in result.history if "loss" in entry]
+    assert 0.0 in losses
+    assert any(loss > 0 for loss in losses)
 
 
 def test_gradient_checkpointing_gives_the_same_curve(tmp_path):
@@ -327,6 +384,60 @@ def test_the_learnt_vocabulary_depends_on_the_texts_alone():
     tokenizer = learn_word_tokenizer(texts)
     assert tokenizer.convert_ids_to_tokens(range(5, len(tokenizer))) == ["the", "cat", "dog"]
     assert tokenizer.get_vocab() == learn_word_tokenizer(reversed(texts)).get_vocab()
+
+
+def test_subwords_keep_the_ending_of_rare_words_and_depend_on_the_texts_alone():
+    texts = ["the cats and the dogs", "dogs and cats", "birds", "the Plasmas"] * 3
+    tokenizer = learn_subword_tokenizer(texts, size=300)
+    assert tokenizer.get_vocab() == learn_subword_tokenizer(texts, size=300).get_vocab()
+    tokens = tokenizer.tokenize("quarks 猫")
+    assert tokenizer.unk_token not in tokens
+    assert tokenizer.convert_tokens_to_string(tokens).strip() == "quarks 猫"
+    assert len(tokenizer.tokenize("the cats")) < len(tokenizer.tokenize("the qats"))
+
+
+def test_a_new_model_reads_subwords_with_its_own_dropout_and_settings(tmp_path):
+    result = sl.lab.train(
+        rows(24), "new-encoder", out=tmp_path / "model", units="subwords", vocabulary=300, dropout=0.25, max_steps=2
+    )
+    config = json.loads((result.folder / "config.json").read_text())
+    assert [config[name] for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop")] == [0.25] * 3
+    settings = json.loads((result.folder / "training.json").read_text())["settings"]
+    assert (settings["learning_rate"], settings["batch"], settings["patience"]) == (5e-4, 32, 5)
+    explanation = sl.load(result.folder).explain("the unseen film was superb", "gradient")
+    assert [word.text for word in explanation.words()] == ["the", "unseen", "film", "was", "superb"]
+
+
+@pytest.mark.parametrize("options", [{"dropout": 0.2}, {"units": "subwords"}])
+def test_what_a_checkpoint_brings_itself_cannot_be_chosen(options, tmp_path):
+    source = bert_folder(tmp_path / "bert")
+    with pytest.raises(OptionError, match="for new models"):
+        sl.lab.train(rows(8), source, out=tmp_path / "model", **options)
+
+
+def test_the_best_weights_are_those_of_the_named_metric(tmp_path):
+    kept = {}
+    for best in ("loss", "accuracy"):
+        result = sl.lab.train(rows(32), "new-bilstm", out=tmp_path / best, best=best, epochs=3, **SMALL)
+        curve = [entry for entry in result.history if "eval_loss" in entry]
+        kept[best] = result.metrics["validation"][best]
+        assert kept[best] == pytest.approx((min if best == "loss" else max)(entry[f"eval_{best}"] for entry in curve))
+
+
+def test_texts_of_similar_length_share_a_batch(tmp_path, monkeypatch):
+    seen = []
+    original = ClassifierTrainer.compute_loss
+
+    def spy(self, model, inputs, *arguments, **options):
+        if model.training:
+            seen.append(inputs["attention_mask"].float().mean().item())
+        return original(self, model, inputs, *arguments, **options)
+
+    monkeypatch.setattr(ClassifierTrainer, "compute_loss", spy)
+    made = [{**row, "text": f"{row['text']} " * (1 + 9 * (number % 2))} for number, row in enumerate(rows())]
+    sl.lab.train(made, "new-bilstm", out=tmp_path / "model", epochs=1, **{**SMALL, "batch": 2})
+    # Drawn at random, half of the pairs would be a short text with a long one.
+    assert sum(share > 0.95 for share in seen) > 0.7 * len(seen)
 
 
 def test_the_command_trains(tmp_path):

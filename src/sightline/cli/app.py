@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sightline.cli.adversary import adversary
 from sightline.cli.compare import compare
 from sightline.cli.convert import convert
 from sightline.cli.demo import demo
@@ -32,6 +33,7 @@ Examples:
   sightline run tickets.csv --out explained       explain a whole data set; resumable, query it with SQL
   sightline train data.csv --model my-bert -o new-model      fine-tune a classifier on labelled texts
   sightline convert my-bert -o my-longformer      make a short model read long documents
+  sightline adversary data.csv --model my-bilstm -o page.html    would other attention weights predict the same?
   sightline study attcat --out folder             reproduce one of five papers, beside its published numbers
   sightline serve --open                          explain texts in a browser, or from other programs over HTTP
   sightline methods --long                        what each method computes and when to use it
@@ -77,5 +79,6 @@ app.command()(metrics)
 app.command()(demo)
 app.command()(train)
 app.command()(convert)
+app.command()(adversary)
 app.command()(study)
 app.command()(serve)

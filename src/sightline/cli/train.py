@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,20 @@ class TaskChoice(StrEnum):
     sequence_classification = "sequence_classification"
     token_classification = "token_classification"
     masked_lm = "masked_lm"
+
+
+class UnitChoice(StrEnum):
+    """Values of `--units`."""
+
+    words = "words"
+    subwords = "subwords"
+
+
+class BestChoice(StrEnum):
+    """Values of `--best`."""
+
+    loss = "loss"
+    accuracy = "accuracy"
 
 
 @reports_errors
@@ -46,17 +60,39 @@ def train(
         str | None,
         typer.Option(metavar="NAME", help="Attention of a new model: softmax, sparsemax, entmax15, sparsegen0.5 …"),
     ] = None,
-    epochs: Annotated[float, typer.Option(metavar="N", help="Passes over the training rows.")] = 3.0,
-    batch: Annotated[int, typer.Option(min=1, metavar="N", help="Rows per step.")] = 16,
+    units: Annotated[
+        UnitChoice, typer.Option(help="What a new model reads: whole words, or also pieces of rare words.")
+    ] = UnitChoice.words,
+    vocabulary: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Largest number of words or subwords a new model knows.")
+    ] = 20_000,
+    dropout: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Dropout of a new model. [default: 0.1]")
+    ] = None,
+    epochs: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Passes over the training rows. [default: 3, for new models 10 to 20]"),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Rows per step. [default: 16, for new models 32]")
+    ] = None,
     accumulate: Annotated[int, typer.Option(min=1, metavar="N", help="Steps whose gradients are accumulated.")] = 1,
-    learning_rate: Annotated[float, typer.Option(metavar="X", help="Peak learning rate.")] = 5e-5,
+    learning_rate: Annotated[
+        float | None, typer.Option(metavar="X", help="Peak learning rate. [default: 5e-5, for new models 1e-3 or 5e-4]")
+    ] = None,
     max_tokens: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Truncate texts to N tokens. [default: what the model reads]"),
     ] = None,
     patience: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Stop after N validations without improvement; 0 never stops.")
-    ] = 3,
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Stop after N validations without improvement; 0 never stops. [default: 3 or 5]"
+        ),
+    ] = None,
+    best: Annotated[
+        BestChoice, typer.Option(help="Which weights are kept: those of the best validation loss or accuracy.")
+    ] = BestChoice.loss,
     class_weights: Annotated[
         bool, typer.Option("--class-weights", help="Weight classes by the inverse of their frequency.")
     ] = False,
@@ -69,15 +105,20 @@ def train(
 ) -> None:
     """Train a classifier on labelled texts, or a masked language model on texts.
 
-    Writes the model with the best validation loss, its tokenizer, a model card and the training curve.
+    Writes the model with the best validation loss (or accuracy), its tokenizer, a model card and the training curve.
 
     \b
     Examples:
       sightline train contracts.csv --model my-bert --out contracts-model
-      sightline train reviews.jsonl --model new-bilstm --projection sparsemax --learning-rate 0.001 --out reviews-model
+      sightline train reviews.jsonl --model new-bilstm --projection sparsemax --out reviews-model
       sightline train contracts.csv --model my-bert --out contracts-model --resume
       sightline train names.csv --task token_classification --model my-bert --out names-model
     """
+    given = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "patience": patience}
+    # What is not given depends on the model.
+    by_model: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if patience == 0:
+        by_model["patience"] = None
     with LateProgress() as progress:
         with starting(progress):
             from sightline.lab.train import train as run
@@ -96,15 +137,16 @@ def train(
             projection=projection,
             resume=resume,
             progress=progress,
-            epochs=epochs,
-            batch=batch,
+            units=units.value,
+            vocabulary=vocabulary,
+            dropout=dropout,
             accumulate=accumulate,
-            learning_rate=learning_rate,
             max_tokens=max_tokens,
-            patience=patience or None,
+            best=best.value,
             class_weights=class_weights,
             gradient_checkpointing=gradient_checkpointing,
             seed=seed,
+            **by_model,
         )
     typer.echo(f"Wrote {result.folder} after {result.steps:,} steps in {result.seconds:.0f} s.")
     for split, values in result.metrics.items():

@@ -20,7 +20,8 @@ Shapes: D documents, N tokens of the longest, R restarts, C classes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Test = Literal["uniform", "permuted", "frozen", "unfrozen"]
 TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen", "unfrozen")
+DEFAULT_TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen")
 DOCUMENTS_AT_ONCE = 64
+PAGE_TITLE = "Do other attention weights give the same prediction?"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +81,10 @@ class AdversarialResult:
     pairs: tuple[AttentionPair, ...]
     labels: tuple[int, ...] | None
     """Class of every document, where given."""
+    classes: tuple[str, ...] = ()
+    """Names of the classes."""
+    provenance: dict[str, str] = field(default_factory=dict)
+    """What produced it: settings, model, hash of its weights, versions."""
 
     def select(self, test: Test, strength: float | None = None) -> list[AttentionPair]:
         """Return the pairs of one test (and λ), in the order of the documents."""
@@ -103,6 +110,16 @@ class AdversarialResult:
             rows.append(row)
         return pd.DataFrame(rows)
 
+    def to_html(self, path: str | Path | None = None, *, title: str = PAGE_TITLE) -> str:
+        """Return a page that draws the documents under both weights side by side, and write it to `path` if given."""
+        from sightline.files import write_whole
+        from sightline.view.adversary import render_adversary
+
+        html = render_adversary(self, title=title)
+        if path is not None:
+            write_whole(path, html)
+        return html
+
 
 @dataclass(frozen=True)
 class _Batch:
@@ -121,7 +138,7 @@ def adversary(
     model: Model,
     documents: Iterable[str | Encoding],
     *,
-    tests: Sequence[Test] = ("uniform", "permuted", "frozen"),
+    tests: Sequence[Test] = DEFAULT_TESTS,
     strengths: Sequence[float] = (0.1, 1.0),
     labels: Sequence[int | str] | None = None,
     steps: int = 200,
@@ -158,7 +175,11 @@ def adversary(
                     model, batch, test, strength, other_model, steps, restarts, permutations, generator
                 )
                 pairs += _pairs(batch, *others, test, strength)
-    return AdversarialResult(tuple(pairs), numbers)
+    settings = {"steps": steps, "restarts": restarts, "permutations": permutations, "seed": seed}
+    if "unfrozen" in tests:
+        settings["epochs"] = epochs
+    provenance = {name: str(value) for name, value in settings.items()} | model.provenance()
+    return AdversarialResult(tuple(pairs), numbers, tuple(map(str, model.labels)), provenance)
 
 
 def _other_weights(
@@ -325,14 +346,13 @@ def _check(
     if not model.network.family.single_attention:
         raise UnsupportedError(
             f"Adversarial attention is defined for models with a single attention; this one is of type "
-            f"'{model.network.config.model_type}'. Train one with sl.lab.train(data, 'new-bilstm', out=...)."
+            f"'{model.network.config.model_type}'. Train one: sightline train DATA --model new-bilstm --out FOLDER, or "
+            "sl.lab.train(data, 'new-bilstm', out=...) in Python."
         )
     if len(model.labels) < 2:
         raise UnsupportedError("Adversarial attention compares distributions over classes; this model has one output.")
-    unknown = next((test for test in tests if test not in TESTS), None)
-    if unknown is not None or not tests:
-        raise OptionError(f"Unknown test '{unknown}'. Use one or more of: {', '.join(TESTS)}.")
-    if not strengths or not all(strength > 0 for strength in strengths):
+    check_tests(tests)
+    if not strengths or not all(0 < strength < float("inf") for strength in strengths):
         raise OptionError("strengths must be positive numbers, at least one.")
     if any(count < 1 for count in counts):
         raise OptionError("steps, restarts, permutations and epochs must be at least 1.")
@@ -344,6 +364,16 @@ def _check(
     if not encodings:
         raise InputError("Adversarial attention needs at least one document; the list is empty.")
     return encodings
+
+
+def check_tests(tests: Sequence[str]) -> list[Test]:
+    """Return the tests; raise OptionError if there is none or an unknown one."""
+    if not tests:
+        raise OptionError(f"No test was given. Use one or more of: {', '.join(TESTS)}.")
+    unknown = next((test for test in tests if test not in TESTS), None)
+    if unknown is not None:
+        raise OptionError(f"Unknown test '{unknown}'. Use one or more of: {', '.join(TESTS)}.")
+    return [test for test in TESTS if test in tests]
 
 
 def _class_numbers(model: Model, labels: Sequence[int | str], count: int) -> tuple[int, ...]:

@@ -9,9 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from transformers import logging as library_logging
 
 from sightline.errors import UsageError
+
+_TORCH_WRITER = ("inline_container", "PytorchStreamWriter")
+"""Parts of torch's native code that write files, as its errors name them."""
 
 
 def check_new_folder(out: str | Path) -> Path:
@@ -38,10 +42,22 @@ def write_model(module: Any, tokenizer: Any, folder: Path, texts: Mapping[str, s
         if folder.is_dir():
             folder.rmdir()
         part.rename(folder)
-    except OSError as error:
-        raise UsageError(f"Cannot write '{folder}': {(error.strerror or str(error)).lower()}.") from error
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise UsageError(f"Cannot write '{folder}': {writing_failure(error)}.") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def writing_failure(error: Exception) -> str:
+    """Return why files of a model could not be written; raise the error again if it is about something else.
+
+    torch and safetensors write in native code and do not raise OSError when a disk is full.
+    """
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    if isinstance(error, SafetensorError) or any(sign in str(error) for sign in _TORCH_WRITER):
+        return "a file could not be written completely; the disk may be full"
+    raise error
 
 
 @contextmanager

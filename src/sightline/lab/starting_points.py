@@ -3,55 +3,119 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
+from sightline.arguments import check_one_of
 from sightline.attention.projections import Projection
 from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.lab.training_data import TrainingData
 from sightline.models import load_network
 from sightline.models.bidirectional_gpt2 import BidirectionalGPT2Config, BidirectionalGPT2ForSequenceClassification
+from sightline.models.model_source import find_folder
+from sightline.models.sentence_folder import read_sentence_folder
 from sightline.models.single_attention import (
     BilstmAttentionConfig,
     BilstmAttentionForSequenceClassification,
     TransformerAttentionConfig,
     TransformerAttentionForSequenceClassification,
 )
+from sightline.models.weights import find_checkpoint
+from sightline.text.subwords import learn_subword_tokenizer
 from sightline.text.word_level import learn_word_tokenizer
 
-NEW_MODELS: dict[str, tuple[Any, Any]] = {
-    "new-bilstm": (BilstmAttentionConfig, BilstmAttentionForSequenceClassification),
-    "new-transformer": (TransformerAttentionConfig, TransformerAttentionForSequenceClassification),
-    "new-encoder": (BidirectionalGPT2Config, BidirectionalGPT2ForSequenceClassification),
+Units = Literal["words", "subwords"]
+"""What a new model reads."""
+
+
+@dataclass(frozen=True)
+class NewModel:
+    """A model that is trained from scratch."""
+
+    config_class: Any
+    model_class: Any
+    dropouts: tuple[str, ...]
+    """Settings of the config that are shares of dropout."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Training settings other than those for a checkpoint, which is nearly finished when training starts."""
+
+
+NEW_MODELS: dict[str, NewModel] = {
+    "new-bilstm": NewModel(
+        BilstmAttentionConfig,
+        BilstmAttentionForSequenceClassification,
+        ("dropout",),
+        {"learning_rate": 1e-3, "epochs": 10.0, "batch": 32},
+    ),
+    "new-transformer": NewModel(
+        TransformerAttentionConfig,
+        TransformerAttentionForSequenceClassification,
+        ("dropout",),
+        {"learning_rate": 1e-3, "epochs": 10.0, "batch": 32},
+    ),
+    "new-encoder": NewModel(
+        BidirectionalGPT2Config,
+        BidirectionalGPT2ForSequenceClassification,
+        ("embd_pdrop", "attn_pdrop", "resid_pdrop"),
+        {"learning_rate": 5e-4, "epochs": 20.0, "batch": 32, "patience": 5},
+    ),
 }
 """Models trained from scratch: the two with a single attention, and six GPT-2 blocks without causal mask."""
 
 
+def default_settings(model: str | Path | Any) -> Mapping[str, Any]:
+    """Return the training settings of a starting point that differ from those of a checkpoint."""
+    return NEW_MODELS[model].settings if isinstance(model, str) and model in NEW_MODELS else {}
+
+
 def starting_point(
-    model: str | Path | Any, data: TrainingData, *, projection: str | None, sizes: dict[str, Any], vocabulary: int
+    model: str | Path | Any,
+    data: TrainingData,
+    *,
+    projection: str | None = None,
+    sizes: dict[str, Any] | None = None,
+    vocabulary: int = 20_000,
+    units: Units = "words",
+    dropout: float | None = None,
 ) -> tuple[Any, Any]:
     """Return module and tokenizer, ready to be trained on the classes of `data`."""
+    check_one_of("units", units, get_args(Units))
+    if dropout is not None and not 0 <= dropout < 1:
+        raise OptionError(f"dropout={dropout} is not possible; it is a share from 0 up to, but not including, 1.")
     if isinstance(model, str) and model in NEW_MODELS:
         if data.task != "sequence_classification":
             raise OptionError(f"'{model}' classifies documents. Give a checkpoint to train for the task '{data.task}'.")
-        return _new_model(model, data, projection, sizes, vocabulary)
+        return _new_model(model, data, projection, sizes or {}, vocabulary, units, dropout)
     if isinstance(model, str) and model.startswith("new"):
         raise OptionError(f"Unknown new model '{model}'. Use one of: {', '.join(NEW_MODELS)}.")
     if projection is not None:
         Projection.named(projection)
         raise OptionError("projection= is for new models; give a checkpoint sparse attention with convert() first.")
+    if dropout is not None or units != "words":
+        raise OptionError("dropout= and units= are for new models; a checkpoint has its own dropout and tokenizer.")
     if sizes:
         raise OptionError(f"Sizes are for new models, and a checkpoint has its own ({', '.join(sizes)} was given).")
     return _checkpoint(model, data)
 
 
 def _new_model(
-    name: str, data: TrainingData, projection: str | None, sizes: dict[str, Any], vocabulary: int
+    name: str,
+    data: TrainingData,
+    projection: str | None,
+    sizes: dict[str, Any],
+    vocabulary: int,
+    units: Units,
+    dropout: float | None,
 ) -> tuple[Any, Any]:
-    config_class, model_class = NEW_MODELS[name]
+    kind = NEW_MODELS[name]
+    config_class, model_class = kind.config_class, kind.model_class
+    if dropout is not None:
+        sizes = {**dict.fromkeys(kind.dropouts, dropout), **sizes}
     texts = [text for row in data.train for text in (str(row.text), row.pair) if text]
-    tokenizer = learn_word_tokenizer(texts, size=vocabulary)
+    learn = learn_word_tokenizer if units == "words" else learn_subword_tokenizer
+    tokenizer = learn(texts, size=vocabulary)
     facts = {**sizes, **_label_facts(data.labels), "vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
     if name == "new-encoder":
         if projection is not None:
@@ -75,12 +139,12 @@ def _checkpoint(source: str | Path | Any, data: TrainingData) -> tuple[Any, Any]
     """
     labels, task = data.labels, data.task
     try:
-        network, tokenizer = load_network(source, task=task)
+        network, tokenizer = load_network(source, task=task, transformer_only=True)
     except ModelError:
         if task == "masked_lm":
             raise
         # A pre-trained encoder has no classifier yet; anything else that is missing is refused below.
-        network, tokenizer = load_network(source, task=task, allow_random=True)
+        network, tokenizer = load_network(source, task=task, allow_random=True, transformer_only=True)
         if network.untrained:
             _check_encoder(source, network.module)
     if tokenizer is None:
@@ -103,9 +167,9 @@ def _checkpoint(source: str | Path | Any, data: TrainingData) -> tuple[Any, Any]
 
 def _check_encoder(source: Any, module: Any) -> None:
     """Refuse a folder in which weights of the encoder itself are missing."""
-    from sightline.models.weights import find_checkpoint
-
-    checkpoint = find_checkpoint(Path(source), allow_pickle=False) if Path(str(source)).is_dir() else None
+    folder, _ = find_folder(source, allow_pickle=False)
+    sentence = read_sentence_folder(folder)
+    checkpoint = find_checkpoint(folder if sentence is None else sentence.body, allow_pickle=False)
     if checkpoint is None:
         raise UnsupportedError(f"'{source}' has no weights to start from. Give a folder with model.safetensors.")
     stored = {name.removeprefix(f"{module.base_model_prefix}.") for name in checkpoint.shapes}

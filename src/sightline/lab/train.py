@@ -16,16 +16,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 
+from sightline.arguments import check_one_of
 from sightline.errors import OptionError, UnsupportedError, UsageError
 from sightline.files import write_whole
 from sightline.lab.card import model_card
-from sightline.lab.saving import check_new_folder, quiet_bars, write_model
-from sightline.lab.starting_points import starting_point
+from sightline.lab.saving import check_new_folder, quiet_bars, write_model, writing_failure
+from sightline.lab.starting_points import Units, default_settings, starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
 from sightline.lab.training_tasks import (
     TokenisedRows,
@@ -46,7 +48,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Everything that determines a training run besides data and starting point."""
+    """Everything that determines a training run besides data and starting point.
+
+    The defaults are for checkpoints; new models have others (`starting_points.NEW_MODELS`).
+    """
 
     epochs: float = 3.0
     max_steps: int | None = None
@@ -57,7 +62,9 @@ class TrainingSettings:
     warmup: float = 0.06
     """Share of the steps in which the learning rate rises to its value; then it falls linearly to 0."""
     patience: int | None = 3
-    """Validations without a better loss before training stops; None never stops early."""
+    """Validations without a better result before training stops; None never stops early."""
+    best: Literal["loss", "accuracy"] = "loss"
+    """What says on the validation split which weights are kept, and when training stops."""
     evaluations: int = 1
     """Validations (and checkpoints) per epoch."""
     max_tokens: int | None = None
@@ -75,6 +82,7 @@ class TrainingSettings:
             raise OptionError("Training needs a positive number of epochs (or steps).")
         if not self.learning_rate > 0 or not 0 <= self.warmup < 1 or self.weight_decay < 0:
             raise OptionError("learning_rate must be positive, warmup a share below 1, and weight_decay not negative.")
+        check_one_of("best", self.best, ("loss", "accuracy"))
         if not 0 <= self.seed < 2**32:
             raise OptionError(f"A seed is a whole number from 0 to {2**32 - 1}, not {self.seed}.")
 
@@ -115,6 +123,8 @@ def train(
     projection: str | None = None,
     sizes: dict[str, Any] | None = None,
     vocabulary: int = 20_000,
+    units: Units = "words",
+    dropout: float | None = None,
     resume: bool = False,
     progress: Progress | None = None,
     **settings: Any,
@@ -123,15 +133,16 @@ def train(
 
     data: as `read_examples` takes it, or rows; see `read_training_data` for the splits. task: what is learnt of a row,
     "sequence_classification", "token_classification" or "masked_lm" (`training_tasks`). model: a folder or hub id to
-    fine-tune, or new-bilstm, new-transformer or new-encoder to train from scratch, with a `vocabulary` of words of the
-    training texts, a `projection` of the single attention, and `sizes` such as {"hidden_size": 64}. resume: continue
-    from the last checkpoint of a run with the same settings. Further keyword arguments are those of `TrainingSettings`.
+    fine-tune, or new-bilstm, new-transformer or new-encoder to train from scratch, with a `vocabulary` of words or
+    subwords (`units`) of the training texts, a `projection` of the single attention, a share of `dropout`, and `sizes`
+    such as {"hidden_size": 64}. resume: continue from the last checkpoint of a run with the same settings. Further
+    keyword arguments are those of `TrainingSettings`.
     """
     unknown = next((name for name in settings if name not in TrainingSettings.__dataclass_fields__), None)
     if unknown is not None:
         known = ", ".join(TrainingSettings.__dataclass_fields__)
         raise OptionError(f"Training has no setting '{unknown}'. Its settings: {known}.")
-    chosen, learnt = TrainingSettings(**settings), check_task(task)
+    chosen, learnt = TrainingSettings(**{**default_settings(model), **settings}), check_task(task)
     _require_accelerate()
     folder = check_new_folder(out)
     work = folder.with_name(f"{folder.name}.training")
@@ -140,12 +151,19 @@ def train(
     columns = {"text": text, "pair": pair, "label": label}
     rows = read_training_data(data, **columns, validation=validation, limit=limit, seed=chosen.seed, task=learnt)
     with _random_state_of_its_own(chosen.seed):
-        module, tokenizer = starting_point(model, rows, projection=projection, sizes=sizes or {}, vocabulary=vocabulary)
+        options: dict[str, Any] = {
+            "projection": projection,
+            "sizes": sizes or {},
+            "vocabulary": vocabulary,
+            "units": units,
+            "dropout": dropout,
+        }
+        module, tokenizer = starting_point(model, rows, **options)
         description = {
             **asdict(chosen),
+            **options,
             "task": task,
             "model": _name(model),
-            "projection": projection,
             "data": rows.fingerprint,
         }
         _open_work_folder(work, description, resume)
@@ -205,9 +223,11 @@ def _run(
         logging_steps=max(1, min(every, total // 50)),
         logging_nan_inf_filter=False,
         load_best_model_at_end=True,
-        metric_for_best_model="loss",
-        greater_is_better=False,
+        metric_for_best_model=settings.best,
+        greater_is_better=settings.best == "accuracy",
         seed=settings.seed,
+        # Texts of similar length share a batch, so that little of it is padding.
+        train_sampling_strategy="group_by_length",
         report_to="none",
         disable_tqdm=True,
         remove_unused_columns=False,
@@ -242,10 +262,10 @@ def _run(
         raise DivergedError(
             f"Training diverged: {str(error)[:-1].lower()}, so it was stopped; {place}. Lower learning_rate."
         ) from None
-    except OSError as error:
+    except (OSError, RuntimeError, SafetensorError) as error:
         raise UsageError(
-            f"A checkpoint could not be written to '{work}': {(error.strerror or str(error)).lower()}. Make room and "
-            "go on from the last complete one (resume, --resume)."
+            f"A checkpoint could not be written to '{work}': {writing_failure(error)}. Make room and go on from the "
+            "last complete one (resume, --resume)."
         ) from error
     metrics: dict[str, dict[str, float]] = {
         split: _measure(trainer, sets[split], len(data.labels)) for split in ("validation", "test") if split in sets

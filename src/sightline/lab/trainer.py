@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback
 
 from sightline.errors import SightlineError
+from sightline.lab.training_tasks import NO_CLASS
 from sightline.progress import Progress
 
 
@@ -37,7 +38,11 @@ class ClassifierTrainer(Trainer):  # type: ignore[misc]
         labels = inputs["labels"]
         outputs = model(**{name: value for name, value in inputs.items() if name in self._names})
         weights = None if self.class_weights is None else self.class_weights.to(outputs.logits)
-        loss = nn.functional.cross_entropy(outputs.logits.flatten(0, -2), labels.flatten(), weight=weights)
+        if bool((labels == NO_CLASS).all()):
+            # Of a few short texts no token may be hidden: such a batch teaches nothing, and its mean would be 0/0.
+            loss = outputs.logits.sum() * 0
+        else:
+            loss = nn.functional.cross_entropy(outputs.logits.flatten(0, -2), labels.flatten(), weight=weights)
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, *arguments: Any, **options: Any) -> Tensor:

@@ -25,6 +25,8 @@ from sightline.text.examples import Example
 TrainingTask = Literal["sequence_classification", "token_classification", "masked_lm"]
 NO_CLASS = -100
 """Class of a token that the loss leaves out, as cross_entropy spells it."""
+MOST_DRAWS = 200
+"""Draws of hidden tokens; a single token is hidden in one of them, but for a chance of 1e-14."""
 
 
 def check_task(task: str) -> TrainingTask:
@@ -83,11 +85,16 @@ class TokenisedRows(Dataset[dict[str, Any]]):
         return {name: values[index] for name, values in self.columns.items()}
 
     def hide_tokens(self, tokenizer: Any, seed: int) -> None:
-        """Hide 15 % of the tokens for good: `labels` holds what they were."""
+        """Hide 15 % of the tokens for good, at least one of all rows: `labels` holds what they were."""
         from transformers import DataCollatorForLanguageModeling
 
         collate = DataCollatorForLanguageModeling(tokenizer, seed=seed)
-        hidden = [collate([self[index]]) for index in range(len(self))]
+        for _ in range(MOST_DRAWS):
+            hidden = [collate([self[index]]) for index in range(len(self))]
+            if any(bool((row["labels"] != NO_CLASS).any()) for row in hidden):
+                break
+        else:
+            raise InputError("No token of the validation texts can be hidden; give longer texts.")
         for name in ("input_ids", "labels"):
             self.columns[name] = [row[name][0].tolist() for row in hidden]
 

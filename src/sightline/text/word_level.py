@@ -22,18 +22,25 @@ def word_tokenizer(words: Sequence[str], *, lowercase: bool = False, punctuation
 
     Texts are split at white space; with `punctuation` also at punctuation marks, as BERT does.
     """
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     ids = {word: number for number, word in enumerate([*SPECIALS.values(), *words])}
     tokenizer = Tokenizer(models.WordLevel(ids, unk_token=SPECIALS["unk_token"]))
     if lowercase:
         tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer() if punctuation else pre_tokenizers.WhitespaceSplit()
+    return with_special_tokens(tokenizer)
+
+
+def with_special_tokens(tokenizer: Any) -> Any:
+    """Return a tokenizer of the `tokenizers` library as a fast one that puts [CLS] and [SEP] around texts."""
+    from tokenizers import processors
+    from transformers import PreTrainedTokenizerFast
+
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(mark, ids[mark]) for mark in ("[CLS]", "[SEP]")],
+        special_tokens=[(mark, tokenizer.token_to_id(mark)) for mark in ("[CLS]", "[SEP]")],
     )
     names = ["input_ids", "token_type_ids", "attention_mask"]
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=names, **SPECIALS)
