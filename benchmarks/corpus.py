@@ -4,8 +4,10 @@
 - resume: `run` on a store in which all of 100,000 documents are finished: loading the model, comparing data and
   settings, reading the plan, listing what is finished.
 - size: bytes per document of 4,096 tokens with five methods; words are drawn as often as in a text (Zipf's law).
-- local, ray: documents per second of a run with two workers against two processes that only explain the same
-  documents in a loop. Rates count from the first finished unit to the last, without loading; the sides alternate.
+- local, ray: documents per second of a run with two workers. `local` compares them with two processes that call
+  `model.explain` on the texts of the same units in a loop and keep nothing; `ray` compares Ray with local workers. The
+  sides alternate, and both rates count from the second finished unit to the last: with two workers every unit after
+  that was computed in this time. Computing time per document is that of the workers, without loading the model.
 - memory: peak of a process that explains 10,000 short documents with a tiny model, after 1,000 and after 9,000.
 
 `--part NAME` runs one of them. Ratios of elapsed times hold on a busy machine as well, if they are repeated.
@@ -19,8 +21,9 @@ import multiprocessing as mp
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
@@ -33,11 +36,11 @@ from transformers import BertConfig, BertForSequenceClassification
 import sightline as sl
 from benchmarks import harness
 from sightline.corpus import tables
-from sightline.corpus.compute import UnitTables, explain_document, score_columns
 from sightline.corpus.folder import RunFolder
-from sightline.corpus.plan import PlannedDocument, read_documents
+from sightline.corpus.plan import read_documents, write_plan
 from sightline.corpus.progress import RunProgress
 from sightline.corpus.settings import RunSettings
+from sightline.corpus.streaming import stream_examples
 
 VOCABULARY = ("neural", "network", "learns", "typed", "program", "compiler", "gradient", "proof", "lambda", "tree")
 METHODS = ("attcat", "rollout", "input_x_gradient", "grads", "attgrads")
@@ -45,7 +48,8 @@ MOST_BYTES = 150_000
 AGGREGATE_SECONDS = 3.0
 RESUME_SECONDS = 5.0
 LARGEST_GROWTH = 1.05
-UNIT_DOCUMENTS = 32
+RATE_DOCUMENTS = 4096
+"""32 units of 128 documents."""
 
 
 def texts(count: int, words: int = 40) -> list[str]:
@@ -54,76 +58,115 @@ def texts(count: int, words: int = 40) -> list[str]:
     return [f"{number} " + " ".join(generator.choice(VOCABULARY, words)) for number in range(count)]
 
 
-def bare_loop(documents: list[str], rates: Queue[float]) -> None:
-    """Explain documents in a loop, keep nothing, and report documents per second without the first."""
+@dataclass(frozen=True)
+class Throughput:
+    """How fast two workers were."""
+
+    rate: float
+    """Documents per second."""
+    cpu: float
+    """Computing time per document in milliseconds."""
+
+    @classmethod
+    def of(cls, finished: Sequence[tuple[float, int, float]]) -> Throughput:
+        """Return the throughput of units that were finished at these times: (time, documents, CPU seconds) each."""
+        ordered = sorted(finished)
+        documents = sum(count for _, count, _ in ordered[2:])
+        cpu = sum(seconds for _, _, seconds in ordered) / sum(count for _, count, _ in ordered)
+        return cls(documents / (ordered[-1][0] - ordered[1][0]), 1000 * cpu)
+
+
+def bare_loop(units: list[list[str]], answers: Queue[list[tuple[float, int, float]]]) -> None:
+    """Explain the texts of some units in a loop, keep nothing, and report when each unit was finished."""
     torch.set_num_threads(1)
     model = sl.load()
-    settings = RunSettings(methods=("attcat",), measures=())
-    columns = tuple(score_columns(settings, model.labels).values())
-    start = 0.0
-    for number, text in enumerate(documents):
-        explain_document(model, PlannedDocument(number, "", text, None), settings, UnitTables(columns))
-        start = start or time.perf_counter()
-    rates.put((len(documents) - 1) / (time.perf_counter() - start))
+    finished = []
+    for unit in units:
+        cpu = time.process_time()
+        for text in unit:
+            model.explain(text, methods=["attcat"])
+        finished.append((time.monotonic(), len(unit), time.process_time() - cpu))
+    answers.put(finished)
 
 
-def bare_rate(documents: list[str]) -> float:
-    """Return the documents per second of two bare loops together."""
+def measure_loops(documents: list[str]) -> Throughput:
+    """Return the throughput of two bare loops together, each over every second unit of the plan."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = RunFolder(Path(name))
+        folder.make()
+        plan = write_plan(folder, stream_examples(documents), RunSettings())
+        units = [[document.text for document in read_documents(folder, unit)] for unit in plan.units]
     context = mp.get_context("spawn")
-    rates: Queue[float] = context.Queue()
-    loops = [context.Process(target=bare_loop, args=(documents[half::2], rates)) for half in (0, 1)]
+    answers: Queue[list[tuple[float, int, float]]] = context.Queue()
+    loops = [context.Process(target=bare_loop, args=(units[half::2], answers)) for half in (0, 1)]
     for process in loops:
         process.start()
-    total = rates.get() + rates.get()
+    finished = answers.get() + answers.get()
     for process in loops:
         process.join()
-    return total
+    return Throughput.of(finished)
 
 
-def run_rate(documents: list[str], engine: str) -> float:
-    """Return the documents per second of a run with two workers, from the first finished unit to the last."""
-    seen: list[tuple[int, float]] = []
+def measure_run(documents: list[str], engine: str) -> Throughput:
+    """Return the throughput of a run with two workers."""
+    finished: list[tuple[float, int, float]] = []
+    before = (0, 0.0)
 
     def record(progress: RunProgress) -> None:
-        seen.append((progress.done, time.perf_counter()))
+        nonlocal before
+        done, cpu = before
+        finished.append((time.monotonic(), progress.done - done, progress.cpu_seconds - cpu))
+        before = (progress.done, progress.cpu_seconds)
 
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "run"
-        settings: dict[str, Any] = {"measures": [], "unit_documents": UNIT_DOCUMENTS, "progress": record}
-        sl.run(documents, None, ["attcat"], out=out, engine=engine, workers=2, **settings)
-    (first, start), (last, end) = seen[0], seen[-1]
-    return (last - first) / (end - start)
+        sl.run(
+            documents,
+            None,
+            ["attcat"],
+            out=Path(folder) / "run",
+            engine=engine,
+            workers=2,
+            measures=[],
+            progress=record,
+        )
+    return Throughput.of(finished)
 
 
-def compare_rates(
+def compare_throughput(
     report: harness.Report,
     label: str,
-    ours: Callable[[], float],
-    reference: Callable[[], float],
+    ours: Callable[[list[str]], Throughput],
+    reference: Callable[[list[str]], Throughput],
     target: float,
 ) -> None:
-    """Record the median of the ratios of rates, measured alternately."""
-    ratios = []
+    """Record the medians of the ratios of rates and of computing times, measured alternately."""
+    documents = texts(128 if report.quick else RATE_DOCUMENTS)
+    rates, times = [], []
     for _ in range(1 if report.quick else report.options.repeats):
-        mine, theirs = ours(), reference()
-        ratios.append(mine / theirs)
-        report.fact(f"{label}, documents per second", [round(mine, 1), round(theirs, 1)])
-    report.ratio(f"{label}, median", statistics.median(ratios), 1.0, target)
+        mine, theirs = ours(documents), reference(documents)
+        rates.append(mine.rate / theirs.rate)
+        times.append(theirs.cpu / mine.cpu)
+        report.fact(f"{label}, documents per second", [round(mine.rate, 1), round(theirs.rate, 1)])
+        report.fact(f"{label}, CPU milliseconds per document", [round(mine.cpu, 1), round(theirs.cpu, 1)])
+    report.fact(f"{label}, ratios of rates", [round(ratio, 2) for ratio in rates])
+    report.fact(f"{label}, ratios of computing times", [round(ratio, 2) for ratio in times])
+    report.ratio(f"{label}, rates, median", statistics.median(rates), 1.0, target)
+    report.ratio(f"{label}, computing times, median", statistics.median(times), 1.0, target)
 
 
 def local(report: harness.Report) -> None:
     """Compare local workers with bare loops."""
-    documents = texts(4 * UNIT_DOCUMENTS if report.quick else 16 * UNIT_DOCUMENTS)
-    compare_rates(
-        report, "local against loops", lambda: run_rate(documents, "local"), lambda: bare_rate(documents), 0.9
-    )
+    compare_throughput(report, "local against loops", lambda texts: measure_run(texts, "local"), measure_loops, 0.9)
 
 
 def ray(report: harness.Report) -> None:
     """Compare Ray with local workers."""
-    documents = texts(4 * UNIT_DOCUMENTS if report.quick else 16 * UNIT_DOCUMENTS)
-    compare_rates(
-        report, "ray against local", lambda: run_rate(documents, "ray"), lambda: run_rate(documents, "local"), 0.8
+    compare_throughput(
+        report,
+        "ray against local",
+        lambda texts: measure_run(texts, "ray"),
+        lambda texts: measure_run(texts, "local"),
+        0.8,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import itertools
 import json
 import os
@@ -16,9 +17,14 @@ from pyarrow import parquet
 
 import sightline as sl
 from sightline.corpus.folder import RunFolder
+from sightline.corpus.plan import write_plan
+from sightline.corpus.settings import RunSettings
+from sightline.corpus.streaming import Row
 from sightline.corpus.tables import round_to_bits
 from sightline.errors import InputError, OptionError, TargetError, UsageError
 from sightline.memory import release_memory, resident_bytes
+from sightline.text import Example
+from sightline.view.corpus.page import write_corpus_page
 from tests.corpus.conftest import rows_of_data
 
 pytestmark = pytest.mark.slow
@@ -88,6 +94,29 @@ def test_the_plan_depends_on_data_and_settings_only(whole, model, data_file, tmp
     assert contents(other.path) == contents(whole.path)
     sizes = sl.run(data_file, model, METHODS, out=tmp_path / "larger", unit_documents=5).manifest["plan"]
     assert sizes["hash"] != whole.manifest["plan"]["hash"]
+
+
+def test_a_run_is_resumed_with_its_own_plan_whatever_the_size_of_units(whole, model, data_file):
+    again = sl.run(data_file, model, METHODS, out=whole.path, unit_documents=7, unit_characters=100)
+    assert again.complete
+    assert again.manifest == whole.manifest
+
+
+@pytest.mark.parametrize(("documents", "units"), [(10, 2), (300, 30), (3000, 32), (4096, 32), (4097, 33)])
+def test_a_small_data_set_has_enough_units_for_many_workers(documents, units, tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.make()
+    texts = (Row(number, Example(f"text {number}")) for number in range(documents))
+    plan = write_plan(folder, texts, RunSettings())
+    assert len(plan.units) == units
+    assert plan.documents == documents
+
+
+def test_the_garbage_collector_is_as_before_after_a_run(model, tmp_path):
+    gc.unfreeze()
+    with pytest.raises(ZeroDivisionError):
+        sl.run(["The mill."], model, METHODS, out=tmp_path / "run", progress=lambda state: 1 / 0)
+    assert gc.get_freeze_count() == 0
 
 
 def test_units_hold_documents_of_similar_length(whole):
@@ -241,6 +270,22 @@ def test_unusual_texts_run_or_are_recorded(model, tmp_path):
     assert set(frame["status"]) == {"done", "failed"}
     assert frame["error"][frame["status"] == "failed"].str.len().min() > 10
     assert frame["dropped"][2] > 0
+
+
+def test_a_text_with_a_nul_character_is_explained_with_offsets_into_that_text(model, tmp_path):
+    text = "The old\0 mill by the e\0cient river."
+    path = tmp_path / "data.csv"
+    path.write_bytes(f'text,id\n"{text}","a\0b"\n'.encode())
+    store = sl.run(path, model, METHODS, out=tmp_path / "run")
+    encoding = store.document(0).encoding
+    assert encoding == model.encode(text)
+    assert [text[word.start : word.end] for word in encoding.words] == [
+        *("The", "old", "mill", "by", "the", "e", "cient", "river", ".")
+    ]
+    assert store.words()["text"].tolist() == [word.text for word in encoding.words]
+    assert store.documents()["id"].tolist() == ["a\0b"]
+    write_corpus_page(store, tmp_path / "page")
+    assert store.document("a\0b").to_html().startswith("<!doctype html>")
 
 
 def test_rows_that_cannot_be_read_are_recorded_and_the_others_run(model, tmp_path):

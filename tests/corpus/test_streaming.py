@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from itertools import islice
 
 import pytest
@@ -108,6 +109,24 @@ def test_nested_and_mixed_fields_are_compared_as_text(tmp_path):
     rows = [{"text": "a", "tag": 1}, {"text": "b", "tag": "one"}, {"text": "c", "tag": ["x"]}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert numbers(path, where="tag = '1'") == [0]
+
+
+def test_files_of_a_folder_that_are_not_read_are_counted_by_suffix(tmp_path):
+    for name in ("a.txt", "scan.JPG", "b.jpg", "notes", ".hidden.doc", "~$a.docx", "old/b.txt", "old/older/c.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("Hello")
+    with pytest.warns(UserWarning, match=r"^4 files are not read: 2 \.jpg, 1 without a suffix, 1 more than one folder"):
+        assert [example.id for example in read_examples(tmp_path)] == ["a.txt", "old/b.txt"]
+    for number in range(7):
+        (tmp_path / f"x.s{number}").touch()
+    with pytest.warns(UserWarning, match=r"11 files are .* 4 of other kinds, 1 more than .* Documents end in \.txt, "):
+        read_examples(tmp_path)
+    for file in tmp_path.rglob("*"):
+        if file.is_file() and (file.suffix != ".txt" or file.parent.name == "older"):
+            file.unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(read_examples(tmp_path)) == 2
 
 
 def test_a_folder_of_documents_gives_only_regular_files_inside_it(tmp_path):

@@ -69,7 +69,8 @@ def test_tables_confusion_and_plots_are_there(page):
 
 
 @pytest.mark.parametrize(
-    ("scale", "head", "cell"), [(1e-5, "score, 10<sup>−5</sup>", "−2.50"), (1.0, "score<", "−2.5")]
+    ("scale", "head", "cell"),
+    [(1e-5, "score, 10<sup>−5</sup>", "−2.50"), (1.0, "score<", "−2.50"), (0.01, "score<", "−0.0250")],
 )
 def test_a_table_of_words_has_one_unit(scale, head, cell):
     scores = pd.Series([3.0, 0.125, -2.5]) * scale

@@ -7,7 +7,7 @@ run that was interrupted, or that left out a document, would differ in the last 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,11 +28,13 @@ from sightline.methods import METHODS
 from sightline.model import Model
 from sightline.models import ALL
 from sightline.text import Encoding
-from sightline.text.units import units_of
+from sightline.text.units import Units, units_of
 from sightline.trace import Trace
 from sightline.verdict import MEASURED
 
 Rows = list[dict[str, Any]]
+Columns = dict[str, npt.NDArray[Any] | pa.Array]
+"""Numbers as numpy arrays, strings as Arrow arrays: a string that cannot be stored fails with its document."""
 
 
 @dataclass
@@ -41,7 +43,8 @@ class UnitTables:
 
     score_columns: tuple[str, ...]
     rows: dict[str, Rows] = field(default_factory=lambda: {name: [] for name in tables.RESULTS if name != "tokens"})
-    tokens: list[pa.Table] = field(default_factory=list)
+    tokens: list[Columns] = field(default_factory=list)
+    """The columns of the table of tokens, by document; one table per document would cost more than all of a unit."""
 
     def add_error(self, document: PlannedDocument, kind: str, message: str) -> None:
         """Record that a document failed."""
@@ -50,8 +53,7 @@ class UnitTables:
     def build(self) -> dict[str, pa.Table]:
         """Return all tables."""
         built = {name: tables.table_of(rows, tables.SCHEMAS[name]) for name, rows in self.rows.items()}
-        schema = tables.token_schema(self.score_columns)
-        return {**built, "tokens": pa.concat_tables([schema.empty_table(), *self.tokens])}
+        return {**built, "tokens": _join_columns(self.tokens, tables.token_schema(self.score_columns))}
 
 
 def score_columns(settings: RunSettings, labels: tuple[str, ...]) -> dict[tuple[str, str | None], str]:
@@ -84,15 +86,16 @@ def explain_document(model: Model, document: PlannedDocument, settings: RunSetti
     }
     heads = None if importance is None else importance()
     seen = trace.with_target(None) if settings.target == ALL else trace
+    words = units_of(encoding, "word")
     rows: dict[str, Rows] = {
-        "documents": [_document_row(document, next(iter(explanations.values())))],
+        "documents": [_document_row(document, next(iter(explanations.values())), len(words))],
         "explanations": _explanation_rows(document.document, explanations, settings, model.labels),
         "heads": _head_rows(document.document, heads) if heads is not None and "heads" in measures else [],
         "similarity": [],
     }
     if "similarity" in measures:
         rows["similarity"] = _similarity_rows(document.document, seen, explanations, heads, settings)
-    tokens = _token_table(document.document, seen, explanations, settings, model.labels)
+    tokens = _token_columns(document.document, seen, words, explanations, settings, model.labels)
     for name, new in rows.items():
         results.rows[name] += new
     results.tokens.append(tokens)
@@ -112,13 +115,13 @@ def _require_importance(trace: Trace) -> Any:
     return lambda: importance
 
 
-def _document_row(document: PlannedDocument, explanation: Explanation) -> dict[str, Any]:
+def _document_row(document: PlannedDocument, explanation: Explanation, words: int) -> dict[str, Any]:
     encoding, prediction = explanation.encoding, explanation.prediction
     return {
         "document": document.document,
         "digest": document.digest,
         "tokens": len(encoding),
-        "words": len(units_of(encoding, "word")),
+        "words": words,
         "dropped": encoding.dropped,
         "prediction": prediction.label,
         "class": prediction.index,
@@ -196,27 +199,28 @@ def _similarity_rows(
     ]
 
 
-def _token_table(
+def _token_columns(
     document: int,
     trace: Trace,
+    words: Units,
     explanations: Mapping[tuple[str, str | None], Explanation],
     settings: RunSettings,
     labels: tuple[str, ...],
-) -> pa.Table:
-    """Return one row per token: where it is, which word it belongs to, its attention and its scores."""
+) -> Columns:
+    """Return one value per token and column: where it is, which word it belongs to, its attention and its scores."""
     encoding = trace.encoding
     n = len(encoding)
-    columns: dict[str, Any] = {
+    columns: Columns = {
         "document": np.full(n, document),
         "position": np.arange(n),
         "id": encoding.ids,
         "type_id": encoding.type_ids,
-        "token": list(encoding.tokens),
+        "token": pa.array(encoding.tokens, pa.string()),
         "segment": encoding.segments,
         "start": encoding.offsets[:, 0],
         "end": encoding.offsets[:, 1],
         "word": encoding.word_ids,
-        **_type_columns(encoding),
+        **_type_columns(encoding, words),
     }
     if "received" in settings.measures:
         columns["received"] = trace.received.mean(axis=(0, 1))
@@ -227,23 +231,27 @@ def _token_table(
     names = score_columns(settings, labels)
     for (method, label), explanation in explanations.items():
         columns[names.get((method, label), method)] = tables.round_to_bits(explanation.scores)
-    schema = tables.token_schema(tuple(names.values()))
-    return pa.table(
-        {
-            field.name: _array(columns[field.name], field.type) if field.name in columns else pa.nulls(n, field.type)
-            for field in schema
-        },
-        schema=schema,
-    )
+    return columns
 
 
-def _array(values: Any, kind: pa.DataType) -> pa.Array:
-    return pa.array(values, kind) if isinstance(values, list) else pa.array(values).cast(kind)
+def _join_columns(documents: Sequence[Columns], schema: pa.Schema) -> pa.Table:
+    """Return the tokens of all documents as one table; columns that were not measured are null."""
+    if not documents:
+        return schema.empty_table()
+    count = sum(len(columns["document"]) for columns in documents)
+    arrays = {}
+    for column in schema:
+        if column.name not in documents[0]:
+            arrays[column.name] = pa.nulls(count, column.type)
+            continue
+        parts: Any = [columns[column.name] for columns in documents]
+        joined = pa.concat_arrays(parts) if isinstance(parts[0], pa.Array) else pa.array(np.concatenate(parts))
+        arrays[column.name] = joined.cast(column.type)
+    return pa.table(arrays, schema=schema)
 
 
-def _type_columns(encoding: Encoding) -> dict[str, Any]:
+def _type_columns(encoding: Encoding, words: Units) -> Columns:
     """Return the columns for sums by word type: the type of each token, and its number of instances in the document."""
-    words = units_of(encoding, "word")
     owner = words.of_token
     first_of_word = np.zeros(len(encoding), dtype=bool)
     first_of_word[words.first_tokens] = True
@@ -259,9 +267,14 @@ def _type_columns(encoding: Encoding) -> dict[str, Any]:
     counted[inside] = instances[type_numbers[owner[inside]]]
     written = [None if text == folded else text for text, folded in zip(words.texts, words.types, strict=True)]
     return {
-        "type": [words.types[unit] if unit >= 0 else None for unit in owner.tolist()],
-        "written": [written[unit] if unit >= 0 else None for unit in owner.tolist()],
+        "type": _strings_of_tokens(words.types, owner),
+        "written": _strings_of_tokens(written, owner),
         "first_of_word": first_of_word,
         "first_of_type": first_of_type,
         "instances": counted,
     }
+
+
+def _strings_of_tokens(of_words: Sequence[str | None], owner: npt.NDArray[np.integer[Any]]) -> pa.Array:
+    """Return the string of each token's word, null for tokens outside words."""
+    return pa.array([of_words[word] if word >= 0 else None for word in owner.tolist()], pa.string())

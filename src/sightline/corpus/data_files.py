@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from sightline.errors import InputError
-from sightline.foreign import JSON_DEPTH, check_regular, depth_exceeds, first_line, printable
+from sightline.foreign import JSON_DEPTH, check_regular, depth_exceeds, first_line, looks_binary, printable
 from sightline.spreadsheet_cells import restore_text
 from sightline.text import MAX_CHARACTERS
 
@@ -127,7 +127,7 @@ def _utf8_lines(path: Path, file: io.BufferedReader, longest: int, *, bare_cr: b
     for number, line in enumerate(lines, start=1):
         if len(line) > longest:
             raise _line_too_long(path, number, longest)
-        if b"\0" in line:
+        if _is_no_text(line, number):
             raise _not_text(path, number)
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -164,7 +164,7 @@ def _utf16_lines(path: Path, file: io.BufferedReader, longest: int, *, bare_cr: 
         for number, line in enumerate(iter(lambda: text.readline(longest + 1), ""), start=1):
             if len(line) > longest:
                 raise _line_too_long(path, number, longest)
-            if "\0" in line:
+            if _is_no_text(line, number):
                 raise _not_text(path, number)
             yield line
     except UnicodeError:
@@ -180,9 +180,14 @@ def _line_too_long(path: Path, number: int, longest: int) -> InputError:
     )
 
 
+def _is_no_text(line: str | bytes, number: int) -> bool:
+    """Whether a line is not part of a text file; the first, which may be a header, has no NUL bytes at all."""
+    return looks_binary(line) or (number == 1 and (b"\0" in line if isinstance(line, bytes) else "\0" in line))
+
+
 def _not_text(path: Path, number: int) -> InputError:
     return InputError(
-        f"'{path}' is not text: line {number} contains a NUL byte, as in workbooks, images and archives. Save the data "
+        f"'{path}' is not text: line {number} contains NUL bytes, as in workbooks, images and archives. Save the data "
         "as text in UTF-8."
     )
 

@@ -25,8 +25,11 @@ from sightline.text.examples import Example
 FORMAT = "sightline-corpus"
 _VERSIONS = ("sightline", "torch", "transformers", "python")
 _COMPARED = ("model", "data", "selection", "settings")
-_NAMES_ONLY = frozenset({"model.name", "data.source", "data.modified"})
-"""Fields that may change when a run is resumed: a folder may be moved, a file copied."""
+_MAY_CHANGE = frozenset(
+    {"model.name", "data.source", "data.modified", "settings.unit_documents", "settings.unit_characters"}
+)
+"""Fields that may differ when a run is resumed: a folder may be moved, a file copied, and the plan that exists is kept
+whatever the size of its units."""
 
 
 def describe_run(
@@ -116,7 +119,7 @@ def check_same_run(folder: RunFolder, recorded: Mapping[str, Any], requested: Ma
         f"{name}: {_abbreviate(before)} before, {_abbreviate(now)} now"
         for part in _COMPARED
         for name, before, now in _differences(part, recorded[part], json.loads(json.dumps(requested[part])))
-        if name not in _NAMES_ONLY
+        if name not in _MAY_CHANGE
     ]
     if differences:
         raise UsageError(

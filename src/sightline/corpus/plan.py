@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -26,6 +27,10 @@ from sightline.errors import InputError
 
 BLOCK_DOCUMENTS = 4096
 BLOCK_CHARACTERS = 32_000_000
+SMALL_BLOCK_UNITS = 32
+"""A block of few documents is divided into about this many units, so that all workers get an equal share."""
+LEAST_DOCUMENTS = 8
+"""A unit may be full with fewer documents than `unit_documents`, but not with fewer than this."""
 
 
 class PlannedDocument(NamedTuple):
@@ -173,10 +178,11 @@ def _blocks(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 def _cut(documents: list[PlannedDocument], settings: RunSettings) -> Iterator[list[PlannedDocument]]:
     """Yield units of documents of similar length, each in the order of the data set."""
+    most = min(settings.unit_documents, max(LEAST_DOCUMENTS, math.ceil(len(documents) / SMALL_BLOCK_UNITS)))
     unit: list[PlannedDocument] = []
     characters = 0
     for document in sorted(documents, key=lambda document: (document.characters, document.document)):
-        full = characters + document.characters > settings.unit_characters or len(unit) >= settings.unit_documents
+        full = characters + document.characters > settings.unit_characters or len(unit) >= most
         if unit and full:
             yield sorted(unit)
             unit, characters = [], 0

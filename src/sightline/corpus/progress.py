@@ -21,6 +21,8 @@ class RunProgress:
     """Documents computed since then, failed ones included."""
     failed: int = 0
     """Documents that failed since then."""
+    cpu_seconds: float = 0.0
+    """Computing time of the workers since then, without that of loading the model."""
     started: float = field(default_factory=time.monotonic)
 
     @property

@@ -111,6 +111,7 @@ def run(
             for outcome in workforce.compute(job, units):
                 state.done += outcome.documents + outcome.failed
                 state.failed += outcome.failed
+                state.cpu_seconds += outcome.cpu_seconds
                 if progress is not None:
                     progress(state)
 

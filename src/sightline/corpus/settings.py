@@ -68,7 +68,8 @@ class RunSettings:
     seed: int = 0
     unit_characters: int = 60_000
     """Characters after which a work unit is full: some seconds of computation."""
-    unit_documents: int = 64
+    unit_documents: int = 128
+    """Documents after which a work unit is full."""
 
     def __post_init__(self) -> None:
         if not self.methods:

@@ -7,6 +7,7 @@ in the same run, a document that was started twice and never finished is skipped
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from sightline.corpus.folder import RunFolder
 from sightline.corpus.plan import PlannedDocument, read_documents
 from sightline.corpus.settings import ModelSource, RunSettings
 from sightline.errors import SightlineError, UsageError
-from sightline.memory import release_memory, resident_bytes
+from sightline.memory import exempt_loaded_objects, release_memory, resident_bytes
 from sightline.model import Model
 
 MOST_DEATHS = 2
@@ -30,8 +31,6 @@ KILLED = "killed"
 """The kind of error recorded for a document that was skipped."""
 _GROWTH = 1.25
 _ALLOWANCE = 256 * 2**20
-_RELEASE_INTERVAL = 20.0
-"""CPU time between two releases of memory, in multiples of what a release costs: at most 5 % are spent on it."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,8 @@ class Outcome:
     """Documents computed."""
     failed: int
     """Documents that failed."""
+    cpu_seconds: float
+    """Computing time, with that of reading and writing the files."""
     worn: bool = False
     """Whether the process occupies much more memory than at first and should be replaced."""
 
@@ -66,10 +67,15 @@ class UnitWorker:
         self.folder = RunFolder(job.folder)
         self.model = job.model.load() if model is None else model
         self._first_size: int | None = None
-        self._next_release = 0.0
+        exempt_loaded_objects()
+
+    def close(self) -> None:
+        """Undo what concerns the whole process; necessary only if the process goes on with something else."""
+        gc.unfreeze()
 
     def compute(self, unit: str) -> Outcome:
         """Compute a unit, write its tables, and return the outcome."""
+        start = time.process_time()
         note = _AttemptLog(self.folder.storage.attempt_log(f"{self.job.run}-{unit}"))
         deaths = note.deaths()
         results = UnitTables(tuple(score_columns(self.job.settings, self.model.labels).values()))
@@ -90,22 +96,14 @@ class UnitWorker:
         note.remove()
         failed = len(results.rows["errors"])
         del results
-        self._release_memory()
-        return Outcome(unit, len(documents) - failed, failed, self._has_grown())
+        release_memory()
+        return Outcome(unit, len(documents) - failed, failed, time.process_time() - start, self._has_grown())
 
     def _explain(self, document: PlannedDocument, results: UnitTables) -> None:
         try:
             explain_document(self.model, document, self.job.settings, results)
         except Exception as error:
             results.add_error(document, type(error).__name__, _describe_error(error))
-
-    def _release_memory(self) -> None:
-        """Return unused memory to the system if the last time was long enough ago."""
-        start = time.process_time()
-        if start >= self._next_release:
-            release_memory()
-            end = time.process_time()
-            self._next_release = end + _RELEASE_INTERVAL * (end - start)
 
     def _has_grown(self) -> bool:
         size = resident_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Protocol
 
 from sightline.arguments import check_count
@@ -29,9 +30,9 @@ class InlineEngine:
 
     def compute(self, job: Job, units: Sequence[str]) -> Iterator[Outcome]:
         """Yield the outcome of every unit, in order."""
-        worker = UnitWorker(job, self.model)
-        for unit in units:
-            yield worker.compute(unit)
+        with closing(UnitWorker(job, self.model)) as worker:
+            for unit in units:
+                yield worker.compute(unit)
 
 
 def make_engine(name: str, *, workers: int | None, address: str | None) -> Engine:

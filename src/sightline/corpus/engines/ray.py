@@ -55,7 +55,7 @@ class RayEngine:
         )
         try:
             for row in outcomes.iter_rows():
-                yield Outcome(str(row["unit"]), int(row["documents"]), int(row["failed"]))
+                yield Outcome(str(row["unit"]), int(row["documents"]), int(row["failed"]), float(row["cpu_seconds"]))
         except ray.exceptions.RayError as error:
             raise _find_own_error(error) from error
 

@@ -202,16 +202,18 @@ def _word_table(rows: pd.DataFrame, side: str, unit: _Unit) -> str:
 
 @dataclass(frozen=True)
 class _Unit:
-    """One power of ten for all numbers of a table."""
+    """One power of ten and one number of decimals for all numbers of a table."""
 
     exponent: int
+    decimals: int
 
     @classmethod
     def of(cls, values: pd.Series) -> _Unit:
         """Return the unit in which the largest value has one digit before the point; 1 for ordinary numbers."""
         largest = float(values.abs().max()) if len(values) else 0.0
         exponent = math.floor(math.log10(largest)) if largest > 0 else 0
-        return cls(exponent if exponent < -2 or exponent > 3 else 0)
+        # Three significant digits of the largest value.
+        return cls(exponent, 2) if exponent < -2 or exponent > 3 else cls(0, max(0, 2 - exponent))
 
     @property
     def name(self) -> str:
@@ -220,7 +222,7 @@ class _Unit:
 
     def format(self, value: float) -> str:
         """Return a value in this unit."""
-        return format_number(value / 10.0**self.exponent, ".2f" if self.exponent else ".3g")
+        return format_number(value / 10.0**self.exponent, f".{self.decimals}f")
 
 
 def _scatter_section(documents: pd.DataFrame) -> str:
