@@ -8,6 +8,7 @@ import torch
 from scipy import stats
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering
 
+from sightline.analysis import cancelled_share
 from sightline.evaluation.rule_model import rule_model
 from sightline.lab import feature_importance
 from sightline.metrics import tokens_in_characters
@@ -43,7 +44,11 @@ def test_correlations_by_layer_are_those_of_scipy(tmp_path):
     encoding = model.encode(rows[0].text)
     trace, words = model.trace(encoding), np.flatnonzero(~encoding.special)
     gradient = np.linalg.norm(trace.embedding_gradient, axis=1)[words]
-    entropies = measure_sentence(model, encoding, rows[0])["entropy"]
+    entry = measure_sentence(model, encoding, rows[0])
+    entropies = entry["entropy"]
+    # Nine tokens, and heads eight wide: one direction of the weights of every row has no effect.
+    assert (entry["tokens"], entry["head_width"]) == (len(encoding), trace.block(0).values.shape[-1])
+    assert np.allclose(entry["cancelled"], cancelled_share(trace).mean(axis=1))
     table = agreement.by_layer("spearman")
     rolled = np.eye(len(encoding))
     for layer, attention in enumerate(trace.attentions):
@@ -172,7 +177,12 @@ def test_the_alti_study_measures_what_the_methods_say():
     entry = measure_mixing(model, encoding, Example(encoding))
     alti, gradient = (model.explain(encoding, method=name).scores[1:7] for name in ("alti", "gradient"))
     assert entry["gradient alti"] == pytest.approx(stats.spearmanr(alti, gradient).statistic, abs=1e-12)
-    assert len(entry["anisotropy"]) == len(model.trace(encoding).hidden_states)
+    trace = model.trace(encoding)
+    units = trace.hidden_states[-1] / np.linalg.norm(trace.hidden_states[-1], axis=1, keepdims=True)
+    cosines = (units @ units.T)[np.triu_indices(len(units), 1)]
+    spread = entry["anisotropy"]
+    assert spread["hidden"][-1] == pytest.approx(cosines.mean(), abs=1e-6)
+    assert len(spread["hidden"]) - 1 == len(spread["y"]) == len(spread["T"]) == trace.layer_count
     assert set(entry["ranks alti"]) == {"first", "last"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import hashlib
 import json
@@ -152,29 +151,7 @@ def test_an_unknown_study_is_named_with_a_suggestion():
         find_study("atcat")
 
 
-def read_cells(folder):
-    """Return the cells of all tables, numbers as such."""
-    return {path.name: [list(map(as_number, row)) for row in csv.reader(path.open())] for path in folder.glob("*.csv")}
-
-
-def as_number(cell):
-    try:
-        return float(cell)
-    except ValueError:
-        return cell
-
-
-def assert_same_cells(tables, expected):
-    """Assert that texts are equal, and numbers up to single precision: two processes differ in the last digits."""
-    assert tables.keys() == expected.keys()
-    for name, rows in expected.items():
-        cells, wanted = ([cell for row in table for cell in row] for table in (tables[name], rows))
-        assert [cell for cell in cells if isinstance(cell, str)] == [cell for cell in wanted if isinstance(cell, str)]
-        numbers, right = ([cell for cell in table if isinstance(cell, float)] for table in (cells, wanted))
-        assert numbers == pytest.approx(right, rel=1e-5, abs=1e-6, nan_ok=True), name
-
-
-def test_a_study_that_was_killed_resumes_and_ends_with_the_same_tables(finished, tmp_path):
+def test_a_study_that_was_killed_resumes_and_ends_with_the_same_bytes(finished, tmp_path):
     result, whole = finished
     killed, name = tmp_path / "killed", result.study.name
     half = len(list((whole / "results").iterdir())) // 2
@@ -188,4 +165,6 @@ def test_a_study_that_was_killed_resumes_and_ends_with_the_same_tables(finished,
     assert len(stored) >= half
     write_study(run_study(name, killed, size="tiny"), killed)
     assert {name: (killed / "results" / name).read_bytes() for name in stored} == stored
-    assert_same_cells(read_cells(killed / "tables"), read_cells(whole / "tables"))
+    for part in ("results", "tables", "figures"):  # the page itself holds the date
+        for path in (whole / part).iterdir():
+            assert path.name.startswith("provenance") or (killed / part / path.name).read_bytes() == path.read_bytes()

@@ -10,7 +10,7 @@ import pytest
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.studies import STUDIES
 from sightline.studies.data import DataSources, draw
-from sightline.studies.study import Measured, in_words, judge, shared_difference, weakest
+from sightline.studies.study import Accuracy, Curve, Measured, in_words, judge, shared_difference, weakest
 from sightline.studies.workbench import Workbench, digest_of, to_plain
 from sightline.text import Example
 from tools import studies as copying
@@ -181,6 +181,20 @@ def test_a_claim_about_all_models_is_judged_where_it_holds_least():
     groups = {"a": Measured(0.5, 0.4, 0.6, 9), "b": Measured(0.6, -0.1, 0.9, 9), "none": Measured.of([])}
     assert weakest(groups) == ("b", groups["b"])
     assert weakest({"none": Measured.of([])})[1].documents == 0
+
+
+def test_accuracy_stands_beside_the_largest_class():
+    entries = [{"predicted": 1, "label": "1"}, {"predicted": 0, "label": 1}, {"predicted": 0, "label": 0}]
+    accuracy = Accuracy.of([*entries, {"predicted": 1, "label": 1}])
+    assert (accuracy.measured.value, accuracy.majority, accuracy.gain.value) == (0.75, 0.75, 0.0)
+    assert judge(accuracy.gain) == "not confirmed"
+    assert judge(Accuracy.of([{"predicted": n % 2, "label": n % 2} for n in range(9)]).gain) == "confirmed"
+
+
+def test_a_short_curve_is_continued_by_gaps():
+    curve = Curve.of("a", [Measured(0.5, 0.4, 0.6, 9)], places=2)
+    assert (curve.values[0], curve.low[0], curve.high[0]) == (0.5, 0.4, 0.6)
+    assert all(len(column) == 2 and np.isnan(column[1]) for column in (curve.values, curve.low, curve.high))
 
 
 def test_numbers_in_words_have_no_negative_zero():

@@ -66,13 +66,19 @@ def consistency_table(groups: Mapping[str, Agreement], control: Agreement) -> pd
     )
 
 
+def _pair_title(first: str, second: str) -> str:
+    """Return two models without their numbers, which only matter where both have the same name."""
+    names = [model.partition(": ")[2] for model in (first, second)]
+    return ", ".join(names if names[0] != names[1] else [first, second])
+
+
 def consistency_dots(groups: Mapping[str, Agreement]) -> Dots:
     """Return one panel per pair of models: ρ of each method with interval and chance level."""
     panels: dict[str, list[tuple[str, Measured, float]]] = {}
     for agreement in groups.values():
         for row in agreement.summary().itertuples():
             measured = Measured(row.mean, row.low, row.high, row.documents)
-            panels.setdefault(f"{row.first}, {row.second}", []).append((row.method, measured, row.chance))
+            panels.setdefault(_pair_title(row.first, row.second), []).append((row.method, measured, row.chance))
     return Dots(panels)
 
 

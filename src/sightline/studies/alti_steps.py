@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from sightline.analysis import anisotropy_by_layer
 from sightline.methods.decomposition.matrices import relevance_matrices
-from sightline.metrics import anisotropy, normalised_rank
+from sightline.metrics import normalised_rank
 from sightline.model import Model
 from sightline.studies.flow_steps import has_ranking, rank_correlation
 from sightline.studies.workbench import Subject, Workbench
@@ -22,6 +23,8 @@ METHODS = ("raw_attention", "rollout", "norm_rollout", "globenc", "alti")
 REFERENCES = {"gradient": "gradient", "blank_out": "occlusion"}
 MARKS = ("first", "last", ",", ".")
 """Marks whose rank is reported: the special tokens before and after the text, comma, full stop."""
+VECTORS = ("hidden", "y", "T")
+"""Vectors whose anisotropy is measured: hidden states, outputs of the attention blocks, the vectors they sum."""
 
 
 def measure_sentences(
@@ -33,20 +36,22 @@ def measure_sentences(
         for example in part:
             yield measure_sentence(subject.model, subject.model.encode(str(example.text), truncate=True), example)
 
-    identity = {"model": subject.identity, "methods": METHODS, "marks": MARKS}
+    identity = {"model": subject.identity, "methods": METHODS, "marks": MARKS, "anisotropy": VECTORS}
     return bench.measure_documents(name, identity, examples, measure, at_once=10)
 
 
 def measure_sentence(model: Model, encoding: Encoding, example: Example) -> dict[str, Any]:
     """Return the measurements of one sentence."""
     trace = model.trace(encoding)
+    spread = anisotropy_by_layer(trace)
     names = dict.fromkeys([*METHODS, *REFERENCES.values()])
     explained = model.explain(trace, methods=list(names), occlusion={"replacement": "unk"})
     words = np.flatnonzero(~encoding.special)
     entry: dict[str, Any] = {
         "predicted": trace.prediction.index,
         "label": example.label,
-        "anisotropy": [anisotropy(states) for states in trace.hidden_states],
+        "tokens": len(encoding),
+        "anisotropy": {"hidden": spread.hidden, "y": spread.outputs, "T": spread.transformed},
     }
     for method in METHODS:
         ranks = normalised_rank(np.abs(explained[method].scores))

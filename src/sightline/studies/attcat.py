@@ -13,13 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from sightline.explanation import Explanation
+from sightline.storage import from_record
+from sightline.studies.attcat_answers import judge_retrieval, precision_table
 from sightline.studies.attcat_steps import (
     CONFIDENCE,
     FAITHFULNESS,
     METHODS,
     OTHERS,
     OWN,
-    TOP,
+    QUESTIONS,
     Values,
     choose_subjects,
     explain_by_layer,
@@ -27,6 +30,7 @@ from sightline.studies.attcat_steps import (
     measure_methods,
 )
 from sightline.studies.data import DataSet
+from sightline.studies.longformer_steps import random_twin
 from sightline.studies.study import (
     Claim,
     Difference,
@@ -37,6 +41,7 @@ from sightline.studies.study import (
     LayerMap,
     Measured,
     Outcome,
+    Overlays,
     PaperSize,
     Published,
     Study,
@@ -100,8 +105,9 @@ def _judge_faithfulness(results: Mapping[str, dict[str, tuple[Values, Values]]],
     )
     evidence = (
         f"Of {len(best)} comparisons with another method, AttCAT is better in {won} and worse in {lost} with the whole "
-        f"interval. The strongest rival is {rival}: difference {in_words(closest)}. Over random orders of the words, "
-        f"AttCAT gains {in_words(control)}."
+        f"interval; equal methods would differ in about {0.025 * len(best):.1f} in each direction. The strongest rival "
+        f"is {rival}: difference {in_words(closest)}. Over random orders of the words, AttCAT gains "
+        f"{in_words(control)}."
     )
     return Finding(claim, judge(closest), evidence, measured=closest)
 
@@ -137,49 +143,6 @@ def _judge_confidence(results: Mapping[str, dict[str, tuple[Values, Values]]], s
     return Finding(claim, verdict, evidence, measured=listed, published=Published(0.018, "confidence table"))
 
 
-def _judge_retrieval(entries: Mapping[str, list[dict[str, Any]]], seed: int) -> Finding:
-    claim = ATTCAT.claim("answers are found")
-    best = []
-    for data, answered in entries.items():
-        k = TOP[-1] if data == "squad" else TOP[0]
-        for other in OTHERS:
-            difference = Measured.of(
-                [entry[f"{OWN} precision {k}"] - entry[f"{other} precision {k}"] for entry in answered], seed
-            )
-            if difference.documents:
-                best.append((difference.low, difference, f"{other} on {data}, k = {k}"))
-    if not best:
-        return Finding(claim, "not measured", "No data set with marked answers and a model that reads it was given.")
-    _, closest, rival = min(best, key=lambda entry: entry[0])
-    return Finding(
-        claim, judge(closest), f"The strongest rival is {rival}: difference {in_words(closest)}.", measured=closest
-    )
-
-
-def _precision_table(entries: Mapping[str, list[dict[str, Any]]], seed: int) -> StudyTable | None:
-    import pandas as pd
-
-    rows = []
-    for data, answered in entries.items():
-        for method in METHODS if answered else ():
-            row: dict[str, Any] = {"data": data, "method": method}
-            for k in TOP:
-                row |= Measured.of([entry[f"{method} precision {k}"] for entry in answered], seed).columns(
-                    f"precision_{k}"
-                )
-                row[f"count_{k}"] = float(np.mean([entry[f"{method} count {k}"] for entry in answered]))
-            rows.append(row | {"chance": float(np.mean([e["chance"] for e in answered])), "documents": len(answered)})
-    if not rows:
-        return None
-    return StudyTable(
-        "precision",
-        "Answer tokens among the k highest-scored tokens",
-        pd.DataFrame(rows),
-        "precision: share of the k tokens that belong to the answer; count: their number, which the paper prints; "
-        "chance: share of answer tokens in the document. Published values: not given here.",
-    )
-
-
 def run(bench: Workbench) -> Outcome:
     """Measure faithfulness, confidence and retrieval of the paper's methods."""
     import pandas as pd
@@ -187,12 +150,14 @@ def run(bench: Workbench) -> Outcome:
     pairs, left_out = choose_subjects(bench)
     seed = bench.seed
     ours, theirs = {}, {}
-    answers: dict[str, list[dict[str, Any]]] = {}
+    answers: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    controls: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for data, subject in pairs:
-        if data.name != "squad":
+        if data.name not in QUESTIONS:
             ours[data.name] = measure_methods(bench, subject, data, published=False)
             theirs[data.name] = measure_methods(bench, subject, data, published=True)
-        answers[data.name] = find_answers(bench, subject, data)
+        answers[data.name, subject.name] = find_answers(bench, subject, data)
+        controls[data.name, subject.name] = find_answers(bench, random_twin(bench, subject), data)
     tables = [
         StudyTable(
             "faithfulness",
@@ -218,7 +183,7 @@ def run(bench: Workbench) -> Outcome:
             "every class. lists: the published computation, the correlation of the lists of token positions.",
         ),
     ]
-    if (precision := _precision_table(answers, seed)) is not None:
+    if (precision := precision_table(answers, controls, seed)) is not None:
         tables.append(precision)
     picture = explain_by_layer(bench, pairs[0][1], pairs[0][0])
     figures = [
@@ -234,13 +199,19 @@ def run(bench: Workbench) -> Outcome:
             _layer_map(picture),
             "Blue speaks for the class, orange against it; the row below is the sum. Special tokens are left out.",
         ),
+        Figure(
+            "texts",
+            f"{len(METHODS) - 1} methods on one text",
+            Overlays({name: Explanation(**from_record(record)) for name, record in picture["texts"].items()}),
+            "Blue speaks for the class, orange against it; violet: the method has no sign.",
+        ),
     ]
     findings = [
         _judge_faithfulness(ours, "aopc", seed),
         _judge_faithfulness(ours, "log_odds", seed),
         _judge_attention(ours, seed),
         _judge_confidence(ours, seed),
-        _judge_retrieval(answers, seed),
+        judge_retrieval(ATTCAT.claim("answers are found"), answers, controls, seed),
     ]
     return Outcome(tables, figures, findings, _differences(bench, pairs), left_out)
 
@@ -322,7 +293,8 @@ ATTCAT = Study(
         Claim(
             "answers are found",
             "More answer tokens are among the tokens that AttCAT ranks highest than with any other method.",
-            "Confirmed if the paired difference of Precision@K to every other method has its 95 % interval above 0.",
+            "Confirmed if the paired difference of Precision@K to every other method has its 95 % interval above 0. "
+            "Artefact if random weights show a difference above 0 whose interval overlaps.",
         ),
     ),
     data={
@@ -333,12 +305,15 @@ ATTCAT = Study(
         "yelp": "reviews of Yelp",
         "imdb": "reviews of films",
         "squad": "questions with marked answers",
+        "squad_v2": "questions of which some have no answer; those that have one are measured",
     },
     models={
         "sentiment": "classifier of sentiment",
         "qqp": "classifier of question pairs",
         "mnli": "classifier of sentence pairs",
         "squad": "model that answers questions",
+        "squad2": "second model that answers questions, beside the first",
+        "squad3": "third model that answers questions",
     },
     sizes={
         "tiny": {"documents": 6, "steps": 40},
@@ -354,12 +329,15 @@ ATTCAT = Study(
             "yelp": HubData("hf://fancyzhx/yelp_polarity"),
             "imdb": HubData("hf://stanfordnlp/imdb"),
             "squad": HubData("hf://rajpurkar/squad", text="context", pair="question", test="validation"),
+            "squad_v2": HubData("hf://rajpurkar/squad_v2", text="context", pair="question", test="validation"),
         },
         models={
             "sentiment": "textattack/bert-base-uncased-SST-2",
             "qqp": "textattack/bert-base-uncased-QQP",
             "mnli": "textattack/bert-base-uncased-MNLI",
             "squad": "csarron/bert-base-uncased-squad-v1",
+            "squad2": "distilbert/distilbert-base-cased-distilled-squad",
+            "squad3": "csarron/roberta-base-squad-v1",
         },
         hours=30,
         gigabytes=8,

@@ -15,6 +15,7 @@ from sightline.evaluation.subject import TargetChoice, choose_target, context_se
 from sightline.metrics import precision_at_k, spans_of, tokens_in_characters
 from sightline.metrics.retrieval import count_at_k
 from sightline.model import Model, load
+from sightline.storage import to_record
 from sightline.studies.data import DataSet
 from sightline.studies.generated import planted_sentences
 from sightline.studies.workbench import Subject, Workbench
@@ -27,8 +28,14 @@ TOP = (5, 20)
 FAITHFULNESS = ("aopc", "log_odds")
 CONFIDENCE = {"confidence": "tau_b", "confidence_published": "lists"}
 """Both forms of confidence -> their name in tables."""
-SENTIMENT = ("sst2", "amazon", "yelp", "imdb")
-"""Data sets for which the model "sentiment" is used."""
+ROLES = {
+    **dict.fromkeys(("sst2", "amazon", "yelp", "imdb"), ("sentiment",)),
+    "qqp": ("qqp",),
+    "mnli": ("mnli",),
+    **dict.fromkeys(("squad", "squad_v2"), ("squad", "squad2", "squad3")),
+}
+"""Data set -> roles of the models that read it; questions are put to as many models as are given."""
+QUESTIONS = ("squad", "squad_v2")
 Values = dict[str, dict[str, float]]
 """Method -> document -> value."""
 
@@ -94,16 +101,20 @@ def find_answers(bench: Workbench, subject: Subject, data: DataSet) -> list[dict
             yield entry
 
     identity = {"model": subject.identity, "methods": METHODS, "top": TOP}
-    return bench.measure_documents(f"precision-{data.name}", identity, marked, measure)
+    name = f"precision-{data.name.replace('_', '-')}"
+    return bench.measure_documents(name, identity, marked, measure)
 
 
 def explain_by_layer(bench: Workbench, subject: Subject, data: DataSet) -> dict[str, Any]:
-    """Return tokens and scores by layer of the first short document, for the heat map."""
+    """Return tokens and scores by layer of a short document, for the heat map, and every method's scores for it."""
     example = min(data.test[:20], key=lambda row: abs(len(str(row.text)) - 90))
 
     def explain() -> dict[str, Any]:
-        explanation = subject.model.explain(encode_example(subject.model, example), method=OWN)
+        methods = [name for name in METHODS if name != "random"]
+        explained = subject.model.explain(encode_example(subject.model, example), methods=methods)
+        explanation = explained[OWN]
         return {
+            "texts": {name: to_record(scores) for name, scores in explained.items()},
             "tokens": explanation.tokens,
             "layers": explanation.layers,
             "special": explanation.encoding.special,
@@ -111,7 +122,9 @@ def explain_by_layer(bench: Workbench, subject: Subject, data: DataSet) -> dict[
         }
 
     result: dict[str, Any] = bench.step(
-        "heat-map", {"model": subject.identity, "example": [str(example.text), example.pair]}, explain
+        "heat-map",
+        {"model": subject.identity, "example": [str(example.text), example.pair], "methods": METHODS},
+        explain,
     )
     return result
 
@@ -127,15 +140,14 @@ def choose_subjects(bench: Workbench) -> tuple[list[tuple[DataSet, Subject]], li
         return [(data, sentiment or planted_subject(bench))], [
             "SST-2, QQP, MNLI, Amazon, Yelp and IMDB: give the files with --data and the models with --model."
         ]
-    roles = {**dict.fromkeys(SENTIMENT, "sentiment"), "qqp": "qqp", "mnli": "mnli", "squad": "squad"}
-    for name, role in roles.items():
-        subject = bench.given_model(role)
-        if name not in bench.sources.paths or subject is None:
-            missing = "data" if name not in bench.sources.paths else f"a model (--model {role}=FOLDER)"
+    for name, roles in ROLES.items():
+        subjects = [subject for role in roles if (subject := bench.given_model(role)) is not None]
+        if name not in bench.sources.paths or not subjects:
+            missing = "data" if name not in bench.sources.paths else f"a model (--model {roles[0]}=FOLDER)"
             left_out.append(f"{name}: needs {missing}.")
             continue
         data = bench.read(name, list, documents=documents)
-        chosen.append((data, subject))
+        chosen += [(data, subject) for subject in subjects]
     if not chosen:
         data = bench.read(next(iter(bench.sources.paths)), list, documents=documents)
         chosen.append((data, sentiment or bench.made_model("built-in", {}, load)))

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline.analysis import cancelled_share
 from sightline.evaluation import compare
 from sightline.evaluation.agreement import Agreement
 from sightline.metrics import SightlineWarning, spearman
@@ -73,17 +74,22 @@ def has_ranking(encoding: Encoding) -> bool:
 def measure_predictions(
     bench: Workbench, subject: Subject, examples: Sequence[Example], name: str
 ) -> list[dict[str, Any]]:
-    """Return per sentence: prediction, label, and the entropy of raw attention by layer."""
+    """Return per sentence: prediction, label, and entropy and cancelled share of raw attention by layer."""
 
     def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
         for example in part:
             yield measure_sentence(subject.model, subject.model.encode(str(example.text), truncate=True), example)
 
-    return bench.measure_documents(name, {"model": subject.identity}, examples, measure, at_once=20)
+    identity = {"model": subject.identity, "effective": True}
+    return bench.measure_documents(name, identity, examples, measure, at_once=20)
 
 
 def measure_sentence(model: Model, encoding: Encoding, example: Example) -> dict[str, Any]:
-    """Return prediction, label, and the normalised entropy of the row of [CLS] in each layer."""
+    """Return prediction, label, and by layer the entropy of the row of [CLS] and the share that is cancelled.
+
+    cancelled: share of the squared weights that has no effect, mean over heads (`analysis.cancelled_share`). There is
+    such a part only if the sentence has more tokens than a head is wide.
+    """
     trace = model.trace(encoding)
     raw = model.explain(trace, method="raw_attention").layers
     assert raw is not None
@@ -91,6 +97,9 @@ def measure_sentence(model: Model, encoding: Encoding, example: Example) -> dict
         "predicted": trace.prediction.index,
         "label": example.label,
         "entropy": [_evenness(row) for row in raw],
+        "cancelled": cancelled_share(trace).mean(axis=1),
+        "tokens": len(encoding),
+        "head_width": trace.block(0).values.shape[-1],
     }
 
 

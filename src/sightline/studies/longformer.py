@@ -26,6 +26,7 @@ from sightline.studies.longformer_steps import (
     random_twin,
 )
 from sightline.studies.study import (
+    Accuracy,
     Claim,
     Curve,
     Curves,
@@ -144,12 +145,8 @@ def _judge_accuracy(entries: Entries, subject: Subject, seed: int) -> Finding:
     known = [entry for entry in entries if isinstance(entry["label"], int)]
     if not known:
         return Finding(claim, "not measured", "The documents have no labels by number.")
-    hits = [float(entry["predicted"] == entry["label"]) for entry in known]
-    majority = max(float(np.mean([entry["label"] == c for entry in known])) for c in {e["label"] for e in known})
-    accuracy = Measured.of(hits, seed)
-    gain = Measured.of(np.array(hits) - majority, seed)
-    evidence = f"Accuracy {in_words(accuracy)}; the largest class alone gives {majority:.3f}."
-    return Finding(claim, judge(gain), evidence, measured=accuracy)
+    accuracy = Accuracy.of(known, seed)
+    return Finding(claim, judge(accuracy.gain), accuracy.in_words(), measured=accuracy.measured)
 
 
 def _judge_agreement(trained: Entries, control: Entries, seed: int) -> Finding:
@@ -266,7 +263,7 @@ def run(bench: Workbench) -> Outcome:
                 "Attention received along the document",
                 Curves(
                     [f"{5 * place}%" for place in range(20)],
-                    [Curve("received", [b.value for b in bands], [b.low for b in bands], [b.high for b in bands])],
+                    [Curve.of("received", bands)],
                     "place in the document",
                     "attention per token, 1 on average",
                 ),

@@ -35,7 +35,8 @@ def find_study(name: str) -> Study:
 def estimate(study: Study) -> str:
     """Return what a run at the size of the paper reads and costs, in a sentence."""
     paper = study.paper_size
-    models = f"the models {', '.join(paper.models.values())}" if paper.models else "no model, since it trains its own"
+    ids = list(paper.models.values())
+    models = f"the model{'s' * (len(ids) > 1)} {', '.join(ids)}" if ids else "no model, since it trains its own"
     files = "".join(f" Give --data {name}=FILE: {study.data[name]}, not on the hub." for name in paper.not_on_hub)
     return (
         f"The size of the paper reads {', '.join(hub.address for hub in paper.data.values())} and {models}: about "

@@ -8,8 +8,8 @@ every result, and returns an `Outcome`: tables, figures, findings and what diffe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -106,6 +106,13 @@ class Curve:
     dashed: bool = False
     """For published values and controls."""
 
+    @classmethod
+    def of(cls, name: str, measured: Sequence[Measured], places: int = 0) -> Curve:
+        """Return the line through measured means, continued by gaps to so many places."""
+        gaps = [float("nan")] * (places - len(measured))
+        values, low, high = ([*(getattr(m, key) for m in measured), *gaps] for key in ("value", "low", "high"))
+        return cls(name, values, low, high)
+
 
 @dataclass(frozen=True)
 class Curves:
@@ -157,7 +164,14 @@ class Overlay:
     explanation: Explanation
 
 
-Drawing = Curves | Dots | LayerMap | MatrixMaps | HeadMap | Overlay
+@dataclass(frozen=True, eq=False)
+class Overlays:
+    """The text of one document once per method, each on the colours of its scores."""
+
+    explanations: Mapping[str, Explanation]
+
+
+Drawing = Curves | Dots | LayerMap | MatrixMaps | HeadMap | Overlay | Overlays
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +270,35 @@ class StudyResult:
     size: Size
     seed: int = 0
     notes: Sequence[str] = field(default_factory=tuple)
+
+
+class Accuracy(NamedTuple):
+    """How often a model is right, beside always naming the largest class."""
+
+    measured: Measured
+    majority: float
+    gain: Measured
+    """Accuracy minus majority."""
+
+    @classmethod
+    def of(cls, entries: Sequence[Mapping[str, Any]], seed: int = 0) -> Accuracy:
+        """Return the accuracy of "predicted" against "label" per entry, compared as text: "1" is 1."""
+        labels = [str(entry["label"]) for entry in entries]
+        hits = np.array([float(str(entry["predicted"]) == str(entry["label"])) for entry in entries])
+        majority = max((labels.count(label) / len(labels) for label in set(labels)), default=float("nan"))
+        return cls(Measured.of(hits, seed), majority, Measured.of(hits - majority, seed))
+
+    def in_words(self) -> str:
+        """Return a sentence."""
+        return f"Accuracy {in_words(self.measured)}; the largest class alone gives {self.majority:.3f}."
+
+
+def with_caution(finding: Finding, unlearnt: Sequence[str]) -> Finding:
+    """Return the finding with a note on models whose accuracy is not above that of the largest class, if any."""
+    if not unlearnt:
+        return finding
+    note = f"Not shown to have learnt the task: {', '.join(unlearnt)}. Such a model says little about one that has."
+    return replace(finding, evidence=f"{finding.evidence} {note}")
 
 
 def judge(effect: Measured, control: Measured | None = None) -> Verdict:

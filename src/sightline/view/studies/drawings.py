@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.studies.study import Curves, Dots, Drawing, Figure, HeadMap, LayerMap, MatrixMaps
+from sightline.studies.study import Curves, Dots, Drawing, Figure, HeadMap, LayerMap, MatrixMaps, Overlays
 from sightline.view.plots import (
     Measured,
     head_importance_map,
@@ -14,6 +14,7 @@ from sightline.view.plots import (
     relevance_matrices,
     similarity_dots,
     text_overlay,
+    text_overlays,
 )
 from sightline.view.plots.style import CATEGORIES, GRID, in_house_style, new_figure, to_label
 
@@ -53,6 +54,8 @@ def _draw(drawing: Drawing, title: str, caption: str) -> Drawn:
         return relevance_matrices(drawing.matrices, drawing.labels, title=title, caption=caption)
     if isinstance(drawing, HeadMap):
         return head_importance_map(drawing.values, title=title, caption=caption)
+    if isinstance(drawing, Overlays):
+        return text_overlays(drawing.explanations, title=title, caption=caption)
     return text_overlay(drawing.explanation, title=title, caption=caption)
 
 

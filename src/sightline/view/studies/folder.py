@@ -112,7 +112,7 @@ def study_markdown(title: str, sections: Sequence[Section], result: StudyResult)
             elif isinstance(part, Table):
                 frame, caption = first_rows(part.frame, part.sentence, MARKDOWN_ROWS)
                 lines += [to_markdown(frame, caption, digits=part.digits).rstrip()]
-            else:
+            elif isinstance(part, Picture):
                 lines += [f"![{markdown(part.title)}](figures/{part.name}.png)", "", markdown(part.sentence)]
             lines.append("")
     lines += ["## Settings and provenance", ""]

@@ -1,0 +1,88 @@
+"""Retrieval in the AttCAT study: how many of the highest-scored tokens belong to the marked answer?
+
+Beside chance stands the same model with random weights. A model that answers questions is explained for the true
+answer, and the number explained is read at its tokens, so that a method may rank them high whatever was learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sightline.studies.attcat_steps import METHODS, OTHERS, OWN, QUESTIONS, TOP
+from sightline.studies.study import Claim, Finding, Measured, StudyTable, in_words, judge
+
+Answers = Mapping[tuple[str, str], list[dict[str, Any]]]
+"""(data set, model) -> one entry per document with a marked answer."""
+
+
+def _lead(answered: Sequence[Mapping[str, Any]], other: str, k: int, seed: int) -> Measured:
+    """Return Precision@K of AttCAT minus another method's, or minus chance, paired by document."""
+    key = other if other == "chance" else f"{other} precision {k}"
+    return Measured.of([entry[f"{OWN} precision {k}"] - entry[key] for entry in answered], seed)
+
+
+def judge_retrieval(claim: Claim, entries: Answers, controls: Answers, seed: int) -> Finding:
+    """Return the verdict about AttCAT against the method that comes closest to it, or passes it."""
+    leads = {
+        (key, other): lead
+        for key, answered in entries.items()
+        for other in OTHERS
+        if (lead := _lead(answered, other, _retrieved(key[0]), seed)).documents
+    }
+    if not leads:
+        return Finding(claim, "not measured", "No data set with marked answers and a model that reads it was given.")
+    (data, model), rival = min(leads, key=lambda pair: leads[pair].low)
+    k, closest = _retrieved(data), leads[(data, model), rival]
+    control = _lead(controls[data, model], rival, k, seed)
+    over_chance = "; ".join(
+        f"{name} ({reader}) {in_words(_lead(answered, 'chance', _retrieved(name), seed))}, random weights "
+        f"{in_words(_lead(controls[name, reader], 'chance', _retrieved(name), seed))}"
+        for (name, reader), answered in entries.items()
+        if answered
+    )
+    evidence = (
+        f"Precision of AttCAT minus chance: {over_chance}. The strongest rival is {rival} on {data} ({model}), "
+        f"k = {k}: difference {in_words(closest)}, random weights {in_words(control)}."
+    )
+    if data in QUESTIONS:
+        evidence += (
+            " The number that is explained is read at the answer, so that a method can point there without the model "
+            "knowing it; random weights show how far."
+        )
+    return Finding(claim, judge(closest, control), evidence, measured=closest, control=control)
+
+
+def _retrieved(data: str) -> int:
+    """Return k of the claim about answers: sentences have hardly more tokens than the paper's 20."""
+    return TOP[-1] if data in QUESTIONS else TOP[0]
+
+
+def precision_table(entries: Answers, controls: Answers, seed: int) -> StudyTable | None:
+    """Return one row per data set, model and method; None if no document has a marked answer."""
+    import pandas as pd
+
+    rows = []
+    for (data, model), answered in entries.items():
+        for method in METHODS if answered else ():
+            row: dict[str, Any] = {"data": data, "model": model, "method": method}
+            for k in TOP:
+                row |= Measured.of([entry[f"{method} precision {k}"] for entry in answered], seed).columns(
+                    f"precision_{k}"
+                )
+                row[f"count_{k}"] = float(np.mean([entry[f"{method} count {k}"] for entry in answered]))
+            wanted = f"{method} precision {_retrieved(data)}"
+            row["random_weights"] = float(np.mean([entry[wanted] for entry in controls[data, model]]))
+            rows.append(row | {"chance": float(np.mean([e["chance"] for e in answered])), "documents": len(answered)})
+    if not rows:
+        return None
+    return StudyTable(
+        "precision",
+        "Answer tokens among the k highest-scored tokens",
+        pd.DataFrame(rows),
+        "precision: share of the k tokens that belong to the answer; count: their number, which the paper prints; "
+        f"chance: share of answer tokens in the document; random weights: precision with weights drawn anew, k = "
+        f"{TOP[-1]} for questions and {TOP[0]} otherwise. Published values: not given here.",
+    )
