@@ -89,7 +89,7 @@ def test_paste_look_click_change_the_method_and_come_back(browse, server):
     def scenario(page):
         page.locator("#text").fill(PASTED)
         choose(page, "attcat", "rollout", "occlusion")
-        page.get_by_label("Check against random orderings").check()
+        page.get_by_label("Check against random words").check()
         page.locator("#explain").click()
         page.locator("#stage", has_text="occlusion: ").wait_for()
         page.locator("#view .sightline[data-ready=true]").wait_for()
@@ -197,7 +197,7 @@ def test_relations_heads_filters_search_tables_and_curves_work_as_in_a_report(br
         assert any(row.startswith("network,") for row in rows)
 
         view.get_by_role("button", name="Curves", exact=True).click()
-        assert "random orderings" in view.inner_text()
+        assert "random orders" in view.inner_text()
 
         view.get_by_role("button", name="Heads", exact=True).click()
         view.locator(".thumbnail").nth(1).click()

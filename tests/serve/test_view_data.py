@@ -83,7 +83,7 @@ def test_a_check_is_answered_as_numbers_and_drawn_as_curves(server):
     assert [series["name"] for series in curve["series"]] == [
         "AttCAT",
         "Attention rollout",
-        f"{len(expected['attcat'].removal.random)} random orderings",
+        f"{len(expected['attcat'].removal.random)} random orders",
     ]
 
 

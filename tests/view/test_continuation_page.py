@@ -52,6 +52,12 @@ def test_texts_are_escaped_and_nothing_is_loaded(continuations):
     assert shown == PROMPT.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def test_nul_characters_of_a_prompt_are_drawn_as_replacement_characters(reader):
+    html = render_continuation([reader.explain("the old\0mill", "input_x_gradient", continuation=" the")])
+    assert "\0" not in html
+    assert "\ufffd" in html.split('id="prompt"')[1].split("</div>")[0]
+
+
 def test_rows_of_the_page_are_sums_of_the_matrix(continuations):
     result = continuations["input_x_gradient"]
     data = data_of(result.to_html())

@@ -412,7 +412,8 @@ def test_the_overview_draws_a_dot_per_method_hollow_where_chance_does_as_well():
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(("width", "scheme"), [(1024, "light"), (1400, "dark"), (1920, "light")])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1024, 1400, 1920])
 def test_nothing_of_the_page_is_cut_off(browser, folder, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.goto((folder / "index.html").as_uri())

@@ -41,7 +41,7 @@ HOSTILE = [
     "--><b>",
 ]
 TEXT = "The mill " + " ".join(HOSTILE) + " old mill."
-DRAWN_FOR_SHORT_TEXTS = ("relations", "attcat-words", "attcat-text", "received", "attention-graph")
+DRAWN_FOR_SHORT_TEXTS = ("relations", "attcat-words", "attcat-text", "received", "attention-graph", "texts")
 LABELS = {0: "<i>AI</i>", 1: "<i>PL</i>", 2: "<script>alert(2)</script>"}
 
 
@@ -217,6 +217,8 @@ def test_short_texts_and_texts_of_stop_words_say_so_in_sentences(small, text):
                 assert not part.frame.isna().to_numpy().any()
             elif getattr(part, "name", "") in DRAWN_FOR_SHORT_TEXTS:
                 part.draw()
+    titles = [section.title for section in document_sections(small_inspection)]
+    assert titles.index("All methods on one text") < titles.index("Which words mattered: attcat")
     if text == "the of and the":
         assert "Nothing is left to rank: the filter drops every word." in summary
         assert "Nothing is left to compare: the filter drops every word." in summary

@@ -104,6 +104,13 @@ def test_the_title_is_the_first_line_with_words_shortened():
     assert len(title) < 90
 
 
+def test_control_characters_reach_the_page_as_escapes_only():
+    page = render_page([explanation(encoding("the old\0mill\x1b"))])
+    assert re.search("<title>(.*?)</title>", page)[1] == "the old\ufffdmill\ufffd · Sightline"
+    assert "\0" not in page
+    assert "\x1b" not in page
+
+
 def test_the_built_view_is_in_the_package_and_small():
     static = resources.files("sightline.view").joinpath("static")
     assert 20_000 < len(static.joinpath("view.js").read_bytes()) < LARGEST_SCRIPT

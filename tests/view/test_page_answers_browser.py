@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,9 @@ def long_page() -> str:
     layers = np.stack([0.983 * scores, 0.017 * scores])
     removal = RemovalCurve([0, 0.02, 0.2], [0.9, 0.5, 0.1], RANDOM, [0, 4, 40])
     shown = [
-        explanation(encoded, scores, layers=layers, layer_kind="additive", removal=removal),
+        explanation(
+            encoded, scores, layers=layers, layer_kind="additive", removal=removal, checks={"probability_empty": 0.6}
+        ),
         explanation(encoded, np.abs(scores), method="integrated_gradients", removal=removal),
         explanation(encoded, np.abs(scores), method="rollout", signed=False),
     ]
@@ -63,6 +67,66 @@ def test_sentence_passages_and_words_are_in_sight_and_nothing_is_clipped(open_pa
     ]
     assert page.evaluate(CLIPPED) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_sentences_classes_and_the_status_are_written_in_full(open_page, width, scheme):
+    """What is cut off with three dots is not clipped for the browser, but a reader misses it."""
+    page = open_page(long_page(), "#level=sentence", viewport={"width": width, "height": 800}, color_scheme=scheme)
+    strongest = page.locator("[data-side=for] td button").first.inner_text()
+    assert strongest.startswith("The miller is old and hello again.")
+    for part in ("[data-side] td button", ".classes span:first-child", ".status"):
+        widths = page.locator(part).evaluate_all("all => all.map((one) => [one.scrollWidth, one.clientWidth])")
+        assert widths
+        assert all(needed <= given + 1 for needed, given in widths), part
+    page.keyboard.press("n")
+    needed, given = page.locator(".status").evaluate("one => [one.scrollWidth, one.clientWidth]")
+    assert needed <= given + 1
+
+
+def test_two_methods_side_by_side_begin_with_the_texts_and_say_what_chance_would_give(open_page):
+    page = open_page(long_page(), "#compare=rollout")
+    said = page.locator(".agreement").inner_text()
+    assert "strongest words; by chance, " in said
+    assert said.endswith("(0 by chance, 1 for the same ranking).")
+    assert page.locator("[data-section=passages]").count() == 0
+    assert page.locator("article header").first.bounding_box()["y"] < 400
+
+
+def test_a_text_without_line_breaks_has_an_outline_of_sentences(open_page):
+    page = open_page(render_page([explanation(encoding(LONG.replace("\n\n", " ")))]), "#view=outline")
+    assert page.locator("[data-level=paragraph]").count() == 0
+    assert page.locator("[data-level=sentence]").count() == 24
+    page.get_by_role("button", name="Open sentence 1", exact=True).click()
+    assert page.locator("[data-level=word] .quote").first.inner_text() == "The"
+
+
+def test_raw_scores_of_a_column_have_one_power_of_ten(open_page):
+    page = open_page(long_page(), "#view=words")
+    column = [text.strip() for text in page.locator(".sortable tbody td:nth-child(3)").all_inner_texts()]
+    assert len(column) > 3
+    assert not any("e" in text for text in column)
+    assert len({len(text.partition(".")[2]) for text in column}) == 1
+
+
+def test_on_a_phone_all_views_are_in_sight_and_names_do_not_touch(open_page):
+    page = open_page(long_page(), viewport={"width": 390, "height": 800})
+    for tab in page.locator("nav.tabs button").all():
+        box = tab.bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
+    mark, settings = page.locator(".brief .mark").bounding_box(), page.locator(".brief button").bounding_box()
+    assert mark["x"] + mark["width"] < settings["x"]
+    page.get_by_role("button", name="Layers", exact=True).click()
+    names = sorted((box["x"], box["x"] + box["width"]) for box in map(box_of, page.locator(".peaks button").all()))
+    assert names
+    assert all(end <= start for (_, end), (start, _) in pairwise(names))
+    page.get_by_role("button", name="Outline", exact=True).click()
+    assert page.locator(".branch .quote").first.bounding_box()["width"] > 250
+
+
+def box_of(part):
+    return part.bounding_box()
 
 
 def test_a_phrase_and_a_passage_lead_into_the_text(open_page):
@@ -126,7 +190,8 @@ def test_the_outline_opens_from_paragraphs_to_sentences_to_words(open_page):
 def test_a_file_says_what_the_check_measured_without_the_words(open_page):
     page = open_page(long_page(), "#view=trials")
     rows = page.locator(".trials .without tbody tr").all_inner_texts()
-    assert rows == ["none\t90 %\t90 %", "4\t50 %\t89 %", "40\t10 %\t83 %"]
+    assert rows == ["none\t90 %\t90 %", "4\t50 %\t89 %", "40\t10 %\t83 %", "all\t60 %\t60 %"]
+    assert page.locator(".trials .without caption").inner_text().endswith("; random: mean of 2 random orders")
     assert page.locator("[data-control=rerun]").count() == 0
 
 

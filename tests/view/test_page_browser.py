@@ -365,7 +365,7 @@ def test_the_verdict_is_in_sight_after_the_prediction_and_follows_the_method(ope
         mark = verdict.locator(".mark")
         marks[method] = (mark.inner_text(), mark.locator(".outline").get_attribute("d"))
     assert [words for words, _ in marks.values()] == [
-        *("holds up", "weak evidence", "do not trust", "not checked", "not checked")
+        *("holds up", "weakly supported", "do not trust", "not checked", "not checked")
     ]
     assert len({shape for _, shape in marks.values()}) == 4
     # Attention is not the first explanation: it must not stand under that one's verdict.
@@ -373,7 +373,7 @@ def test_the_verdict_is_in_sight_after_the_prediction_and_follows_the_method(ope
     choose(page, "method", "weak")
     assert "Warning: Special tokens such as [CLS] carry 71 %" in verdict.inner_text()
     page.locator("[data-control=compare]").select_option("good")
-    assert texts(page, "article .mark") == ["weak evidence, with a warning", "holds up"]
+    assert texts(page, "article .mark") == ["weakly supported, with a warning", "holds up"]
 
 
 def test_a_phone_shows_the_mark_of_the_verdict_without_opening_the_settings(open_page):

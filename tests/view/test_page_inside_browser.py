@@ -109,7 +109,10 @@ def test_the_heads_are_a_grid_and_one_opens_with_zoom_and_names(open_page, encod
     page = open_page(render_page([explanation(encoded)], inside=sample_inside(encoded)))
     page.get_by_role("button", name="Heads", exact=True).click()
     assert page.locator(".thumbnail").count() == 6
-    assert page.locator(".thumbnail").nth(5).get_attribute("aria-label") == "Layer 1, head 2, importance 6"
+    assert (
+        page.locator(".thumbnail").nth(5).get_attribute("aria-label")
+        == "Layer 1, head 2, importance 6, the most important head"
+    )
     painted = page.locator(".thumbnail canvas").first.evaluate(
         "canvas => new Set(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data).size"
     )
@@ -260,10 +263,10 @@ def test_perturbation_curves_are_drawn_with_their_numbers(open_page, encoded):
     assert page.locator("figcaption").inner_text() == name
     plot = page.locator(".curves svg[role=img]")
     assert plot.locator(".band").count() == 1
-    assert plot.get_attribute("aria-label") == f"{name}: <i>mine</i>, 2 random orderings"
+    assert plot.get_attribute("aria-label") == f"{name}: <i>mine</i>, 2 random orders"
     assert page.locator(".curves figure p").first.inner_text().startswith("<i>mine</i> – ")
     assert page.locator(".curves .footnote").inner_text() == describe_points(checked.removal)
     legend = page.locator(".curves .lines li").all_inner_texts()
-    assert legend == ["<i>mine</i>", "2 random orderings (mean; band: minimum to maximum)"]
+    assert legend == ["<i>mine</i>", "2 random orders (mean; band: minimum to maximum)"]
     page.get_by_text("Data", exact=True).click()
     assert page.locator(".curves tbody tr").count() == 6

@@ -166,7 +166,7 @@ def test_checked_explanations_bring_a_plot_for_each_target_with_a_line_a_method_
     ]
     first, second = build(shown).json["curves"]
     assert first["name"] == "Probability of “PL” without the highest-ranked words"
-    assert [line["name"] for line in first["series"]] == ["AttCAT", "Attention rollout", "2 random orderings"]
+    assert [line["name"] for line in first["series"]] == ["AttCAT", "Attention rollout", "2 random orders"]
     words = len(shown[0].words())
     assert [line["x"] for line in first["series"]] == [[0, round(0.2 * words), round(0.5 * words)]] * 3
     assert [line["y"] for line in first["series"][:2]] == [[0.9, 0.3, 0.1], [0.9, 0.7, 0.7]]
@@ -175,7 +175,7 @@ def test_checked_explanations_bring_a_plot_for_each_target_with_a_line_a_method_
     assert (band["low"], band["high"]) == ([0.9, 0.6, 0.7], [0.9, 0.8, 0.8])
     assert [note.split(" – ")[0] for note in first["notes"]] == ["AttCAT", "Attention rollout"]
     assert "“AI”" in second["name"]
-    assert [line["name"] for line in second["series"]] == ["AttCAT", "1 random ordering"]
+    assert [line["name"] for line in second["series"]] == ["AttCAT", "1 random order"]
 
 
 def test_a_plot_says_how_many_points_were_measured_and_why_no_more():
@@ -183,7 +183,7 @@ def test_a_plot_says_how_many_points_were_measured_and_why_no_more():
     removal = RemovalCurve(counts / 100, np.zeros(4), np.zeros((9, 4)), counts)
     assert describe_points(removal) == (
         "Besides the whole document, every line has 3 points, measured without 1, 5, 20 of the words. Each point takes "
-        "10 model calls; with check_budget=52 in Python there are 5 points."
+        "10 model calls; with --check-calls 52 (in Python check_budget=52) there are 5 points."
     )
 
 
@@ -203,7 +203,25 @@ def test_the_headline_names_prediction_phrases_and_trust():
     against = explanation(encoded, -scores)
     assert "; no word supports it; " in headline(against)
     other = explanation(encoded, scores, target=Target(0, "AI"))
-    assert "“PL” (73 %); the main evidence for “AI” is “old hello”" in headline(other)
+    assert "“PL” (73 %); what speaks most for “AI” is “old hello”" in headline(other)
+
+
+def test_the_headline_calls_a_small_part_of_the_total_no_main_reason():
+    encoded = encoding("river " + "mill " * 40)
+    scores = np.array([3.0 if token == "river" else -1.0 for token in encoded.tokens])
+    assert headline(explanation(encoded, scores)) == (
+        "The model says “PL” (73 %), most of all because of “river” (only 7.0 % of the total); "
+        "the explanation was not checked."
+    )
+
+
+def test_the_headline_says_when_an_empty_text_gets_the_same_prediction():
+    measured = {"faithfulness": 0.6, "random_mean": 0.0, "random_beaten": 20, "random_orderings": 20, "stake": 0.2}
+    telling = {"removed_words": 1, "removed_share": 0.1, "probability": 0.73, "probability_without": 0.1}
+    checks = {**measured, **telling, "probability_without_random": 0.73}
+    same, other = (headline(explanation(checks={**checks, "probability_empty": empty})) for empty in (0.72, 0.2))
+    assert same.endswith("; it says the same about an empty text; the explanation holds up.")
+    assert "empty text" not in other
 
 
 def test_the_headline_does_not_contradict_itself():
@@ -216,6 +234,11 @@ def test_the_headline_does_not_contradict_itself():
     checks = {**unmoved, **telling, "probability_empty": 0.73, "removed_words": 1, "removed_share": 0.1}
     undecided = explanation(encoded, np.abs(fillers), checks=checks)
     assert headline(undecided) == "The model says “PL” (73 %); nothing in the text decides."
+    poor = headline(explanation(encoded, np.abs(fillers), checks={**unmoved, "random_beaten": 3}))
+    assert "because" not in poor
+    assert poor.startswith("The model says “PL” (73 %); do not trust the explanation, which names “")
+    endless = encoding("old " + "x" * 100_000, max_tokens=100)
+    assert len(headline(explanation(endless, np.ones(len(endless))))) < 300
     one_output = Prediction(0, "similarity", 1.0, ("similarity",), np.array([0.814]), np.array([1.0]))
     similar = explanation(encoded, np.abs(fillers), prediction=one_output, target=Target(0, "similarity"))
     assert headline(similar).startswith("The model gives “similarity” the value 0.814, mainly because of ")

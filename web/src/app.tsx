@@ -72,9 +72,9 @@ export function App({ source, model, url, root }: AppProperties) {
       </a>
       <header class="top">
         <p class="brand">Sightline</p>
-        <h1 dir="auto">{payload.title}</h1>
+        <h1 dir="auto" title={payload.title}>{payload.title}</h1>
         <p class="brief">
-          <b>{prediction.label}</b> {percent(prediction.probability)}, by {first.reading.title}{" "}
+          <b>{prediction.label}</b> {prediction.value ?? percent(prediction.probability)}, by {first.reading.title}{" "}
           <Mark verdict={verdictOf(payload, first.reading)} />{" "}
           <button type="button" data-control="settings" aria-expanded={settings} onClick={() => setSettings(!settings)}>
             Settings

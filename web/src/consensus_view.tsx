@@ -62,8 +62,8 @@ export function ConsensusView({ page, picture }: ViewProperties) {
       ) : (
         <>
           <p class="finding" data-section="finding">
-            <b>{names(chosen.map(({ title }) => title))}</b> agree on <b>{plural(found.all.length, "word")}</b> of the {count(k)} that each ranks
-            highest for {label}. By chance, {writtenExpectation(expectedByChance(words, k, chosen.length))} would be expected.
+            <b>{names(chosen.map(({ title }) => title))}</b> agree on <b>{plural(found.all.length, "word")}</b>{different(units, found.all)} of the {count(k)} that each
+            ranks highest for {label}. By chance, {writtenExpectation(expectedByChance(words, k, chosen.length))} would be expected.
           </p>
           <Scale agreed={found.all.length} expected={expectedByChance(words, k, chosen.length)} k={k} />
           {found.groups.map(({ votes, units: group }) => (
@@ -76,13 +76,20 @@ export function ConsensusView({ page, picture }: ViewProperties) {
             />
           ))}
           <p class="quiet">
-            Chance: methods that pick {count(k)} of the {count(words)} words at random. Methods that share an idea agree more often than chance,
-            so agreement alone is no proof; the check shows whether the words matter.
+            Every occurrence of a word counts. Chance: methods that pick {count(k)} of the {count(words)} occurrences at random. Methods that share an
+            idea agree more often than that, and so do methods that give all occurrences of a word similar scores: agreement alone is no proof;
+            the check shows whether the words matter.
           </p>
         </>
       )}
     </div>
   );
+}
+
+/** " (2 different ones)" if words are repeated among these units. */
+function different(units: Units, list: number[]): string {
+  const keys = new Set(list.map((unit) => units.key(unit)));
+  return keys.size < list.length ? ` (${keys.size === 1 ? "all the same" : `${count(keys.size)} different ones`})` : "";
 }
 
 /** How many words agree on a line from 0 to k, with the number expected by chance. */

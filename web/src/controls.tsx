@@ -50,7 +50,7 @@ function Prediction({ explanation }: { explanation: ExplanationData }) {
   return (
     <Section title="Prediction" name="prediction">
       <p class="said">
-        {prediction.label} <small>{percent(prediction.probability)}</small>
+        {prediction.label} <small>{prediction.value ?? percent(prediction.probability)}</small>
       </p>
       {prediction.classes.length > 1 && (
         <ul class="classes" aria-label="Probabilities">

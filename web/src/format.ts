@@ -37,11 +37,16 @@ export function visible(text: string): string {
   return [...text].map((c) => "U+" + c.codePointAt(0)!.toString(16).toUpperCase()).join(" ");
 }
 
-/** A long word or sentence with its middle left out. */
+/** A long word or sentence with its middle left out; words stay whole unless they fill half of it. */
 export function shortened(text: string, longest = 60): string {
   const shown = visible(text);
+  if (shown.length <= longest) return shown;
   const half = Math.floor(longest / 2) - 1;
-  return shown.length <= longest ? shown : `${shown.slice(0, half)} … ${shown.slice(-half)}`;
+  const [start, end] = [shown.slice(0, half + 1), shown.slice(-half - 1)];
+  const [stop, go] = [start.lastIndexOf(" "), end.indexOf(" ") + 1];
+  const first = stop >= half / 2 ? start.slice(0, stop) : start.slice(0, half);
+  const last = go > 0 && go <= half / 2 + 1 ? end.slice(go) : end.slice(1);
+  return `${first} … ${last}`;
 }
 
 /** A share in percent without the sign "%": 12, 1.3, 0.04, < 0.01. */
@@ -67,7 +72,9 @@ export class ShareFormat {
   value(score: number): string {
     const share = this.of(score);
     const sign = share < 0 ? "−" : this.signed && share > 0 ? "+" : "";
-    return sign + percentNumber(share);
+    const number = percentNumber(share);
+    // "> −0.01" and "< +0.01", not "−< 0.01".
+    return number.startsWith("< ") ? `${share < 0 ? ">" : "<"} ${sign}${number.slice(2)}` : sign + number;
   }
 
   /** "+1.3 %". */
@@ -79,6 +86,18 @@ export class ShareFormat {
   raw(score: number): string {
     return `score ${this.signed ? signedNumber(score) : plainNumber(score)}`;
   }
+}
+
+/** How to write raw scores of one column with one power of ten: the numbers, and "× 10⁻⁶" (empty for 10⁰). */
+export function commonExponent(largest: number): { note: string; write(value: number): string } {
+  const power = largest > 0 && (largest < 0.1 || largest >= 1e5) ? 3 * Math.floor(Math.log10(largest) / 3) : 0;
+  const scaled = largest / 10 ** power;
+  const decimals = Math.max(0, 2 - Math.floor(Math.log10(scaled || 1)));
+  const raised = [...String(power)].map((digit) => (digit === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)])).join("");
+  return {
+    note: power ? `× 10${raised}` : "",
+    write: (value) => (value < 0 ? "−" : "") + Math.abs(value / 10 ** power).toFixed(decimals),
+  };
 }
 
 /** Positions as ranges: 3, 4, 5, 9 → "3–5, 9". */

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Choice } from "./choices";
-import { plainNumber, shortened } from "./format";
+import { percent, plainNumber, shortened } from "./format";
 import { useArray, type Page } from "./hooks";
 import { loadMap } from "./relations";
 
@@ -31,7 +31,7 @@ export function HeadHeader({ page, layer, head, form, children }: HeadProperties
     <header>
       <h2>
         Layer {layer}, head {head}
-        {importance && <small> importance {plainNumber(importance[layer * inside.heads + head])}</small>}
+        {importance && <small> {describeImportance(importance, layer * inside.heads + head)}</small>}
       </h2>
       <div class="tools">
         {form && (
@@ -56,6 +56,13 @@ export function HeadHeader({ page, layer, head, form, children }: HeadProperties
       </div>
     </header>
   );
+}
+
+/** "importance 0.0021, 12 % of the most important head's". */
+export function describeImportance(importance: ArrayLike<number>, head: number): string {
+  const most = Math.max(...Array.from(importance));
+  const share = most > 0 && importance[head] < most ? `${percent(importance[head] / most)} of the most important head's` : "the most important head";
+  return `importance ${plainNumber(importance[head])}, ${share}`;
 }
 
 /** The colours of a map: they follow the square root of the weight, so half the colour is a quarter of the peak. */

@@ -3,9 +3,9 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { mapImage, Palette } from "./colours";
-import { count, plainNumber } from "./format";
+import { count } from "./format";
 import { HeadMap } from "./head_map";
-import type { MapForm } from "./head_parts";
+import { describeImportance, type MapForm } from "./head_parts";
 import { useArray, type Page } from "./hooks";
 import { WindowMap } from "./window_map";
 import type { ViewProperties } from "./views";
@@ -68,7 +68,7 @@ export function HeadsView({ page }: ViewProperties) {
               shape={shape}
               layer={layer}
               head={head}
-              importance={importance ? importance[layer * inside.heads + head] : null}
+              importance={importance && describeImportance(importance, layer * inside.heads + head)}
               share={importance && most ? importance[layer * inside.heads + head] / most : 0}
             />
           )),
@@ -94,7 +94,7 @@ function GridLegend({ framed }: { framed: boolean }) {
       {framed && (
         <span>
           <i class="frame" style={{ "--share": "0" }} /> <i class="frame" style={{ "--share": "0.5" }} /> <i class="frame" style={{ "--share": "1" }} /> frame: least to
-          most important head
+          most important head, by how much the explained score depends on its weights
         </span>
       )}
     </div>
@@ -107,7 +107,7 @@ function Thumbnail(properties: {
   shape: number[];
   layer: number;
   head: number;
-  importance: number | null;
+  importance: string | null;
   share: number;
 }) {
   const { page, maps, shape, layer, head, importance, share } = properties;
@@ -121,7 +121,7 @@ function Thumbnail(properties: {
     Object.assign(canvas.current, { width: columns, height: rows });
     canvas.current.getContext("2d")!.putImageData(mapImage(values, columns, rows, new Palette(canvas.current).ramp()), 0, 0);
   }, [maps, layer, head]);
-  const said = importance === null ? "" : `, importance ${plainNumber(importance)}`;
+  const said = importance === null ? "" : `, ${importance}`;
   return (
     <button
       type="button"

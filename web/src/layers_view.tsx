@@ -1,7 +1,7 @@
 // Scores per layer as a heat map: one row per layer (the first at the top, as inspect draws them), the document from left
 // to right, with the words at its peaks below.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Palette, pen } from "./colours";
 import type { Units } from "./document";
 import { count, percent, shortened } from "./format";
@@ -68,7 +68,7 @@ export function LayersView({ page, picture, go }: ViewProperties) {
   };
   return (
     <div class="layers">
-      <p class="quiet">One row per layer, from the first at the top to the last; the document runs from left to right. Each cell shows the strongest {units.level} at its position. {KINDS[kind ?? "separate"]}</p>
+      <p class="quiet">One row per layer, from the first at the top to the last; the document runs from left to right. Each cell shows the strongest {units.level} at its position{reading.signed ? `: blue speaks for ${reading.label}, orange against it` : ""}. {KINDS[kind ?? "separate"]}</p>
       <div class="heat">
         <ol aria-hidden="true">
           {sums.map((_, i) => (
@@ -114,25 +114,34 @@ export function LayersView({ page, picture, go }: ViewProperties) {
 const KINDS = {
   additive: "The layers add up to the scores, and share the colours of the text.",
   averaged: "The scores are the mean of the layers, which share the colours of the text.",
-  cumulative: "Each layer holds the result of all layers up to it; the last one is the explanation.",
-  separate: "Each layer is an explanation of its own; their sum has no meaning.",
+  cumulative: "Each layer holds the result of all layers up to it; the last one is the explanation. The strongest colour is the strongest score of all layers.",
+  separate: "Each layer is an explanation of its own; their sum has no meaning. The strongest colour is the strongest score of all layers.",
 } as const;
 const NAMED_PEAKS = 12;
-/** Distance between two names, as a share of the width. */
+/** Distance between the middles of two names: a share of the width, and what the longest name takes in pixels. */
 const APART = 0.085;
+const LONGEST_NAME = 100;
 
 /** The numbers of the units along the map, and the strongest words at their places. */
 function Axis({ picture, go }: { picture: Picture; go(unit: number): void }) {
   const { units, order, listed } = picture;
+  const axis = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(([{ contentRect }]) => setWidth(contentRect.width));
+    observer.observe(axis.current!);
+    return () => observer.disconnect();
+  }, []);
+  const apart = Math.max(APART, width ? LONGEST_NAME / width : 1);
   const named: number[] = [];
   for (const unit of order) {
     if (named.length === NAMED_PEAKS) break;
-    const clear = named.every((other) => Math.abs(other - unit) / units.count >= APART);
+    const clear = named.every((other) => Math.abs(other - unit) / units.count >= apart);
     if (listed[unit] && clear) named.push(unit);
   }
   const ticks = [0, 0.25, 0.5, 0.75, 1];
   return (
-    <div class="heat-axis">
+    <div class="heat-axis" ref={axis}>
       <div class="peaks">
         {named.map((unit) => (
           <button type="button" key={unit} style={{ left: `${(100 * (unit + 0.5)) / units.count}%` }} title={units.name(unit)} onClick={() => go(unit)}>

@@ -29,16 +29,18 @@ export function OutlineView({ page, picture }: ViewProperties) {
     const largest = scores.map((each, i) => each.reduce((most, score, unit) => (units[i].isSpecial(unit) ? most : Math.max(most, Math.abs(score))), 0));
     return { units, scores, format, largest };
   }, [model, picture]);
-  const [paragraphs] = outline.units;
+  // A text without line breaks is one paragraph, whose bar says nothing.
+  const depth = outline.units[0].ordinary > 1 ? 0 : 1;
+  const { level, count } = outline.units[depth];
   return (
     <div class="outline">
       <p class="quiet">
-        One bar per paragraph, in the order of the document: the sum of the scores of its words, as a share of the total of absolute
-        word scores. Open a paragraph for its sentences and a sentence for its words. Words of both signs cancel.
+        One bar per {level}, in the order of the document: the sum of the scores of its words, as a share of the total of absolute
+        word scores. Open {depth ? "a sentence" : "a paragraph for its sentences and a sentence"} for its words. Words of both signs cancel.
       </p>
       <ol>
-        {Array.from({ length: paragraphs.count }, (_, unit) => (
-          <Branch key={unit} page={page} picture={picture} {...outline} depth={0} unit={unit} />
+        {Array.from({ length: count }, (_, unit) => (
+          <Branch key={`${level} ${unit}`} page={page} picture={picture} {...outline} depth={depth} unit={unit} />
         ))}
       </ol>
     </div>

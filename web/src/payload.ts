@@ -51,7 +51,8 @@ export interface ExplanationData {
   /** How scores by layer relate to the scores. */
   layer_kind?: "additive" | "averaged" | "cumulative" | "separate" | null;
   target: { name: string; label: string; description: string };
-  prediction: { label: string; probability: number; classes: [label: string, probability: number][] };
+  /** A model of one output (a regression, a similarity) has a value, which stands in place of its probability. */
+  prediction: { label: string; probability: number; value?: string | null; classes: [label: string, probability: number][] };
   /** The sentence to quote; parts with a token are phrases of the document. */
   headline?: { text: string; token?: number }[];
   /** Tokens of words whose score belongs to their position, and what that means. */
@@ -61,7 +62,8 @@ export interface ExplanationData {
   /** What the verdict does not say. */
   checks: string[];
   /** What the check measured: the probability without the strongest words, and without random ones. */
-  removal?: { words: number[]; probabilities: number[]; random: number[] } | null;
+  /** `random` is the mean of so many `orders`; `empty` the probability without any word, null if unknown. */
+  removal?: { words: number[]; probabilities: number[]; random: number[]; orders: number; empty: number | null } | null;
   facts: [name: string, value: string][];
 }
 

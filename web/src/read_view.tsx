@@ -1,6 +1,7 @@
 // Read: the coloured document, alone or next to a second method, with minimap, relation lines and search.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { expectedByChance, writtenExpectation } from "./consensus";
 import { find } from "./document";
 import { count, plural, ranges, shortened } from "./format";
 import type { Page, Relations } from "./hooks";
@@ -20,6 +21,8 @@ import type { ViewProperties } from "./views";
 /** A selected word closer than this to the edge of the text is scrolled to the middle, in pixels. */
 const MARGIN = 40;
 const MOST_TRIES = 4;
+/** Strongest units of which two methods are said to share so many. */
+const COMPARED = 20;
 
 export function ReadView({ page, pictures, unit, relations, away, dark, go, step }: ViewProperties) {
   const { source, model, state } = page;
@@ -133,7 +136,7 @@ function sentence(picture: Picture, unit: number): string {
   const rank = ranks[unit] ? `rank ${count(ranks[unit])} of ${count(order.length)}` : "excluded";
   const peak = peaks.indexOf(unit);
   const which = peak >= 0 ? `, strong ${units.level} ${peak + 1} of ${peaks.length}` : "";
-  return `“${shortened(units.text(unit), 40)}” ${format.share(scores[unit])} of the total, ${rank}${which}`;
+  return `“${shortened(units.text(unit), 24)}” ${format.share(scores[unit])} of the total, ${rank}${which}`;
 }
 
 function Agreement({ pictures: [a, b] }: { pictures: Picture[] }) {
@@ -143,16 +146,18 @@ function Agreement({ pictures: [a, b] }: { pictures: Picture[] }) {
     () => whenIdle(() => setCorrelation({ a, b, rho: rankCorrelation(a.scores.map(Math.abs), b.scores.map(Math.abs), a.shown) })),
     [a, b],
   );
+  const k = Math.min(COMPARED, a.order.length);
   const shared = useMemo(() => {
-    const best = new Set(a.order.slice(0, 20));
-    return b.order.slice(0, 20).filter((unit) => best.has(unit)).length;
+    const best = new Set(a.order.slice(0, k));
+    return b.order.slice(0, k).filter((unit) => best.has(unit)).length;
   }, [a, b]);
   return (
     <p class="agreement quiet">
-      {a.reading.title} and {b.reading.title} share {shared} of their 20 strongest {a.units.level}s. Rank correlation of absolute scores:{" "}
+      {a.reading.title} and {b.reading.title} share {shared} of their {plural(k, `strongest ${a.units.level}`)}; by chance,{" "}
+      {writtenExpectation(expectedByChance(a.order.length, k, 2))} would be expected. Rank correlation of absolute scores:{" "}
       {correlation?.a !== a || correlation.b !== b ? "…"
         : correlation.rho === null ? "undefined, because all scores of one method are equal."
-        : `ρ = ${correlation.rho.toFixed(2)}.`}
+        : `ρ = ${correlation.rho.toFixed(2)} (0 by chance, 1 for the same ranking).`}
     </p>
   );
 }
@@ -289,8 +294,9 @@ function Columns({ page, pictures, marks, relations, away, dark, go }: ColumnsPr
           redrawStrip();
         }}
       >
-        {!away && <Passages page={page} picture={pictures[0]} />}
-        {!away && <FirstLegend picture={pictures[0]} />}
+        {/* Side by side, the texts themselves come first. */}
+        {!away && pictures.length === 1 && <Passages page={page} picture={pictures[0]} />}
+        {!away && pictures.length === 1 && <FirstLegend picture={pictures[0]} />}
         <div class="sheet">
           {pictures.map((picture, i) => (
             <article key={i} aria-label={`The document, coloured by ${picture.reading.title}`}>

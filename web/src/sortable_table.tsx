@@ -11,6 +11,8 @@ const MORE = 500;
 
 export interface Column {
   name: string;
+  /** Stands behind the name on the page, not in the file: the power of ten of what `write` writes. */
+  note?: string;
   /** How a number is written; by default three digits. */
   write?(value: number): string;
 }
@@ -63,7 +65,7 @@ export function SortableTable(properties: {
                 aria-sort={sort.column === i ? (sort.down ? "descending" : "ascending") : "none"}
               >
                 <button type="button" onClick={() => setSort({ column: i, down: sort.column === i ? !sort.down : true })}>
-                  {column.name} <span aria-hidden="true">{sort.column === i ? (sort.down ? "↓" : "↑") : ""}</span>
+                  {column.name} {column.note && <small>{column.note} </small>}<span aria-hidden="true">{sort.column === i ? (sort.down ? "↓" : "↑") : ""}</span>
                 </button>
               </th>
             ))}

@@ -1,7 +1,7 @@
 // The answer first: the sentence to quote, the strongest passages, and what the check measured without the words.
 
 import { useMemo, useState } from "preact/hooks";
-import { count, percent, shortened } from "./format";
+import { count, percent, plural, shortened } from "./format";
 import type { Page } from "./hooks";
 import type { ExplanationData } from "./payload";
 import { colourClass, explanationOf, makePicture, type Picture } from "./reading";
@@ -20,7 +20,7 @@ export function Headline({ page, picture }: { page: Page; picture: Picture }) {
   const { prediction } = explanation;
   const attention = picture.reading.name === ATTENTION;
   const parts = attention
-    ? [{ text: `The model says “${prediction.label}” (${percent(prediction.probability)}). Attention shows where it looks, not why it decides.` }]
+    ? [{ text: `The model says “${prediction.label}” (${prediction.value ?? percent(prediction.probability)}). Attention shows where it looks, not why it decides.` }]
     : explanation.headline ?? [{ text: `The model says “${prediction.label}” (${percent(prediction.probability)}).` }];
   const text = parts.map((part) => part.text).join("");
   return (
@@ -28,7 +28,7 @@ export function Headline({ page, picture }: { page: Page; picture: Picture }) {
       <p dir="auto">
         {parts.map((part: { text: string; token?: number }, i) =>
           part.token === undefined ? (
-            <span key={i}>{part.text}</span>
+            <span key={i}>{unbroken(part.text)}</span>
           ) : (
             <button type="button" key={i} title="Show in the text" onClick={() => set({ view: "read", unit: part.token! })}>
               {part.text}
@@ -39,6 +39,11 @@ export function Headline({ page, picture }: { page: Page; picture: Picture }) {
       <CopyButton text={text} />
     </div>
   );
+}
+
+/** The text with its percentages in one piece each, so that no line ends between a number and its sign. */
+function unbroken(text: string) {
+  return text.split(/(\(?[<>]? ?[\d.]+ %\)?)/).map((piece, i) => (i % 2 ? <span key={i} class="whole">{piece}</span> : piece));
 }
 
 function CopyButton({ text }: { text: string }) {
@@ -113,7 +118,9 @@ export function WithoutWords({ explanation, open = false }: { explanation: Expla
     <details data-section="without" open={open}>
       <summary>What if the words were not there?</summary>
       <table class="without">
-        <caption>Probability of {explanation.target.label} as the check measured it</caption>
+        <caption>
+          Probability of {explanation.target.label} as the check measured it{removal.orders ? `; random: mean of ${plural(removal.orders, "random order")}` : ""}
+        </caption>
         <thead>
           <tr>
             <th scope="col">words removed</th>
@@ -129,6 +136,13 @@ export function WithoutWords({ explanation, open = false }: { explanation: Expla
               <td>{percent(removal.random[i])}</td>
             </tr>
           ))}
+          {removal.empty !== null && (
+            <tr>
+              <th scope="row">all</th>
+              <td>{percent(removal.empty)}</td>
+              <td>{percent(removal.empty)}</td>
+            </tr>
+          )}
         </tbody>
       </table>
     </details>

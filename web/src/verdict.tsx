@@ -7,7 +7,7 @@ import { explanationOf, type Reading } from "./reading";
 const ATTENTION: VerdictData = {
   level: "unchecked",
   words: "not checked",
-  sentences: ["Received attention shows where the model looks, not why it decides. It is not compared with random orderings."],
+  sentences: ["Received attention shows where the model looks, not why it decides. It is not compared with random words."],
 };
 
 export function verdictOf(payload: Payload, reading: Reading): VerdictData {

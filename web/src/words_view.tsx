@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import { Choice } from "./choices";
 import type { Cell } from "./csv";
 import { LeftOut } from "./details";
-import { count, ShareFormat } from "./format";
+import { commonExponent, count, ShareFormat } from "./format";
 import type { Page } from "./hooks";
 import type { ViewProperties } from "./views";
 import { rows as mergedRows } from "./ranking";
@@ -81,7 +81,7 @@ function wordRows({ source, model }: Page, picture: Picture, by: By, side: Side)
   const columns: Column[] = [
     { name: units.level },
     { name: reading.title, write: shares(reading.signed) },
-    { name: "score" },
+    { name: "score", ...commonExponent(chosen.reduce((most, row) => Math.max(most, Math.abs(row.score)), 0)) },
     ...(by === "type" ? [{ name: "count", write: count }] : [{ name: "position", write: String }]),
     ...others.map(({ one }) => {
       const title = one.title || one.method;

@@ -76,12 +76,13 @@ def render_continuation(continuations: Sequence[ContinuationExplanation], *, tit
             "methods": [_method(continuation, words, rows) for continuation in continuations],
         }
     )
-    return (
+    page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
         f'content="{escape(POLICY, quote=True)}"><meta name="viewport" content="width=device-width,initial-scale=1">'
         f"{GENERATOR}<title>{escape(name)} · Sightline</title><style>{STYLE}</style></head><body>{content}"
         f'<script type="application/json" id="data">{data}</script><script>{SCRIPT}</script></body></html>\n'
     )
+    return page.replace("\0", "\ufffd")  # browsers drop NUL characters, and other programs call the file binary
 
 
 def render_fragment(continuation: ContinuationExplanation) -> str:

@@ -22,7 +22,7 @@ from sightline.progress import Progress
 from sightline.view.frames import write_table
 from sightline.view.inspect.dataset import dataset_section
 from sightline.view.inspect.page import GENERATOR, document_title, render_index
-from sightline.view.inspect.parts import Links, Picture, Section, Table, Terms
+from sightline.view.inspect.parts import Picture, Section, Table
 from sightline.view.inspect.sections import document_sections
 from sightline.view.plots import save_figure
 
@@ -65,7 +65,7 @@ def write_sections(
     previous = _linked_files(page)
     for name in ("figures", "tables"):
         make_folder(folder / name)
-    parts = [part for section in sections for part in section.parts if not isinstance(part, Terms | Links)]
+    parts = [part for section in sections for part in section.parts if isinstance(part, Picture | Table)]
     sizes: dict[str, tuple[int, int]] = {}
     for number, part in enumerate(parts):
         if progress is not None:

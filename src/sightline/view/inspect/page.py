@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sightline.view import colours
 from sightline.view.frames import first_rows, to_html
-from sightline.view.inspect.parts import Links, Part, Picture, Section, Table, Terms
+from sightline.view.inspect.parts import ColouredText, Links, Part, Picture, Section, Table, Terms, Texts
 from sightline.view.words.terminal import printable
 
 if TYPE_CHECKING:
@@ -79,6 +79,13 @@ figure:target{outline:2px solid var(--accent);outline-offset:.6rem;border-radius
 figure{scroll-margin-top:1rem}
 .terms{max-width:56rem;margin:.3rem 0}
 .terms dt{color:var(--ink);font-weight:600}
+.texts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:.6rem 1.6rem}
+.texts article{min-width:0;padding:.6rem .9rem;border:1px solid var(--line);border-radius:.4rem}
+.texts h4{margin:0 0 .3rem;font-size:.92rem}
+.document{max-height:24rem;overflow-y:auto;line-height:1.75;overflow-wrap:anywhere}
+.document p{white-space:pre-wrap}
+mark{color:inherit;border-radius:.15rem;padding:0 .08em}
+MARKS
 @media(max-width:56rem){body{display:block}nav{position:static;height:auto;border:0;
 border-bottom:1px solid var(--line);padding:1rem}nav ol{columns:2}figure img{min-width:34rem}
 dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}
@@ -91,7 +98,9 @@ def render_index(
     title: str, sections: Sequence[Section], facts: Mapping[str, str], sizes: Mapping[str, tuple[int, int]]
 ) -> str:
     """Return the page; `sizes` holds width and height in pixels of each picture, so that nothing moves on loading."""
+    marks = "".join(f"mark.level-{level}{{background:var(--plain-{level})}}" for level in range(1, colours.LEVELS + 1))
     style = _STYLE.replace("LIGHT", colours.css_variables("light")).replace("DARK", colours.css_variables("dark"))
+    style = style.replace("MARKS", marks)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = _POLICY.format(style=f"'sha256-{digest}'")
     entries = "".join(f'<li><a href="#{_text(section.anchor)}">{_text(section.title)}</a></li>' for section in sections)
@@ -142,6 +151,8 @@ def _part(part: Part, sizes: Mapping[str, tuple[int, int]]) -> str:
         return _picture(part, sizes)
     if isinstance(part, Links):
         return _links(part, sizes)
+    if isinstance(part, Texts):
+        return _texts(part)
     return _table(part) if isinstance(part, Table) else _terms(part)
 
 
@@ -153,6 +164,28 @@ def _links(links: Links, sizes: Mapping[str, tuple[int, int]]) -> str:
         for sentence, picture in links.sentences
     )
     return f'<ol class="takeaways">{rows}</ol>'
+
+
+def _texts(texts: Texts) -> str:
+    columns = "".join(_coloured_text(column) for column in texts.columns)
+    return (
+        f"<figure><figcaption><h3>{_text(texts.title)}</h3><p>{_text(texts.sentence)}</p></figcaption>"
+        f'<div class="texts">{columns}</div></figure>'
+    )
+
+
+def _coloured_text(text: ColouredText) -> str:
+    blocks = []
+    for segment in text.segments:
+        pieces = [
+            f'<mark class="level-{level}" title="{_text(note)}">{_text(piece)}</mark>' if level else _text(piece)
+            for piece, level, note in segment
+        ]
+        blocks.append(f'<p dir="auto">{"".join(pieces)}</p>')
+    return (
+        f'<article><h4>{_text(text.title)}</h4><div class="document" tabindex="0">{"".join(blocks)}</div>'
+        f'<p class="quiet">{_text(text.sentence)}</p></article>'
+    )
 
 
 def _terms(terms: Terms) -> str:
@@ -180,7 +213,7 @@ def _table(table: Table) -> str:
     shown = to_html(frame, digits=table.digits) if len(frame) else '<p class="quiet">Nothing to list.</p>'
     rest = _all_rows(table, whole) if len(frame) < len(whole) else ""
     sentence = f"<p>{_text(table.sentence)}</p>" if table.sentence else ""
-    files = " · ".join(f'<a href="tables/{name}.{end}">{label}</a>' for end, label in _TABLE_FILES.items())
+    files = " · ".join(f'<a href="tables/{name}.{end}">{label}</a>' for end, label in _TABLE_FILES.items() if name)
     return (
         f"<figure><figcaption><h3>{_text(title)}</h3>{sentence}</figcaption>"
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(table.title)}">{shown}</div>{rest}'

@@ -30,6 +30,7 @@ class Table:
     """A frame with a title."""
 
     name: str
+    """The name of its files, without extension; empty for a table that is on the page only."""
     title: str
     frame: pd.DataFrame
     sentence: str = ""
@@ -56,7 +57,26 @@ class Links:
     title: str = "In short"
 
 
-Part = Picture | Table | Terms | Links
+@dataclass(frozen=True)
+class ColouredText:
+    """A document with coloured words."""
+
+    title: str
+    sentence: str
+    segments: tuple[tuple[tuple[str, int, str], ...], ...]
+    """By segment: pieces of the text, each with its level of colour (0 for none) and what the pointer shows."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Documents side by side: one text coloured in two ways."""
+
+    title: str
+    sentence: str
+    columns: tuple[ColouredText, ...]
+
+
+Part = Picture | Table | Terms | Links | Texts
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,7 @@ def document_sections(inspection: Inspection) -> list[Section]:
     """Return the sections in the order of the page; a sentence stands for each part that has nothing to show."""
     return [
         takeaways_section(inspection),
+        *([texts_section(inspection)] if len(inspection.explanations) > 1 else []),
         *(attribution_section(inspection, name) for name in inspection.explanations),
         *([importance_section(inspection)] if inspection.importance is not None else []),
         maps_section(inspection),
@@ -51,18 +52,31 @@ def takeaways_section(inspection: Inspection) -> Section:
     return Section("takeaways", "Takeaways", (), (Links(tuple(takeaways(inspection))),))
 
 
+def texts_section(inspection: Inspection) -> Section:
+    """Return one passage on the colours of every method, one below the other."""
+    picture = Picture(
+        "texts",
+        "The text by method",
+        "The passage where the first method is strongest. Blue counts for the class, orange against it; violet: the "
+        "method has no sign.",
+        partial(plots.text_overlays, inspection.explanations, title="One text, several methods"),
+    )
+    return Section("texts", "All methods on one text", (), (picture,))
+
+
 def attribution_section(inspection: Inspection, name: str) -> Section:
     """Return the words that moved the explained number most."""
     explanation = inspection.explanations[name]
+    by_type, by_position = inspection.by_type[name], inspection.by_position[name]
     sides = "Blue words count for the class, orange words against it." if explanation.signed else ""
     sentences = (
         f"{prediction_sentence(explanation)} The scores below, by the method {name}, show what moved the "
         f"{explanation.target.description()}. {sides}",
         *notices(explanation),
         " ".join([*describe_verdict(explanation.verdict).sentences, *further_sentences(explanation)]),
+        _sink_sentence(inspection, by_position),
         filter_sentence(inspection),
     )
-    by_type, by_position = inspection.by_type[name], inspection.by_position[name]
     return Section(
         f"words-{name}",
         f"Which words mattered: {name}",
@@ -91,6 +105,19 @@ def attribution_section(inspection: Inspection, name: str) -> Section:
                 "1 is the strongest token of the document; chance is the rank of a token like any other.",
             ),
         ),
+    )
+
+
+def _sink_sentence(inspection: Inspection, listed: AttributionTable) -> str:
+    """Return which listed words stand at positions that draw attention whatever word is there."""
+    sinks = {sink.position for sink in inspection.totals.sinks if sink.flagged}
+    frame = listed.to_frame()
+    words = [f"“{row.text}” ({row.position:,})" for row in frame.itertuples() if row.position in sinks]
+    if not words:
+        return ""
+    return (
+        f"Of the words listed by position, {', '.join(words)} stand at multiples of 512, which receive far more "
+        "attention than their neighbours: their scores probably belong to the position, not to the word."
     )
 
 

@@ -78,7 +78,7 @@ def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCu
     pooled = [removal.random for (_, _, removal), x in zip(shown, counts, strict=True) if tuple(x) == common]
     random = np.unique(np.concatenate(pooled), axis=0)
     chance = CurveSeries(
-        f"{len(random)} random ordering{'s' if len(random) > 1 else ''}",
+        f"{len(random)} random order{'s' if len(random) > 1 else ''}",
         list(common),
         random.mean(axis=0).tolist(),
         random.min(axis=0).tolist(),
@@ -120,8 +120,8 @@ def describe_points(removal: RemovalCurve) -> str:
         return f"{sentence}."
     calls = len(scale) * (orderings + 1) + 2
     return (
-        f"{sentence}. Each point takes {orderings + 1} model calls; with check_budget={calls} in Python there are "
-        f"{len(scale)} points."
+        f"{sentence}. Each point takes {orderings + 1} model calls; with --check-calls {calls} (in Python "
+        f"check_budget={calls}) there are {len(scale)} points."
     )
 
 

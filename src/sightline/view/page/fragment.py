@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sightline.artefacts import REASONS
 from sightline.text.units import units_of
 from sightline.view import colours
+from sightline.view.coloured_text import text_pieces
 from sightline.view.words.headline import headline
 from sightline.view.words.lists import list_words
 from sightline.view.words.sentences import MARKS, describe_verdict, further_sentences, notices, number
@@ -77,21 +78,15 @@ def _coloured_text(explanation: Explanation) -> str:
     flagged = explanation.artefact_tokens
     blocks = []
     for segment, text in enumerate(explanation.encoding.segment_texts):
-        end, pieces = 0, []
-        for unit, score, level in zip(units, scores, levels, strict=True):
-            if unit.segment != segment:
-                continue
-            reason = next((flagged[position] for position in unit.tokens if position in flagged), None)
-            word = html.escape(text[unit.start : unit.end])
-            pieces.append(html.escape(text[end : unit.start]))
-            if level:
+        pieces = []
+        for piece, place in text_pieces(text, segment, units):
+            word = html.escape(piece)
+            if place is not None and levels[place]:
+                reason = next((flagged[position] for position in units.tokens[place] if position in flagged), None)
                 mark, note = ("", "") if reason is None else (ARTEFACT_MARK, f": {REASONS[reason]}")
-                style = f"background:{_tint(explanation, int(level))}{mark}"
-                pieces.append(f'<span style="{style}" title="{number(score)}{note}">{word}</span>')
-            else:
-                pieces.append(word)
-            end = unit.end
-        pieces.append(html.escape(text[end:]))
+                style = f"background:{_tint(explanation, int(levels[place]))}{mark}"
+                word = f'<span style="{style}" title="{number(scores[place])}{note}">{word}</span>'
+            pieces.append(word)
         blocks.append(f'<div dir="auto">{"".join(pieces)}</div>')
     return "<hr>".join(blocks)
 

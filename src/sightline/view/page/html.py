@@ -17,6 +17,7 @@ import zlib
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from sightline.foreign import printable
 from sightline.view.page import payload
 from sightline.view.page.assets import script, static, style
 
@@ -40,7 +41,7 @@ def render_payload(shown: payload.Payload) -> str:
     room = LARGEST - len(style()) - len(script())
     return Template(static("report.html")).substitute(
         csp=html.escape(content_policy(), quote=False),
-        title=html.escape(f"{shown.json['title']} · Sightline"),
+        title=html.escape(f"{printable(shown.json['title'])} · Sightline"),
         style=style(),
         data=embed_json(inline_arrays(shown, room)),
         script=script(),

@@ -26,6 +26,7 @@ from sightline.view.page.curves import removal_curves, removed_words
 from sightline.view.page.maps import EDGE, encode_maps, fine_maps, heads_by_importance, pool_maps
 from sightline.view.words.headline import headline_parts
 from sightline.view.words.sentences import describe_verdict, further_sentences, notices
+from sightline.view.words.targets import describe_target, predicted_value
 
 if TYPE_CHECKING:
     from sightline.analysis.internals import Inside, Windows
@@ -252,11 +253,12 @@ def _explanation(explanation: Explanation, target: str) -> dict[str, Any]:
         "target": {
             "name": target,
             "label": _label(explanation),
-            "description": f"the {explanation.target.description()}",
+            "description": f"the {describe_target(explanation)}",
         },
         "prediction": {
             "label": prediction.label,
             "probability": prediction.probability,
+            "value": predicted_value(explanation),
             "classes": ranked[:SHOWN_CLASSES],
         },
         "headline": [
@@ -272,12 +274,14 @@ def _explanation(explanation: Explanation, target: str) -> dict[str, Any]:
     }
 
 
-def _removal(explanation: Explanation, removal: RemovalCurve) -> dict[str, list[float]]:
+def _removal(explanation: Explanation, removal: RemovalCurve) -> dict[str, Any]:
     """What the check measured: numbers of words removed, the probability without them and without random ones."""
     return {
         "words": [float(count) for count in removed_words(explanation, removal)],
         "probabilities": removal.probabilities.tolist(),
         "random": removal.random.mean(axis=0).tolist(),
+        "orders": len(removal.random),
+        "empty": explanation.checks.get("probability_empty"),
     }
 
 
@@ -295,10 +299,10 @@ def _label(explanation: Explanation) -> str:
 
 def _target_names(explanations: Sequence[Explanation]) -> list[str]:
     """Return what the switch calls each target: its class, or its description where that does not tell two apart."""
-    descriptions = {explanation.target.description(): _label(explanation) for explanation in explanations}
+    descriptions = {describe_target(explanation): _label(explanation) for explanation in explanations}
     labels = Counter(descriptions.values())
     return [
-        label if labels[label := _label(explanation)] == 1 else explanation.target.description()
+        label if labels[label := _label(explanation)] == 1 else describe_target(explanation)
         for explanation in explanations
     ]
 
