@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 Work = Callable[[], object]
@@ -93,8 +93,8 @@ class Report:
         return value
 
     def memory(self, label: str, prepare: str, **arguments: object) -> float:
-        """Record the peak memory of a piece of work, in MB, see `peak_memory`."""
-        self.peak_memory[label] = peak_memory(prepare, **arguments) / 1e6
+        """Record what a piece of work adds to a fresh process at its peak, in MB, see `cost_alone`."""
+        self.peak_memory[label] = cost_alone(prepare, **arguments).added / 1e6
         print(f"{'peak memory, ' + label:32s} {self.peak_memory[label]:10.1f} MB", flush=True)
         return self.peak_memory[label]
 
@@ -152,11 +152,23 @@ def median_seconds(work: Work, repeats: int = 5) -> float:
     return statistics.median(times)
 
 
-def peak_memory(prepare: str, **arguments: object) -> float:
-    """Bytes a piece of work adds to a fresh process at its peak.
+@dataclass(frozen=True)
+class Cost:
+    """What a piece of work cost in a fresh process."""
+
+    seconds: float
+    """CPU seconds."""
+    added: float
+    """Bytes that it added to the process at its peak; imports and input are not counted."""
+    peak: float
+    """Bytes of the whole process at its peak: imports, model and input included."""
+
+
+def cost_alone(prepare: str, **arguments: object) -> Cost:
+    """Return the cost of a piece of work in a fresh process, where no memory of earlier work is reused.
 
     prepare: "package.module:function"; called there with `arguments` (JSON values) it makes the input and returns the
-    work to measure. Imports and input are not counted.
+    work to measure.
     """
     command = [sys.executable, "-m", "benchmarks.harness", prepare, json.dumps(arguments)]
     environment = os.environ | {
@@ -166,17 +178,19 @@ def peak_memory(prepare: str, **arguments: object) -> float:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise RuntimeError(f"Measuring {prepare} failed:\n{done.stderr}")
-    return float(done.stdout.splitlines()[-1])
+    return Cost(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def _measure_here(prepare: str, arguments: str) -> float:
-    """The child's side of `peak_memory`."""
+def _measure_here(prepare: str, arguments: str) -> Cost:
+    """The child's side of `cost_alone`."""
     module, function = prepare.split(":")
     work = getattr(importlib.import_module(module), function)(**json.loads(arguments))
     gc.collect()
     baseline = _forget_peak()
+    begin = time.process_time()
     work()
-    return max(0.0, _peak() - baseline)
+    seconds, peak = time.process_time() - begin, _peak()
+    return Cost(seconds, max(0.0, peak - baseline), peak)
 
 
 _STATUS = Path("/proc/self/status")
@@ -207,4 +221,4 @@ def _status(key: str) -> float:
 
 
 if __name__ == "__main__":
-    print(_measure_here(*sys.argv[1:]))
+    print(json.dumps(asdict(_measure_here(*sys.argv[1:]))))
