@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import resource
+import sys
 
 import numpy as np
 import pytest
@@ -104,6 +105,16 @@ def test_a_run_that_was_interrupted_resumes_with_the_same_curve(trained, tmp_pat
         assert entry.get("loss") == expected.get("loss")
         assert entry.get("eval_loss") == expected.get("eval_loss")
     assert sl.load(resumed.folder).network.weights_hash == sl.load(trained.folder).network.weights_hash
+
+
+def test_a_run_that_was_killed_before_its_first_step_leaves_nothing_that_refuses_to_resume(tmp_path, monkeypatch):
+    def fail(path, content):
+        raise InterruptedTestError
+
+    monkeypatch.setattr(sys.modules["sightline.lab.train"], "write_whole", fail)
+    with pytest.raises(InterruptedTestError):
+        sl.lab.train(rows(), "new-bilstm", out=tmp_path / "model", **SMALL)
+    assert list(tmp_path.iterdir()) == []
 
 
 def bert_folder(folder, **facts):

@@ -30,20 +30,29 @@ def check_new_folder(out: str | Path) -> Path:
 
 def write_model(module: Any, tokenizer: Any, folder: Path, texts: Mapping[str, str] | None = None) -> None:
     """Write model, tokenizer and further texts by file name under a temporary name, then rename the folder."""
-    part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
     try:
-        with quiet_bars():
-            module.save_pretrained(part)
-            if tokenizer is not None:
-                tokenizer.save_pretrained(part)
-        for name, text in (texts or {}).items():
-            (part / name).write_text(text, encoding="utf-8")
-        part.chmod(0o755)  # temporary folders are private
-        if folder.is_dir():
-            folder.rmdir()
-        part.rename(folder)
+        with new_folder(folder) as part:
+            with quiet_bars():
+                module.save_pretrained(part)
+                if tokenizer is not None:
+                    tokenizer.save_pretrained(part)
+            for name, text in (texts or {}).items():
+                (part / name).write_text(text, encoding="utf-8")
     except (OSError, RuntimeError, SafetensorError) as error:
         raise UsageError(f"Cannot write '{folder}': {writing_failure(error)}.") from error
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder that is renamed to `folder` at the end of the block, or removed if the block fails.
+
+    `folder` may exist if it is empty.
+    """
+    part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
+    try:
+        yield part
+        part.chmod(0o755)  # temporary folders are private
+        part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

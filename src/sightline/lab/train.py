@@ -26,7 +26,7 @@ from sightline.arguments import check_one_of
 from sightline.errors import OptionError, UnsupportedError, UsageError
 from sightline.files import write_whole
 from sightline.lab.card import model_card
-from sightline.lab.saving import check_new_folder, quiet_bars, write_model, writing_failure
+from sightline.lab.saving import check_new_folder, new_folder, quiet_bars, write_model, writing_failure
 from sightline.lab.starting_points import Units, default_settings, starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
 from sightline.lab.training_tasks import (
@@ -338,8 +338,9 @@ def _open_work_folder(work: Path, description: dict[str, Any], resume: bool) -> 
                 f"The run in '{work}' had other settings of {', '.join(changed)}. Resume it with these, or delete it."
             )
         return
-    work.mkdir()
-    write_whole(path, json.dumps(description, indent=2) + "\n")
+    # The folder appears together with its description: one without it could be neither resumed nor started again.
+    with new_folder(work) as part:
+        write_whole(part / path.name, json.dumps(description, indent=2) + "\n")
 
 
 def _name(model: Any) -> str:
