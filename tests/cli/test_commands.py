@@ -112,6 +112,13 @@ def test_version(sightline):
     assert sightline("--version").stdout == f"sightline {__version__}\n"
 
 
+def test_python_m_runs_the_command_line_and_imports_nothing_from_the_current_folder(tmp_path):
+    (tmp_path / "typer.py").write_text("raise SystemExit('code of the folder ran')")
+    command = [sys.executable, "-m", "sightline", "--version"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout.strip(), result.stderr) == (0, f"sightline {__version__}", "")
+
+
 @pytest.mark.parametrize(("command", "registry"), [("methods", METHODS), ("metrics", METRICS)])
 def test_lists_name_every_entry_once_with_its_line_and_its_facts_as_json(sightline, command, registry):
     lines = {line.split()[0]: line for line in sightline(command).stdout.splitlines() if ". " in f"{line} "}
