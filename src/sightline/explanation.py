@@ -103,7 +103,9 @@ class WordScore:
     """
 
     text: str
+    """The word as it is written in the document."""
     score: float
+    """Its score: by default the sum over its tokens."""
     start: int
     end: int
     segment: int
@@ -121,11 +123,15 @@ class Explanation:
     """
 
     method: str
+    """Name of the method."""
     scores: FloatArray
     """(n,) one score per token, specials included."""
     encoding: Encoding
+    """The document as the model read it."""
     target: Target
+    """What is explained: a class, a contrast, a token, an answer."""
     prediction: Prediction
+    """What the model predicted for the document."""
     layers: FloatArray | None = None
     """(L, n) scores per layer, for methods that have them."""
     layer_kind: LayerKind | None = None
@@ -133,6 +139,7 @@ class Explanation:
     checks: dict[str, float | int | str | bool] = field(default_factory=dict)
     """Numbers that say how far to trust it: completeness gap, share on specials, faithfulness, …"""
     options: dict[str, Any] = field(default_factory=dict)
+    """Options of the method."""
     provenance: dict[str, Any] = field(default_factory=dict)
     """What produced it: model, hash of its weights, versions."""
     extras: dict[str, NDArray[Any]] = field(default_factory=dict)

@@ -67,10 +67,16 @@ def load(
 ) -> Model:
     """Load a model from a folder, a hub id or a transformers model object; without a source, the built-in one.
 
-    task: inferred from the architecture unless given. tokenizer: an object, a folder or a hub id; by default the
-    model's own. attention: "banded" (exact, fast, for Longformer) or "library". allow_random: accept missing weights
-    and mark every result as coming from an untrained model. similar_to: explain how similar a document is to this text,
-    for a sentence-transformers folder without a classifier.
+    source: a folder, a hub id (`owner/name` or `hf://name`), or a transformers model object.
+    task: inferred from the architecture unless given, for example "sequence_classification".
+    tokenizer: an object, a folder or a hub id; by default the model's own.
+    device: where the model runs, for example "cpu" or "cuda:0".
+    dtype: "float32", "float64", or "float16" and "bfloat16" for half the memory. The error that half precision brings
+    to the logits is measured and becomes part of the provenance.
+    attention: for Longformer, "banded" (exact and fast) or "library" (that of transformers).
+    allow_pickle: also read weights that are pickled; only for sources you trust.
+    allow_random: accept missing weights, and mark every result as coming from an untrained model.
+    similar_to: explain how similar a document is to this text, for a sentence-transformers folder without a classifier.
     """
     network, tokenizer = load_network(
         builtin.model_folder() if source is None else source,
@@ -96,7 +102,7 @@ def load(
 
 
 class Model:
-    """A loaded model: encode a text, trace a pass, explain a prediction."""
+    """A loaded model, as `sl.load` returns it: encode a text, trace a pass, explain a prediction."""
 
     def __init__(self, network: Network, tokenizer: Any = None) -> None:
         self.network = network
@@ -153,12 +159,17 @@ class Model:
         """Turn a text (and its pair), a chat, or token ids, into what the model reads.
 
         A chat is a list of messages such as {"role": "user", "content": "Where are the keys?"}; the tokenizer's chat
-        template turns it into a text up to where the assistant is to answer. What the template wrote is special.
-        A document longer than the model reads is cut into overlapping windows (`.windows`), where the task permits:
-        the logits of the document are the mean of the windows' logits, the largest of each class, or those of the first
-        window (`aggregation`); windows share about `overlap` tokens. At most `max_windows` are read, by default as many
-        as have 32,768 tokens together (64 of 512 tokens, at least 8). With truncate=True only the first is read. The
-        rest is cut off, and `.dropped` says how many tokens that were.
+        template turns it into a text up to where the assistant is to answer. Tokens that the template wrote are
+        special. A document longer than the model reads is cut into overlapping windows (`.windows`), where the task
+        permits. Whatever no window reads is cut off, and `.dropped` is the number of tokens lost.
+
+        global_tokens: positions with global attention (Longformer); by default the model's own.
+        ids: token ids instead of a text, for a model without tokenizer.
+        truncate: read only what the model reads at once.
+        aggregation: the logits of the document are the "mean" of the windows' logits, the largest of each class
+        ("max"), or those of the "first" window.
+        overlap: about how many tokens neighbouring windows share.
+        max_windows: by default as many as have 32,768 tokens together (64 of 512 tokens), at least 8.
         """
         return self._encoder.encode(
             text,
@@ -311,27 +322,34 @@ class Model:
         progress: Progress | None = None,
         **options: Any,
     ) -> Any:
-        """Explain a prediction by one method (by default the first of `default_methods`) or by several on one pass.
+        """Explain a prediction by one method, or by several that share one pass.
 
-        document: a text, an encoding, a chat (see `encode`), or a list of texts or encodings (which gives a list, run
-        in batches of similar length); or a trace of this model, whose pass is then shared and whose target is
-        explained.
+        Returns an `Explanation`; with `methods`, a dictionary from method to explanation; with target="all", a
+        dictionary from label to explanation in place of each; with a list of documents, a list of these; with a
+        continuation, a `ContinuationExplanation`.
+
+        document: a text, an encoding, a chat (see `encode`), or a list of texts or encodings, which run in batches of
+        similar length. A trace of this model shares its pass and is explained for its own target.
+        method: by default the first of `default_methods`.
         target: the predicted class by default; a class number, a label, or a pair of them for a contrast. "all"
-        explains every class on one shared forward and returns a dictionary label -> explanation; a class whose label is
-        "all" is chosen by its number. "entities" explains every entity that a model which tags tokens finds in one
-        document.
-        quantity: "logit", "probability", "log_probability" or "margin"; by default the logit, for methods that change
-        the input the probability. Further options belong to the method; with `methods`, options of one of them are
-        given as a dictionary under its name: `rollout={"fusion": "max"}`. truncate: cut off the end of a text that is
-        longer than the model reads, instead of reading it in windows (see `encode`).
-        continuation: for a causal language model, the text (or the token ids) that follows the document, its prompt;
-        every token of it is explained from the tokens before it on one shared forward, which gives a
-        `ContinuationExplanation` with `.matrix` and `.rows`. With max_new_tokens instead, the model writes the
-        continuation itself, always the likeliest next token. check: compare with random orders
-        of the words on the model itself, for `checks` (`metrics.faithfulness_check`) and `removal`, in at most
-        `check_budget` model calls; `check_replacement` is the `replacement` of `check`. artefacts: as part of the
-        check, exchange the strongest words, for `exchange` and `artefacts`, in one to three further runs of the method
-        (`analysis.exchange`); left out for methods that call the model many times.
+        explains every class on one shared forward pass; a class whose label is "all" is chosen by its number.
+        "entities" explains every entity that a token classifier finds in one document.
+        quantity: "logit", "probability", "log_probability" or "margin". The default is the logit, or the probability
+        for methods that change the input.
+        position: the token whose output is explained, where the model predicts something for single tokens.
+        pair: the second text of a pair.
+        continuation: for a causal language model, the text (or token ids) that follows the document; every token of it
+        is explained from the tokens before it.
+        max_new_tokens: let the model write the continuation, always the likeliest next token.
+        truncate: cut off the end of a text that is longer than the model reads, instead of reading it in windows.
+        check: compare with random orders of the words on the model itself, for `checks`, `removal` and `verdict`.
+        check_budget: the most model calls that the check may make.
+        check_replacement: the `replacement` of `check`.
+        artefacts: as part of the check, exchange the strongest words, for `exchange` and `artefacts`. This takes one to
+        three further runs of the method, and is left out for methods that call the model many times.
+        progress: called with the stage, the steps done and their total.
+        options: options of the method. With `methods`, give the options of one of them as a dictionary under its name:
+        `rollout={"fusion": "max"}`.
         """
         chosen = choose_methods(self.network, method, methods, options, quantity)
         if is_chat(document):
@@ -390,11 +408,14 @@ class Model:
     ) -> Explanation:
         """Return the explanation with `checks`, `removal`, `exchange` and `verdict` as this model measures them.
 
-        Its strongest words are removed, and random sets of as many words, whatever made the scores: a method, an edit
-        (`dataclasses.replace(explanation, scores=...)`) or another program. replacement: "delete" the words, replace
-        them with the "mask" token, or "both", which also reports whether the two lead to the same level. `budget`
-        bounds the model calls (64 by default, twice as many for both). artefacts: exchange the strongest words, if the
-        scores are those that the method gives on this model.
+        Its strongest words are removed, and so are random sets of as many words. Any scores can be checked: those of a
+        method, edited ones (`dataclasses.replace(explanation, scores=...)`) or those of another program.
+
+        replacement: "delete" the words, replace them with the "mask" token, or "both", which also reports whether the
+        two lead to the same level.
+        orderings: number of random orders; by default as many as the budget allows, 9 to 20.
+        budget: the most model calls, 64 by default and twice as many for "both".
+        artefacts: also exchange the strongest words, if the scores are those that the method gives on this model.
         """
         if not isinstance(explanation, Explanation):
             raise InputError(f"An Explanation can be checked, not {type(explanation).__name__}.")
@@ -429,11 +450,13 @@ class Model:
     ) -> Report:
         """Explain one document and return everything a page shows: `Report`.
 
-        The arguments are those of `explain` with `methods`; the default methods are `default_methods`. inside: add
-        relations between tokens, head maps and head importance, from the pass that the methods share; a document that
-        is read in windows has none, nor has a model whose layers are not known. check: compare every explanation with
-        random orders of the words, for its verdict and its removal curve, and (`artefacts`) exchange its strongest
-        words. on_explained: called with the report as it is before the check, which takes most of the time.
+        The arguments are those of `explain` with `methods`; the default methods are `default_methods`.
+
+        inside: add relations between tokens, head maps and head importance, from the pass that the methods share. There
+        are none for a document that is read in windows, or for a model whose layers are not known.
+        check: compare every explanation with random orders of the words, for its verdict and its removal curve, and
+        exchange its strongest words (`artefacts`).
+        on_explained: called with the report before the check, which takes most of the time.
         """
         if is_chat(document):
             document = self.encode(document)
@@ -470,8 +493,10 @@ class Model:
     ) -> Inspection:
         """Return what happens inside the model on one document: heads, maps, relations, totals, attributions.
 
+        One forward and one backward pass serve everything, unless a method changes the input.
+
         settings: `sl.analysis.InspectionSettings`, or its fields as further arguments (methods, stop_words, top_k,
-        layer, head, …). One forward and one backward pass serve everything, unless a method changes the input.
+        layer, head, …).
         """
         from sightline.analysis.inspection import InspectionSettings, inspect_document
 

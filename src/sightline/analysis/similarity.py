@@ -108,9 +108,13 @@ class Disagreement:
     """A word on which attention and attribution disagree."""
 
     text: str
+    """The word."""
     position: int
+    """Position of its first token."""
     attention: float
+    """Attention it receives."""
     attribution: float
+    """Its score."""
     attention_rank: int
     """1 = most attention of all words compared."""
     attribution_rank: int

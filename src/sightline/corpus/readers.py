@@ -48,11 +48,14 @@ def read_examples(
 ) -> list[Example]:
     """Return the rows of a data set, the first `limit` of them, as examples.
 
+    Rows without text are kept, so that the caller can report them. Rows without a field 'id' get their number as id; a
+    repeated id is followed by "#2", "#3" …
+
     path: CSV or TSV with a header, JSON lines, a JSON list (each also .gz), Parquet, a folder saved by the datasets
-    library, or hf://name for a data set of the hub. text, pair, label: the names of the fields. The text field must
-    exist; so must the others if they are not the default names. split: keep the rows with this value in the field
-    'split', or this split of a saved data set. Rows without text are kept, so that the caller can report them. Rows
-    without a field 'id' get their number as id; a repeated id is followed by "#2", "#3" …
+    library, or hf://name for a data set of the hub.
+    text, pair, label: the names of the fields. The text field must exist; so must the others if they are not the
+    default names.
+    split: keep the rows with this value in the field 'split', or this split of a saved data set.
     """
     if limit is not None:
         check_count("limit", limit)

@@ -44,13 +44,21 @@ class Selection:
     """Which fields and which rows of a data set are used."""
 
     text: str = TEXT
+    """Field that holds the text."""
     pair: str = PAIR
+    """Field that holds the second text, if there is one."""
     label: str = LABEL
+    """Field that holds the label, if there is one."""
     split: str | None = None
+    """Keep the rows with this value in the field 'split', or this split of a saved data set."""
     where: str | None = None
+    """An SQL condition on the fields, such as "year >= 2020"."""
     limit: int | None = None
+    """Keep the first so many of the rows for which the condition holds."""
     sample: int | None = None
+    """Draw so many of the rows that are left, at random."""
     seed: int = 0
+    """Seed of the random sample."""
 
     def __post_init__(self) -> None:
         for name in ("limit", "sample"):

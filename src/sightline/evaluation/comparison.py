@@ -86,7 +86,10 @@ def compare(
     progress: Progress | None = None,
     **options: Any,
 ) -> Agreement:
-    """Compare explanations of the same documents; see the module for the three questions.
+    """Compare explanations of the same documents by methods, by layers of a method, or by models.
+
+    One model compares methods, or with `layers=True` the layers of each method. Several models are compared with each
+    other, method by method, on the words that both read.
 
     models: one model, or several (a list, or a mapping from the names to show). methods: as in `evaluate`. metrics:
     agreement metrics. reference: a method that all others, or all their layers, are compared with instead of with each

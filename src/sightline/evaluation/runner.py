@@ -59,20 +59,25 @@ def evaluate(
     """Explain every document by every method and measure every explanation by every metric.
 
     dataset: whatever `as_examples` accepts (texts, (text, label) pairs, rows with a field "text", a DataFrame), or the
-    path of a file that `read_examples` reads; `limit` keeps the first documents. methods: names, None for the ten of
-    `DEFAULT_METHODS`, "all" for every method, including slow ones. metrics: names; None or "all" for those that
-    the data allow, the others are listed in `skipped` with the reason.
-
-    level: what is ranked and removed, words or tokens; a word's score is the sum of its tokens'. target: explain the
-    prediction ("predicted") or what is true ("label": the given class, or the answer of a question). replacement,
-    ratios: of all faithfulness metrics, by default each metric's own (see `sightline.metrics.faithfulness`). mask_pads:
-    exclude pad tokens that replace words from attention. random_orderings: how many make the floor. ceiling: measure
-    the one-at-a-time order as well, one call per word. budget: model calls allowed for a document; where the ceiling
-    does not fit it is left out, where the rest does not fit the document has no faithfulness. compat="attcat": AOPC,
-    log-odds and confidence as the published program computes them (it explains the label: set target, too). reference:
-    the method that agreement metrics compare with. k: how many of the first words precision, recall and count at k look
-    at, one number or several (20 by default); a metric can also be named with its k, as in "precision_at_5". Options of
-    a method are given as a dictionary under its name, as in `explain`: rollout={"fusion": "max"}.
+    path of a file that `read_examples` reads.
+    methods: names; None for the ten of `DEFAULT_METHODS`, "all" for every method, including slow ones.
+    metrics: names; None or "all" for those that the data allow. The others are listed in `skipped` with the reason.
+    level: what is ranked and removed; the score of a word is the sum over its tokens.
+    target: explain the prediction ("predicted") or the truth ("label": the given class, or the answer of a question).
+    replacement, ratios: what faithfulness metrics put in place of removed words, and which shares of the words they
+    remove; by default each metric's own (see `sightline.metrics.faithfulness`).
+    mask_pads: exclude pad tokens that replace words from attention.
+    random_orderings: number of random orders behind the floor.
+    ceiling: also measure the order of the exact effects of single words, with one model call per word.
+    budget: model calls allowed per document. If the ceiling exceeds it, it is left out; if the rest does, the document
+    has no faithfulness.
+    compat: "attcat" computes AOPC, log-odds and confidence like the published program, which explains the label (so set
+    `target` as well).
+    reference: the method that agreement metrics compare with.
+    k: how many of the first words precision, recall and count at k look at, one number or several (20 by default). A
+    metric can also be named with its k, as in "precision_at_5".
+    limit: use the first so many documents.
+    options: options of a method, as a dictionary under its name: `rollout={"fusion": "max"}`.
     """
     begin = time.perf_counter()
     model = check_model(model)

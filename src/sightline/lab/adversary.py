@@ -52,9 +52,11 @@ class AttentionPair:
     """One document under its own weights and under others."""
 
     test: Test
+    """Where the other weights come from."""
     strength: float | None
     """λ, where the test has one."""
     encoding: Encoding
+    """The document."""
     weights: Array
     """a, (n,)."""
     other_weights: Array
@@ -64,7 +66,9 @@ class AttentionPair:
     other_probabilities: Array
     """ŷ', (C,)."""
     jsd: float
+    """How far the weights differ: Jensen-Shannon divergence in nats, 0 to 0.69."""
     tvd: float
+    """How far the predictions differ: total variation, 0 to 1."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per token: both weights side by side."""

@@ -45,11 +45,17 @@ class Conversion:
     """What was written, and how far the new model is from the old one on a short text."""
 
     folder: Path
+    """The folder of the new model."""
     architecture: str
+    """Name of its class."""
     positions: int
+    """Number of positions that it reads."""
     window: int | None
+    """Width of its attention window in tokens; None if `to` was "same"."""
     seam: str | None
+    """How the position embeddings were continued; None if `to` was "same"."""
     attention: str
+    """The projection of its heads, for example "softmax"."""
     difference: float | None
     """Largest difference of outputs, relative to the largest output; None where the two models differ on purpose."""
 
@@ -68,8 +74,9 @@ def convert(
     """Convert a checkpoint and write it to the new folder `out`, with its tokenizer.
 
     to: "longformer", or "same" to change nothing but the attention. positions: longest document in tokens. window:
-    tokens that a token attends to, both sides together. seam: see the module. attention: a projection instead of
-    softmax in every head, such as entmax15; a model trained with softmax has to be fine-tuned with it.
+    tokens that a token attends to, both sides together. seam: how position embeddings continue beyond
+    their original length: "smooth", "tile" or "interpolate". attention: a projection instead of softmax in every head,
+    such as entmax15; a model trained with softmax has to be fine-tuned with it.
     """
     folder = check_new_folder(out)
     if to not in get_args(Architecture):

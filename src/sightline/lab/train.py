@@ -54,11 +54,17 @@ class TrainingSettings:
     """
 
     epochs: float = 3.0
+    """Passes over the training rows."""
     max_steps: int | None = None
+    """Steps after which training ends, whatever `epochs` says."""
     batch: int = 16
+    """Rows per step on the device."""
     accumulate: int = 1
+    """Batches whose gradients are added up before a step."""
     learning_rate: float = 5e-5
+    """Largest learning rate, reached after the warm-up."""
     weight_decay: float = 0.01
+    """Weight decay."""
     warmup: float = 0.06
     """Share of the steps in which the learning rate rises to its value; then it falls linearly to 0."""
     patience: int | None = 3
@@ -68,10 +74,13 @@ class TrainingSettings:
     evaluations: int = 1
     """Validations (and checkpoints) per epoch."""
     max_tokens: int | None = None
+    """Length at which rows are cut; by default what the model reads."""
     class_weights: bool = False
     """Weigh every class by the inverse of its frequency."""
     gradient_checkpointing: bool = False
+    """Compute activations again in the backward pass instead of keeping them: less memory, more time."""
     seed: int = 0
+    """Seed of everything that is random."""
 
     def __post_init__(self) -> None:
         for name, least in (("batch", 1), ("accumulate", 1), ("evaluations", 1), ("max_tokens", 1), ("patience", 1)):
@@ -92,13 +101,17 @@ class Training:
     """What came out of a training run."""
 
     folder: Path
+    """The folder of the trained model."""
     labels: tuple[str, ...]
+    """Names of the classes."""
     metrics: dict[str, dict[str, float]]
     """By split (validation, test): accuracy with its 95 % interval, macro_f1 (of classes) and loss."""
     history: list[dict[str, float]]
     """What was logged: step, epoch, loss, eval_loss, eval_accuracy …"""
     steps: int
+    """Steps taken."""
     seconds: float
+    """Duration of the training."""
     cut: int
     """Training rows that were cut at max_tokens."""
 

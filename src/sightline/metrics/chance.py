@@ -43,7 +43,9 @@ class Interval:
     low: float
     high: float
     level: float
+    """Share of the distribution between `low` and `high`, for example 0.95."""
     samples: int
+    """Number of draws."""
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high

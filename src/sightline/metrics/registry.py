@@ -204,7 +204,7 @@ def metric(
     range: lowest and highest possible value, infinite by default. chance: its value for scores without information;
     agreement and faithfulness metrics have one by default, which `evaluate` samples. level: "units" by default,
     "tokens" for metrics that need `special`. plan, curve: faithfulness metrics only; by default words are deleted in
-    steps of 10 %. The module docstring says how `needs` are bound to parameters.
+    steps of 10 %. needs: what `evaluate` supplies, by the names of the parameters or mapped to them.
     """
     mapped = dict(needs) if isinstance(needs, Mapping) else {}
     wanted = frozenset(mapped.values() if mapped else needs)

@@ -43,12 +43,19 @@ class Target:
     """
 
     index: int | None
+    """Number of the class; None where there is none, as for an answer."""
     label: str
+    """Name of the class, token or answer."""
     contrast: int | None = None
+    """Number of the class that is subtracted, if any."""
     contrast_label: str | None = None
+    """Name of the class that is subtracted, if any."""
     quantity: Quantity = "logit"
+    """What is explained of the class."""
     position: int | None = None
+    """The token whose output is explained, where a head reads single tokens."""
     span: tuple[int, int] | None = None
+    """First and last token of an answer."""
     ends: Ends = "both"
     """Which scores of an answer are explained."""
     window: int | None = None
@@ -113,8 +120,11 @@ class Prediction:
     """
 
     index: int
+    """Number of the predicted class."""
     label: str
+    """Name of the predicted class."""
     probability: float
+    """Probability of the predicted class."""
     labels: tuple[str, ...]
     logits: NDArray[np.floating[Any]]
     probabilities: NDArray[np.floating[Any]]
