@@ -1,4 +1,4 @@
-"""Write docs/methods.md, docs/metrics.md and docs/models.md from the registries.
+"""Write docs/methods.md, docs/metrics.md and docs/models.md from the registries, and docs/api.md from docstrings.
 
 python -m tools.docs            writes the pages
 python -m tools.docs --check    exits with code 1 if a page is out of date
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sightline.methods import Method, group_methods, list_methods
 from sightline.registry import BUILT_IN
-from tools import docs_metrics, docs_models
+from tools import docs_api, docs_metrics, docs_models
 
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 HEAD = """# Methods
@@ -77,7 +77,7 @@ def _yes(value: bool) -> str:
 
 
 if __name__ == "__main__":
-    pages = {PAGE: page(), docs_metrics.PAGE: docs_metrics.page(), docs_models.PAGE: docs_models.page()}
+    pages = {PAGE: page()} | {part.PAGE: part.page() for part in (docs_api, docs_metrics, docs_models)}
     if "--check" in sys.argv:
         outdated = [path.name for path, text in pages.items() if not path.exists() or path.read_text() != text]
         sys.exit(f"Out of date: {', '.join(outdated)}. Run python -m tools.docs." if outdated else 0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tools import docs, docs_metrics, docs_models
+from tools import docs, docs_api, docs_metrics, docs_models
 
 pytestmark = pytest.mark.slow
 
@@ -17,9 +17,30 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
-@pytest.mark.parametrize("tool", [docs, docs_metrics, docs_models], ids=["methods", "metrics", "models"])
-def test_the_generated_pages_are_what_the_registries_say(tool):
+@pytest.mark.parametrize(
+    "tool", [docs, docs_api, docs_metrics, docs_models], ids=["methods", "api", "metrics", "models"]
+)
+def test_the_generated_pages_are_current(tool):
     assert tool.PAGE.read_text() == tool.page(), "run: python -m tools.docs"
+
+
+def test_the_api_reference_holds_every_public_name_once():
+    page = docs_api.PAGE.read_text()
+    headings = re.findall(r"^#{3,4} (\S+)$", page, flags=re.MULTILINE)
+    lines = re.findall(r"^- `((?:sl|sightline)\.[\w.]+)", page, flags=re.MULTILINE)
+    linked = [f"sl.{room}.{name}" for name, room in re.findall(r"\[`(\w+)`\]\((methods|metrics)\.md", page)]
+    assert docs_api.public_names() == set(headings + lines + linked) - docs_api.additional_names()
+    assert len(headings) == len(set(headings))
+
+
+def test_the_api_reference_shows_no_address_path_or_factory():
+    assert not re.search(r"0x[0-9a-f]{4}|<(?:object|function|factory|class)|/(?:home|tmp|usr)/", docs_api.page())
+
+
+def test_every_function_and_class_of_the_api_reference_says_what_it_does():
+    without_code = re.sub(r"```.*?```", "", docs_api.PAGE.read_text(), flags=re.DOTALL)
+    entries = re.split(r"^#{3,4} ", without_code, flags=re.MULTILINE)[1:]
+    assert [heading for heading, _, text in (entry.partition("\n") for entry in entries) if not text.strip()] == []
 
 
 def test_the_architecture_lists_every_room_and_the_order_of_the_import_contract():
@@ -37,6 +58,14 @@ def test_the_architecture_lists_every_room_and_the_order_of_the_import_contract(
 def test_links_to_files_resolve(path):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_to_sections_resolve(path):
+    for target, section in re.findall(r"\]\(([^)#:]*\.md|)#([^)]+)\)", path.read_text()):
+        page = (path.parent / target if target else path).read_text()
+        headings = {docs_api.anchor(heading) for heading in re.findall(r"^#+ (.*)$", page, flags=re.MULTILINE)}
+        assert section in headings, f"{path.name} links to {target}#{section}"
 
 
 def python_of(path: Path) -> str:
