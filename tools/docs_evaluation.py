@@ -126,14 +126,15 @@ def tables(evaluation: Evaluation, sanity: SanityResult, randomised_on: int) -> 
             f"Measured {date.today().isoformat()} on 2 cores, CPU, seed {SEED}, Sightline {sl.__version__}: "
             f"{len(evaluation.documents)} paragraphs of the three built-in texts, level word, the predicted class. "
             "Brackets hold bootstrap 95 % intervals. *Italics*: no better than random orders. "
-            f"The model read {evaluation.calls_made:,} changed paragraphs for {evaluation.calls_requested:,} that the "
-            "measurements asked for.",
+            f"The measurements requested {evaluation.calls_requested:,} changed paragraphs; "
+            f"{evaluation.calls_made:,} of them were different and were read by the model.",
             _faithfulness(ranking),
             "\n".join(
                 " ".join(sentences) + "  " for metric in METRICS if (sentences := metric_sentences(ranking, metric)[:2])
             ).strip(),
-            "Sanity: similarity to the original explanation (Spearman's ρ) when every weight is random, on "
-            f"{randomised_on} of the paragraphs; by chance: the same after the scores of the tokens were shuffled.",
+            f"Sanity test on {randomised_on} of the paragraphs: similarity (Spearman's ρ) of each explanation to the "
+            "one made when every weight of the model is random. *By chance* is the same after the scores of the tokens "
+            "were shuffled.",
             _sanity(sanity),
         ]
     )
@@ -172,8 +173,8 @@ def _sanity(sanity: SanityResult) -> str:
     lines = ["| method | all weights random | by chance | verdict |", "|:--|--:|--:|:--|"]
     words = {
         "unchanged": "does not depend on the model",
-        "partly": "depends on it in part",
-        "changed": "depends on it",
+        "partly": "depends on the model in part",
+        "changed": "depends on the model",
         "unknown": "unknown",
     }
     for method, verdict in sanity.verdicts().items():
