@@ -16,16 +16,17 @@ HEAD = """# Models and methods
 Generated from the registries by `python -m tools.docs`. A method that does not apply to a model raises an error before
 anything is computed.
 
-- **Single attention**: a bidirectional LSTM or a small Transformer under one row of attention weights. There is no
-  token that attends, so methods that follow attention from token to token do not apply.
+- **Single attention**: a bidirectional LSTM or a small Transformer with one row of attention weights on top. No token
+  attends to another, so methods that follow attention from token to token do not apply.
 - **Sparse heads**: any other family whose heads use sparsemax or entmax instead of softmax (`sightline convert
   --attention`). Relevance propagation has no rules for these projections.
 - **Other types**: every other model of transformers that reads a text once and whose head is one of the tasks below
-  (XLNet, FNet, Funnel, ConvBERT, …). Sightline knows its word embeddings and its logits only, so methods that look at
+  (XLNet, FNet, Funnel, ConvBERT, …). Sightline knows only its word embeddings and its logits. Methods that look at
   layers or attention are not offered (`model.methods_not_offered` lists them with the reason), and documents are never
   padded.
-- **Long documents**, longer than the model reads: the method runs on every window and the scores are merged with the
-  window's share in the prediction ("merged"), or it calls the model on the whole document ("whole").
+- **Long documents** are longer than the model reads. *Merged*: the method runs on every window, and the scores are
+  weighted by the window's share in the prediction and added up. *Whole*: the method calls the model on the whole
+  document.
 """
 TARGETS = {
     "sequence_classification": "a class, a contrast of two, all classes",
@@ -41,25 +42,29 @@ Every method explains every task of a family it applies to. See [long documents 
 
 FAMILIES_HEAD = """## Families, tasks and methods
 
-**exact**: on a tiny random model of the family, logits, attention weights, hidden states and the gradients of
-embeddings and attention equal those of transformers' own code (in double precision to 1e-11, to 1e-5 where the library
-computes a softmax or a norm in single precision), and every method of the last column keeps the promises of the
-contract suite; `tests/contract/test_heads.py` runs every such cell. **no such head**: transformers has none.
-**refused**: with one sentence, when the model is loaded."""
-UNSUPPORTED = """Not supported: models with an encoder and a decoder (BART, LED, T5 with its decoder; transformers 5 has
-no classifier on LED's encoder alone, so there is no head to explain), and **Vision Transformers**. The attention of
-Vision Transformers goes through the same interface, so the weights could be observed; what is missing is everything
-around them: an encoding of pictures instead of texts, units made of patches, removal of patches for the check, and a
-page that draws over a picture."""
-BLOCKS = """**BigBird** reads texts of up to (5 + 2r)·b tokens (704 in the released models: blocks of b = 64, r = 3
-random blocks) with full attention, as transformers does, and longer ones with its block-sparse attention: a window of
-three blocks, and the first and the last block as global tokens. Random blocks are drawn in training only; in evaluation
-all of them are the first block, whose keys a row then reads 1 + r times. The weights shown are sums over these copies,
-so rows sum to one; the ones that transformers returns hold a single copy. Every document is read as if it were alone:
-transformers takes the last block of the padded batch, so that there a document's logits depend on its neighbours."""
-RELEVANCE = """**Relevance propagation** treats scores of positions that depend on no word (T5, MPNet) as biases: they
-take their part with `attnlrp`, and nothing with the other rules. DeBERTa's products of words and positions are linear
-maps of the words, with constants for weights."""
+- **exact**: on a tiny random model of the family, logits, attention weights, hidden states and the gradients of
+  embeddings and attention equal those of transformers' own code: in double precision to 1e-11, and to 1e-5 where the
+  library computes a softmax or a norm in single precision. Every method of the last column passes the contract suite;
+  `tests/contract/test_heads.py` runs every such cell.
+- **no such head**: transformers has none.
+- **refused**: loading the model raises an error of one sentence."""
+UNSUPPORTED = """**Not supported:** models with an encoder and a decoder (BART, LED, T5 with its decoder), and Vision
+Transformers. transformers 5 has no classifier on LED's encoder alone, so there is no head to explain. The attention
+of Vision Transformers goes through the same interface, so their weights could be observed. What is missing is
+everything around them: an encoding of images, units made of patches, removal of patches for the check, and a page
+that draws over an image."""
+BLOCKS = """**BigBird** reads texts of up to (5 + 2r)·b tokens with full attention, as transformers does: 704 tokens
+in the released models, with blocks of b = 64 tokens and r = 3 random blocks. Longer texts use its block-sparse
+attention: a window of three blocks, and the first and the last block as global tokens.
+
+- Random blocks are drawn in training only. In evaluation all of them are the first block, so a row reads the keys of
+  that block 1 + r times. The weights shown are sums over these copies, so rows sum to one; the weights that
+  transformers returns hold a single copy.
+- Every document is read as if it were alone. transformers takes the last block of the padded batch instead, so that
+  the logits of a document depend on its neighbours."""
+RELEVANCE = """**Relevance propagation** treats position scores that depend on no word (T5, MPNet) as biases: with
+`attnlrp` they absorb their part of the relevance, and with the other rules none. DeBERTa's products of words and
+positions are treated as linear maps of the words, with constant weights."""
 
 
 def page() -> str:

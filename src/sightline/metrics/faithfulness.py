@@ -141,7 +141,7 @@ def aopc(
     plan=Plan(replacement="pad", attcat_ratios=NINTHS),
     curve=LOG_RATIO,
     higher_is_better=False,
-    summary="Mean logarithm of the probability left, relative to before, as the highest-scored words become pads.",
+    summary="Mean log-ratio of the probability after and before the highest-scored words become pads, step by step.",
     citation="Shrikumar et al. 2017; Chen et al. 2020",
 )
 def log_odds(
