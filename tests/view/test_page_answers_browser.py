@@ -187,6 +187,25 @@ def test_the_outline_opens_from_paragraphs_to_sentences_to_words(open_page):
     assert page.locator(".card h2").inner_text() == "river"
 
 
+def test_a_sentence_has_the_same_share_of_the_total_wherever_it_is_shown(open_page):
+    encoded = encoding(LONG)
+    scores = np.zeros(len(encoded))
+    river, hello = (next(i for i, token in enumerate(encoded.tokens) if token == name) for name in ("river", "hello"))
+    scores[[0, river, hello]] = 7.0, 3.0, -1.0  # both words are in the first sentence: 3 − 1 of 3 + 1
+    page = open_page(render_page([explanation(encoded, scores)]))
+    shown = [page.locator("[data-section=passages] .share").first.inner_text()]
+    note = page.locator("[data-section=passages] .quiet").inner_text()
+    page.evaluate("location.hash = 'level=sentence'")
+    shown.append(page.locator("[data-side=for] td").nth(1).inner_text())
+    page.evaluate("location.hash = 'view=words&level=sentence'")
+    shown.append(page.locator(".sortable tbody td").nth(1).inner_text().strip())
+    page.evaluate("location.hash = 'view=outline'")
+    page.get_by_role("button", name="Open paragraph 1", exact=True).click()
+    shown += page.locator("[data-level] .amount").all_inner_texts()[:2]
+    assert shown == ["+50 %"] * 5
+    assert note.startswith("Shares of the total of absolute word scores")
+
+
 def test_a_file_says_what_the_check_measured_without_the_words(open_page):
     page = open_page(long_page(), "#view=trials")
     rows = page.locator(".trials .without tbody tr").all_inner_texts()

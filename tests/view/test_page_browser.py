@@ -357,7 +357,7 @@ def test_the_verdict_is_in_sight_after_the_prediction_and_follows_the_method(ope
         "Without its 25 strongest words (5.0 % of the text) the probability falls from 0.85 to 0.01; without 25 random "
         "words it stays at 0.85.",
         "It beats 20 of 20 random orders.",
-        "Special tokens carry 8.0 % of the total.",
+        "Special tokens carry 8.0 % of the total of all tokens.",
     ]
     marks = {}
     for method in ("good", "weak", "poor", "unchecked", "Attention"):

@@ -43,7 +43,7 @@ def test_the_plain_report_is_tab_separated_without_colours_or_boxes():
         "target\tlogit of 'PL'",
         "tokens\t7",
         "trust\tholds up\tIt beats 20 of 20 random orders.",
-        "warning\tSpecial tokens such as [CLS] carry 75 % of the total: the words are the smaller part.",
+        "warning\tSpecial tokens such as [CLS] carry 75 % of the total of all tokens: the words are the smaller part.",
         "check\tThe scores add up to the explained difference within 0.3 % (completeness gap).",
         "list\tThe list leaves out stop words and punctuation, 33 % of the total.",
         "",

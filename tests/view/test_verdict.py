@@ -108,7 +108,7 @@ def test_the_sentence_names_how_many_words_were_removed():
         "Without its 25 strongest words (1.0 % of the text) the probability falls from 0.85 to 0.37; without 25 random "
         "words it stays at 0.85.",
         "It beats 20 of 20 random orders.",
-        "Special tokens carry 8.1 % of the total.",
+        "Special tokens carry 8.1 % of the total of all tokens.",
     )
     removal = {"removed_words": 1, "removed_share": 0.2, "probability": 0.99971, "probability_without_random": 0.999}
     assert described(checks(**removal)).sentences[0] == (

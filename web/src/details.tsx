@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import { Check, Choice, Section } from "./choices";
 import { count, ShareFormat, percent, plainNumber, plural, ranges, shortened } from "./format";
 import type { Page, Relations } from "./hooks";
-import { explanationOf, shownUnits, totalOf, type Picture } from "./reading";
+import { explanationOf, shownUnits, totalOf, wordTotal, type Picture } from "./reading";
 import { order, rows, type Row } from "./ranking";
 import type { Direction } from "./relations";
 import type { Partner } from "./source";
@@ -100,7 +100,7 @@ function useScores(page: Page, picture: Picture, unit: number): MethodScore[] {
     const shown = shownUnits(picture.units, state.hide);
     return source.payload.explanations.map((one, number) => {
       const scores = picture.units.sums(model.scores[number]);
-      return { one, scores, ordered: order(scores, shown), format: new ShareFormat(totalOf(scores, shown), one.signed) };
+      return { one, scores, ordered: order(scores, shown), format: new ShareFormat(wordTotal(model, model.scores[number]), one.signed) };
     });
   }, [source, model, picture.units, state.hide]);
   return all.map(({ one, scores, ordered, format }) => ({
@@ -118,7 +118,7 @@ function Scores({ page, picture, unit }: { page: Page; picture: Picture; unit: n
   const { name: target } = explanationOf(page.source.payload, picture.reading).target;
   return (
     <table class="scores" data-section="scores">
-      <caption>Share of the total, and rank among {plural(picture.order.length, picture.units.level)}</caption>
+      <caption>Share of the total of absolute word scores, and rank among {plural(picture.order.length, picture.units.level)}</caption>
       <thead>
         <tr>
           <th scope="col">method</th>
@@ -261,7 +261,7 @@ function Strongest({ page, picture, go }: DetailsProperties) {
   const largest = all.reduce((most, row) => Math.max(most, Math.abs(row.score)), 0);
   const passages = units.level === "sentence" || units.level === "paragraph";
   return (
-    <Section title={`Strongest ${units.level}s`} name="strongest" hint="Shares of the total of absolute scores">
+    <Section title={`Strongest ${units.level}s`} name="strongest" hint="Shares of the total of absolute word scores">
       {!passages && <Check id="merge" label="combine repeated words" checked={merge} change={setMerge} />}
       <div class={passages ? "sides passages-listed" : "sides"}>
         {sides.map(({ name, title, sign }) => {
@@ -297,7 +297,8 @@ function Strongest({ page, picture, go }: DetailsProperties) {
 
 /** The switch for fillers in lists, and the share of the total that the list leaves out. */
 export function LeftOut({ page: { state, set }, picture }: { page: Page; picture: Picture }) {
-  const share = picture.total ? 1 - totalOf(picture.scores, picture.listed) / picture.total : 0;
+  const { scores, shown, listed, format } = picture;
+  const share = format.of(totalOf(scores, shown) - totalOf(scores, listed));
   const kinds = picture.artefacts.size ? "stop words, punctuation and artefacts" : "stop words and punctuation";
   return (
     <p class="quiet left-out" data-section="left-out">
@@ -311,8 +312,8 @@ export function LeftOut({ page: { state, set }, picture }: { page: Page; picture
   );
 }
 
-function shareOfPeaks({ peaks, scores, total }: Picture): number {
-  return total ? peaks.reduce((sum, unit) => sum + Math.abs(scores[unit]), 0) / total : 0;
+function shareOfPeaks({ peaks, scores, format }: Picture): number {
+  return format.of(peaks.reduce((sum, unit) => sum + Math.abs(scores[unit]), 0));
 }
 
 function StrongestRow(properties: { row: Row; bar: number; hue: string; format: ShareFormat; whole: boolean; go(unit: number): void }) {

@@ -46,7 +46,7 @@ export function usePicture(source: Source, model: DocumentModel, name: string, s
       : needed ? rowsOf(needed, model.data.tokens)
       : payload.explanations.flatMap((one, number) => (one.method === name ? [model.scores[number]] : []));
     const wholes = wholeScores(payload, model, reading, state, needed);
-    return makePicture(payload, model.units(level), reading, values, state, others, wholes);
+    return makePicture(payload, model, level, reading, values, state, others, wholes);
   }, [payload, model, reading, needed, level, layers, heads, scale, gamma, range, threshold, hide, list]);
 }
 

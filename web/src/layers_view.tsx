@@ -96,7 +96,7 @@ export function LayersView({ page, picture, go }: ViewProperties) {
           : " "}
       </p>
       {adds && <table class="shares">
-        <caption>Share of each layer in the total of absolute scores</caption>
+        <caption>Absolute scores of each layer as a share of those of all layers</caption>
         <tbody>
           {sums.map((sum, layer) => (
             <tr key={layer}>

@@ -43,7 +43,7 @@ export function Legend({ picture }: { picture: Picture }) {
     >
       <div class="ends">
         <span>{reading.signed ? "for" : "important"}</span>
-        <span title="Score of a word as a share of the total of absolute scores">% of the total</span>
+        <span title="Share of the total of absolute word scores">% of the total</span>
         <span>{reading.signed ? "against" : "unimportant"}</span>
       </div>
       <div class="ramp">

@@ -3,8 +3,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Level } from "./payload";
 import type { Units } from "./document";
-import { ShareFormat, shortened } from "./format";
-import { totalOf } from "./reading";
+import { shortened } from "./format";
 import type { ViewProperties } from "./views";
 
 const LEVELS: Level[] = ["paragraph", "sentence", "word"];
@@ -13,21 +12,17 @@ const LONGEST = 160;
 interface OutlineProperties extends Pick<ViewProperties, "page" | "picture"> {
   units: Units[];
   scores: Float64Array[];
-  format: ShareFormat;
   largest: number[];
 }
 
-/** Shares are of the total of absolute word scores, so that a paragraph, its sentences and its words can be compared. */
+/** Shares are of the total of absolute word scores at every level, so that a paragraph, its sentences and its words can be compared. */
 export function OutlineView({ page, picture }: ViewProperties) {
   const { model } = page;
   const outline = useMemo(() => {
     const units = LEVELS.map((level) => model.units(level));
     const scores = units.map((each) => each.sums(picture.tokens));
-    const words = units[2];
-    const shown = Uint8Array.from({ length: words.count }, (_, unit) => (words.isSpecial(unit) ? 0 : 1));
-    const format = new ShareFormat(totalOf(scores[2], shown), picture.reading.signed);
     const largest = scores.map((each, i) => each.reduce((most, score, unit) => (units[i].isSpecial(unit) ? most : Math.max(most, Math.abs(score))), 0));
-    return { units, scores, format, largest };
+    return { units, scores, largest };
   }, [model, picture]);
   // A text without line breaks is one paragraph, whose bar says nothing.
   const depth = outline.units[0].ordinary > 1 ? 0 : 1;
@@ -48,7 +43,8 @@ export function OutlineView({ page, picture }: ViewProperties) {
 }
 
 function Branch(properties: OutlineProperties & { depth: number; unit: number }) {
-  const { page, picture, units, scores, format, largest, depth, unit } = properties;
+  const { page, picture, units, scores, largest, depth, unit } = properties;
+  const { format } = picture;
   const [open, setOpen] = useState(false);
   const own = units[depth];
   const score = scores[depth][unit];

@@ -3,7 +3,7 @@
 import type { Numbers } from "./arrays";
 import type { DocumentModel, Units } from "./document";
 import { ShareFormat } from "./format";
-import { FLAG, type ExplanationData, type Payload } from "./payload";
+import { FLAG, type ExplanationData, type Level, type Payload } from "./payload";
 import { order, peaks, ranks } from "./ranking";
 import { makeScale, reference, type Scale } from "./scale";
 import { ATTENTION, type Hidable, type State } from "./state";
@@ -121,9 +121,7 @@ export interface Picture {
   order: number[];
   ranks: Int32Array;
   peaks: number[];
-  /** Σ|score| of the shown units. */
-  total: number;
-  /** Scores as shares of the total of the whole explanation. */
+  /** Scores as shares of `wordTotal`, whatever the level, the filters and the selected layers. */
   format: ShareFormat;
 }
 
@@ -163,9 +161,16 @@ export function totalOf(scores: ArrayLike<number>, mask: Uint8Array): number {
   return total;
 }
 
+/** Σ|score| over the words of the document, special tokens excluded: what every share on the page is a share of. */
+export function wordTotal(model: DocumentModel, values: ArrayLike<number>): number {
+  const words = model.units("word");
+  return totalOf(words.sums(values), shownUnits(words, ["specials"]));
+}
+
 export function makePicture(
   payload: Payload,
-  units: Units,
+  model: DocumentModel,
+  level: Level,
   reading: Reading,
   values: ArrayLike<number>,
   state: State,
@@ -174,6 +179,7 @@ export function makePicture(
   /** The lists of token scores that set the colours of a part of the explanation, see `wholeScores`. */
   wholes: ArrayLike<number>[] | null = null,
 ): Picture {
+  const units = model.units(level);
   const scores = units.sums(values);
   const shown = shownUnits(units, state.hide);
   const counted = scores.filter((_, unit) => shown[unit]);
@@ -190,15 +196,12 @@ export function makePicture(
   const scale = makeScale(ranked, { kind: state.scale, steps, gamma: state.gamma, clipped, full });
   const least = state.threshold * scale.full;
   const drawn = new Int8Array(units.count);
-  let total = 0;
   for (let unit = 0; unit < units.count; unit++) {
     if (!shown[unit]) continue;
     const score = scores[unit];
-    total += Math.abs(score);
     if (Math.abs(score) >= least) drawn[unit] = score < 0 ? -scale.step(score) : scale.step(score);
   }
   const ordered = order(scores, shown);
-  const whole = wholes?.length === 1 ? totalOf(units.sums(wholes[0]), shown) : total;
   return {
     reading,
     units,
@@ -212,8 +215,7 @@ export function makePicture(
     order: ordered,
     ranks: ranks(ordered, units.count),
     peaks: peaks(ordered.filter((unit) => listed[unit]), scores),
-    total,
-    format: new ShareFormat(whole, reading.signed),
+    format: new ShareFormat(wordTotal(model, wholes?.length === 1 ? wholes[0] : values), reading.signed),
   };
 }
 

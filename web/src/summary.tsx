@@ -74,7 +74,7 @@ export function Passages({ page, picture }: { page: Page; picture: Picture }) {
   const sentences = model.units("sentence");
   const [passages, strongest] = useMemo(() => {
     if (sentences.ordinary < LONG) return [null, []];
-    const made = makePicture(source.payload, sentences, picture.reading, picture.tokens, state, []);
+    const made = makePicture(source.payload, model, "sentence", picture.reading, picture.tokens, state, []);
     return [made, made.order.slice(0, PASSAGES).filter((unit) => made.scores[unit] !== 0)];
   }, [sentences, picture]);
   const [open, setOpen] = useState(true);
@@ -99,7 +99,7 @@ export function Passages({ page, picture }: { page: Page; picture: Picture }) {
         ))}
       </ol>
       <p class="quiet">
-        Shares of the total of absolute sentence scores{signed ? "; + speaks for and − against " + picture.reading.label : ""}.
+        Shares of the total of absolute word scores{signed ? "; + speaks for and − against " + picture.reading.label : ""}.
       </p>
     </section>
   );

@@ -8,7 +8,7 @@ import { commonExponent, count, ShareFormat } from "./format";
 import type { Page } from "./hooks";
 import type { ViewProperties } from "./views";
 import { rows as mergedRows } from "./ranking";
-import { totalOf, type Picture } from "./reading";
+import { wordTotal, type Picture } from "./reading";
 import { SortableTable, type Column } from "./sortable_table";
 
 type By = "position" | "type";
@@ -45,7 +45,7 @@ export function WordsView({ page, picture, go }: ViewProperties) {
       </div>
       <SortableTable
         key={`${by}.${side}`}
-        caption={`${picture.units.level}s by ${picture.reading.title}, ${picture.reading.label}; shares of the total of absolute scores`}
+        caption={`${picture.units.level}s by ${picture.reading.title}, ${picture.reading.label}; shares of the total of absolute word scores`}
         columns={found.columns}
         rows={found.rows}
         file={`${picture.units.level}s-${picture.reading.name}.csv`}
@@ -64,7 +64,7 @@ interface WordRows {
 }
 
 function wordRows({ source, model }: Page, picture: Picture, by: By, side: Side): WordRows {
-  const { units, scores, reading, format, shown, listed } = picture;
+  const { units, scores, reading, format, listed } = picture;
   const { explanations } = source.payload;
   const merged = mergedRows(scores, listed, (unit) => units.key(unit), (unit) => units.text(unit), by === "type");
   const chosen = merged.filter((row) => side === "both" || (side === "for" ? row.score > 0 : row.score < 0));
@@ -73,7 +73,7 @@ function wordRows({ source, model }: Page, picture: Picture, by: By, side: Side)
   const sums = others.map(({ one, number }) => {
     const each = units.sums(model.scores[number]);
     const added = mergedRows(each, listed, (unit) => units.key(unit), () => "", by === "type");
-    const share = new ShareFormat(totalOf(each, shown), one.signed);
+    const share = new ShareFormat(wordTotal(model, model.scores[number]), one.signed);
     return { share, rows: new Map(added.map((row) => [by === "type" ? row.key : row.unit, share.of(row.score)])) };
   });
   const target = explanations[reading.explanation ?? 0].target.name;

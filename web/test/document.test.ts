@@ -57,18 +57,30 @@ describe("a picture", () => {
     const state = { ...initialState(source.payload), hide: ["specials" as const, "stopwords" as const, "punctuation" as const] };
     const reading = readingOf(source.payload, "attcat", "“PL”");
     const values = tokenScores(source.payload, model, reading, state, null);
-    const picture = makePicture(source.payload, model.units("word"), reading, values, state, []);
+    const picture = makePicture(source.payload, model, "word", reading, values, state, []);
     expect(picture.order).toEqual([5, 2, 7]);
     expect(Array.from(picture.steps)).toEqual([0, 0, -6, 0, 0, -8, 0, 6, 0, 0]);
-    expect(picture.total).toBe(7);
     expect(Array.from(shownUnits(model.units("word"), []))).toEqual(new Array(10).fill(1));
+  });
+
+  it("writes every score as a share of the total of the words, at every level and with every filter", async () => {
+    const { source, model } = await loaded();
+    const start = initialState(source.payload);
+    const reading = readingOf(source.payload, "attcat", "“PL”");
+    // |1| + |−2| + |0.5| + |−3| + |2|; special tokens belong to no word.
+    const states = [start, { ...start, hide: [] }, { ...start, hide: ["specials" as const, "stopwords" as const] }];
+    for (const state of states) {
+      for (const level of LEVELS) {
+        expect(makePicture(source.payload, model, level, reading, model.scores[0], state, []).format.total).toBe(8.5);
+      }
+    }
   });
 
   it("does not colour what is below the threshold", async () => {
     const { source, model } = await loaded();
     const state = { ...initialState(source.payload), threshold: 0.5 };
     const reading = readingOf(source.payload, "attcat", "“PL”");
-    const picture = makePicture(source.payload, model.units("word"), reading, model.scores[0], state, []);
+    const picture = makePicture(source.payload, model, "word", reading, model.scores[0], state, []);
     expect(Array.from(picture.steps).filter((step) => step !== 0).length).toBe(3);
   });
 
@@ -76,7 +88,7 @@ describe("a picture", () => {
     const { source, model } = await loaded();
     const state = { ...initialState(source.payload), range: "absolute" as const };
     const reading = readingOf(source.payload, "attcat", "“PL”");
-    const picture = makePicture(source.payload, model.units("word"), reading, model.scores[0], state, [model.scores[2]]);
+    const picture = makePicture(source.payload, model, "word", reading, model.scores[0], state, [model.scores[2]]);
     expect(picture.scale.full).toBe(20);
   });
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.view.words.lists import content_words
 from sightline.view.words.sentences import MARKS, is_said_of_nothing, percent
+from sightline.view.words.shares import word_total
 from sightline.view.words.targets import predicted_value
 
 if TYPE_CHECKING:
@@ -85,8 +86,7 @@ def headline_parts(explanation: Explanation) -> list[Part]:
 
 def _reasons(explanation: Explanation, phrases: list[Phrase]) -> list[Part]:
     """Return the phrases as the main reason, or with their share if they are a small part of the total."""
-    total = sum(abs(word.score) for word in explanation.words())
-    share = sum(phrase.score for phrase in phrases) / total
+    share = sum(phrase.score for phrase in phrases) / word_total(explanation)
     if share >= SMALLEST_MAIN_SHARE:
         return [Part(", mainly because of "), *_join(phrases)]
     return [Part(", most of all because of "), *_join(phrases), Part(f" (only {percent(share)} of the total)")]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.analysis.filters import TokenFilter
 from sightline.explanation import merge_instances
 from sightline.view.words.sentences import percent
+from sightline.view.words.shares import share_of_words
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation, Sign, WordScore
@@ -26,7 +27,7 @@ class WordLists:
     sides: tuple[tuple[Sign, tuple[WordScore, ...]], ...]
     """For and against, or one list ("any") for methods without signs; strongest first, instances added up."""
     left_out: float
-    """Share of the total magnitude of all words on words that are left out."""
+    """Share of the total (`shares.word_total`) on words that are left out."""
     artefacts: bool
     """Whether artefacts are among the words that are left out."""
 
@@ -64,10 +65,10 @@ def list_words(explanation: Explanation, top: int, *, all_words: bool = False) -
     merged = sorted(merge_instances(words), key=lambda word: -abs(word.score))
     signs: tuple[Sign, ...] = ("for", "against") if explanation.signed else ("any",)
     sides = tuple((sign, tuple([word for word in merged if _is_on(word, sign)][:top])) for sign in signs)
-    total, listed = (sum(abs(word.score) for word in group) for group in (everything, words))
+    listed = {word.index for word in words}
     return WordLists(
         sides=sides,
-        left_out=max(0.0, 1.0 - listed / total) if total and len(words) < len(everything) else 0.0,
+        left_out=share_of_words(explanation, (word for word in everything if word.index not in listed)),
         artefacts=explanation.exchange is not None and bool(explanation.exchange.artefacts),
     )
 

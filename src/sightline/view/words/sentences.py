@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sightline.artefacts import EXCHANGE_ENTRIES, Exchange
+from sightline.artefacts import EXCHANGE_ENTRIES
 from sightline.verdict import CHECK_ENTRIES, SMALLEST_EFFECT, TELLING, Level, Reason, Value, Verdict
+from sightline.view.words.shares import share_of_words
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
@@ -117,9 +118,12 @@ def describe_verdict(verdict: Verdict) -> VerdictText:
     if "special_share" in verdict.numbers:
         share = percent(verdict.numbers["special_share"])
         if "special_tokens_dominate" in verdict.reasons:
-            warning = f"Special tokens such as [CLS] carry {share} of the total: the words are the smaller part."
+            warning = (
+                f"Special tokens such as [CLS] carry {share} of the total of all tokens: "
+                "the words are the smaller part."
+            )
         else:
-            sentences.append(f"Special tokens carry {share} of the total.")
+            sentences.append(f"Special tokens carry {share} of the total of all tokens.")
     return VerdictText(verdict.level, tuple(sentences), warning)
 
 
@@ -204,7 +208,7 @@ def further_sentences(explanation: Explanation) -> list[str]:
     """Return what is known about an explanation beside its verdict: passages, artefacts, then the other checks."""
     return [
         *passage_sentences(explanation),
-        *artefact_sentences(explanation.exchange, explanation.checks),
+        *artefact_sentences(explanation),
         *check_sentences(explanation.checks),
     ]
 
@@ -230,8 +234,9 @@ def passage_sentences(explanation: Explanation) -> list[str]:
     return [f"{without} would say {says}; {control}."]
 
 
-def artefact_sentences(exchange: Exchange | None, checks: Mapping[str, Value]) -> list[str]:
+def artefact_sentences(explanation: Explanation) -> list[str]:
     """Return how many of the strongest words have scores that belong to their position, if words were exchanged."""
+    exchange = explanation.exchange
     if exchange is None or not exchange.tested:
         return []
     tested = "the strongest word" if exchange.tested == 1 else f"the {exchange.tested} strongest words"
@@ -241,7 +246,9 @@ def artefact_sentences(exchange: Exchange | None, checks: Mapping[str, Value]) -
     positions = sorted(artefact.tokens[0] for artefact in exchange.artefacts)
     listed = ", ".join(f"{position:,}" for position in positions[:NAMED_POSITIONS])
     more = f" and {count - NAMED_POSITIONS} more" if count > NAMED_POSITIONS else ""
-    share = percent(float(checks.get("artefact_share", 0.0)))
+    flagged = {position for artefact in exchange.artefacts for position in artefact.tokens}
+    words = (word for word in explanation.words() if flagged.intersection(word.tokens))
+    share = percent(share_of_words(explanation, words))
     sinks = sum(artefact.reason == "sink" for artefact in exchange.artefacts)
     belong = (
         f"The scores of {count} of {tested} belong to their positions, not to the words (tokens"
