@@ -35,18 +35,38 @@ def test_the_sentence_counts_all_words_and_names_those_with_content():
     agreed = len(made.consensus.words)
     sentence = consensus_sentence(made)
     assert sentence.startswith(
-        f"AttCAT, Attention rollout and Gradient norm agree on {agreed} of their 20 highest-ranked words; by chance "
+        f"AttCAT, Attention rollout and Gradient norm agree on {agreed} of their 20 highest-ranked words, among them “"
     )
+    assert sentence.endswith(" would be expected.")
     assert "“the”" not in sentence
     assert "“.”" not in sentence
     assert consensus_sentence(Report.of([next(iter(made))])) is None
+
+
+def consensus_of(text: str, strongest: str) -> str:
+    """Return the sentence on two methods that give the words of `strongest` the highest scores."""
+    encoded = encoding(text)
+    scores = [float(token in strongest.split()) for token in encoded.tokens]
+    return consensus_sentence(Report.of([explanation(encoded, scores, method=name) for name in METHODS[:2]]))
+
+
+def test_the_words_named_are_all_that_are_counted_unless_the_sentence_says_otherwise():
+    filler = " world" * 16
+    assert consensus_of(f"river the old mill river{filler}", "river old mill") == (
+        "AttCAT and Attention rollout agree on 4 of their 4 highest-ranked words: “river” (2 times), “old” and “mill”; "
+        "by chance 0.8 would be expected."
+    )
+    # A stop word is counted, but not named.
+    assert "agree on 4 of their 4 highest-ranked words, among them “river” (2 times) and “old”; by chance" in (
+        consensus_of(f"river the old mill river{filler}", "river old the")
+    )
 
 
 def test_terminal_pipe_and_json_hold_the_consensus():
     made = report()
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
     print_report(console, list(made), consensus=consensus_sentence(made))
-    assert "highest-ranked words; by chance" in console.file.getvalue()
+    assert "highest-ranked words, among them" in console.file.getvalue()
     text = render(made, Format.text, top=2)
     assert text.startswith("summary\t")
     assert text.splitlines()[-1] == f"consensus\t{consensus_sentence(made)}"

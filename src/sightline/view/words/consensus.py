@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from sightline.analysis.filters import TokenFilter
+from sightline.view.words.lists import FILLERS
 from sightline.view.words.numbers import count
 
 if TYPE_CHECKING:
@@ -26,14 +27,13 @@ def consensus_sentence(report: Report) -> str | None:
     names = [titles.get(name, name) for name in consensus.methods]
     methods = f"{', '.join(names[:-1])} and {names[-1]}"
     agreed = len(consensus.words)
-    sentence = (
-        f"{methods} agree on {agreed} of their {count(consensus.k, 'highest-ranked word')}; "
-        f"by chance {expected_words(consensus)} would be expected"
-    )
-    words = _named_words(report, consensus)
-    # The number counts every instance, and stop words too.
-    among = ":" if len(words) == agreed else ", among them"
-    return f"{sentence}{among} {', '.join(f'“{word}”' for word in words)}." if words else f"{sentence}."
+    sentence = f"{methods} agree on {agreed} of their {count(consensus.k, 'highest-ranked word')}"
+    named = _named_words(consensus)
+    if named:
+        # The number counts every instance, and stop words too.
+        opening = ":" if sum(named.values()) == agreed else ", among them"
+        sentence += f"{opening} {_enumerate(named)}"
+    return f"{sentence}; by chance {expected_words(consensus)} would be expected."
 
 
 def expected_words(consensus: Consensus) -> str:
@@ -42,11 +42,18 @@ def expected_words(consensus: Consensus) -> str:
     return "fewer than 0.1" if expected < SMALLEST else f"{expected:.1f}" if expected < 9.95 else f"{expected:.0f}"
 
 
-def _named_words(report: Report, consensus: Consensus) -> list[str]:
-    """Return the first agreed words, each once; stop words and punctuation count but are not named."""
-    kept = TokenFilter().keep_tokens(report.encoding)
+def _named_words(consensus: Consensus) -> dict[str, int]:
+    """Return the first agreed words with their numbers of instances; stop words and punctuation are not named."""
     words: dict[str, str] = {}
+    instances: Counter[str] = Counter()
     for word in consensus.words:
-        if any(kept[token] for token in word.tokens):
+        if not FILLERS.drops(word.text):
             words.setdefault(word.text.lower(), word.text)
-    return list(words.values())[:LISTED]
+            instances[word.text.lower()] += 1
+    return {text: instances[key] for key, text in list(words.items())[:LISTED]}
+
+
+def _enumerate(named: dict[str, int]) -> str:
+    """Return "“river” (2 times), “old” and “mill”"."""
+    words = [f"“{word}”" + (f" ({times} times)" if times > 1 else "") for word, times in named.items()]
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]

@@ -17,7 +17,8 @@ from sightline.view.words.shares import share_of_words
 if TYPE_CHECKING:
     from sightline.explanation import Explanation, Sign, WordScore
 
-_FILLERS = TokenFilter(meaningful=True)
+FILLERS = TokenFilter(meaningful=True)
+"""Words that say little: stop words that are no reason, and punctuation."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def content_words(explanation: Explanation) -> list[WordScore]:
     return [
         word
         for word in explanation.words()
-        if not _FILLERS.drops(word.text) and not any(position in flagged for position in word.tokens)
+        if not FILLERS.drops(word.text) and not any(position in flagged for position in word.tokens)
     ]
 
 
