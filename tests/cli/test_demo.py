@@ -9,6 +9,7 @@ import pytest
 
 from sightline import builtin
 from sightline.cli.demo import DEMO_DOCUMENT, DEMO_METHODS
+from sightline.view.words.sentences import DEMONSTRATION
 
 pytestmark = pytest.mark.slow
 
@@ -33,3 +34,23 @@ def test_demo_refuses_before_it_runs(sightline, tmp_path):
     assert unwritable.exit_code == 2
     assert "does not exist" in unwritable.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"doc.txt"}
+
+
+def test_every_form_says_at_once_that_the_built_in_model_is_a_demonstration(sightline, tmp_path, monkeypatch):
+    page = tmp_path / "page.html"
+    piped = sightline("explain", "doc.txt")
+    assert piped.stdout.splitlines()[1] == f"notice\t{DEMONSTRATION}"
+    assert json.loads(sightline("explain", "doc.txt", "--format", "json").stdout)["notices"] == [DEMONSTRATION]
+    assert DEMONSTRATION in sightline("explain", "doc.txt", "--format", "csv").stderr
+    assert sightline("explain", "doc.txt", "--no-check", "-o", str(page)).exit_code == 0
+    data = json.loads(re.search(r'id="sightline-data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1])
+    assert [exp["notices"] for exp in data["explanations"]] == [[DEMONSTRATION]] * 2
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "400")
+    seen = re.sub(r"\x1b\[[0-9;]*m", "", sightline("explain", "doc.txt").stdout)
+    assert seen.splitlines()[1].strip() == DEMONSTRATION
+
+
+def test_a_model_of_ones_own_is_no_demonstration(sightline, good_model):
+    shown = json.loads(sightline("explain", "doc.txt", "--model", good_model, "--format", "json").stdout)
+    assert shown["notices"] == []

@@ -208,6 +208,10 @@ def explain(
         use_free_cores()
         progress("loading the model", 0, 0)
         loaded = load(model, task, allow_pickle=allow_pickle, allow_random=allow_random, similar_to=similar_to)
+        if model is None and chosen is Format.csv:  # the other formats have a place for notices
+            from sightline.view.words.sentences import DEMONSTRATION
+
+            progress.note(DEMONSTRATION)
         if not method:
             methods = list(loaded.default_methods[: None if for_page else 1])
             options = method_options(option or [], methods, seed)

@@ -18,7 +18,7 @@ class AggregationChoice(StrEnum):
     first = "first"
 
 
-BUILT_IN = "[default: the built-in model]"
+BUILT_IN = "[default: the built-in demonstration model]"
 MODEL = "Model folder, or a hub model as owner/name or hf://name"
 
 Pair = Annotated[str | None, typer.Option(metavar="FILE|-", help="The second text, for models that read pairs.")]

@@ -100,17 +100,19 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token", *, 
 
     The JSON of one explanation is what `Explanation.load` reads; that of several is an object with a list of them. CSV
     has one row per unit of `level`; JSON lists tokens and words, the units of a coarser level beside them, and under
-    "strongest" the `top` words that the text output lists.
+    "strongest" the `top` words that the text output lists, under "notices" what a reader must know first.
     """
     if chosen is Format.html:
         return report.to_html()
     if chosen is Format.json:
         from sightline.view.words.headline import headline
         from sightline.view.words.lists import list_words
+        from sightline.view.words.sentences import notices
 
         records = [
             {
                 "headline": headline(explanation),
+                "notices": notices(explanation),
                 "strongest": list_words(explanation, top, all_words=all_words).to_dict(),
                 **explanation.to_dict(level),
             }

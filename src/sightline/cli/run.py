@@ -131,6 +131,7 @@ def run(
             from sightline.corpus.settings import ModelSource as Source
             from sightline.corpus.streaming import Selection
             from sightline.view.corpus.page import check_page_folder, write_corpus_page
+            from sightline.view.words.sentences import DEMONSTRATION
 
         methods = split_names(method) if method else list(DEFAULT_METHODS)
         options = method_options(option or [], methods, seed)
@@ -167,6 +168,8 @@ def run(
         if page is not None:
             progress("writing the page", 0, 0)
             index = write_corpus_page(store, page, documents=page_documents)
+    if model is None:
+        typer.echo(DEMONSTRATION, err=True)
     failed = states.get("failed", 0) + states.get("unreadable", 0)
     typer.echo(
         f"{sum(states.values()):,} rows: {states.get('done', 0):,} explained, {failed:,} failed. Results: {out}",

@@ -11,7 +11,7 @@ from sightline.evaluation.result import MODEL, Record
 from sightline.metrics import METRICS
 from sightline.metrics.registry import RANDOM_ORDERS
 from sightline.view.words.numbers import count, format_number
-from sightline.view.words.sentences import percent
+from sightline.view.words.sentences import demonstration_notices, percent
 
 FEW_DOCUMENTS = 10
 """Fewer documents get a caveat."""
@@ -118,7 +118,8 @@ def state_sentences(ranking: Ranking) -> list[str]:
     documents = len(evaluation.documents)
     sentences = [
         f"Measured {count(len(evaluation.methods), 'method')} by {count(len(evaluation.metrics), 'metric')} on "
-        f"{count(documents, 'document')} in {count(math.ceil(evaluation.seconds), 'second')}."
+        f"{count(documents, 'document')} in {count(math.ceil(evaluation.seconds), 'second')}.",
+        *demonstration_notices(evaluation.provenance),
     ]
     if not evaluation.complete:
         sentences.append("The run was stopped early: only the documents that were finished are included.")

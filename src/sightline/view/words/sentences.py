@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sightline import builtin
 from sightline.artefacts import EXCHANGE_ENTRIES
 from sightline.verdict import CHECK_ENTRIES, SMALLEST_EFFECT, TELLING, Level, Reason, Value, Verdict
 from sightline.view.words.shares import share_of_words
@@ -23,6 +24,10 @@ MARKS: dict[Level, tuple[str, str]] = {
 """The mark of each verdict: a shape and words, so that nobody needs colours to tell one from another."""
 LARGEST_LOSS = 0.5
 """Share of the explained output that biases may take before a sentence warns of reading the sizes of scores."""
+DEMONSTRATION = (
+    "This explains the built-in demonstration model, which can only tell texts on artificial intelligence from "
+    "texts on programming languages; to explain a model of your own, name it with --model (in Python: sl.load)."
+)
 NAMED_POSITIONS = 8
 """Positions of artefacts that a sentence lists."""
 
@@ -52,9 +57,14 @@ def prediction_sentence(explanation: Explanation) -> str:
     return f"The model says '{prediction.label}' with probability {percent(prediction.probability)}."
 
 
+def demonstration_notices(provenance: Mapping[str, Any]) -> list[str]:
+    """Return that a result comes from the built-in model, which knows two subjects, if it does."""
+    return [DEMONSTRATION] if provenance.get("model") == builtin.NAME else []
+
+
 def notices(explanation: Explanation) -> list[str]:
-    """Return what a reader must know first: text the model never saw, random weights, …"""
-    sentences = []
+    """Return what a reader must know first: a demonstration, text the model never saw, random weights, …"""
+    sentences = demonstration_notices(explanation.provenance)
     dropped, read = explanation.encoding.dropped, len(explanation.encoding)
     if dropped:
         rest = "1 more was" if dropped == 1 else f"{dropped:,} more were"

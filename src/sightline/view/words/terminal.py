@@ -60,11 +60,11 @@ def plain_report(explanation: Explanation, top: int = 10, *, all_words: bool = F
     lists = list_words(explanation, top, all_words=all_words)
     lines: list[tuple[str, ...]] = [
         ("summary", headline(explanation)),
+        *(("notice", sentence) for sentence in notices(explanation)),
         ("method", explanation.method),
         ("predicted", prediction.label, predicted_value(explanation) or f"{prediction.probability:.4f}"),
         ("target", describe_target(explanation)),
         ("tokens", str(len(explanation.encoding))),
-        *(("notice", sentence) for sentence in notices(explanation)),
         ("trust", trust.words, *trust.sentences),
         *((("warning", trust.warning),) if trust.warning is not None else ()),
         *(("check", sentence) for sentence in further_sentences(explanation)),
@@ -97,11 +97,11 @@ def print_report(
     from rich.text import Text
 
     console.print(Text(printable(headline(explanations[0])), style="bold"))
+    for notice in notices(explanations[0]):
+        console.print(Text(notice, style="bold #c26e10"))
     console.print(_prediction(explanations[0]))
     if consensus is not None:
         console.print(Text(printable(consensus)))
-    for notice in notices(explanations[0]):
-        console.print(Text(notice, style="bold #c26e10"))
     for explanation in explanations:
         console.print()
         target = printable(describe_target(explanation))
