@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as hnp
 from sightline.errors import InputError, ModelError, OptionError, UsageError
 from sightline.explanation import Explanation, RemovalCurve
 from sightline.models.target import Target
+from sightline.report import Report
 from tests.sample_explanations import TEXT, encoding, explanation
 
 
@@ -342,9 +343,12 @@ def test_an_impossible_place_is_refused_with_a_sentence(tmp_path, place):
         explanation().to_html(tmp_path / place)
 
 
-def test_to_html_returns_what_it_writes(tmp_path):
-    html = explanation().to_html(tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text(encoding="utf-8") == html
+@pytest.mark.parametrize("draws", [explanation(), Report.of([explanation()])], ids=["explanation", "report"])
+def test_to_html_returns_the_page_or_where_it_was_written(tmp_path, draws):
+    """Not both: at the end of a cell, a notebook would show the text of the whole page."""
+    path = tmp_path / "page.html"
+    assert draws.to_html(path) == draws.to_html(str(path)) == path
+    assert path.read_text(encoding="utf-8") == draws.to_html()
 
 
 def test_a_link_is_followed_and_permissions_are_kept(tmp_path):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from sightline import storage
 from sightline.arguments import check_count
 from sightline.errors import InputError, ModelError
 from sightline.explanation import Explanation
-from sightline.files import write_whole
+from sightline.files import write_or_return, write_whole
 from sightline.foreign import read_json
 from sightline.record_checks import check_list, check_object, check_whole, is_newer, read_numbers
 from sightline.text import Encoding
@@ -242,14 +242,15 @@ class ContinuationExplanation:
             ],
         }
 
-    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
-        """Return one self-contained page of the generated text, and write it to `path` if given."""
+    @overload
+    def to_html(self, path: None = None, *, title: str | None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | Path, *, title: str | None = None) -> Path: ...
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str | Path:
+        """Return one self-contained page of the generated text; with `path`, write it there and return the path."""
         from sightline.view.continuation import render_continuation
 
-        html = render_continuation([self], title=title)
-        if path is not None:
-            write_whole(path, html)
-        return html
+        return write_or_return(render_continuation([self], title=title), path)
 
     def _repr_html_(self) -> str:
         from sightline.view.continuation import render_fragment

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -324,8 +324,12 @@ class Explanation:
             for artefact in self.artefacts
         ]
 
-    def to_html(self, path: str | Path | None = None, *, inside: Inside | None = None) -> str:
-        """Return the explanation as one self-contained page, and write it to `path` if given.
+    @overload
+    def to_html(self, path: None = None, *, inside: Inside | None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | Path, *, inside: Inside | None = None) -> Path: ...
+    def to_html(self, path: str | Path | None = None, *, inside: Inside | None = None) -> str | Path:
+        """Return the explanation as one self-contained page; with `path`, write it there and return the path.
 
         `inside` (from `sightline.analysis.inside`) adds what attends to what and the head maps; `Model.report` makes
         all of it in one call.

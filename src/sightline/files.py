@@ -68,6 +68,14 @@ def write_whole(path: Path | str, content: str | bytes) -> None:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def write_or_return(text: str, path: Path | str | None) -> str | Path:
+    """Return `text`; with a path, write it there and return the path, since a notebook shows what a cell returns."""
+    if path is None:
+        return text
+    write_whole(path, text)
+    return Path(path)
+
+
 def check_writable(path: Path | str) -> None:
     """Raise a `UsageError` now if `path` could not be written later; leaves nothing behind."""
     with _temporary_file(Path(path)):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from sightline import report_storage
 from sightline.analysis.consensus import Consensus, find_consensus
@@ -184,15 +184,16 @@ class Report:
             "seconds": dict(self.seconds),
         }
 
-    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
-        """Return the report as one self-contained page, and write it to `path` if given."""
-        from sightline.files import write_whole
+    @overload
+    def to_html(self, path: None = None, *, title: str | None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | Path, *, title: str | None = None) -> Path: ...
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str | Path:
+        """Return the report as one self-contained page; with `path`, write it there and return the path."""
+        from sightline.files import write_or_return
         from sightline.view.page.html import render_page
 
-        html = render_page(self, title=title)
-        if path is not None:
-            write_whole(path, html)
-        return html
+        return write_or_return(render_page(self, title=title), path)
 
     def show(self, *, title: str | None = None, predict: Callable[[str, str | None], Prediction] | None = None) -> Any:
         """Return the page as a notebook widget (needs the extra `notebook`).

@@ -120,8 +120,8 @@ def test_the_page_draws_every_document_under_both_weights(tmp_path):
     model = sl.load(module, tokenizer=tokenizer)
     texts = ["the film was <b>great</b>", "dull the film"]
     result = sl.lab.adversary(model, texts, tests=["uniform", "frozen"], strengths=(1.0,), **QUICK)
-    page = result.to_html(tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text() == page
+    page = result.to_html()
+    assert result.to_html(tmp_path / "page.html").read_text() == page
     assert "<script" not in page
     assert "<b>great" not in page
     tree = ElementTree.fromstring(re.search(r"<main>.*</main>", page, re.DOTALL)[0])

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import torch
@@ -114,15 +114,16 @@ class AdversarialResult:
             rows.append(row)
         return pd.DataFrame(rows)
 
-    def to_html(self, path: str | Path | None = None, *, title: str = PAGE_TITLE) -> str:
-        """Return a page that draws the documents under both weights side by side, and write it to `path` if given."""
-        from sightline.files import write_whole
+    @overload
+    def to_html(self, path: None = None, *, title: str = PAGE_TITLE) -> str: ...
+    @overload
+    def to_html(self, path: str | Path, *, title: str = PAGE_TITLE) -> Path: ...
+    def to_html(self, path: str | Path | None = None, *, title: str = PAGE_TITLE) -> str | Path:
+        """Return a page of the documents under both weights; with `path`, write it there and return the path."""
+        from sightline.files import write_or_return
         from sightline.view.adversary import render_adversary
 
-        html = render_adversary(self, title=title)
-        if path is not None:
-            write_whole(path, html)
-        return html
+        return write_or_return(render_adversary(self, title=title), path)
 
 
 @dataclass(frozen=True)
