@@ -75,7 +75,7 @@ def test_a_prediction_that_stays_without_any_word_is_not_the_fault_of_the_explan
     verdict = judge(checks(0.001, 0.002, 3, stake=0.47, **nothing))
     assert (verdict.level, verdict.reasons) == ("weak", ("nothing_decides",))
     first, *_ = describe_verdict(verdict).sentences
-    assert first == "Nothing in the text decides: with every word removed, the probability is 0.98."
+    assert first == "Nothing in the text decides: with every word removed, the probability is 98 %."
     # The text decides if the prediction changes without it, or if the strongest words or sentences change it.
     assert judge(checks(0.001, 0.002, 3, stake=0.47, **nothing, passages_trials=3)).level == "poor"
     assert judge(checks(0.001, 0.002, 3, stake=0.47, **{**nothing, "probability_empty": 0.2})).level == "poor"
@@ -105,18 +105,18 @@ def described(checks: dict) -> VerdictText:
 
 def test_the_sentence_names_how_many_words_were_removed():
     assert described(checks(special_share=0.081)).sentences == (
-        "Without its 25 strongest words (1.0 % of the text) the probability falls from 0.85 to 0.37; without 25 random "
-        "words it stays at 0.85.",
+        "Without its 25 strongest words (1.0 % of the text) the probability falls from 85 % to 37 %; without 25 random "
+        "words it stays at 85 %.",
         "It beats 20 of 20 random orders.",
         "Special tokens carry 8.1 % of the total of all tokens.",
     )
     removal = {"removed_words": 1, "removed_share": 0.2, "probability": 0.99971, "probability_without_random": 0.999}
     assert described(checks(**removal)).sentences[0] == (
-        "Without its strongest word (20 % of the text) the probability falls from 0.9997 to 0.37; without a random "
-        "word it falls to 0.9990."
+        "Without its strongest word (20 % of the text) the probability falls from > 99.9 % to 37 %; without a random "
+        "word it falls to 99.9 %."
     )
     rising = described(checks(-0.1, 0.1, 7, probability_without=0.9))
-    assert "the probability rises from 0.85 to 0.90" in rising.sentences[0]
+    assert "the probability rises from 85 % to 90 %" in rising.sentences[0]
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_the_reason_is_told_in_a_sentence(measured, sentence):
 
 def test_a_small_effect_is_compared_with_what_would_hold_up():
     numbers = checks(0.02, 0.0, 20)
-    needed = f"{SMALLEST_EFFECT * numbers['stake']:.2f}"
+    needed = f"{100 * SMALLEST_EFFECT * numbers['stake']:.0f} percentage points"
     assert described(numbers).sentences[2] == (
-        "Averaged over all numbers of removed words, the probability falls by 0.02 more than with random words; "
+        "Averaged over all numbers of removed words, the probability falls by 2.0 percentage points more than with random words; "
         f"to hold up, it would have to fall by {needed} more."
     )
 
@@ -144,7 +144,7 @@ def test_an_explanation_that_holds_up_tells_if_an_empty_text_is_judged_alike():
     assert "an empty text" not in " ".join(described(checks(probability_empty=0.1)).sentences)
     said = described(checks(probability_empty=0.99))
     assert said.level == "holds"
-    assert "With every word removed, the probability is 0.99" in said.sentences[2]
+    assert "With every word removed, the probability is 99 %" in said.sentences[2]
 
 
 def test_without_a_check_it_is_reported_how_to_get_one():

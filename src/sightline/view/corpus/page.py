@@ -30,6 +30,7 @@ from sightline.view.inspect.folder import PAGE, check_folder, make_folder
 from sightline.view.inspect.page import GENERATOR
 from sightline.view.page.html import hash_source
 from sightline.view.words.numbers import format_number
+from sightline.view.words.sentences import percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,7 +119,9 @@ def _opening(summary: CorpusSummary) -> str:
         parts.append(f"{counts['pending']:,} are not computed yet")
     known = summary.documents["correct"].dropna()
     if len(known):
-        parts.append(f"{known.astype(bool).mean():.1%} of the {len(known):,} labelled ones are predicted right")
+        parts.append(
+            f"{percent(float(known.astype(bool).mean()))} of the {len(known):,} labelled ones are predicted right"
+        )
     return "; ".join(parts) + "."
 
 

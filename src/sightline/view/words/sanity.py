@@ -5,6 +5,7 @@ from __future__ import annotations
 from sightline.evaluation.planted import HELD_OUT, PlantedResult
 from sightline.evaluation.sanity import SanityResult
 from sightline.view.words.numbers import format_number
+from sightline.view.words.sentences import percent
 
 
 def sanity_sentences(result: SanityResult) -> list[str]:
@@ -35,9 +36,9 @@ def planted_sentences(result: PlantedResult) -> list[str]:
     planted = result.planted
     learnt = "has learnt" if planted.learnt else "has NOT learnt"
     sentences = [
-        f"The model {learnt} the task: {planted.accuracy:.1%} right on {HELD_OUT} new documents, where the best "
-        f"possible answers are {planted.attainable:.1%} right. Removing the planted words changes the prediction for "
-        f"{planted.decisive:.1%} of {len(planted.documents)} documents."
+        f"The model {learnt} the task: {percent(planted.accuracy)} right on {HELD_OUT} new documents, where the best "
+        f"possible answers are {percent(planted.attainable)} right. Removing the planted words changes the prediction for "
+        f"{percent(planted.decisive)} of {len(planted.documents)} documents."
     ]
     if not planted.learnt:
         sentences.append("So the planted words are no known truth here: train for more steps before reading on.")
@@ -45,7 +46,7 @@ def planted_sentences(result: PlantedResult) -> list[str]:
         verdict = "" if row.precision >= 0.5 else ": it misses most of them, but finds more than chance would"
         verdict = verdict if row.better_than_chance else ": no better than chance"
         sentences.append(
-            f"{row.method} ranks {row.precision:.0%} of the planted words first "
-            f"(interval {row.low:.0%} to {row.high:.0%}, chance {row.chance:.0%}){verdict}."
+            f"{row.method} ranks {percent(row.precision)} of the planted words first "
+            f"(interval {percent(row.low)} to {percent(row.high)}, chance {percent(row.chance)}){verdict}."
         )
     return sentences

@@ -156,7 +156,7 @@ def _comparison_sentences(verdict: Verdict) -> list[str]:
     numbers = verdict.numbers
     sentences = []
     if "nothing_decides" in verdict.reasons:
-        empty = probability(numbers["probability_empty"])
+        empty = percent(numbers["probability_empty"])
         sentences.append(f"Nothing in the text decides: with every word removed, the probability is {empty}.")
     if all(name in numbers for name in TELLING):
         sentences.append(_removal_sentence(numbers))
@@ -166,11 +166,11 @@ def _comparison_sentences(verdict: Verdict) -> list[str]:
         lead = numbers["faithfulness"] - numbers["random_mean"]
         needed = SMALLEST_EFFECT * numbers["stake"]
         sentences.append(
-            f"Averaged over all numbers of removed words, the probability falls by {probability(lead)} more than with "
-            f"random words; to hold up, it would have to fall by {probability(needed)} more."
+            f"Averaged over all numbers of removed words, the probability falls by {points(lead)} more than with "
+            f"random words; to hold up, it would have to fall by {points(needed)} more."
         )
     if verdict.level == "holds" and is_said_of_nothing(numbers):
-        empty = probability(numbers["probability_empty"])
+        empty = percent(numbers["probability_empty"])
         sentences.append(
             f"With every word removed, the probability is {empty}: the model says the same about an empty text."
         )
@@ -185,7 +185,7 @@ def is_said_of_nothing(numbers: Mapping[str, float | int]) -> bool:
 
 
 def _removal_sentence(numbers: Mapping[str, float | int]) -> str:
-    """Return "Without its 25 strongest words (1 % of the text) the probability falls from 0.85 to 0.37; …"."""
+    """Return "Without its 25 strongest words (1 % of the text) the probability falls from 85 % to 37 %; …"."""
     count, share, whole, without, random = (numbers[name] for name in TELLING)
     strongest, chance = (
         ("strongest word", "a random word")
@@ -202,16 +202,16 @@ def _removal_sentence(numbers: Mapping[str, float | int]) -> str:
 
 
 def _moves(before: float, after: float, *, origin: bool = True) -> str:
-    """Return "falls from 0.85 to 0.37", "rises to 0.9" or "stays at 0.85"."""
-    start, end = probability(before), probability(after)
+    """Return "falls from 85 % to 37 %", "rises to 90 %" or "stays at 85 %"."""
+    start, end = percent(before), percent(after)
     if start == end:
         return f"stays at {end}"
     return f"{'falls' if after < before else 'rises'} {f'from {start} ' if origin else ''}to {end}"
 
 
-def probability(value: float) -> str:
-    """Return a probability with two decimals, with four where two would read as certainty."""
-    return f"{value:.2f}" if 0.005 <= value < 0.995 or value in (0.0, 1.0) else f"{value:.4f}"
+def points(difference: float) -> str:
+    """Return a difference of two probabilities: "1.2 percentage points"."""
+    return f"{percent(difference).removesuffix(' %')} percentage points"
 
 
 def further_sentences(explanation: Explanation) -> list[str]:
