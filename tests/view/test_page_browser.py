@@ -354,8 +354,8 @@ def test_the_verdict_is_in_sight_after_the_prediction_and_follows_the_method(ope
     assert said["y"] < box["y"]
     assert box["y"] + box["height"] < 800
     assert texts(page, "[data-section=verdict] p") == [
-        "Without its 25 strongest words (5.0 % of the text) the probability falls from 85 % to 1.0 %; without 25 random "
-        "words it stays at 85 %.",
+        "Without its 25 strongest words (5.0 % of the text) the probability falls from 85 % to 1.0 %; without 25 "
+        "random words it stays at 85 %.",
         "It beats 20 of 20 random orders.",
         "Special tokens carry 8.0 % of the total of all tokens.",
     ]

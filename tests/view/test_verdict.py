@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from sightline.cli.output import Format, render
+from sightline.explanation import Explanation, RemovalCurve
+from sightline.report import Report
 from sightline.verdict import (
     LARGEST_CHANCE,
     LARGEST_SPECIAL_SHARE,
@@ -12,6 +16,7 @@ from sightline.verdict import (
     find_stake,
     judge,
 )
+from sightline.view.words.comparable import common_count, describe_verdicts
 from sightline.view.words.sentences import MARKS, VerdictText, check_sentences, describe_verdict
 from tests.sample_explanations import explanation
 from tests.sample_pages import build
@@ -135,8 +140,8 @@ def test_a_small_effect_is_compared_with_what_would_hold_up():
     numbers = checks(0.02, 0.0, 20)
     needed = f"{100 * SMALLEST_EFFECT * numbers['stake']:.0f} percentage points"
     assert described(numbers).sentences[2] == (
-        "Averaged over all numbers of removed words, the probability falls by 2.0 percentage points more than with random words; "
-        f"to hold up, it would have to fall by {needed} more."
+        "Averaged over all numbers of removed words, the probability falls by 2.0 percentage points more than with "
+        f"random words; to hold up, it would have to fall by {needed} more."
     )
 
 
@@ -145,6 +150,76 @@ def test_an_explanation_that_holds_up_tells_if_an_empty_text_is_judged_alike():
     said = described(checks(probability_empty=0.99))
     assert said.level == "holds"
     assert "With every word removed, the probability is 99 %" in said.sentences[2]
+
+
+COUNTS = [0, 10, 50, 100]
+
+
+def measured(method: str, own: int, *without: float) -> Explanation:
+    """Return an explanation whose probability is 0.9 and falls to `without` at 10, 50 and 100 removed words.
+
+    `own` is the count that tells most about it; random words change nothing.
+    """
+    at = COUNTS.index(own) - 1
+    telling = {"removed_words": own, "removed_share": own / 1000, "probability_without_random": 0.9}
+    numbers = checks(**telling, probability=0.9, probability_without=without[at])
+    curve = RemovalCurve(np.array(COUNTS) / 1000, [0.9, *without], [[0.9] * 4] * 20, COUNTS)
+    return explanation(method=method, checks=numbers, removal=curve)
+
+
+def test_sentences_of_several_explanations_name_the_same_number_of_words():
+    shown = [measured("attcat", 50, 0.8, 0.3, 0.28), measured("alti", 100, 0.85, 0.4, 0.35)]
+    alone = [describe_verdict(each.verdict).sentences[0] for each in shown]
+    assert ["its 50 " in alone[0], "its 100 " in alone[1]] == [True, True]
+    texts = describe_verdicts(shown)
+    assert [text.sentences[:2] for text in texts] == [
+        (
+            "Without its 50 strongest words (5.0 % of the text) the probability falls from 90 % to 30 %; without 50 "
+            "random words it stays at 90 %.",
+            "It beats 20 of 20 random orders.",
+        ),
+        (
+            "Without its 50 strongest words (5.0 % of the text) the probability falls from 90 % to 40 %; without 50 "
+            "random words it stays at 90 %.",
+            "It beats 20 of 20 random orders.",
+        ),
+    ]
+    # The page, its curves, the terminal and a pipe say the same.
+    shown_on_page = build(shown).json
+    assert [one["verdict"]["sentences"] for one in shown_on_page["explanations"]] == [
+        list(text.sentences) for text in texts
+    ]
+    assert [note.split(". ", 1)[1] for note in shown_on_page["curves"][0]["notes"]] == [
+        text.sentences[0] for text in texts
+    ]
+    piped = render(Report.of(shown), Format.text, top=1)
+    assert piped.count("Without its 50 strongest words") == 2
+
+
+def test_a_sentence_that_loses_by_the_common_number_adds_its_own():
+    early, late = measured("attcat", 10, 0.2, 0.15, 0.15), measured("alti", 100, 0.9, 0.85, 0.3)
+    common = common_count([early.removal, late.removal])
+    assert common == 100
+    first, second = describe_verdicts([early, late])
+    assert "its 100 strongest words" in first.sentences[0]
+    assert "larger" not in " ".join(first.sentences)  # 0.75 below random words instead of 0.7
+    assert "its 100 strongest words" in second.sentences[0]
+    numbers = {**early.verdict.numbers}
+    compared = {**numbers, "removed_words": 100, "probability_without": 0.6}
+    assert describe_verdict(early.verdict, compared).sentences[1] == (
+        "Without 10 words the difference is larger: 20 %, and 90 % for random words."
+    )
+
+
+def test_a_single_explanation_names_its_own_number_of_words():
+    alone = measured("attcat", 100, 0.8, 0.5, 0.3)
+    (text,) = describe_verdicts([alone])
+    assert text == describe_verdict(alone.verdict)
+    assert common_count([alone.removal, None]) is None
+    # Orders that are never better than random words have no count that tells.
+    useless = measured("random", 10, 0.9, 0.95, 0.95)
+    assert common_count([useless.removal, useless.removal]) is None
+    assert common_count([useless.removal, alone.removal]) == 100
 
 
 def test_without_a_check_it_is_reported_how_to_get_one():

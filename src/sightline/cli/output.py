@@ -144,11 +144,15 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token", *, 
 
 def _plain_text(report: Report, top: int, *, all_words: bool = False) -> str:
     """Return every explanation as tab-separated lines, then the words that all methods agree on."""
+    from sightline.view.words.comparable import describe_verdicts
     from sightline.view.words.consensus import consensus_sentence
     from sightline.view.words.terminal import plain_report, printable
 
     consensus = consensus_sentence(report)
-    blocks = [plain_report(explanation, top, all_words=all_words) for explanation in report]
+    blocks = [
+        plain_report(explanation, top, all_words=all_words, verdict=verdict)
+        for explanation, verdict in zip(report, describe_verdicts(list(report)), strict=True)
+    ]
     return "\n".join(blocks if consensus is None else [*blocks, f"consensus\t{printable(consensus)}\n"])
 
 

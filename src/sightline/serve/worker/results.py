@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sightline.view.words.comparable import describe_verdicts
 from sightline.view.words.headline import headline
-from sightline.view.words.sentences import describe_verdict, further_sentences, notices
+from sightline.view.words.sentences import VerdictText, further_sentences, notices
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
@@ -34,7 +35,10 @@ def result_record(job: str, model: str, report: Report, notes: Sequence[str], se
             {"text": word.text, "start": word.start, "end": word.end, "segment": word.segment, "tokens": word.tokens}
             for word in first.words()
         ],
-        "explanations": {method: _explanation(explanation) for method, _, explanation in report.entries()},
+        "explanations": {
+            method: _explanation(explanation, verdict)
+            for (method, _, explanation), verdict in zip(report.entries(), describe_verdicts(list(report)), strict=True)
+        },
         "consensus": None if (consensus := report.consensus) is None else consensus.to_dict(),
         "notes": list(notes),
         "provenance": first.provenance,
@@ -56,7 +60,7 @@ def prediction_record(prediction: Prediction) -> dict[str, Any]:
     }
 
 
-def _explanation(explanation: Explanation) -> dict[str, Any]:
+def _explanation(explanation: Explanation, verdict: VerdictText) -> dict[str, Any]:
     return {
         "headline": headline(explanation),
         "target": {**explanation.target.to_dict(), "description": explanation.target.description()},
@@ -64,7 +68,7 @@ def _explanation(explanation: Explanation) -> dict[str, Any]:
         "scores": explanation.scores.tolist(),
         "word_scores": [word.score for word in explanation.words()],
         "checks": explanation.checks,
-        "verdict": {**explanation.verdict.to_dict(), **describe_verdict(explanation.verdict).to_dict()},
+        "verdict": {**explanation.verdict.to_dict(), **verdict.to_dict()},
         "sentences": [*notices(explanation), *further_sentences(explanation)],
         "removal": None if explanation.removal is None else explanation.removal.to_dict(),
         "artefacts": explanation.describe_artefacts(),

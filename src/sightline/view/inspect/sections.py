@@ -14,7 +14,8 @@ from sightline.view.inspect.attention import filter_sentence, relations_section,
 from sightline.view.inspect.comparison import comparison_section
 from sightline.view.inspect.parts import Links, Picture, Section, Table
 from sightline.view.plots.style import AGAINST, FOR, PLAIN
-from sightline.view.words.sentences import describe_verdict, further_sentences, notices, prediction_sentence
+from sightline.view.words.comparable import describe_verdicts
+from sightline.view.words.sentences import further_sentences, notices, prediction_sentence
 from sightline.view.words.takeaways import takeaways
 
 if TYPE_CHECKING:
@@ -69,11 +70,13 @@ def attribution_section(inspection: Inspection, name: str) -> Section:
     explanation = inspection.explanations[name]
     by_type, by_position = inspection.by_type[name], inspection.by_position[name]
     sides = "Blue words count for the class, orange words against it." if explanation.signed else ""
+    explained = inspection.explanations
+    verdicts = dict(zip(explained, describe_verdicts(list(explained.values())), strict=True))
     sentences = (
         f"{prediction_sentence(explanation)} The scores below, by the method {name}, show what moved the "
         f"{explanation.target.description()}. {sides}",
         *notices(explanation),
-        " ".join([*describe_verdict(explanation.verdict).sentences, *further_sentences(explanation)]),
+        " ".join([*verdicts[name].sentences, *further_sentences(explanation)]),
         _sink_sentence(inspection, by_position),
         filter_sentence(inspection),
     )

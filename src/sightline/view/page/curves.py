@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.text.units import units_of
-from sightline.view.words.sentences import describe_verdict
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation, RemovalCurve
     from sightline.report import Entry
+    from sightline.view.words.sentences import VerdictText
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,28 @@ class CurvePlot:
         return {**plot, "footnote": self.footnote} if self.footnote else plot
 
 
-def removal_curves(entries: Sequence[Entry], targets: Sequence[str], titles: Mapping[str, str]) -> list[CurvePlot]:
-    """Return one plot per target of the explanations that were checked; `targets` names the target of each entry.
+def removal_curves(
+    entries: Sequence[Entry], targets: Sequence[str], titles: Mapping[str, str], verdicts: Sequence[VerdictText]
+) -> list[CurvePlot]:
+    """Return one plot per target of the explanations that were checked.
+
+    `targets` and `verdicts` are the name of the target and the verdict of each entry.
 
     One line per method, under its title. The band spans the random orders of all of them, from the lowest to the
     highest, at the numbers of words where most of them were measured.
     """
     plots: dict[str, list[tuple[str, Explanation, RemovalCurve]]] = {}
-    for (method, _, explanation), target in zip(entries, targets, strict=True):
+    notes: dict[str, list[str]] = {}
+    for (method, _, explanation), target, verdict in zip(entries, targets, verdicts, strict=True):
         if explanation.removal is not None:
             plots.setdefault(target, []).append((titles[method], explanation, explanation.removal))
-    return [_removal_plot(target, lines) for target, lines in plots.items()]
+            notes.setdefault(target, []).append(f"{titles[method]} – {verdict.words}. {verdict.sentences[0]}")
+    return [_removal_plot(target, lines, notes[target]) for target, lines in plots.items()]
 
 
-def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCurve]]) -> CurvePlot:
+def _removal_plot(
+    target: str, shown: Sequence[tuple[str, Explanation, RemovalCurve]], notes: Sequence[str]
+) -> CurvePlot:
     counts = [removed_words(explanation, removal) for _, explanation, removal in shown]
     lines = [
         CurveSeries(title, x, removal.probabilities.tolist())
@@ -89,7 +97,7 @@ def _removal_plot(target: str, shown: Sequence[tuple[str, Explanation, RemovalCu
         x=f"words {verb} (logarithmic)",
         y=f"probability of {target}",
         series=[*lines, chance],
-        notes=[_note(title, explanation) for title, explanation, _ in shown],
+        notes=notes,
         footnote=describe_points(shown[0][2]),
     )
 
@@ -123,9 +131,3 @@ def describe_points(removal: RemovalCurve) -> str:
         f"{sentence}. Each point takes {orderings + 1} model calls; with --check-calls {calls} (in Python "
         f"check_budget={calls}) there are {len(scale)} points."
     )
-
-
-def _note(title: str, explanation: Explanation) -> str:
-    """Return "AttCAT – holds up. Beats 20 of 20 random orders: …", as the verdict says it."""
-    trust = describe_verdict(explanation.verdict)
-    return f"{title} – {trust.words}. {trust.sentences[0]}"

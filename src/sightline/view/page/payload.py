@@ -24,8 +24,9 @@ from sightline.text.units import LEVELS, Level, Unit, units_of
 from sightline.view import colours
 from sightline.view.page.curves import removal_curves, removed_words
 from sightline.view.page.maps import EDGE, encode_maps, fine_maps, heads_by_importance, pool_maps
+from sightline.view.words.comparable import describe_verdicts
 from sightline.view.words.headline import headline_parts
-from sightline.view.words.sentences import describe_verdict, further_sentences, notices
+from sightline.view.words.sentences import VerdictText, further_sentences, notices
 from sightline.view.words.targets import describe_target, predicted_value
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Payload:
 def build(report: Report, *, title: str | None = None) -> Payload:
     """Return what the page shows of a report; explanations that were checked bring their removal curves with them."""
     entries, inside, encoding = report.entries(), report.inside, report.encoding
-    targets = _target_names(list(report))
+    targets, verdicts = _target_names(list(report)), describe_verdicts(list(report))
     titles, summaries, formulas = report.titles, report.summaries, report.formulas
     payload = Payload(
         {
@@ -97,14 +98,14 @@ def build(report: Report, *, title: str | None = None) -> Payload:
                     "title": titles[method],
                     "summary": summaries[method],
                     "formula": formulas[method],
-                    **_explanation(explanation, target),
+                    **_explanation(explanation, target, verdict),
                 }
-                for (method, _, explanation), target in zip(entries, targets, strict=True)
+                for (method, _, explanation), target, verdict in zip(entries, targets, verdicts, strict=True)
             ],
             "made": _origin(report),
             "inside": None if inside is None else _inside_facts(inside),
             "consensus": _consensus(report),
-            "curves": [curve.to_json() for curve in removal_curves(entries, targets, titles)],
+            "curves": [curve.to_json() for curve in removal_curves(entries, targets, titles, verdicts)],
             "colours": {"levels": colours.LEVELS, "gamma": colours.GAMMA, "clipped": colours.CLIPPED_SHARE},
             "arrays": {},
         }
@@ -244,7 +245,7 @@ def _title(encoding: Encoding) -> str:
 # The explanations -----------------------------------------------------------------------------------------------------
 
 
-def _explanation(explanation: Explanation, target: str) -> dict[str, Any]:
+def _explanation(explanation: Explanation, target: str, verdict: VerdictText) -> dict[str, Any]:
     prediction = explanation.prediction
     ranked = sorted(zip(prediction.labels, prediction.probabilities.tolist(), strict=True), key=lambda pair: -pair[1])
     return {
@@ -267,7 +268,7 @@ def _explanation(explanation: Explanation, target: str) -> dict[str, Any]:
         ],
         "artefacts": list(_artefacts(explanation).items()),
         "notices": notices(explanation),
-        "verdict": describe_verdict(explanation.verdict).to_dict(),
+        "verdict": verdict.to_dict(),
         "checks": further_sentences(explanation),
         "removal": None if explanation.removal is None else _removal(explanation, explanation.removal),
         "facts": _facts(explanation),

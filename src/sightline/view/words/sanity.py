@@ -37,8 +37,8 @@ def planted_sentences(result: PlantedResult) -> list[str]:
     learnt = "has learnt" if planted.learnt else "has NOT learnt"
     sentences = [
         f"The model {learnt} the task: {percent(planted.accuracy)} right on {HELD_OUT} new documents, where the best "
-        f"possible answers are {percent(planted.attainable)} right. Removing the planted words changes the prediction for "
-        f"{percent(planted.decisive)} of {len(planted.documents)} documents."
+        f"possible answers are {percent(planted.attainable)} right. Removing the planted words changes the prediction "
+        f"for {percent(planted.decisive)} of {len(planted.documents)} documents."
     ]
     if not planted.learnt:
         sentences.append("So the planted words are no known truth here: train for more steps before reading on.")

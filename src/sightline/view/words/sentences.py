@@ -28,6 +28,8 @@ DEMONSTRATION = (
     "This explains the built-in demonstration model, which can only tell texts on artificial intelligence from "
     "texts on programming languages; to explain a model of your own, name it with --model (in Python: sl.load)."
 )
+CLOSE = 0.9
+"""The share of the largest difference to random words at which a count tells as much as the best one."""
 NAMED_POSITIONS = 8
 """Positions of artefacts that a sentence lists."""
 
@@ -119,9 +121,13 @@ class VerdictText:
         return record if self.warning is None else {**record, "warning": self.warning}
 
 
-def describe_verdict(verdict: Verdict) -> VerdictText:
-    """Return the verdict in sentences."""
-    sentences = _comparison_sentences(verdict)
+def describe_verdict(verdict: Verdict, compared: Mapping[str, float | int] | None = None) -> VerdictText:
+    """Return the verdict in sentences.
+
+    `compared`: the numbers of `TELLING` at the count that the sentences of other explanations name
+    (`comparable.describe_verdicts`); by default the count that tells most about this one.
+    """
+    sentences = _comparison_sentences(verdict, compared)
     if "untrained_model" in verdict.reasons:
         sentences.insert(0, _NOTICES["untrained"])
     warning = None
@@ -144,7 +150,7 @@ _QUALIFIERS: dict[Reason, str] = {
 }
 
 
-def _comparison_sentences(verdict: Verdict) -> list[str]:
+def _comparison_sentences(verdict: Verdict, compared: Mapping[str, float | int] | None) -> list[str]:
     """Return what the comparison with random words showed, or why there was none."""
     if "not_comparable" in verdict.reasons:
         return [f"It could not be compared with random words. {verdict.detail}"]
@@ -159,7 +165,9 @@ def _comparison_sentences(verdict: Verdict) -> list[str]:
         empty = percent(numbers["probability_empty"])
         sentences.append(f"Nothing in the text decides: with every word removed, the probability is {empty}.")
     if all(name in numbers for name in TELLING):
-        sentences.append(_removal_sentence(numbers))
+        sentences.append(_removal_sentence(numbers if compared is None else compared))
+        if compared is not None and _lead(compared) < CLOSE * _lead(numbers):
+            sentences.append(_further_removal_sentence(numbers))
     qualifier = next((_QUALIFIERS[reason] for reason in verdict.reasons if reason in _QUALIFIERS), "")
     sentences.append(f"It beats {numbers['random_beaten']} of {numbers['random_orderings']} random orders{qualifier}.")
     if "small_effect" in verdict.reasons:
@@ -199,6 +207,18 @@ def _removal_sentence(numbers: Mapping[str, float | int]) -> str:
         f"Without its {strongest} ({percent(share)} of the text) the probability {_moves(whole, without)}; "
         f"without {chance} it {_moves(whole, random, origin=False)}."
     )
+
+
+def _further_removal_sentence(numbers: Mapping[str, float | int]) -> str:
+    """Return what the count that tells most shows, where the sentence before names another one."""
+    count, _, _, without, random = (numbers[name] for name in TELLING)
+    words = "1 word" if count == 1 else f"{count:,} words"
+    return f"Without {words} the difference is larger: {percent(without)}, and {percent(random)} for random words."
+
+
+def _lead(numbers: Mapping[str, float | int]) -> float:
+    """Return how far the probability without the strongest words is below that without random words."""
+    return numbers["probability_without_random"] - numbers["probability_without"]
 
 
 def _moves(before: float, after: float, *, origin: bool = True) -> str:

@@ -14,9 +14,18 @@ from typing import TYPE_CHECKING
 
 from sightline.text.units import units_of
 from sightline.view import colours
+from sightline.view.words.comparable import describe_verdicts
 from sightline.view.words.headline import headline
 from sightline.view.words.lists import WordLists, list_words
-from sightline.view.words.sentences import MARKS, describe_verdict, further_sentences, notices, number, percent
+from sightline.view.words.sentences import (
+    MARKS,
+    VerdictText,
+    describe_verdict,
+    further_sentences,
+    notices,
+    number,
+    percent,
+)
 from sightline.view.words.targets import describe_target, predicted_value
 
 if TYPE_CHECKING:
@@ -51,12 +60,15 @@ def printable(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
-def plain_report(explanation: Explanation, top: int = 10, *, all_words: bool = False) -> str:
+def plain_report(
+    explanation: Explanation, top: int = 10, *, all_words: bool = False, verdict: VerdictText | None = None
+) -> str:
     """Return the explanation as lines of tab-separated fields: facts first, then the strongest words.
 
-    `all_words` lists stop words, punctuation and artefacts as well.
+    `all_words` lists stop words, punctuation and artefacts as well. `verdict`: the verdict in sentences, if it is to be
+    compared with those of other explanations (`comparable.describe_verdicts`).
     """
-    prediction, trust = explanation.prediction, describe_verdict(explanation.verdict)
+    prediction, trust = explanation.prediction, verdict or describe_verdict(explanation.verdict)
     lists = list_words(explanation, top, all_words=all_words)
     lines: list[tuple[str, ...]] = [
         ("summary", headline(explanation)),
@@ -102,7 +114,7 @@ def print_report(
     console.print(_prediction(explanations[0]))
     if consensus is not None:
         console.print(Text(printable(consensus)))
-    for explanation in explanations:
+    for explanation, trust in zip(explanations, describe_verdicts(explanations), strict=True):
         console.print()
         target = printable(describe_target(explanation))
         console.print(Text.assemble((explanation.method, "bold"), f" explains the {target}"))
@@ -116,7 +128,6 @@ def print_report(
         if lists.note:
             console.print(Text(f"{lists.note} Add --all-words to list them.", style="dim"))
         console.print()
-        trust = describe_verdict(explanation.verdict)
         mark, words = MARKS[trust.level]
         console.print(Text.assemble((f"{mark} {words}. ", "bold"), printable(" ".join(trust.sentences))))
         if trust.warning is not None:
