@@ -155,7 +155,7 @@ def _faithfulness(ranking: Ranking) -> str:
     floors = [f"{rows[first.method, metric].floor:.3f}" for metric in METRICS[:-1]]
     ceilings = [f"{rows[first.method, metric].ceiling:.3f}" for metric in METRICS[:-1]]
     lines.append(f"| random orders (floor) | {' | '.join(floors)} | | |")
-    lines.append(f"| one word at a time (ceiling) | {' | '.join(ceilings)} | | |")
+    lines.append(f"| one word at a time (reference) | {' | '.join(ceilings)} | | |")
     return "\n".join(lines)
 
 

@@ -137,7 +137,11 @@ def evaluate(
         int, typer.Option(min=0, metavar="N", help="Random orders of the words; their mean is the floor.")
     ] = 5,
     ceiling: Annotated[
-        bool, typer.Option("--ceiling/--no-ceiling", help="Also rank words by the effect of removing each alone.")
+        bool,
+        typer.Option(
+            "--ceiling/--no-ceiling",
+            help="Also measure the order of the words' effects when each is removed alone (a reference).",
+        ),
     ] = True,
     compat: Annotated[
         CompatChoice | None,

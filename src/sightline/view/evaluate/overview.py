@@ -1,4 +1,4 @@
-"""The overview of an evaluation as one picture: methods down, metrics across, between floor and ceiling.
+"""The overview of an evaluation as one picture: methods down, metrics across, beside floor and reference.
 
 Every metric has a panel with its own scale, and all panels share the order of the methods, so that a method is read
 along its row and a metric down its column.
@@ -77,7 +77,7 @@ def _draw_panel(axes: Axes, panel: Panel, methods: Sequence[str]) -> None:
             panel.floor, color=CHANCE, linestyle=(0, (1, 1.2)), linewidth=1.2, label="chance (floor)", zorder=2
         )
     if panel.ceiling is not None:
-        axes.axvline(panel.ceiling, color=CEILING, linestyle=(0, (4, 2)), label="one at a time (ceiling)", zorder=2)
+        axes.axvline(panel.ceiling, color=CEILING, linestyle=(0, (4, 2)), label="one at a time (reference)", zorder=2)
     for place, method in enumerate(methods):
         axes.axhline(place, color=GRID, linewidth=0.5, zorder=0)
         dot = panel.dots.get(method)

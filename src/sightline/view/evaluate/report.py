@@ -28,10 +28,17 @@ from sightline.view.evaluate.table import CEILING, floor_name, interval_tables, 
 from sightline.view.frames import to_csv
 from sightline.view.inspect.folder import check_folder, write_sections
 from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
-from sightline.view.words.evaluation import metric_sentences, opening_sentences, state_sentences, table_legend
+from sightline.view.words.evaluation import (
+    REFERENCE,
+    metric_sentences,
+    opening_sentences,
+    state_sentences,
+    table_legend,
+)
 from sightline.view.words.sanity import planted_sentences, sanity_sentences
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
     from sightline.evaluation.planted import PlantedResult
@@ -44,8 +51,7 @@ __all__ = ["check_folder", "write_evaluation"]
 KINDS: dict[Kind, tuple[str, str]] = {
     "faithfulness": (
         "Does removing the words it names change the prediction?",
-        "Each value stands between a floor, the mean of random orders, and a ceiling, the order of the words' effects "
-        "when each is removed alone. A good method may pass the ceiling: words also act together.",
+        f"Each value stands beside a floor, the mean of random orders, and a reference. {REFERENCE}",
     ),
     "confidence": (
         "Does it tell the classes apart?",
@@ -177,6 +183,11 @@ def _overview(ranking: Ranking, kind: Kind) -> list[Terms | Table]:
     ]
 
 
+def _with_reference(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of means as the page shows it; in files and in Python, the reference is the column `ceiling`."""
+    return table.rename(columns={"ceiling": CEILING})
+
+
 def _direction(metric: str) -> str:
     higher = METRICS.get(metric).higher_is_better
     return "" if higher is None else f"{'Higher' if higher else 'Lower'} is better."
@@ -227,7 +238,7 @@ def _kind_sections(ranking: Ranking) -> list[Section]:
             rows = ranking.of_metric(metric)[list(SHOWN)]
             silent = [name for name in ("missing", "failed", "calls") if not rows[name].sum()]
             shown = rows.drop(columns=silent).dropna(axis="columns", how="all")
-            parts.append(Table(f"metric_{metric}", metric, shown, explanation))
+            parts.append(Table(f"metric_{metric}", metric, shown, explanation, shown=_with_reference(shown)))
             if any(key[2] == metric for key in evaluation.curves_by):
                 parts.append(_curve_picture(ranking, metric))
         if parts:
@@ -266,7 +277,13 @@ def _draw_curves(ranking: Ranking, metric: str) -> Figure:
 
 def _numbers_section(ranking: Ranking) -> Section:
     parts = [
-        Table("summary", "All means", ranking.summary, "With bootstrap 95 % intervals over documents."),
+        Table(
+            "summary",
+            "All means",
+            ranking.summary,
+            "With bootstrap 95 % intervals over documents.",
+            shown=_with_reference(ranking.summary),
+        ),
     ]
     if ranking.paired:
         import pandas as pd

@@ -1,11 +1,11 @@
-"""Means of several metrics side by side, each with its interval, above the floor (chance) and the ceiling.
+"""Means of several metrics side by side, each with its interval, above the floor (chance) and a reference.
 
-    method                   aopc ↑                 log odds ↓             seconds
-    attcat                   0.426 [0.179, 0.672]   −1.54 [−2.73, −0.44]     0.024
-    random                   0.151 [0.012, 0.290]*  −1.00 [−2.08, −0.12]*  0.00031
-    random orders (floor)    0.147                  −1.01
-    one at a time (ceiling)  0.444                  −1.60
-    documents                6                      6
+    method                     aopc ↑                 log odds ↓             seconds
+    attcat                     0.426 [0.179, 0.672]   −1.54 [−2.73, −0.44]     0.024
+    random                     0.151 [0.012, 0.290]*  −1.00 [−2.08, −0.12]*  0.00031
+    random orders (floor)      0.147                  −1.01
+    one at a time (reference)  0.444                  −1.60
+    documents                  6                      6
 
 An arrow says which direction is better, a star that a method is not clearly better than the floor. Numbers of a column
 have as many places as its largest needs to show three digits; all digits are in the summary.
@@ -26,7 +26,7 @@ from sightline.view.words.numbers import format_number
 if TYPE_CHECKING:
     import pandas as pd
 
-CEILING, DOCUMENTS = "one at a time (ceiling)", "documents"
+CEILING, DOCUMENTS = "one at a time (reference)", "documents"
 WIDEST = 110
 """Characters per line; further metrics go into another table."""
 

@@ -13,6 +13,11 @@ from sightline.metrics.registry import RANDOM_ORDERS
 from sightline.view.words.numbers import count, format_number
 from sightline.view.words.sentences import demonstration_notices, percent
 
+REFERENCE = (
+    "One at a time: words in the order of their effects when each is removed alone, which is no upper limit. Methods "
+    "can do better, because words also act together."
+)
+"""What the `ceiling` of an evaluation is."""
 FEW_DOCUMENTS = 10
 """Fewer documents get a caveat."""
 
@@ -29,6 +34,8 @@ def table_legend(ranking: Ranking, metrics: Sequence[str]) -> list[str]:
         legend.append("↑ higher is better, ↓ lower is better.")
     if any(ranking.no_better_than_floor(metric) for metric in metrics):
         legend.append(f"* not clearly better than {chance_name(metrics[0])}.")
+    if ranking.ceilings(metrics):
+        legend.append(REFERENCE)
     return legend
 
 
