@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from html.parser import HTMLParser
 
@@ -90,7 +91,7 @@ def test_markdown_escapes_what_would_be_formatting():
 @given(TEXT)
 def test_latex_leaves_no_sign_with_a_meaning(text):
     escaped = frames.latex(text)
-    plain = re.sub(r"\\(text[a-z]+|ensuremath)\{-?\}|\\[{}$&#%_]|\{[\[\]]\}", "", escaped)
+    plain = re.sub(r"\\(text[a-z]+|ensuremath)\{(-|\d)?\}|\\[{}$&#%_]|\{[\[\]]\}", "", escaped)
     assert not set(plain) & set('\\{}$&#%_^~<>|"[]')
 
 
@@ -153,3 +154,25 @@ def test_an_empty_frame_is_a_table_of_headings():
     assert frames.to_markdown(frame).splitlines()[0] == "| word | n |"
     assert "<tbody>" in frames.to_html(frame)
     assert frames.to_text(frame) == "word  n\n"
+
+
+def test_numbers_of_a_column_have_one_power_of_ten():
+    frame = pd.DataFrame(
+        {
+            "score": [3.2e-5, -4.5e-6, 1.2e-7, 0.0, math.nan],
+            "count": [1.5e7, 2.0e6, 3.0, 1.0, 2.0],
+            "share": [0.5, 0.02, 2e-7, -3e-9, 0.0],
+        }
+    )
+    assert frames.headings(frame) == ["score (× 10⁻⁶)", "count (× 10⁶)", "share"]
+    rows = [re.split(r"\s{2,}", line.strip()) for line in frames.to_text(frame).splitlines()[1:]]
+    assert rows == [
+        ["32.0", "15.0", "0.500"],
+        ["−4.50", "2.00", "0.0200"],
+        ["0.120", "< 0.0001", "< 0.0001"],
+        ["0", "< 0.0001", "> −0.0001"],
+        ["–", "< 0.0001", "0"],
+    ]
+    assert r"score (\texttimes{} 10\textsuperscript{-}\textsuperscript{6})" in frames.to_latex(frame)
+    assert not re.search(r"\de[−-]?\d", frames.to_html(frame) + frames.to_markdown(frame))
+    assert frames.to_csv(frame).splitlines()[0] == '"score","count","share"'

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 DIGITS = 3
 MISSING = "–"
+SMALLEST, LARGEST = 1e-4, 1e6
+"""Numbers from here to there are written without a power of ten."""
+RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 _LATEX = str.maketrans(
     {
@@ -48,6 +51,9 @@ _LATEX = str.maketrans(
         "]": "{]}",
         "`": r"\textasciigrave{}",
         "−": r"\ensuremath{-}",
+        "×": r"\texttimes{}",
+        "⁻": r"\textsuperscript{-}",
+        **{raised: rf"\textsuperscript{{{digit}}}" for digit, raised in enumerate(RAISED)},
     }
 )
 # Characters with a meaning in Markdown or in HTML inside it; a backslash before punctuation makes it literal.
@@ -150,8 +156,11 @@ def write_table(
 
 
 def headings(frame: pd.DataFrame) -> list[str]:
-    """Return the columns' names in words: "top_k" is "top k"."""
-    return [str(name).replace("_", " ") for name in frame.columns]
+    """Return the columns' names in words, with the power of ten of their numbers: "top k", "score (× 10⁻⁶)"."""
+    return [
+        str(name).replace("_", " ") + (f" (× 10{_raised(power)})" if power else "")
+        for name, power in zip(frame.columns, _powers(frame), strict=True)
+    ]
 
 
 def format_value(value: Any, digits: int = DIGITS) -> str:
@@ -193,7 +202,7 @@ def _one_line(text: str) -> str:
 def _significant(value: float, digits: int) -> str:
     if value == 0.0:
         return "0"
-    if 1e-4 <= abs(value) < 1e6:
+    if SMALLEST <= abs(value) < LARGEST:
         # Fixed point keeps trailing zeros, so that the numbers of a column have the same precision: 0.50, not 0.5.
         places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
         text = f"{value:,.{places}f}"
@@ -207,5 +216,33 @@ def _numeric(frame: pd.DataFrame) -> list[bool]:
 
 
 def _cells(frame: pd.DataFrame, digits: int, escape: Callable[[str], str]) -> list[list[str]]:
-    columns = [frame.iloc[:, place].tolist() for place in range(frame.shape[1])]
-    return [[escape(format_value(value, digits)) for value in row] for row in zip(*columns, strict=True)]
+    columns = [
+        [_format_scaled(value, power, digits) for value in frame.iloc[:, place].tolist()]
+        for place, power in enumerate(_powers(frame))
+    ]
+    return [[escape(cell) for cell in row] for row in zip(*columns, strict=True)]
+
+
+def _powers(frame: pd.DataFrame) -> list[int]:
+    """Return the power of ten that the numbers of each column are written with: that of the largest, in threes."""
+    powers = []
+    for place in range(frame.shape[1]):
+        column = frame.iloc[:, place]
+        sizes = np.abs(column.to_numpy()) if column.dtype.kind == "f" else np.zeros(0)
+        largest = float(sizes[np.isfinite(sizes)].max(initial=0.0))
+        powers.append(3 * math.floor(math.log10(largest) / 3) if largest and not SMALLEST <= largest < LARGEST else 0)
+    return powers
+
+
+def _format_scaled(value: Any, power: int, digits: int) -> str:
+    """Return a value as a number of a column with a power of ten; what is much smaller than the largest has a bound."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return format_value(value, digits)
+    scaled = value / 10**power
+    if 0.0 < abs(scaled) < SMALLEST:
+        return f"< {SMALLEST}" if value > 0 else f"> −{SMALLEST}"
+    return format_value(scaled, digits)
+
+
+def _raised(power: int) -> str:
+    return ("⁻" if power < 0 else "") + "".join(RAISED[int(digit)] for digit in str(abs(power)))
