@@ -303,7 +303,8 @@ def _sentence(phrase: str) -> str:
 
 def _prose(text: str, value: Any) -> str:
     """Return a docstring as Markdown: prose wrapped, arguments as a list, indented blocks as they are."""
-    names = set(inspect.signature(value).parameters) if inspect.isfunction(value) else set()
+    function = value if inspect.isfunction(value) else value.__init__
+    names = set(inspect.signature(function).parameters)
     parts = []
     for block in text.split("\n\n"):
         if block.startswith("    "):
@@ -327,7 +328,7 @@ def _paragraphs(text: str, names: set[str]) -> list[str]:
     for item in items:
         name, _, rest = item.strip().partition(": ")
         arguments = ", ".join(f"`{part}`" for part in name.split(", "))
-        bullets.append(_wrap(f"- {arguments}: {_escape(rest)}", indent="  "))
+        bullets.append(_wrap(f"- {arguments}: {_escape(rest.rstrip(';'))}", indent="  "))
     return ([_wrap(_escape(prose))] if prose else []) + (["\n".join(bullets)] if bullets else [])
 
 

@@ -97,7 +97,7 @@ class Verdict:
     """How far an explanation can be trusted."""
 
     level: Level
-    """"holds", "weak", "poor" or "unchecked"."""
+    """"holds" (holds up), "weak" (weakly supported), "poor" (do not trust) or "unchecked" (not checked)."""
     reasons: tuple[Reason, ...]
     """Why, as codes; the first one decided the level."""
     numbers: dict[str, float | int] = field(default_factory=dict)

@@ -79,7 +79,7 @@ class AttributionTable:
 def attributions_by_position(
     explanation: Explanation, k: int = 10, *, level: Level = "word", filter: TokenFilter | None = None
 ) -> AttributionTable:
-    """Rank every word (or token) where it stands."""
+    """Rank every occurrence of a word (or token) by itself."""
     rows = [
         AttributionRow(text, score, position, 1, 1)
         for text, _, score, position in _list_scores(explanation, level, filter)
@@ -95,7 +95,7 @@ def attributions_by_type(
     filter: TokenFilter | None = None,
     aggregate: Literal["sum", "mean"] = "sum",
 ) -> AttributionTable:
-    """Put the instances of each word together (their sum or mean), then rank."""
+    """Rank words by the sum (or mean) over their instances."""
     check_one_of("aggregate", aggregate, ("sum", "mean"))
     combine = np.sum if aggregate == "sum" else np.mean
     rows = [
@@ -113,9 +113,10 @@ def attributions_over_dataset(
     filter: TokenFilter | None = None,
     least_documents: int = 1,
 ) -> AttributionTable:
-    """Average each type over the documents that hold it, leaving out types in fewer than `least_documents`.
+    """Rank words by their mean over the documents that contain them, without words in fewer than `least_documents`.
 
-    A word seen once is its one score; with many documents ask for several, or rare words fill the table.
+    With many documents, raise `least_documents`: the mean of a word in one document is a single score, and such words
+    would fill the table.
     """
     least = check_count("least_documents", least_documents)
     means: defaultdict[str, list[float]] = defaultdict(list)

@@ -91,7 +91,7 @@ def inside(
     importance: npt.ArrayLike | None = None,
     progress: Progress | None = None,
 ) -> Inside:
-    """Collect relations, maps and totals from what a pass saw; no further pass is run.
+    """Collect relations, maps and totals from what a pass recorded, without a further pass.
 
     k: partners per token. thumbnail, image: edge of the maps in pixels; without `image`, every pair of up to
     `EVERY_CELL` tokens has a pixel, and longer documents have maps of `IMAGE` pixels. budget: bytes for relations.

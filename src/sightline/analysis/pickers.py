@@ -126,10 +126,10 @@ class Predictions:
 
 
 def predict(model: Model, dataset: Iterable[Any], *, progress: Progress | None = None) -> Predictions:
-    """Run a data set (what `as_examples` takes) in batches of similar length.
+    """Return what the model predicts for a data set (anything that `as_examples` accepts).
 
-    A text that cannot be read or a label the model does not have is refused with the number of its row; a missing
-    label is fine.
+    A text that cannot be read, or a label that the model does not have, is refused with the number of its row. Labels
+    may be missing.
     """
     if model.task != "sequence_classification":
         raise UnsupportedError(f"Documents are picked by their class; this model does {model.task.replace('_', ' ')}.")

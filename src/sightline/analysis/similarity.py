@@ -191,7 +191,7 @@ def document_similarity(
     permutations: int = 200,
     seed: int = 0,
 ) -> tuple[Similarity, ...]:
-    """Compare in every setting, one after the other.
+    """Compare attention and attribution of one document in every setting.
 
     Settings: `layers` × unscaled (and scaled, given `head_weights`) × unmasked (and masked, given a `filter`).
     Specials are never compared.

@@ -56,16 +56,24 @@ def run(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     **settings: Any,
 ) -> Store:
-    """Explain every document of a data set and return the store; started again, it continues.
+    """Explain every document of a data set and return the store; the same call again resumes the run.
 
-    data: a file, a folder, hf://name, or rows in memory (a DataFrame, a list of texts or of examples). model: a folder
-    or hub id, which every worker loads (`ModelSource` for further arguments of `load`), or a loaded `Model`, which then
-    works alone in this process. methods: by default the `default_methods` of the model. out: the folder of the run, or
-    the URI of an object store such as s3://bucket/run. engine: "local", `workers` processes on this machine, or "ray",
-    as many actors on the cluster at `address`, or on one that is started for the run. target: "predicted", a class or a
-    contrast (A, B) for all documents, or "all" classes. measures: what is measured of attention. check: compare every
-    explanation with random orders of the words. selection: fields, conditions, limit and sample. retry_failed: compute
-    failed documents again. options: options by method. Further settings: see `RunSettings`.
+    data: a file, a folder, hf://name, or rows in memory (a DataFrame, a list of texts or of examples).
+    model: a folder or hub id, which every worker loads (`ModelSource` for further arguments of `load`), or a loaded
+    `Model`, which then works alone in this process.
+    methods: by default the `default_methods` of the model.
+    out: the folder of the run, or the URI of an object store such as s3://bucket/run.
+    engine: "local" uses processes on this machine, "ray" actors on a Ray cluster.
+    workers: number of processes or actors.
+    address: address of the Ray cluster; without it, one is started for the run.
+    target: "predicted", a class or a contrast (A, B) for all documents, or "all" classes.
+    measures: what is measured of attention.
+    check: compare every explanation with random orders of the words.
+    check_budget: the most model calls per check.
+    selection: fields, conditions, limit and sample.
+    retry_failed: compute failed documents again.
+    options: options by method.
+    settings: the other fields of `RunSettings`.
     """
     if isinstance(methods, str):
         methods = (methods,)

@@ -118,7 +118,7 @@ def plant(
     steps: int = STEPS,
     progress: Progress | None = None,
 ) -> Planted:
-    """Make the task, train the model, and check on new documents what it has learnt."""
+    """Make a planted task, train a tiny model on it, and check on new documents what it has learnt."""
     if documents < 1 or steps < 1:
         raise OptionError(f"documents={documents} and steps={steps} are not possible; both must be at least 1.")
     task = PlantedTask(shortest, longest, planted)

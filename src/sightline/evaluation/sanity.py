@@ -162,8 +162,11 @@ def weight_randomisation(
 ) -> SanityResult:
     """Compare the explanations of a model with those of a copy whose weights are made random.
 
-    documents: whatever `evaluate` accepts. The model itself is never changed: the weights of a copy are, and the hash
-    of the original weights is compared afterwards.
+    The model itself is never changed: only the weights of a copy are, and the hash of the original weights is compared
+    afterwards.
+
+    documents: whatever `evaluate` accepts.
+    mode: "cascading" makes the weights random step by step, from the top of the model; "full" makes all of them random.
     """
     check_one_of("mode", mode, get_args(Mode))
     before = fingerprint(model.network)

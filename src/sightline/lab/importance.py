@@ -98,8 +98,13 @@ def feature_importance(
 ) -> FeatureImportance:
     """Measure how much the output and every representation depend on every word of one document.
 
-    The output is the predicted class's probability. detach_attention: gradients flow through the representations only,
-    not through the weights. All representations are differentiated in one batched sweep (`jacobians`).
+    The output is the probability of the predicted class. All representations are differentiated in one batched sweep
+    (`jacobians`).
+
+    removal: what happens without a representation: the other weights are renormalised ("renormalise"), or it counts as
+    zero ("zero").
+    by_facet: also measure every dimension of every representation (`facets`).
+    detach_attention: let gradients flow through the representations only, not through the weights.
     """
     if removal not in ("renormalise", "zero"):
         raise OptionError(f"Unknown removal '{removal}'. Use renormalise or zero.")

@@ -23,9 +23,13 @@ def project(
 ) -> Any:
     """Return weights over the last axis of the scores `z` (..., n), of the same kind (numpy or torch) and type.
 
-    lam: λ < 1 of sparsegen. alpha: α ≥ 1 of entmax. transform: g of sparsegen. mask: booleans that broadcast to `z`,
-    False where no weight may be; masked scores are removed before projecting. See `attention.projections` for the
-    formulas. A tensor stays on the autograd path.
+    `attention.projections` has the formulas. A tensor stays on the autograd path.
+
+    kind: "softmax", "sparsemax", "sparsegen" or "entmax".
+    lam: λ < 1 of sparsegen.
+    alpha: α ≥ 1 of entmax.
+    transform: g of sparsegen.
+    mask: booleans that broadcast to `z`, False where the weight must be 0; masked scores are removed before projecting.
     """
     chosen = Projection(kind, float(lam), float(alpha), transform)
     scores = z if isinstance(z, Tensor) else torch.from_numpy(_as_floats(z))

@@ -70,7 +70,7 @@ class TrainingSettings:
     patience: int | None = 3
     """Validations without a better result before training stops; None never stops early."""
     best: Literal["loss", "accuracy"] = "loss"
-    """What says on the validation split which weights are kept, and when training stops."""
+    """The validation result that decides which weights are kept and when training stops."""
     evaluations: int = 1
     """Validations (and checkpoints) per epoch."""
     max_tokens: int | None = None
@@ -144,12 +144,17 @@ def train(
 ) -> Training:
     """Train a model and write it to the new folder `out` with tokenizer, card and training curve.
 
-    data: as `read_examples` takes it, or rows; see `read_training_data` for the splits. task: what is learnt of a row,
-    "sequence_classification", "token_classification" or "masked_lm" (`training_tasks`). model: a folder or hub id to
-    fine-tune, or new-bilstm, new-transformer or new-encoder to train from scratch, with a `vocabulary` of words or
-    subwords (`units`) of the training texts, a `projection` of the single attention, a share of `dropout`, and `sizes`
-    such as {"hidden_size": 64}. resume: continue from the last checkpoint of a run with the same settings. Further
-    keyword arguments are those of `TrainingSettings`.
+    data: rows, or whatever `read_examples` reads. A field `split` with the values train, validation and test is used.
+    model: a folder or hub id to fine-tune, or new-bilstm, new-transformer or new-encoder to train from scratch.
+    task: "sequence_classification", "token_classification" or "masked_lm".
+    text, pair, label: the names of the fields.
+    validation: share of the rows that is held out if the data have no validation split.
+    projection: how scores become weights in new models with a single attention, such as sparsemax.
+    sizes: sizes of a new model, such as {"hidden_size": 64}.
+    vocabulary, units: size of the vocabulary of a new model, and whether it holds "words" or "subwords".
+    dropout: share of dropout of a new model.
+    resume: continue from the last checkpoint of a run with the same settings.
+    settings: the fields of `TrainingSettings`.
     """
     unknown = next((name for name in settings if name not in TrainingSettings.__dataclass_fields__), None)
     if unknown is not None:

@@ -261,7 +261,7 @@ class Study:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A study that was run: what `view.studies` draws."""
+    """The result of a study."""
 
     study: Study
     outcome: Outcome

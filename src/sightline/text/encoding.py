@@ -112,7 +112,7 @@ class Encoding:
         return replace(self, ids=ids)
 
     def drop(self, positions: Iterable[int]) -> Encoding:
-        """Return the document without the tokens at `positions`, the rest moved together.
+        """Return the document without the tokens at `positions`.
 
         Text and spans still point into the original string. A word that loses its last token is removed, the others are
         renumbered; a global token that is dropped is no longer global. `dropped` keeps counting truncation only.
