@@ -37,10 +37,11 @@ from sightline.errors import InputError
 class BandedAttention(Attention):
     """The weights of one layer as a band with global rows and columns.
 
-    local: (heads, n, G+2w+1) slots; global_rows: (heads, G, n); global_tokens: (G,) distinct positions, any order, may
-    be empty. block_size: b of a window that ends at the borders of blocks. Shared, not copied. Places that hold no
-    weight (slots before the first or after the last token or beyond the neighbouring blocks, window slots of global
-    keys, local rows of global tokens) must be 0.
+    Arrays are shared, not copied. Places that hold no weight (slots before the first or after the last token or beyond
+    the neighbouring blocks, window slots of global keys, local rows of global tokens) must be 0.
+
+    local: (heads, n, G+2w+1) slots. global_rows: (heads, G, n). global_tokens: (G,) distinct positions in any order, or
+    none. block_size: b of a window that ends at the borders of blocks.
     """
 
     def __init__(
