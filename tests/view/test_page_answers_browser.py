@@ -206,6 +206,18 @@ def test_a_sentence_has_the_same_share_of_the_total_wherever_it_is_shown(open_pa
     assert note.startswith("Shares of the total of absolute word scores")
 
 
+def test_no_line_ends_between_a_number_and_its_percent_sign(open_page):
+    measured = {"faithfulness": 0.5, "random_mean": 0.0, "random_beaten": 20, "random_orderings": 20, "stake": 0.2}
+    telling = {"probability": 0.853, "probability_without": 0.11, "probability_without_random": 0.853}
+    checks = {**measured, **telling, "removed_words": 125, "removed_share": 0.154, "special_share": 0.123}
+    for width in range(1000, 1100, 10):
+        page = open_page(render_page([explanation(checks=checks)]), viewport={"width": width, "height": 800})
+        lines = page.locator("[data-section=verdict] .whole").evaluate_all(
+            "all => all.map(e => e.getClientRects().length)"
+        )
+        assert lines == [1] * 5
+
+
 def test_a_file_says_what_the_check_measured_without_the_words(open_page):
     page = open_page(long_page(), "#view=trials")
     rows = page.locator(".trials .without tbody tr").all_inner_texts()

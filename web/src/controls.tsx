@@ -8,6 +8,7 @@ import { LEVELS, type ExplanationData } from "./payload";
 import { explanationOf, layersArray, titleOf, type Picture } from "./reading";
 import { HIDABLE, layerCount, readingNames } from "./state";
 import { WithoutWords } from "./summary";
+import { unbroken } from "./unbroken";
 import { Verdict, verdictOf } from "./verdict";
 import type { Setting } from "./views";
 import { WindowList } from "./windows";
@@ -266,7 +267,7 @@ function Further({ explanation, checked }: { explanation: ExplanationData; check
           <summary>Further checks</summary>
           <ul class="sentences">
             {explanation.checks.map((sentence) => (
-              <li key={sentence}>{sentence}</li>
+              <li key={sentence}>{unbroken(sentence)}</li>
             ))}
           </ul>
         </details>

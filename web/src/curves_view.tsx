@@ -5,6 +5,7 @@ import { count, plainNumber } from "./format";
 import type { Curve, Payload } from "./payload";
 import type { ViewProperties } from "./views";
 import { SortableTable } from "./sortable_table";
+import { unbroken } from "./unbroken";
 
 const WIDTH = 560;
 const HEIGHT = 300;
@@ -21,7 +22,7 @@ export function CurvesView({ page }: ViewProperties) {
           <figcaption>{curve.name}</figcaption>
           <Plot curve={curve} look={(name) => lookOf(page.source.payload, name)} />
           <Legend curve={curve} look={(name) => lookOf(page.source.payload, name)} />
-          {curve.notes?.map((note) => <p key={note} class="curve-note">{note}</p>)}
+          {curve.notes?.map((note) => <p key={note} class="curve-note">{unbroken(note)}</p>)}
           {curve.footnote && <small class="footnote">{curve.footnote}</small>}
           <details>
             <summary>Data</summary>

@@ -6,6 +6,7 @@ import type { Page } from "./hooks";
 import type { ExplanationData } from "./payload";
 import { colourClass, explanationOf, makePicture, type Picture } from "./reading";
 import { ATTENTION } from "./state";
+import { unbroken } from "./unbroken";
 import { Mark, verdictOf } from "./verdict";
 
 const PASSAGES = 5;
@@ -39,11 +40,6 @@ export function Headline({ page, picture }: { page: Page; picture: Picture }) {
       <CopyButton text={text} />
     </div>
   );
-}
-
-/** The text with its percentages in one piece each, so that no line ends between a number and its sign. */
-function unbroken(text: string) {
-  return text.split(/(\(?[<>]? ?[\d.]+ %\)?)/).map((piece, i) => (i % 2 ? <span key={i} class="whole">{piece}</span> : piece));
 }
 
 function CopyButton({ text }: { text: string }) {

@@ -2,6 +2,7 @@
 
 import type { Payload, VerdictData } from "./payload";
 import { explanationOf, type Reading } from "./reading";
+import { unbroken } from "./unbroken";
 
 /** Attention is no explanation that could be checked. */
 const ATTENTION: VerdictData = {
@@ -44,11 +45,11 @@ export function Verdict({ verdict, note }: { verdict: VerdictData; note?: string
     <div class={`verdict ${verdict.level}`}>
       <Mark verdict={verdict} alone={false} />
       {verdict.sentences.map((sentence) => (
-        <p key={sentence}>{sentence}</p>
+        <p key={sentence}>{unbroken(sentence)}</p>
       ))}
       {verdict.warning && (
         <p class="warning">
-          <b>Warning:</b> {verdict.warning}
+          <b>Warning:</b> {unbroken(verdict.warning)}
         </p>
       )}
       {note && <p>{note}</p>}
