@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +19,7 @@ from sightline.view.page.payload import (
     token_flags,
 )
 from sightline.view.words.headline import headline
+from sightline.view.words.sentences import describe_verdict
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import build
 from tests.view.sample_inside import known_attention, sample_inside
@@ -242,6 +244,21 @@ def test_the_headline_does_not_contradict_itself():
     one_output = Prediction(0, "similarity", 1.0, ("similarity",), np.array([0.814]), np.array([1.0]))
     similar = explanation(encoded, np.abs(fillers), prediction=one_output, target=Target(0, "similarity"))
     assert headline(similar).startswith("The model gives “similarity” the value 0.814, mainly because of ")
+    named = replace(similar, provenance={"similar_to": "a refund"})
+    assert headline(named).startswith("The model gives the similarity to “a refund” the value 0.814, mainly because")
+
+
+@pytest.mark.parametrize("word", ["the", "river"])
+def test_headline_and_verdict_say_both_or_neither_that_an_empty_text_is_judged_alike(word):
+    encoded = encoding("The old river runs.")
+    scores = np.array([1.0 if token.lower() == word else -0.1 for token in encoded.tokens])
+    fall = {"faithfulness": 0.5, "random_mean": 0.0, "random_beaten": 20, "random_orderings": 20, "stake": 0.2}
+    telling = {"probability": 0.73, "probability_without": 0.1, "probability_without_random": 0.73}
+    for empty, same in ((0.72, True), (0.2, False)):
+        checks = {**fall, **telling, "probability_empty": empty, "removed_words": 1, "removed_share": 0.1}
+        holds = explanation(encoded, scores, checks=checks)
+        assert ("it says the same about an empty text" in headline(holds)) == same
+        assert ("says the same about an empty text" in " ".join(describe_verdict(holds.verdict).sentences)) == same
 
 
 def test_methods_have_a_title_a_sentence_and_a_formula():

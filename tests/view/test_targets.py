@@ -10,6 +10,7 @@ import torch
 from transformers import AutoModelForTokenClassification
 
 from sightline.model import load
+from sightline.view.words.headline import headline
 from sightline.view.words.targets import describe_target, predicted_value
 from tests.sample_pages import render_page
 from tests.tiny_models import tiny_module
@@ -38,6 +39,12 @@ def test_the_target_of_an_entity_names_its_word(entities):
         word = encoding.words[encoding.word_ids[target.position]].text
         assert name.startswith(word)
         assert describe_target(explanation) == f"logit of '{target.label}' at “{word}” (token {target.position})"
+
+
+def test_the_headline_of_an_entity_names_its_word(entities):
+    for explanation in entities.values():
+        word = explanation.encoding.words[explanation.encoding.word_ids[explanation.target.position]].text
+        assert f" %) at “{word}”" in headline(explanation)
 
 
 def test_the_page_calls_entities_by_their_words(entities):

@@ -211,6 +211,12 @@ def test_a_sentence_that_loses_by_the_common_number_adds_its_own():
     )
 
 
+def test_a_difference_that_percentages_do_not_show_is_not_named():
+    verdict = measured("attcat", 10, 0.891, 0.9, 0.9).verdict
+    compared = {**verdict.numbers, "removed_words": 100, "probability_without": 0.9}
+    assert "larger" not in " ".join(describe_verdict(verdict, compared).sentences)
+
+
 def test_a_single_explanation_names_its_own_number_of_words():
     alone = measured("attcat", 100, 0.8, 0.5, 0.3)
     (text,) = describe_verdicts([alone])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sightline.view.words.lists import content_words
 from sightline.view.words.sentences import MARKS, is_said_of_nothing, percent
 from sightline.view.words.shares import word_total
-from sightline.view.words.targets import predicted_value
+from sightline.view.words.targets import predicted_value, target_word
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation, WordScore
@@ -79,8 +79,8 @@ def headline_parts(explanation: Explanation) -> list[Part]:
         parts += _reasons(explanation, phrases)
         if clause := _without_passages(explanation):
             parts.append(Part(f"; {clause}"))
-        if level == "holds" and is_said_of_nothing(explanation.verdict.numbers):
-            parts.append(Part("; it says the same about an empty text"))
+    if level == "holds" and is_said_of_nothing(explanation.verdict.numbers):
+        parts.append(Part("; it says the same about an empty text"))
     return [*parts, Part(f"; {trust}.")]
 
 
@@ -94,11 +94,14 @@ def _reasons(explanation: Explanation, phrases: list[Phrase]) -> list[Part]:
 
 def _prediction_clause(explanation: Explanation) -> str:
     """Return what the model says; a model of one output (a regression, a similarity) gives a number, not a class."""
-    prediction = explanation.prediction
-    value = predicted_value(explanation)
+    prediction, reference = explanation.prediction, explanation.provenance.get("similar_to")
+    value, word = predicted_value(explanation), target_word(explanation)
+    if value is not None and reference is not None:
+        return f"The model gives the similarity to “{_shorten(str(reference))}” the value {value}"
     if value is not None:
         return f"The model gives “{prediction.label}” the value {value}"
-    return f"The model says “{prediction.label}” ({percent(prediction.probability)})"
+    where = "" if word is None else f" at “{_shorten(word)}”"
+    return f"The model says “{prediction.label}” ({percent(prediction.probability)}){where}"
 
 
 def _without_passages(explanation: Explanation) -> str:
@@ -171,6 +174,9 @@ def _join(phrases: list[Phrase]) -> list[Part]:
     for number, phrase in enumerate(phrases):
         if number:
             parts.append(Part(" and " if number == len(phrases) - 1 else ", "))
-        text = phrase.text if len(phrase.text) <= LONGEST_PHRASE else f"{phrase.text[: LONGEST_PHRASE - 1]}…"
-        parts.append(Part(f"“{text}”", phrase.token))
+        parts.append(Part(f"“{_shorten(phrase.text)}”", phrase.token))
     return parts
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= LONGEST_PHRASE else f"{text[: LONGEST_PHRASE - 1]}…"

@@ -30,6 +30,8 @@ DEMONSTRATION = (
 )
 CLOSE = 0.9
 """The share of the largest difference to random words at which a count tells as much as the best one."""
+SMALLEST_GAIN = 0.01
+"""A larger difference to random words at another count is named if it is larger by this: percentages hide less."""
 NAMED_POSITIONS = 8
 """Positions of artefacts that a sentence lists."""
 
@@ -166,7 +168,7 @@ def _comparison_sentences(verdict: Verdict, compared: Mapping[str, float | int] 
         sentences.append(f"Nothing in the text decides: with every word removed, the probability is {empty}.")
     if all(name in numbers for name in TELLING):
         sentences.append(_removal_sentence(numbers if compared is None else compared))
-        if compared is not None and _lead(compared) < CLOSE * _lead(numbers):
+        if compared is not None and _lead(compared) < min(CLOSE * _lead(numbers), _lead(numbers) - SMALLEST_GAIN):
             sentences.append(_further_removal_sentence(numbers))
     qualifier = next((_QUALIFIERS[reason] for reason in verdict.reasons if reason in _QUALIFIERS), "")
     sentences.append(f"It beats {numbers['random_beaten']} of {numbers['random_orderings']} random orders{qualifier}.")

@@ -18,8 +18,15 @@ def describe_target(explanation: Explanation) -> str:
     reference = explanation.provenance.get("similar_to")
     if reference is not None:
         return f"similarity to “{reference}” (cosine of the two vectors)"
-    phrase, position, encoding = explanation.target.description(), explanation.target.position, explanation.encoding
-    if position is None or not 0 <= position < len(encoding) or encoding.word_ids[position] < 0:
+    phrase, position, word = explanation.target.description(), explanation.target.position, target_word(explanation)
+    if word is None:
         return phrase
-    word = encoding.words[encoding.word_ids[position]].text
     return phrase.removesuffix(f" at token {position}") + f" at “{word}” (token {position})"
+
+
+def target_word(explanation: Explanation) -> str | None:
+    """Return the word that is tagged or predicted, for models that score single tokens; None for others."""
+    position, encoding = explanation.target.position, explanation.encoding
+    if position is None or not 0 <= position < len(encoding) or encoding.word_ids[position] < 0:
+        return None
+    return encoding.words[encoding.word_ids[position]].text
