@@ -198,13 +198,14 @@ def _run(
     base: str,
     progress: Progress | None,
 ) -> Training:
-    from transformers import EarlyStoppingCallback, PrinterCallback, TrainingArguments
+    from transformers import PrinterCallback, TrainingArguments
 
     from sightline.lab.trainer import (
         ClassifierTrainer,
         DivergedError,
         ShowProgress,
         last_checkpoint,
+        prepare_to_resume,
     )
 
     max_tokens = _max_tokens(module, tokenizer, settings.max_tokens)
@@ -253,9 +254,7 @@ def _run(
         dataloader_pin_memory=False,
         log_level="error",
     )
-    callbacks: list[Any] = [ShowProgress(progress)]
-    if settings.patience is not None:
-        callbacks.append(EarlyStoppingCallback(settings.patience))
+    callbacks = [ShowProgress(progress), *prepare_to_resume(work, options, steps_per_epoch, settings.patience)]
     trainer = ClassifierTrainer(
         model=module,
         args=options,

@@ -1,20 +1,25 @@
-"""The Trainer of transformers with class weights, a stop at NaN, progress, and complete checkpoints.
+"""The Trainer of transformers with class weights, a stop at NaN, progress, and runs that resume as if never stopped.
 
-Everything else (AdamW, warm-up, accumulation, mixed devices through accelerate, the order of batches after a resumed
-run) is the library's own.
+Everything else (AdamW, warm-up, accumulation, mixed devices through accelerate) is the library's own.
 """
 
 from __future__ import annotations
 
+import json
+import shutil
 import time
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import Trainer, TrainerCallback
+from transformers import EarlyStoppingCallback, Trainer, TrainerCallback
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import ExportableState
 
 from sightline.errors import SightlineError
+from sightline.files import write_whole
 from sightline.lab.training_tasks import NO_CLASS
 from sightline.progress import Progress
 
@@ -87,7 +92,74 @@ class ShowProgress(TrainerCallback):  # type: ignore[misc]
         self.progress(f"training{self.loss}, {minutes}:{seconds:02d} left", state.global_step, state.max_steps)
 
 
+class EpochStart(TrainerCallback, ExportableState):  # type: ignore[misc]
+    """Keeps the state of the random generator from which the order of an epoch's batches is drawn.
+
+    The library resumes in the middle of an epoch with a new order, so that rows would be read twice and others never.
+    """
+
+    def __init__(self, restored: str = "") -> None:
+        self.restored = restored
+        """State at the start of the epoch in which a resumed run goes on."""
+        self.start = ""
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Restore or keep the state."""
+        if self.restored:
+            torch.set_rng_state(torch.frombuffer(bytearray(b64decode(self.restored)), dtype=torch.uint8))
+            self.restored = ""
+        self.start = _generator_state()
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint stores: the state at the start of the epoch, and at the checkpoint."""
+        return {"args": {}, "attributes": {"start": self.start, "now": _generator_state()}}
+
+
+def _generator_state() -> str:
+    return b64encode(torch.get_rng_state().numpy().tobytes()).decode()
+
+
 def last_checkpoint(folder: Path) -> Path | None:
     """Return the newest complete checkpoint; the state of the trainer is written last, so it marks completeness."""
-    complete = [path for path in folder.glob("checkpoint-*") if (path / "trainer_state.json").is_file()]
+    complete = [path for path in folder.glob("checkpoint-*") if _read_state(path) is not None]
     return max(complete, key=lambda path: int(path.name.partition("-")[2]), default=None)
+
+
+def _read_state(checkpoint: Path) -> dict[str, Any] | None:
+    """Return the state of the trainer; None if the process was killed before all of it was written."""
+    try:
+        state: dict[str, Any] = json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return state
+
+
+def prepare_to_resume(work: Path, options: Any, steps_per_epoch: int, patience: int | None) -> list[Any]:
+    """Return the callbacks that stop early and keep the order of batches, in the state of the last checkpoint, if any.
+
+    The library itself forgets how long training has gone without a better result. If that was long enough to stop,
+    `options.max_steps` is set to the steps that were taken. It knows the checkpoint with the best weights by the path
+    that the folder had when it was written, which is renewed here. Checkpoints that the run does not need any more, or
+    that were not written or deleted completely, are removed.
+    """
+    stopping = None if patience is None else EarlyStoppingCallback(patience)
+    order = EpochStart()
+    callbacks = [order] if stopping is None else [order, stopping]
+    start = last_checkpoint(work)
+    state = None if start is None else _read_state(start)
+    if start is None or state is None:
+        return callbacks
+    stored = {name: entry["attributes"] for name, entry in state["stateful_callbacks"].items()}
+    if stopping is not None:
+        counter = "early_stopping_patience_counter"
+        stopping.early_stopping_patience_counter = stored[EarlyStoppingCallback.__name__][counter]
+        if stopping.early_stopping_patience_counter >= stopping.early_stopping_patience:
+            options.max_steps = state["global_step"]
+    order.restored = stored[EpochStart.__name__]["start" if state["global_step"] % steps_per_epoch else "now"]
+    best = work / f"checkpoint-{state['best_global_step']}"
+    state["best_model_checkpoint"] = str(best) if best.is_dir() else None
+    write_whole(start / TRAINER_STATE_NAME, json.dumps(state, indent=2, sort_keys=True) + "\n")
+    for path in work.glob("checkpoint-*"):
+        if path not in (start, best):
+            shutil.rmtree(path, ignore_errors=True)
+    return callbacks
