@@ -14,6 +14,7 @@ from sightline.lab import feature_importance
 from sightline.metrics import tokens_in_characters
 from sightline.model import load
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
+from sightline.studies.accuracy import measure_accuracy
 from sightline.studies.alti import ALTI
 from sightline.studies.alti_consistency import measure_consistency
 from sightline.studies.alti_steps import measure_sentence as measure_mixing
@@ -26,8 +27,8 @@ from sightline.studies.flow_pronouns import SENTENCES, draw_pronouns, measure_pr
 from sightline.studies.flow_steps import measure_layers, measure_sentence
 from sightline.studies.generated import PLURAL, SINGULAR, agreement_prefixes, planted_sentences, rule_documents
 from sightline.studies.longformer_steps import _received_by_place, _word_sums, shorten
-from sightline.studies.sparse import trend_with_lambda
-from sightline.studies.sparse_steps import LAMBDAS, Cell, measure_document
+from sightline.studies.sparse import judge_claims, trend_with_lambda
+from sightline.studies.sparse_steps import LAMBDAS, PROJECTIONS, Cell, count_epochs, measure_document
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Example
 from sightline.text.word_level import word_tokenizer
@@ -213,7 +214,7 @@ def word_scores(explanation):
 
 def test_the_trend_with_lambda_keeps_its_sign():
     def cell(projection, values):
-        return Cell("sst2", "bilstm", projection, [{"gradient_x": value} for value in values], [])
+        return Cell("sst2", "bilstm", projection, [], [{"gradient_x": value} for value in values], [])
 
     columns = ([0.1, 0.4, 0.2], [0.2, 0.3, 0.2], [0.3, 0.2, 0.2], [0.4, None, 0.2])
     cells = {name: cell(name, values) for name, values in zip(LAMBDAS, columns, strict=True)}
@@ -237,3 +238,37 @@ def test_a_document_of_the_sparse_study_has_entropies_ties_and_its_own_share():
     tau, ties = importance.correlation("gradient_x")
     assert entry["gradient_x"] == pytest.approx(tau, nan_ok=True)
     assert entry["gradient_x_ties"] == ties / (len(weights) * (len(weights) - 1) / 2)
+
+
+def test_a_model_of_the_sparse_study_that_has_learnt_nothing_counts_neither_for_a_claim_nor_against_it():
+    def cell(encoder, projection, right, share):
+        tested = [{"predicted": n % 2 if right else 0, "label": n % 2} for n in range(40)]
+        keys = ("attention_entropy", "importance_entropy", "gradient_x", "gradient_h")
+        documents = [{"own_share": share, **dict.fromkeys(keys, (n + 1) * share)} for n in range(9)]
+        return Cell("sst2", encoder, projection, tested, documents, [{"test": "frozen", "jsd": 0.5, "tvd": 0.1}] * 9)
+
+    learnt = [cell("bilstm", projection, True, 0.2) for projection in PROJECTIONS]
+    unlearnt = [cell("transformer", projection, False, 0.9) for projection in PROJECTIONS]
+    findings = judge_claims([*learnt, *unlearnt], 0)
+    weakly_tied = findings[0]
+    assert (weakly_tied.verdict, weakly_tied.measured.value) == ("confirmed", pytest.approx(0.2))
+    assert (weakly_tied.tally.held, len(weakly_tied.tally.known)) == (5, 5)
+    assert all("transformer" not in name for finding in findings for name in finding.tally.known)
+    assert all("5 of 10 models" in finding.evidence for finding in findings)
+    assert judge_claims(learnt, 0)[0].evidence in weakly_tied.evidence
+    assert {finding.verdict for finding in judge_claims(unlearnt, 0)} == {"not measured"}
+
+
+def test_accuracy_is_measured_on_all_test_documents(tmp_path):
+    model = load(tiny_module(), tokenizer=wordpiece())
+    bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
+    rows = [Example(text, label=1) for text in ("the river runs past the old mill", "old mill", "the")]
+    expected = [model.trace(str(row.text)).prediction for row in rows]
+    numbers = measure_accuracy(bench, subject, rows, "tiny", numbered=True)
+    assert [entry["predicted"] for entry in numbers] == [prediction.index for prediction in expected]
+    labels = measure_accuracy(bench, subject, rows, "labels")
+    assert labels == [{"predicted": prediction.label, "label": 1} for prediction in expected]
+
+
+def test_small_data_sets_are_read_more_often():
+    assert [count_epochs(rows, 10_000) for rows in (3000, 1167, 50_000)] == [3, 9, 1]

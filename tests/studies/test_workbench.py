@@ -5,14 +5,28 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.studies import STUDIES
+from sightline.studies import workbench as workbench_module
 from sightline.studies.data import DataSources, draw
-from sightline.studies.study import Accuracy, Curve, Measured, in_words, judge, shared_difference, weakest
+from sightline.studies.study import (
+    Accuracy,
+    Curve,
+    Finding,
+    Measured,
+    Tally,
+    in_words,
+    judge,
+    shared_difference,
+    two_digits,
+    without_unlearnt,
+)
 from sightline.studies.workbench import Workbench, digest_of, to_plain
 from sightline.text import Example
+from sightline.view.studies.folder import join_intervals
 from tools import studies as copying
 
 ATTCAT = STUDIES["attcat"]
@@ -152,6 +166,17 @@ def test_a_folder_belongs_to_one_study(tmp_path):
         bench_in(tmp_path)
 
 
+def test_checkpoints_that_a_kill_left_beside_a_complete_model_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(workbench_module, "load", lambda source: source)
+    subject = bench_in(tmp_path).trained_model("verbs", [Example("a", label=0)], "new-encoder")
+    folder = tmp_path / "models" / f"verbs-{subject.identity}"
+    checkpoint = folder.with_name(f"{folder.name}.training") / "checkpoint-1"
+    for path in (folder, checkpoint):
+        path.mkdir(parents=True)
+    assert subject.model == str(folder)
+    assert [path.name for path in (tmp_path / "models").iterdir()] == [folder.name]
+
+
 def test_a_role_that_the_study_does_not_have_is_refused(tmp_path):
     with pytest.raises(OptionError, match="no model 'judge'. It takes: sentiment"):
         bench_in(tmp_path, models={"judge": "x"})
@@ -178,9 +203,30 @@ def test_nothing_measured_is_not_a_verdict():
 
 
 def test_a_claim_about_all_models_is_judged_where_it_holds_least():
-    groups = {"a": Measured(0.5, 0.4, 0.6, 9), "b": Measured(0.6, -0.1, 0.9, 9), "none": Measured.of([])}
-    assert weakest(groups) == ("b", groups["b"])
-    assert weakest({"none": Measured.of([])})[1].documents == 0
+    groups = {
+        "a": Measured(0.5, 0.4, 0.6, 9),
+        "b": Measured(0.6, -0.1, 0.9, 9),
+        "c": Measured(-0.05, -0.08, -0.02, 9),
+        "none": Measured.of([]),
+    }
+    tally = Tally(groups)
+    assert tally.weakest == ("b", groups["b"])
+    assert (tally.held, len(tally.known)) == (1, 3)
+    assert tally.in_words() == "in 1 of 3 cases (the opposite in 1, undecided in 1)"
+    assert Tally({"a": groups["a"]}).in_words() == "in 1 of 1 cases"
+    assert Tally({"none": Measured.of([])}).weakest[1].documents == 0
+
+
+def test_models_that_have_learnt_nothing_are_named_and_do_not_count():
+    finding = Finding(ATTCAT.claims[0], "confirmed", "It holds.", measured=Measured(0.5, 0.4, 0.6, 9))
+    assert without_unlearnt(finding, [], 3) is finding
+    some = without_unlearnt(finding, ["a", "b"], 3)
+    assert (some.verdict, some.measured) == ("confirmed", finding.measured)
+    assert some.evidence.endswith("Left out, because they have not learnt the task: 2 of 3 models (a, b).")
+    none = without_unlearnt(finding, ["a", "b", "c"], 3)
+    assert (none.verdict, none.measured) == ("not measured", None)
+    assert "It holds" not in none.evidence
+    assert "table of accuracies" in without_unlearnt(finding, list("abcdefgh"), 9).evidence
 
 
 def test_accuracy_stands_beside_the_largest_class():
@@ -197,9 +243,24 @@ def test_a_short_curve_is_continued_by_gaps():
     assert all(len(column) == 2 and np.isnan(column[1]) for column in (curve.values, curve.low, curve.high))
 
 
-def test_numbers_in_words_have_no_negative_zero():
-    assert in_words(Measured(-0.0001, -0.25, 0.1, 1200)) == "0.000 (−0.250 to 0.100, 1,200 documents)"
+def test_numbers_in_words_have_two_digits_and_no_negative_zero():
+    assert in_words(Measured(-0.00001, -0.25, 0.1, 1200)) == "0 (−0.25 to 0.10, 1,200 documents)"
     assert in_words(Measured.of([])) == "no value"
+    numbers = (0.3749, 0.00808, -0.000463, 12.3, 1.0, 0.0)
+    assert [two_digits(number) for number in numbers] == ["0.37", "0.0081", "−0.0005", "12", "1.0", "0"]
+
+
+def test_a_mean_is_shown_in_one_cell_with_its_interval():
+    frame = pd.DataFrame(
+        {"model": ["a", "b"], "mean": [0.5, np.nan], "low": [0.4, np.nan], "high": [0.61, np.nan], "documents": [9, 0]}
+    )
+    assert join_intervals(frame).to_dict("list") == {
+        "model": ["a", "b"],
+        "mean": ["0.50 (0.40 to 0.61)", "–"],
+        "documents": [9, 0],
+    }
+    named = pd.DataFrame({"tau_b": [-1.0], "tau_b_low": [-1.0], "tau_b_high": [-0.987], "tau_b_chance": [0.0123]})
+    assert join_intervals(named).to_dict("list") == {"tau_b": ["−1.0 (−1.0 to −0.99)"], "tau_b_chance": [0.0123]}
 
 
 def test_differences_are_paired_by_document():

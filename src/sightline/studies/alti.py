@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.evaluation.agreement import Agreement
+from sightline.studies.accuracy import CAPTION, accuracy_columns, has_learnt, measure_accuracy
 from sightline.studies.alti_anisotropy import anisotropy_curves, anisotropy_table, vector_curves
 from sightline.studies.alti_consistency import (
     MODELS,
@@ -29,7 +30,6 @@ from sightline.studies.data import DataSet
 from sightline.studies.generated import agreement_prefixes, planted_sentences
 from sightline.studies.longformer_steps import random_twin
 from sightline.studies.study import (
-    Accuracy,
     Claim,
     Difference,
     Figure,
@@ -41,10 +41,11 @@ from sightline.studies.study import (
     PaperSize,
     Study,
     StudyTable,
+    Tally,
     in_words,
     judge,
-    weakest,
-    with_caution,
+    not_judged,
+    without_unlearnt,
 )
 from sightline.studies.workbench import Subject, Workbench
 
@@ -101,15 +102,22 @@ def _values(entries: Entries, key: str) -> list[float]:
     return [np.nan if entry[key] is None else entry[key] for entry in entries]
 
 
+def _accuracy_table(tested: Mapping[str, Entries], seed: int) -> pd.DataFrame:
+    import pandas as pd
+
+    names = ({"data": _data_of(name), "model": name} for name in tested)
+    return pd.DataFrame(
+        [row | accuracy_columns(entries, seed) for row, entries in zip(names, tested.values(), strict=True)]
+    )
+
+
 def _correlation_table(measured: Mapping[str, Entries], control: Mapping[str, Entries], seed: int) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
     for name, entries in measured.items():
-        data = _data_of(name)
         for method in METHODS:
-            hits = [entry["predicted"] == entry["label"] for entry in entries]
-            row: dict[str, Any] = {"data": data, "model": name, "accuracy": float(np.mean(hits)), "method": method}
+            row: dict[str, Any] = {"data": _data_of(name), "model": name, "method": method}
             row["published"] = "not given here"
             for reference in REFERENCES:
                 value = Measured.of(_values(entries, f"{reference} {method}"), seed)
@@ -135,37 +143,38 @@ def _rank_table(measured: Mapping[str, Entries], seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _judge_reference(data: str, measured: Mapping[str, Entries], control: Mapping[str, Entries], seed: int) -> Finding:
+def _judge_reference(
+    data: str, measured: Mapping[str, Entries], control: Mapping[str, Entries], learnt: Sequence[str], seed: int
+) -> Finding:
     claim = ALTI.claim(f"closer to {'gradients' if data == 'sst2' else 'blank-out'} than rollout")
     names = [name for name in measured if _data_of(name) == data]
+    judged = [name for name in names if name in learnt]
     effects, controls = (
-        {name: _difference(entries[name], JUDGED[data], "rollout", seed) for name in names}
+        {name: _difference(entries[name], JUDGED[data], "rollout", seed) for name in judged}
         for entries in (measured, control)
     )
-    name, effect = weakest(effects)
-    text = "; ".join(f"{name} {in_words(effects[name])}, random weights {in_words(controls[name])}" for name in names)
-    evidence = f"ρ of ALTI minus ρ of rollout: {text}."
+    tally = Tally(effects)
+    name, effect = tally.weakest
+    text = "; ".join(f"{name} {in_words(effects[name])}, random weights {in_words(controls[name])}" for name in judged)
+    evidence = f"ALTI is closer than rollout {tally.in_words()}. ρ of ALTI minus ρ of rollout: {text}."
     other = controls.get(name)
-    finding = Finding(claim, judge(effect, other), evidence, measured=effect, control=other)
-    return _with_caution(finding, {name: measured[name] for name in names}, seed)
-
-
-def _with_caution(finding: Finding, measured: Mapping[str, Entries], seed: int) -> Finding:
-    """Return the finding with a sentence about the models whose accuracy is not above that of the largest class."""
-    unlearnt = [name for name, entries in measured.items() if judge(Accuracy.of(entries, seed).gain) != "confirmed"]
-    return with_caution(finding, unlearnt)
+    finding = Finding(claim, judge(effect, other), evidence, measured=effect, control=other, tally=tally)
+    return without_unlearnt(finding, [name for name in names if name not in judged], len(names))
 
 
 def _judge_norms(measured: Mapping[str, Entries], seed: int) -> Finding:
     claim = ALTI.claim("closer than norms")
-    differences = []
-    for name, entries in measured.items():
-        for other in ("norm_rollout", "globenc"):
-            reference = JUDGED[_data_of(name)]
-            differences.append((f"{other} ({name})", _difference(entries, reference, other, seed)))
-    _, least = min(differences, key=lambda pair: pair[1].low if pair[1].documents else np.inf)
-    text = "; ".join(f"{name} {in_words(value)}" for name, value in differences)
-    return Finding(claim, judge(least), f"ρ of ALTI minus that of {text}.", measured=least)
+    tally = Tally(
+        {
+            f"{other} ({name})": _difference(entries, JUDGED[_data_of(name)], other, seed)
+            for name, entries in measured.items()
+            for other in ("norm_rollout", "globenc")
+        }
+    )
+    _, least = tally.weakest
+    text = "; ".join(f"{name} {in_words(value)}" for name, value in tally.effects.items())
+    evidence = f"ALTI is closer {tally.in_words()}. ρ of ALTI minus that of {text}."
+    return Finding(claim, judge(least), evidence, measured=least, tally=tally)
 
 
 def _judge_specials(measured: Mapping[str, Entries], seed: int) -> Finding:
@@ -177,17 +186,19 @@ def _judge_specials(measured: Mapping[str, Entries], seed: int) -> Finding:
         parts.append(
             f"{name}: raw attention {in_words(Measured.of(raw, seed))}, ALTI {in_words(Measured.of(alti, seed))}"
         )
-    _, drop = weakest(drops)
+    tally = Tally(drops)
+    _, drop = tally.weakest
     marks = "; ".join(
         f"{name} {in_words(rise)}"
         for name, entries in measured.items()
         if (rise := _mark_rank_difference(entries, seed)).documents
     )
     evidence = (
-        f"Share of the scores on special tokens: {'; '.join(parts)}. Punctuation is not part of the verdict: rank of "
-        f"commas and full stops by ALTI minus that by raw attention: {marks or 'no sentence has any'}."
+        f"The share is lower {tally.in_words()}. Share of the scores on special tokens: {'; '.join(parts)}. "
+        "Punctuation is not part of the verdict: rank of commas and full stops by ALTI minus that by raw attention: "
+        f"{marks or 'no sentence has any'}."
     )
-    return Finding(claim, judge(drop), evidence, measured=drop)
+    return Finding(claim, judge(drop), evidence, measured=drop, tally=tally)
 
 
 def _mark_rank_difference(entries: Entries, seed: int) -> Measured:
@@ -217,17 +228,16 @@ def _judge_consistency(groups: Mapping[str, Agreement], control: Agreement, seed
 def run(bench: Workbench) -> Outcome:
     """Measure sentiment and agreement models, and both with random weights."""
     seed, documents, training = bench.seed, bench.number("documents"), bench.number("training")
-    sva = bench.read(
-        "sva", lambda: agreement_prefixes(documents + training, seed + 1), documents=documents, training=training
-    )
-    sst2 = bench.read("sst2", lambda: planted_sentences(documents, seed + 2), documents=documents)
+    tests = max(documents, bench.number("tested"))
+    sva = bench.read("sva", lambda: agreement_prefixes(tests + training, seed + 1), documents=tests, training=training)
+    sst2 = bench.read("sst2", lambda: planted_sentences(tests, seed + 2), documents=tests)
     sentiment = _sentiment_models(bench)
     left_out = []
     if len(sentiment) < len(SENTIMENT):
         left_out.append("Three models of sentiment side by side: give --model sentiment=, sentiment2= and sentiment3=.")
     if not sentiment:
         if not sst2.generated:
-            sst2 = DataSet("sst2", "generated", [], planted_sentences(documents, seed + 2))
+            sst2 = DataSet("sst2", "generated", [], planted_sentences(tests, seed + 2))
             left_out.append("SST-2: needs --model sentiment=FOLDER; generated sentences take its place.")
         planted = planted_subject(bench)
         sentiment = {f"{PREFIX}{planted.name}": planted}
@@ -235,28 +245,40 @@ def run(bench: Workbench) -> Outcome:
     subjects = sentiment | verbs
     twins = {name: random_twin(bench, subject) for name, subject in subjects.items()}
     rows = {name: sst2.test if name in sentiment else sva.test for name in subjects}
+    tested = {
+        name: measure_accuracy(bench, subject, rows[name], _file_name(name), numbered=True)
+        for name, subject in subjects.items()
+    }
     measured = {
-        name: measure_sentences(bench, subject, rows[name], _file_name(name)) for name, subject in subjects.items()
+        name: measure_sentences(bench, subject, rows[name][:documents], _file_name(name))
+        for name, subject in subjects.items()
     }
     few = bench.number("control")
     control = {
         name: measure_sentences(bench, twin, rows[name][:few], f"random-{_file_name(name)}")
         for name, twin in twins.items()
     }
-    consistencies = {SEEDS: measure_consistency(bench, list(verbs.values()), sva.test, SEEDS)}
+    consistencies = {SEEDS: measure_consistency(bench, list(verbs.values()), sva.test[:documents], SEEDS)}
     if len(sentiment) > 1:
-        consistencies[MODELS] = measure_consistency(bench, list(sentiment.values()), sst2.test, MODELS)
+        consistencies[MODELS] = measure_consistency(bench, list(sentiment.values()), sst2.test[:documents], MODELS)
     random_seeds = measure_consistency(bench, [twins[name] for name in verbs][:2], sva.test[:few], "random")
     example = max(sst2.test[:40], key=lambda row: -abs(len(str(row.text).split()) - 12))
     first = next(iter(sentiment.values()))
     picture = explain_one(bench, first, example)
     tables = [
         StudyTable(
+            "accuracy",
+            "Accuracy of the models",
+            _accuracy_table(tested, seed),
+            CAPTION,
+        ),
+        StudyTable(
             "correlations",
             "Spearman's ρ with gradients and blank-out",
             _correlation_table(measured, control, seed),
-            "accuracy: of the model on these sentences. The paper compares with gradients on SST-2 and with blank-out "
-            "on agreement. random weights: the same model with weights drawn anew.",
+            "Mean over sentences of ρ between the word scores of a method and of the reference. The paper compares "
+            "with gradients on SST-2 and with blank-out on agreement. random weights: the same model with weights "
+            "drawn anew.",
         ),
         StudyTable(
             "special_tokens",
@@ -309,14 +331,17 @@ def run(bench: Workbench) -> Outcome:
             "interval; grey: the same scores in random order.",
         ),
     ]
+    learnt = {name: measured[name] for name, entries in tested.items() if has_learnt(entries, seed)}
+    unlearnt = [name for name in measured if name not in learnt]
+    unlearnt_verbs = [name for name in verbs if name not in learnt]
+    consistent = _judge_consistency(consistencies, random_seeds, seed)
     findings = [
-        _judge_reference("sst2", measured, control, seed),
-        _judge_reference("sva", measured, control, seed),
-        _judge_norms(measured, seed),
-        _judge_specials(measured, seed),
-        _with_caution(
-            _judge_consistency(consistencies, random_seeds, seed), {name: measured[name] for name in verbs}, seed
-        ),
+        _judge_reference("sst2", measured, control, list(learnt), seed),
+        _judge_reference("sva", measured, control, list(learnt), seed),
+        without_unlearnt(_judge_norms(learnt, seed), unlearnt, len(measured)),
+        without_unlearnt(_judge_specials(learnt, seed), unlearnt, len(measured)),
+        # Two models are compared, so that both have to have learnt the task.
+        not_judged(consistent, unlearnt_verbs) if unlearnt_verbs else consistent,
     ]
     return Outcome(tables, figures, findings, _differences(bench, sst2, sva, list(sentiment.values())), left_out)
 
@@ -395,6 +420,7 @@ ALTI = Study(
     sizes={
         "tiny": {
             "documents": 6,
+            "tested": 8,
             "control": 4,
             "training": 64,
             "epochs": 1,
@@ -405,6 +431,7 @@ ALTI = Study(
         },
         "small": {
             "documents": 100,
+            "tested": 600,
             "control": 40,
             "training": 6000,
             "epochs": 4,
@@ -415,6 +442,7 @@ ALTI = Study(
         },
         "paper": {
             "documents": 1000,
+            "tested": 1000,
             "control": 200,
             "training": 100_000,
             "epochs": 5,

@@ -46,6 +46,7 @@ from sightline.studies.study import (
     Published,
     Study,
     StudyTable,
+    Tally,
     Verdict,
     in_words,
     judge,
@@ -82,17 +83,17 @@ def _advantage(by_metric: dict[str, tuple[Values, Values]], metric: str, other: 
 
 def _judge_faithfulness(results: Mapping[str, dict[str, tuple[Values, Values]]], metric: str, seed: int) -> Finding:
     claim = ATTCAT.claim("highest AOPC" if metric == "aopc" else "lowest log-odds")
-    best: list[tuple[float, Measured, str]] = []
-    for data, by_metric in results.items():
-        for other in OTHERS:
-            advantage = _advantage(by_metric, metric, other, seed)
-            if advantage.documents:
-                best.append((advantage.low, advantage, f"{other} on {data}"))
-    if not best:
+    tally = Tally(
+        {
+            f"{other} on {data}": _advantage(by_metric, metric, other, seed)
+            for data, by_metric in results.items()
+            for other in OTHERS
+        }
+    )
+    if not tally.known:
         return Finding(claim, "not measured", "No document has a value.")
-    _, closest, rival = min(best, key=lambda entry: entry[0])
-    won = sum(advantage.low > 0 for _, advantage, _ in best)
-    lost = sum(advantage.high < 0 for _, advantage, _ in best)
+    rival, closest = tally.weakest
+    comparisons, lost = len(tally.known), sum(advantage.high < 0 for advantage in tally.known.values())
     sign = -1.0 if metric == "log_odds" else 1.0
     control = Measured.of(
         [
@@ -104,20 +105,21 @@ def _judge_faithfulness(results: Mapping[str, dict[str, tuple[Values, Values]]],
         seed,
     )
     evidence = (
-        f"Of {len(best)} comparisons with another method, AttCAT is better in {won} and worse in {lost} with the whole "
-        f"interval; equal methods would differ in about {0.025 * len(best):.1f} in each direction. The strongest rival "
-        f"is {rival}: difference {in_words(closest)}. Over random orders of the words, AttCAT gains "
-        f"{in_words(control)}."
+        f"Of {comparisons} comparisons with another method, AttCAT is better in {tally.held} and worse in {lost} (95 % "
+        f"interval on one side of 0); equal methods would differ in about {0.025 * comparisons:.1f} in each direction. "
+        f"The strongest rival is {rival}: difference {in_words(closest)}. Over random orders of the words, AttCAT "
+        f"gains {in_words(control)}."
     )
-    return Finding(claim, judge(closest), evidence, measured=closest)
+    return Finding(claim, judge(closest), evidence, measured=closest, tally=tally)
 
 
 def _judge_attention(results: Mapping[str, dict[str, tuple[Values, Values]]], seed: int) -> Finding:
     claim = ATTCAT.claim("attention helps CAT")
-    differences = {data: _advantage(by_metric, "aopc", "cat", seed) for data, by_metric in results.items()}
-    worst = min(differences.values(), key=lambda measured: measured.low if measured.documents else np.inf)
-    text = "; ".join(f"{data} {in_words(measured)}" for data, measured in differences.items())
-    return Finding(claim, judge(worst), f"AOPC of AttCAT minus AOPC of CAT: {text}.", measured=worst)
+    tally = Tally({data: _advantage(by_metric, "aopc", "cat", seed) for data, by_metric in results.items()})
+    _, worst = tally.weakest
+    text = "; ".join(f"{data} {in_words(measured)}" for data, measured in tally.effects.items())
+    evidence = f"AttCAT is more faithful {tally.in_words()}. AOPC of AttCAT minus AOPC of CAT: {text}."
+    return Finding(claim, judge(worst), evidence, measured=worst, tally=tally)
 
 
 def _judge_confidence(results: Mapping[str, dict[str, tuple[Values, Values]]], seed: int) -> Finding:
@@ -191,7 +193,8 @@ def run(bench: Workbench) -> Outcome:
             "aopc",
             "AOPC by method",
             Dots({data: _dots(by_metric, seed) for data, by_metric in ours.items()}),
-            "Mean drop of the probability with its interval; grey: random orders of the words.",
+            "Mean drop of the predicted class's probability, with its 95 % interval over documents; grey: random "
+            "orders of the words.",
         ),
         Figure(
             "layers",

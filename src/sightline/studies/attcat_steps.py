@@ -142,9 +142,10 @@ def choose_subjects(bench: Workbench) -> tuple[list[tuple[DataSet, Subject]], li
         ]
     for name, roles in ROLES.items():
         subjects = [subject for role in roles if (subject := bench.given_model(role)) is not None]
-        if name not in bench.sources.paths or not subjects:
-            missing = "data" if name not in bench.sources.paths else f"a model (--model {roles[0]}=FOLDER)"
-            left_out.append(f"{name}: needs {missing}.")
+        missing = [f"--data {name}=FILE"] * (name not in bench.sources.paths)
+        missing += [f"--model {roles[0]}=FOLDER"] * (not subjects)
+        if missing:
+            left_out.append(f"{name}: needs {' and '.join(missing)}.")
             continue
         data = bench.read(name, list, documents=documents)
         chosen += [(data, subject) for subject in subjects]

@@ -246,7 +246,7 @@ def run(bench: Workbench) -> Outcome:
             "similarity",
             "Kendall's tau between attention and attribution",
             _dots(trained, seed),
-            "Dots: mean with interval over documents. Grey: what unrelated scores give.",
+            "Dots: mean over documents with its 95 % interval. Grey: what unrelated scores give.",
         ),
         Figure(
             "overlay",
@@ -267,7 +267,8 @@ def run(bench: Workbench) -> Outcome:
                     "place in the document",
                     "attention per token, 1 on average",
                 ),
-                "Mean over layers, heads and documents.",
+                "In twenty equal parts of the document: mean over layers, heads and documents, with the 95 % interval "
+                "over documents.",
             )
         )
     findings = [

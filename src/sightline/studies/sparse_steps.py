@@ -1,15 +1,16 @@
 """What the sparse-attention study measures: importance, entropies, ties and other weights in single-attention models.
 
-Per data set, encoder and projection one model is trained (`lab.train`). Of every document are kept: the normalised
-entropies of the attention, of the input importance and of the dependence of representations on inputs, the part of
-that dependence that is on the word itself, and tau-b between attention and importance of inputs and representations,
-with the share of tied pairs (`lab.feature_importance`). `lab.adversary` looks for other weights with the same output.
+Per data set, encoder and projection one model is trained (`lab.train`), and its accuracy measured on test documents. Of
+the first of these are kept: the normalised entropies of the attention, of the input importance and of the dependence of
+representations on inputs, the part of that dependence that is on the word itself, and tau-b between attention and
+importance of inputs and representations, with the share of tied pairs (`lab.feature_importance`). `lab.adversary` looks
+for other weights with the same output.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch
 from sightline.lab import adversary, feature_importance, normalised_entropy
 from sightline.lab.adversary import Test
 from sightline.model import Model
+from sightline.studies.accuracy import measure_accuracy
 from sightline.studies.data import DataSet
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Example
@@ -26,6 +28,9 @@ ENCODERS = {"bilstm": "new-bilstm", "transformer": "new-transformer"}
 PROJECTIONS = ("softmax", "sparsegen-1", "sparsemax", "sparsegen0.5", "sparsegen0.9")
 LAMBDAS = {"sparsegen-1": -1.0, "sparsemax": 0.0, "sparsegen0.5": 0.5, "sparsegen0.9": 0.9}
 """λ of the sparsegen family, from dense to sparse; sparsemax is λ = 0."""
+LEARNING_RATES = {"bilstm": 2e-3, "transformer": 1e-3}
+VOCABULARY = 8_000
+"""Most words of a model's vocabulary: those that are frequent in its training texts."""
 MEASURES = ("gradient_x", "gradient_h", "leave_out_x", "leave_out_h")
 TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen")
 
@@ -37,7 +42,10 @@ class Cell:
     data: str
     encoder: str
     projection: str
+    tested: Sequence[dict[str, Any]]
+    """Prediction and label of every test document."""
     documents: Sequence[dict[str, Any]]
+    """Entropies and correlations of the documents that were measured, the first of the test documents."""
     others: Sequence[dict[str, Any]]
     """Weights of the adversary: one entry per document and test."""
 
@@ -48,13 +56,14 @@ def measure_cell(bench: Workbench, data: DataSet, encoder: str, projection: str)
     name = f"{data.name}-{encoder}-{projection}"
     subject = bench.trained_model(
         name,
-        data.train,
+        [replace(example, text=cut_words(example, tokens)) for example in data.train],
         ENCODERS[encoder],
         projection=projection,
-        epochs=bench.number("epochs"),
+        epochs=count_epochs(len(data.train), bench.number("readings")),
         batch=16,
-        learning_rate=1e-3,
+        learning_rate=LEARNING_RATES[encoder],
         max_tokens=tokens,
+        vocabulary=VOCABULARY,
         sizes={"hidden_size": width} if encoder == "transformer" else {"hidden_size": width, "embedding_size": width},
     )
     identity = {"model": subject.identity, "tokens": tokens}
@@ -66,22 +75,33 @@ def measure_cell(bench: Workbench, data: DataSet, encoder: str, projection: str)
     def attack(part: Sequence[Example]) -> Iterator[list[dict[str, Any]]]:
         yield from attack_documents(subject, part, tokens, bench)
 
-    documents = bench.measure_documents(f"importance-{name}", identity, data.test, measure, at_once=16)
+    tested = measure_accuracy(
+        bench, subject, data.test, name, identity={"tokens": tokens}, read=lambda example: cut_words(example, tokens)
+    )
+    measured = data.test[: bench.number("documents")]
+    documents = bench.measure_documents(f"importance-{name}", identity, measured, measure, at_once=16)
     few = data.test[: bench.number("attacked")]
     identity |= {"steps": bench.number("attack_steps"), "tests": TESTS}
     attacked = bench.measure_documents(f"adversary-{name}", identity, few, attack, at_once=len(few) or 1)
-    return Cell(data.name, encoder, projection, documents, [pair for pairs in attacked for pair in pairs])
+    others = [pair for pairs in attacked for pair in pairs]
+    return Cell(data.name, encoder, projection, tested, documents, others)
+
+
+def count_epochs(rows: int, readings: int) -> int:
+    """Return how often a model reads its training texts so that it reads about `readings` texts in all.
+
+    Data sets differ sixfold in size; with the same number of epochs the models of the smallest would learn nothing.
+    """
+    return max(1, round(readings / max(1, rows)))
 
 
 def measure_document(model: Model, example: Example, tokens: int) -> dict[str, Any]:
-    """Return prediction, entropies, own share and correlations of one document."""
+    """Return entropies, own share and correlations of one document."""
     encoding = model.encode(cut_words(example, tokens), truncate=True)
     importance = feature_importance(model, encoding)
     attended = importance.attended
     count = int(attended.sum())
     entry: dict[str, Any] = {
-        "predicted": model.trace(encoding).prediction.label,
-        "label": example.label,
         "tokens": count,
         "attention_entropy": _entropy(importance.attention[attended]),
         "importance_entropy": _entropy(importance.gradient_x[attended]),

@@ -7,6 +7,7 @@ every result, and returns an `Outcome`: tables, figures, findings and what diffe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -83,6 +84,8 @@ class Finding:
     published: Published | None = None
     control: Measured | None = None
     """The same number where the effect cannot be there: random weights, shuffled scores."""
+    tally: Tally | None = None
+    """For claims about several models: in how many the claim holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,11 +296,70 @@ class Accuracy(NamedTuple):
         return f"Accuracy {in_words(self.measured)}; the largest class alone gives {self.majority:.3f}."
 
 
-def with_caution(finding: Finding, unlearnt: Sequence[str]) -> Finding:
-    """Return the finding with a note on models whose accuracy is not above that of the largest class, if any."""
+@dataclass(frozen=True)
+class Tally:
+    """A claim about several models or data sets, measured in each of them.
+
+    Documents that several models read are not independent, so that the groups are counted and never pooled.
+    """
+
+    effects: Mapping[str, Measured]
+    """By model: an effect that is above 0 if the claim holds."""
+
+    @property
+    def known(self) -> dict[str, Measured]:
+        """The effects that have a value."""
+        return {name: measured for name, measured in self.effects.items() if measured.documents}
+
+    @property
+    def held(self) -> int:
+        """In how many the whole interval is above 0."""
+        return sum(measured.low > 0 for measured in self.known.values())
+
+    @property
+    def weakest(self) -> tuple[str, Measured]:
+        """The group whose interval reaches lowest: a claim about all models is judged where it holds least."""
+        known = self.known
+        name = min(known, key=lambda group: known[group].low, default="")
+        return name, known[name] if name else Measured.of([])
+
+    def in_words(self) -> str:
+        """Return "in 4 of 6 cases (the opposite in 1, undecided in 1)"."""
+        known = self.known
+        opposite = sum(measured.high < 0 for measured in known.values())
+        undecided = len(known) - self.held - opposite
+        rest = [f"the opposite in {opposite}"] * (opposite > 0) + [f"undecided in {undecided}"] * (undecided > 0)
+        return f"in {self.held} of {len(known)} cases" + (f" ({', '.join(rest)})" if rest else "")
+
+
+MOST_NAMES = 6
+"""Models that a sentence names; more are counted."""
+
+
+def _name_some(models: Sequence[str]) -> str:
+    return ", ".join(models) if len(models) <= MOST_NAMES else "listed in the table of accuracies"
+
+
+def not_judged(finding: Finding, unlearnt: Sequence[str]) -> Finding:
+    """Return the finding without verdict and numbers: models that have not learnt the task say nothing about it."""
+    evidence = (
+        f"Not judged, because the task was not learnt ({_name_some(unlearnt)}): the accuracy of a model that has "
+        "learnt something is above that of always naming the largest class."
+    )
+    return Finding(finding.claim, "not measured", evidence)
+
+
+def without_unlearnt(finding: Finding, unlearnt: Sequence[str], models: int) -> Finding:
+    """Return a finding, made without the models that have not learnt the task, with a sentence about these, if any.
+
+    models: how many there are. If none of them has learnt the task, nothing was measured.
+    """
     if not unlearnt:
         return finding
-    note = f"Not shown to have learnt the task: {', '.join(unlearnt)}. Such a model says little about one that has."
+    if len(unlearnt) == models:
+        return not_judged(finding, unlearnt)
+    names = _name_some(unlearnt)
+    note = f"Left out, because they have not learnt the task: {len(unlearnt)} of {models} models ({names})."
     return replace(finding, evidence=f"{finding.evidence} {note}")
 
 
@@ -322,21 +384,16 @@ def shared_difference(first: Mapping[Any, float], second: Mapping[Any, float], s
     return Measured.of([first[key] - second[key] for key in first if key in second], seed)
 
 
-def weakest(groups: Mapping[str, Measured]) -> tuple[str, Measured]:
-    """Return the group whose interval reaches lowest: a claim about all models is judged where it holds least.
-
-    Documents that several models read are not independent, so that groups are never pooled.
-    """
-    known = {name: measured for name, measured in groups.items() if measured.documents}
-    if not known:
-        return "", Measured.of([])
-    name = min(known, key=lambda group: known[group].low)
-    return name, known[name]
-
-
 def in_words(measured: Measured) -> str:
     """Return "0.41 (0.38 to 0.44, 50 documents)"."""
     if not measured.documents:
         return "no value"
-    numbers = [f"{value:z.3f}".replace("-", "−") for value in (measured.value, measured.low, measured.high)]
-    return f"{numbers[0]} ({numbers[1]} to {numbers[2]}, {measured.documents:,} documents)"
+    value, low, high = (two_digits(number) for number in (measured.value, measured.low, measured.high))
+    return f"{value} ({low} to {high}, {measured.documents:,} documents)"
+
+
+def two_digits(value: float) -> str:
+    """Return a number with two significant digits, and at most four decimals: 0.41, −0.0083, 12."""
+    places = 4 if value == 0 else min(4, max(0, 1 - math.floor(math.log10(abs(value)))))
+    text = f"{value:z.{places}f}"
+    return "0" if float(text) == 0 else text.replace("-", "−")

@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import platform
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -176,9 +177,13 @@ class Workbench:
         """Return a model trained with `lab.train` on rows, stored under `models/`; training that was killed resumes."""
         identity = self._digest(name, {"rows": describe_rows(rows), "base": base, **options})
         folder = self.folder / MODELS / f"{name}-{identity}"
+        checkpoints = folder.with_name(f"{folder.name}.training")
 
         def train_or_load() -> Model:
-            if not folder.is_dir():
+            if folder.is_dir():
+                # A run that was killed right after the model was complete leaves its checkpoints behind.
+                shutil.rmtree(checkpoints, ignore_errors=True)
+            else:
                 from sightline.lab import train
 
                 folder.parent.mkdir(exist_ok=True)
@@ -187,7 +192,7 @@ class Workbench:
                     builtin.model_folder() if base == "built-in" else base,
                     out=folder,
                     seed=self.seed + int(options.get("seed_shift", 0)),
-                    resume=folder.with_name(f"{folder.name}.training").exists(),
+                    resume=checkpoints.exists(),
                     progress=lambda stage, done, total: self.progress(f"{name}: {stage}", done, total),
                     **{option: value for option, value in options.items() if option != "seed_shift"},
                 )

@@ -10,19 +10,21 @@ The study's stored results (`out/results/`, `out/models/`) stay untouched.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sightline.files import write_whole
 from sightline.progress import Progress
-from sightline.view.frames import first_rows, markdown, to_markdown
+from sightline.studies.study import StudyTable
+from sightline.view.frames import MISSING, first_rows, format_value, markdown, to_markdown
 from sightline.view.inspect.folder import check_folder, write_sections
 from sightline.view.inspect.parts import Links, Part, Picture, Section, Table, Terms
 from sightline.view.studies.drawings import draw_figure
 from sightline.view.words.numbers import format_number
-from sightline.view.words.studies import MEANINGS, difference_sentence, finding_sentence, opening_sentences
+from sightline.view.words.studies import CLAIMS, MEANINGS, difference_sentence, finding_sentence, opening_sentences
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +35,8 @@ __all__ = ["check_folder", "claims_frame", "write_study"]
 
 MARKDOWN = "study.md"
 MARKDOWN_ROWS = 60
+DIGITS = 2
+"""Significant digits of the numbers on the page; the CSV files hold all."""
 
 
 def write_study(
@@ -47,7 +51,7 @@ def write_study(
 
 
 def claims_frame(result: StudyResult) -> pd.DataFrame:
-    """Return one row per claim: published, measured with its interval, difference, control, verdict."""
+    """Return one row per claim: published, measured with its interval, difference, control, in how many it holds."""
     import pandas as pd
 
     rows = []
@@ -63,6 +67,7 @@ def claims_frame(result: StudyResult) -> pd.DataFrame:
                 "high": None if measured is None else measured.high,
                 "difference": None if measured is None or published is None else measured.value - published,
                 "control": None if control is None else control.value,
+                "holds_in": None if finding.tally is None else f"{finding.tally.held} of {len(finding.tally.known)}",
                 "verdict": finding.verdict,
             }
         )
@@ -70,15 +75,48 @@ def claims_frame(result: StudyResult) -> pd.DataFrame:
     return pd.DataFrame(rows).astype(dict.fromkeys(numbers, "float64"))
 
 
+def join_intervals(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with every mean and the ends of its interval in one column: "0.41 (0.38 to 0.44)".
+
+    The ends of x are the columns x_low and x_high; those of a mean or of the measured number are low and high.
+    """
+    import pandas as pd
+
+    pairs = _intervals(frame)
+    ends = {end for pair in pairs.values() for end in pair}
+    columns: dict[str, Any] = {}
+    for name in frame.columns:
+        if name in pairs:
+            cells = zip(*(frame[key].tolist() for key in (name, *pairs[name])), strict=True)
+            columns[name] = [_with_ends(*cell) for cell in cells]
+        elif name not in ends:
+            columns[name] = frame[name].tolist()
+    return pd.DataFrame(columns)
+
+
+def _intervals(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
+    """Return the columns that have an interval, each with the columns that hold its ends."""
+    names = list(frame.columns)
+    pairs = {name: (f"{name}_low", f"{name}_high") for name in names if f"{name}_low" in names}
+    first = next((name for name in ("measured", "mean") if name in names and "low" in names), None)
+    return pairs if first is None else {first: ("low", "high"), **pairs}
+
+
+def _with_ends(value: float, low: float, high: float) -> str:
+    if math.isnan(value):
+        return MISSING
+    return f"{format_value(value, DIGITS)} ({format_value(low, DIGITS)} to {format_value(high, DIGITS)})"
+
+
 def study_sections(result: StudyResult) -> list[Section]:
     """Return the sections of the page: claims, tables, figures, what differs."""
     outcome = result.outcome
     claims: list[Part] = [
-        Table("claims", "Published beside measured", claims_frame(result)),
+        _table(StudyTable("claims", "Published beside measured", claims_frame(result), CLAIMS)),
         Terms("Evidence", {finding.claim.name: finding_sentence(finding) for finding in outcome.findings}),
         Terms("Verdicts", MEANINGS),
     ]
-    tables: list[Part] = [Table(table.name, table.title, table.frame, table.sentence) for table in outcome.tables]
+    tables: list[Part] = [_table(table) for table in outcome.tables]
     pictures: list[Part] = [
         Picture(figure.name, figure.title, figure.sentence, partial(draw_figure, figure)) for figure in outcome.figures
     ]
@@ -96,6 +134,12 @@ def study_sections(result: StudyResult) -> list[Section]:
     ]
 
 
+def _table(table: StudyTable) -> Table:
+    """Return a table as the page shows it; its files hold every number in a column of its own."""
+    shown = join_intervals(table.frame)
+    return Table(table.name, table.title, table.frame, table.sentence, digits=DIGITS, shown=shown)
+
+
 def study_markdown(title: str, sections: Sequence[Section], result: StudyResult) -> str:
     """Return the page as Markdown; figures are linked in `figures/`."""
     lines = [f"# {markdown(title)}", ""]
@@ -110,7 +154,8 @@ def study_markdown(title: str, sections: Sequence[Section], result: StudyResult)
             elif isinstance(part, Links):
                 lines += [f"- {markdown(sentence)}" for sentence, _ in part.sentences]
             elif isinstance(part, Table):
-                frame, caption = first_rows(part.frame, part.sentence, MARKDOWN_ROWS)
+                whole = part.frame if part.shown is None else part.shown
+                frame, caption = first_rows(whole, part.sentence, MARKDOWN_ROWS)
                 lines += [to_markdown(frame, caption, digits=part.digits).rstrip()]
             elif isinstance(part, Picture):
                 lines += [f"![{markdown(part.title)}](figures/{part.name}.png)", "", markdown(part.sentence)]

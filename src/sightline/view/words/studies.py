@@ -14,9 +14,16 @@ MEANINGS = {
     "confirmed": "the measured interval supports the claim, and no control shows the same effect",
     "not confirmed": "the measured interval does not support the claim, on these data and models",
     "artefact": "the effect is there, and as large where its cause is absent: it comes from the measure or the data",
-    "not measured": "the data or the model it needs were not given",
+    "not measured": "the data or the model it needs were not given, or the model has not learnt its task",
 }
 """Verdict -> what it says."""
+CLAIMS = (
+    "measured: mean over documents with its 95 % interval, of the number that the rule names. difference: measured "
+    "minus published. control: the same number where the effect cannot be there, such as random weights. holds in: "
+    "for claims about several models, in how many the interval supports the claim; the number is from the model that "
+    "supports it least."
+)
+"""Caption of the table of claims."""
 TRIAL = "This is a trial on a handful of documents; its verdicts mean nothing."
 """For studies of size tiny."""
 

@@ -1,0 +1,64 @@
+"""How often a model of a study is right: on more documents than are explained, since predicting costs little.
+
+Whether a model has learnt its task may be a question of a few percent, for which the documents that are explained are
+too few. A model that has not learnt it counts neither for a claim nor against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sightline.studies.study import Accuracy, judge
+from sightline.studies.workbench import Subject, Workbench
+from sightline.text import Example
+
+CAPTION = (
+    "accuracy: share of the test documents that are classified correctly. largest class: accuracy of always naming the "
+    "most frequent class. learnt: whether the interval of the accuracy is above that. Models that have not learnt the "
+    "task count neither for a claim nor against it."
+)
+"""Of a table with `accuracy_columns`."""
+
+
+def measure_accuracy(
+    bench: Workbench,
+    subject: Subject,
+    examples: Sequence[Example],
+    name: str,
+    *,
+    identity: Mapping[str, Any] | None = None,
+    read: Callable[[Example], str] = lambda example: str(example.text),
+    numbered: bool = False,
+) -> list[dict[str, Any]]:
+    """Return the predicted and the true label of every document.
+
+    identity: what determines the texts besides the examples, if `read` shortens them. numbered: labels are the numbers
+    of the classes.
+    """
+
+    def predict(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
+        model = subject.model
+        encodings = [model.encode(read(example), truncate=True) for example in part]
+        for example, logits in zip(part, model.network.run_many(encodings), strict=True):
+            number = int(logits.argmax())
+            yield {"predicted": number if numbered else model.labels[number], "label": example.label}
+
+    whole = {"model": subject.identity, **(identity or {})}
+    return bench.measure_documents(f"accuracy-{name}", whole, examples, predict, at_once=100)
+
+
+def has_learnt(entries: Sequence[Mapping[str, Any]], seed: int) -> bool:
+    """Say whether a model is right more often than always naming the largest class, with the 95 % interval."""
+    return judge(Accuracy.of(entries, seed).gain) == "confirmed"
+
+
+def accuracy_columns(entries: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
+    """Return the columns of a table of accuracies."""
+    accuracy = Accuracy.of(entries, seed)
+    return {
+        **accuracy.measured.columns("accuracy"),
+        "largest_class": accuracy.majority,
+        "learnt": "yes" if has_learnt(entries, seed) else "no",
+        "documents": len(entries),
+    }
