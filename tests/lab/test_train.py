@@ -6,6 +6,7 @@ import json
 import random
 import resource
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -301,6 +302,80 @@ def test_rows_are_split_by_class_or_by_the_field_split(tmp_path):
     assert [len(part) for part in (data.train, data.validation, data.test)] == [20, 6, 4]
 
 
+def test_a_limit_draws_of_every_class_its_share_the_same_rows_for_the_same_seed(tmp_path):
+    """A file sorted by label, whose first rows are all of one class."""
+    sorted_rows = [*sorted(rows(90), key=lambda row: row["label"]), {"text": "the odd film", "label": "odd"}]
+    made = [{**row, "text": f"{row['text']} {number}"} for number, row in enumerate(sorted_rows)]
+    data = read_training_data(made, limit=31, validation=0.2)
+    counts = Counter(row.label for row in (*data.train, *data.validation))
+    assert counts == {"bad": 15, "good": 15, "odd": 1}
+    texts = [row.text for row in data.train]
+    assert texts == sorted(texts, key=[row["text"] for row in made].index)
+    again, other = (read_training_data(made, limit=31, validation=0.2, seed=seed) for seed in (0, 1))
+    assert again == data
+    assert {row.text for row in other.train} != set(texts)
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps({**row, "split": "train"}) + "\n" for row in made))
+    assert [row.text for row in read_training_data(path, limit=31, validation=0.2).train] == texts
+    with pytest.raises(OptionError, match="limit=2 is too few: .* have 3 classes"):
+        read_training_data(made, limit=2)
+    assert len(read_training_data(made, limit=1000).train) == len(read_training_data(made).train)
+
+
+def test_a_limit_keeps_the_shares_of_unequal_classes():
+    made = [
+        {"text": f"text {number}", "label": label}
+        for label, size in (("a", 700), ("b", 200), ("c", 100))
+        for number in range(size)
+    ]
+    data = read_training_data(made, limit=50)
+    assert Counter(row.label for row in (*data.train, *data.validation)) == {"a": 35, "b": 10, "c": 5}
+
+
+def test_a_bad_row_of_the_validation_split_is_an_error_and_not_a_missing_split(tmp_path):
+    path = tmp_path / "data.jsonl"
+    made = [{**row, "split": "train" if number < 20 else "validation"} for number, row in enumerate(rows(30))]
+    made[25]["label"] = 1.5
+    path.write_text("".join(json.dumps(row) + "\n" for row in made))
+    with pytest.raises(InputError, match=r"line 26: the label 1.5 is not a class"):
+        read_training_data(path)
+
+
+def test_rows_without_text_or_label_are_left_out_and_counted(tmp_path):
+    made = [*rows(24), {"text": "the film", "label": float("nan")}, {"text": "", "label": "good"}, {"text": "plot"}]
+    result = sl.lab.train(made, "new-bilstm", out=tmp_path / "model", max_steps=1, **SMALL)
+    assert result.left_out == 3
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in made))
+    outcome = CliRunner().invoke(app, ["train", str(path), "--out", str(tmp_path / "other"), "--epochs", "1"])
+    assert "Note: 3 rows without text or label were left out." in outcome.stderr
+
+
+def test_accumulated_gradients_are_those_of_one_larger_batch(tmp_path):
+    source = saved(
+        tmp_path / "base", AutoModelForSequenceClassification, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    made = [{"text": row["text"], "label": row["label"].split()[0]} for row in named_rows()]
+    curves = []
+    for batch, accumulate in ((8, 1), (4, 2)):
+        out = tmp_path / str(batch)
+        result = sl.lab.train(made, source, out=out, max_steps=3, batch=batch, accumulate=accumulate)
+        curves.append([entry["grad_norm"] for entry in result.history if "loss" in entry])
+    # Batches of equally long texts, so that both runs see the same rows in every step.
+    assert curves[0] == pytest.approx(curves[1], rel=1e-4)
+
+
+@pytest.mark.parametrize(("names", "stays"), [(("0", "1"), True), (("bad", "good"), False)])
+def test_a_head_stays_only_if_its_classes_are_the_same(names, stays, tmp_path):
+    """Numbers count the classes of the model; other names are other classes, even if there are as many."""
+    source = bert_folder(tmp_path / "bert", num_labels=2, id2label={0: "negative", 1: "positive"})
+    made = [{**row, "label": names[number % 2]} for number, row in enumerate(rows())]
+    result = sl.lab.train(made, source, out=tmp_path / "tuned", max_steps=1, learning_rate=1e-9)
+    before, after = (sl.load(folder).network.module for folder in (source, result.folder))
+    assert torch.allclose(before.classifier.weight, after.classifier.weight, atol=1e-6) == stays
+    torch.testing.assert_close(before.bert.pooler.dense.weight, after.bert.pooler.dense.weight, atol=1e-6, rtol=0)
+
+
 def test_class_weights_balance_the_classes():
     data = read_training_data([*rows(20)[::2], *rows(80)[1::2]])
     weights = _class_weights(data)
@@ -348,10 +423,10 @@ def named_rows(count=48, seed=0):
     return made
 
 
-def saved(folder, auto):
+def saved(folder, auto, **facts):
     """A tiny random BERT with its tokenizer, in a folder."""
     tokenizer = word_tokenizer(["anna", "bert", "the", "river", "old", "mill"])
-    module = tiny_module(auto=auto, dtype=torch.float32, vocab_size=len(tokenizer), num_labels=2)
+    module = tiny_module(auto=auto, dtype=torch.float32, vocab_size=len(tokenizer), num_labels=2, **facts)
     module.save_pretrained(folder)
     tokenizer.model_max_length = 64
     tokenizer.save_pretrained(folder)
@@ -432,7 +507,8 @@ def test_gradient_checkpointing_gives_the_same_curve(tmp_path):
             "'new-bilstm' classifies documents",
         ),
         (rows(8), "new-bilstm", {"task": "token_classification"}, InputError, "has 6 words and 1 labels"),
-        (rows(8), "new-bilstm", {"task": "question_answering"}, OptionError, "task"),
+        (rows(8), "new-bilstm", {"task": "question_answering"}, InputError, "has a question in the field 'text_pair'"),
+        (rows(8), "new-bilstm", {"task": "causal_lm"}, OptionError, "task"),
         (rows(8), AutoModelForMaskedLM, {"task": "masked_lm", "class_weights": True}, OptionError, "needs classes"),
         (rows(8), AutoModelForSequenceClassification, {"task": "masked_lm"}, ModelError, "."),
     ],

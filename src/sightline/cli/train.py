@@ -1,4 +1,4 @@
-"""`sightline train`: fine-tune a classifier on labelled texts, or train a small one from scratch."""
+"""`sightline train`: fine-tune a model on texts, or train a small classifier from scratch."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ class TaskChoice(StrEnum):
     sequence_classification = "sequence_classification"
     token_classification = "token_classification"
     masked_lm = "masked_lm"
+    question_answering = "question_answering"
+
+
+ANSWERS = TaskChoice.question_answering
+METRICS = {"accuracy": "accuracy", "exact_match": "exact match", "f1": "F1"}
+"""Metrics with an interval, and how they are written."""
 
 
 class UnitChoice(StrEnum):
@@ -47,7 +53,8 @@ def train(
         typer.Option(metavar="PATH|new-…", help="Model to fine-tune, or new-bilstm, new-transformer or new-encoder."),
     ] = "new-bilstm",
     task: Annotated[
-        TaskChoice, typer.Option(help="What is learnt: the class of a text, of each of its words, or hidden tokens.")
+        TaskChoice,
+        typer.Option(help="What is learnt: the class of a text, of each of its words, hidden tokens, or answers."),
     ] = TaskChoice.sequence_classification,
     text: TextField = "text",
     pair: PairField = "text_pair",
@@ -55,7 +62,12 @@ def train(
     validation: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of rows held out if the data set has no validation split.")
     ] = 0.1,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Use at most N training rows.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Draw N of the training rows at random, of every class its share (see --seed)."
+        ),
+    ] = None,
     projection: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Attention of a new model: softmax, sparsemax, entmax15, sparsegen0.5 …"),
@@ -91,7 +103,8 @@ def train(
         ),
     ] = None,
     best: Annotated[
-        BestChoice, typer.Option(help="Which weights are kept: those of the best validation loss or accuracy.")
+        BestChoice,
+        typer.Option(help="Which weights are kept: those of the best validation loss or accuracy (exact match)."),
     ] = BestChoice.loss,
     class_weights: Annotated[
         bool, typer.Option("--class-weights", help="Weight classes by the inverse of their frequency.")
@@ -103,7 +116,7 @@ def train(
     seed: Seed = 0,
     debug: Debug = False,
 ) -> None:
-    """Train a classifier on labelled texts, or a masked language model on texts.
+    """Train a classifier on labelled texts, a model that answers questions, or a masked language model.
 
     Writes the model with the best validation loss (or accuracy), its tokenizer, a model card and the training curve.
 
@@ -113,6 +126,7 @@ def train(
       sightline train reviews.jsonl --model new-bilstm --projection sparsemax --out reviews-model
       sightline train contracts.csv --model my-bert --out contracts-model --resume
       sightline train names.csv --task token_classification --model my-bert --out names-model
+      sightline train squad.jsonl --task question_answering --text context --pair question --model my-bert --out answers
     """
     given = {"epochs": epochs, "batch": batch, "learning_rate": learning_rate, "patience": patience}
     # What is not given depends on the model.
@@ -121,6 +135,7 @@ def train(
         by_model["patience"] = None
     with LateProgress() as progress:
         with starting(progress):
+            from sightline.lab.card import metric_with_interval
             from sightline.lab.train import train as run
 
         progress("reading the data set", 0, 0)
@@ -150,8 +165,11 @@ def train(
         )
     typer.echo(f"Wrote {result.folder} after {result.steps:,} steps in {result.seconds:.0f} s.")
     for split, values in result.metrics.items():
-        interval = f"{values['accuracy_low']:.3f} to {values['accuracy_high']:.3f}"
-        f1 = f", macro F1 {values['macro_f1']:.3f}" if "macro_f1" in values else ""
-        typer.echo(f"{split}: accuracy {values['accuracy']:.3f} ({interval}){f1}")
+        shown = [f"{title} {metric_with_interval(values, name)}" for name, title in METRICS.items() if name in values]
+        shown += [f"macro F1 {values['macro_f1']:.3f}"] if "macro_f1" in values else []
+        typer.echo(f"{split}: {', '.join(shown)}")
+    if result.left_out:
+        missing = "question or answer, or with an answer that no window holds" if task is ANSWERS else "label"
+        typer.echo(f"Note: {result.left_out:,} rows without text or {missing} were left out.", err=True)
     if result.cut:
         typer.echo(f"Note: {result.cut:,} training texts are longer than the model reads and were truncated.", err=True)

@@ -14,27 +14,42 @@ KINDS: dict[TrainingTask, tuple[str, str]] = {
     "sequence_classification": ("text-classification", "Text classifier"),
     "token_classification": ("token-classification", "Token classifier"),
     "masked_lm": ("fill-mask", "Masked language model"),
+    "question_answering": ("question-answering", "Model that answers questions"),
 }
 """Task -> its tag on the hub, and the title of the card."""
+_OF_CLASSES = "Accuracy with a 95 % bootstrap interval over rows."
+_OF_ANSWERS = (
+    "Exact match and F1 of words as SQuAD defines them, with 95 % bootstrap intervals over questions. Questions on one "
+    "context are not independent, so the intervals are somewhat too narrow."
+)
+
+
+def metric_with_interval(values: Mapping[str, float], name: str) -> str:
+    """Return a metric with its interval for people to read: "0.812 (0.790 to 0.834)"."""
+    return f"{values[name]:.3f} ({values[f'{name}_low']:.3f} to {values[f'{name}_high']:.3f})"
 
 
 def model_card(
     data: TrainingData, base: str, settings: Mapping[str, Any], metrics: Mapping[str, Mapping[str, float]]
 ) -> str:
-    """Return README.md of the model folder; metrics by split: accuracy, accuracy_low, accuracy_high, macro_f1, loss."""
+    """Return README.md of the model folder; metrics by split as in `Training.metrics`."""
     tag, title = KINDS[data.task]
+    answers = data.task == "question_answering"
     classes = f" Classes: {', '.join(data.labels)}." if data.labels else ""
     rows = []
     for split in ("train", "validation", "test"):
         examples = getattr(data, split)
         counts = Counter(label for row in examples for label in labels_of(row, data.task))
         shares = ", ".join(f"{label}: {counts[label]:,}" for label in data.labels) or "–"
+        if answers:
+            shares = f"without an answer: {sum(not row.answer for row in examples):,}"
         rows.append(f"| {split} | {len(examples):,} | {shares} |")
     results = []
     for split, values in metrics.items():
-        f1 = f"{values['macro_f1']:.3f}" if "macro_f1" in values else "–"
-        interval = f"({values['accuracy_low']:.3f} to {values['accuracy_high']:.3f})"
-        results.append(f"| {split} | {values['accuracy']:.3f} {interval} | {f1} | {values['loss']:.4f} |")
+        cells = [metric_with_interval(values, name) for name in (("exact_match", "f1") if answers else ("accuracy",))]
+        if not answers:
+            cells.append(f"{values['macro_f1']:.3f}" if "macro_f1" in values else "–")
+        results.append(f"| {split} | {' | '.join(cells)} | {values['loss']:.4f} |")
     versions = ", ".join(f"{name} {version(name)}" for name in ("sightline", "transformers", "torch"))
     return "\n".join(
         [
@@ -49,15 +64,15 @@ def model_card(
             "",
             "## Data",
             "",
-            "| split | rows | per class |",
+            "| split | rows | of these |" if answers else "| split | rows | per class |",
             "|---|---|---|",
             *rows,
             "",
             "## Results",
             "",
-            "Accuracy with a 95 % bootstrap interval over rows. The validation split chose the checkpoint.",
+            f"{_OF_ANSWERS if answers else _OF_CLASSES} The validation split chose the checkpoint.",
             "",
-            "| split | accuracy | macro F1 | loss |",
+            f"| split | {'exact match | F1' if answers else 'accuracy | macro F1'} | loss |",
             "|---|---|---|---|",
             *results,
             "",

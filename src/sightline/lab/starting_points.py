@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import transformers
+
 from sightline.arguments import check_one_of
 from sightline.attention.projections import Projection
 from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.lab.training_data import TrainingData
-from sightline.models import load_network
+from sightline.models import Network, load_network
 from sightline.models.bidirectional_gpt2 import BidirectionalGPT2Config, BidirectionalGPT2ForSequenceClassification
+from sightline.models.heads import check_head
 from sightline.models.model_source import find_folder
 from sightline.models.sentence_folder import read_sentence_folder
 from sightline.models.single_attention import (
@@ -86,7 +89,10 @@ def starting_point(
         raise OptionError(f"dropout={dropout} is not possible; it is a share from 0 up to, but not including, 1.")
     if isinstance(model, str) and model in NEW_MODELS:
         if data.task != "sequence_classification":
-            raise OptionError(f"'{model}' classifies documents. Give a checkpoint to train for the task '{data.task}'.")
+            raise OptionError(
+                f"'{model}' classifies documents. Give a checkpoint (model=, --model) to train for the task "
+                f"'{data.task}'."
+            )
         return _new_model(model, data, projection, sizes or {}, vocabulary, units, dropout)
     if isinstance(model, str) and model.startswith("new"):
         raise OptionError(f"Unknown new model '{model}'. Use one of: {', '.join(NEW_MODELS)}.")
@@ -138,18 +144,15 @@ def _checkpoint(source: str | Path | Any, data: TrainingData) -> tuple[Any, Any]
     A masked language model needs its head: one made new would know no word.
     """
     labels, task = data.labels, data.task
+    if task == "question_answering":
+        return _question_answerer(source)
     try:
         network, tokenizer = load_network(source, task=task, transformer_only=True)
     except ModelError:
         if task == "masked_lm":
             raise
-        # A pre-trained encoder has no classifier yet; anything else that is missing is refused below.
-        network, tokenizer = load_network(source, task=task, allow_random=True, transformer_only=True)
-        if network.untrained:
-            _check_encoder(source, network.module)
-    if tokenizer is None:
-        raise ModelError("The model folder has no tokenizer, so texts cannot be read. Add tokenizer.json.")
-    module = network.module.requires_grad_(True)
+        network, tokenizer = _load_encoder(source, task)
+    module = _trainable(network, tokenizer)
     if task == "masked_lm":
         return module, tokenizer
     current = tuple(str(module.config.id2label[number]) for number in range(module.config.num_labels))
@@ -158,11 +161,53 @@ def _checkpoint(source: str | Path | Any, data: TrainingData) -> tuple[Any, Any]
     config = copy.deepcopy(module.config)
     for name, value in _label_facts(labels).items():
         setattr(config, name, value)
-    fresh = type(module)(config).to(module.dtype)
-    weights, shapes = module.state_dict(), {name: value.shape for name, value in fresh.state_dict().items()}
-    kept = {name: value for name, value in weights.items() if shapes.get(name) == value.shape}
-    fresh.load_state_dict(kept, strict=False)
-    return fresh, tokenizer
+    # Classes that are numbers count those of the model, whatever it calls them; others are new, and so is their head.
+    same = len(current) == len(labels) and tuple(labels) == tuple(map(str, range(len(labels))))
+    return _with_weights(type(module)(config), module, with_head=same), tokenizer
+
+
+def _question_answerer(source: Any) -> tuple[Any, Any]:
+    """Return a model that answers questions: the one in the folder, or its encoder under a new head."""
+    try:
+        network, tokenizer = load_network(source, task="question_answering", transformer_only=True)
+        return _trainable(network, tokenizer), tokenizer
+    except ModelError:
+        # A head for tokens may have any number of outputs; that for answers has two.
+        network, tokenizer = _load_encoder(source, "token_classification")
+    module = _trainable(network, tokenizer)
+    check_head(module.config.model_type, "question_answering")
+    config = copy.deepcopy(module.config)
+    config.num_labels, config.problem_type = 2, None
+    kind: Any = transformers.MODEL_FOR_QUESTION_ANSWERING_MAPPING
+    return _with_weights(kind[type(config)](config), module, with_head=False), tokenizer
+
+
+def _load_encoder(source: Any, task: str) -> tuple[Network, Any]:
+    """Load an encoder under a head that may be missing; anything else that is missing is refused."""
+    network, tokenizer = load_network(source, task=task, allow_random=True, transformer_only=True)
+    if network.untrained:
+        _check_encoder(source, network.module)
+    return network, tokenizer
+
+
+def _trainable(network: Network, tokenizer: Any) -> Any:
+    if tokenizer is None:
+        raise ModelError("The model folder has no tokenizer, so texts cannot be read. Add tokenizer.json.")
+    return network.module.requires_grad_(True)
+
+
+def _with_weights(fresh: Any, module: Any, *, with_head: bool) -> Any:
+    """Return a new model with the weights of another one where they fit; those of its head only if it is the same."""
+    fresh = fresh.to(module.dtype)
+    shapes = {name: value.shape for name, value in fresh.state_dict().items()}
+    body = f"{module.base_model_prefix}."
+    fitting = {
+        name: value
+        for name, value in module.state_dict().items()
+        if shapes.get(name) == value.shape and (with_head or name.startswith(body))
+    }
+    fresh.load_state_dict(fitting, strict=False)
+    return fresh
 
 
 def _check_encoder(source: Any, module: Any) -> None:

@@ -1,4 +1,4 @@
-"""`train`: fine-tune a classifier or a masked language model on texts, or train a small classifier from scratch.
+"""`train`: fine-tune a model on texts (classifier, masked language model, answers), or train a small one from scratch.
 
 The loop is transformers' Trainer (with accelerate); here are the checks before it, the folder that a killed run resumes
 from, and what is written at the end. While training, checkpoints are in `OUT.training` next to the model folder; the
@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,19 +24,14 @@ import torch
 from safetensors import SafetensorError
 
 from sightline.arguments import check_one_of
-from sightline.errors import OptionError, UnsupportedError, UsageError
+from sightline.errors import InputError, OptionError, UnsupportedError, UsageError
 from sightline.files import write_whole
+from sightline.lab.answer_rows import LABELS, AnswerRows, pad_windows
 from sightline.lab.card import model_card
 from sightline.lab.saving import check_new_folder, new_folder, quiet_bars, write_model, writing_failure
 from sightline.lab.starting_points import Units, default_settings, starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
-from sightline.lab.training_tasks import (
-    TokenisedRows,
-    accuracy_and_f1,
-    check_task,
-    make_collator,
-    row_accuracies,
-)
+from sightline.lab.training_tasks import TokenisedRows, check_task, make_collator
 from sightline.metrics import bootstrap_interval
 from sightline.models.families import family_of
 from sightline.models.longformer.encoder import use_banded
@@ -70,7 +66,8 @@ class TrainingSettings:
     patience: int | None = 3
     """Validations without a better result before training stops; None never stops early."""
     best: Literal["loss", "accuracy"] = "loss"
-    """The validation result that decides which weights are kept and when training stops."""
+    """The validation result that decides which weights are kept and when training stops; for answers, "accuracy" is the
+    share of exact matches."""
     evaluations: int = 1
     """Validations (and checkpoints) per epoch."""
     max_tokens: int | None = None
@@ -105,7 +102,8 @@ class Training:
     labels: tuple[str, ...]
     """Names of the classes."""
     metrics: dict[str, dict[str, float]]
-    """By split (validation, test): accuracy with its 95 % interval, macro_f1 (of classes) and loss."""
+    """By split (validation, test): loss, accuracy with its 95 % interval (accuracy_low, accuracy_high) and macro_f1 of
+    classes; of answers instead exact_match and f1, each with its interval."""
     history: list[dict[str, float]]
     """What was logged: step, epoch, loss, eval_loss, eval_accuracy …"""
     steps: int
@@ -114,6 +112,8 @@ class Training:
     """Duration of the training."""
     cut: int
     """Training rows that were cut at max_tokens."""
+    left_out: int = 0
+    """Rows without text or label (question or answers), and training rows whose answer no window holds whole."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return the training curve, one row per log entry."""
@@ -146,9 +146,11 @@ def train(
 
     data: rows, or whatever `read_examples` reads. A field `split` with the values train, validation and test is used.
     model: a folder or hub id to fine-tune, or new-bilstm, new-transformer or new-encoder to train from scratch.
-    task: "sequence_classification", "token_classification" or "masked_lm".
+    task: "sequence_classification", "token_classification", "masked_lm" or "question_answering", where the text is the
+    context and the pair is the question.
     text, pair, label: the names of the fields.
     validation: share of the rows that is held out if the data have no validation split.
+    limit: draw so many training rows at random, of every class its share.
     projection: how scores become weights in new models with a single attention, such as sparsemax.
     sizes: sizes of a new model, such as {"hidden_size": 64}.
     vocabulary, units: size of the vocabulary of a new model, and whether it holds "words" or "subwords".
@@ -201,6 +203,7 @@ def _run(
     from transformers import PrinterCallback, TrainingArguments
 
     from sightline.lab.trainer import (
+        AnswerTrainer,
         ClassifierTrainer,
         DivergedError,
         ShowProgress,
@@ -208,16 +211,9 @@ def _run(
         prepare_to_resume,
     )
 
+    answers = data.task == "question_answering"
     max_tokens = _max_tokens(module, tokenizer, settings.max_tokens)
-    sets = {
-        split: TokenisedRows(getattr(data, split), data.classes(getattr(data, split)), tokenizer, max_tokens, data.task)
-        for split in ("train", "validation", "test")
-        if getattr(data, split)
-    }
-    collator = make_collator(data.task, tokenizer)
-    if data.task == "masked_lm":
-        for split in sets.keys() - {"train"}:
-            sets[split].hide_tokens(tokenizer, settings.seed)
+    sets = _make_sets(data, module, tokenizer, max_tokens, settings.seed)
     if family_of(module.config.model_type).attention_layout == "band":
         use_banded(module)
     steps_per_epoch = -(-len(sets["train"]) // (settings.batch * settings.accumulate))
@@ -242,8 +238,9 @@ def _run(
         logging_steps=max(1, min(every, total // 50)),
         logging_nan_inf_filter=False,
         load_best_model_at_end=True,
-        metric_for_best_model=settings.best,
+        metric_for_best_model="exact_match" if answers and settings.best == "accuracy" else settings.best,
         greater_is_better=settings.best == "accuracy",
+        label_names=list(LABELS) if answers else None,
         seed=settings.seed,
         # Texts of similar length share a batch, so that little of it is padding.
         train_sampling_strategy="group_by_length",
@@ -255,18 +252,19 @@ def _run(
         log_level="error",
     )
     callbacks = [ShowProgress(progress), *prepare_to_resume(work, options, steps_per_epoch, settings.patience)]
-    trainer = ClassifierTrainer(
-        model=module,
-        args=options,
-        train_dataset=sets["train"],
-        eval_dataset=sets["validation"],
-        compute_metrics=lambda prediction: accuracy_and_f1(
-            prediction.predictions, prediction.label_ids, len(data.labels)
-        ),
-        data_collator=collator,
-        callbacks=callbacks,
-        class_weights=_class_weights(data) if settings.class_weights else None,
-    )
+    parts: dict[str, Any] = {
+        "model": module,
+        "args": options,
+        "train_dataset": sets["train"],
+        "eval_dataset": sets["validation"],
+        "compute_metrics": sets["validation"].measure,
+        "callbacks": callbacks,
+    }
+    weights = _class_weights(data) if settings.class_weights else None
+    if answers:
+        trainer: Any = AnswerTrainer(**parts, data_collator=partial(pad_windows, pad=int(tokenizer.pad_token_id or 0)))
+    else:
+        trainer = ClassifierTrainer(**parts, data_collator=make_collator(data.task, tokenizer), class_weights=weights)
     trainer.remove_callback(PrinterCallback)
     start = last_checkpoint(work)
     began = time.monotonic()
@@ -285,7 +283,7 @@ def _run(
             "last complete one (resume, --resume)."
         ) from error
     metrics: dict[str, dict[str, float]] = {
-        split: _measure(trainer, sets[split], len(data.labels)) for split in ("validation", "test") if split in sets
+        split: _measure(trainer, sets[split]) for split in ("validation", "test") if split in sets
     }
     history = [dict(entry) for entry in trainer.state.log_history]
     facts = {"base": base, "max_tokens": max_tokens, **{k: v for k, v in asdict(settings).items() if k != "max_tokens"}}
@@ -297,6 +295,7 @@ def _run(
         steps=int(trainer.state.global_step),
         seconds=time.monotonic() - began,
         cut=sets["train"].cut,
+        left_out=data.left_out + sets["train"].left_out,
     )
     report = {"settings": facts, "metrics": metrics, "history": history}
     texts = {
@@ -308,23 +307,46 @@ def _run(
     return result
 
 
-def _measure(trainer: Any, rows: Any, classes: int) -> dict[str, float]:
-    """Return accuracy with a bootstrap interval over rows, macro F1 and loss of the present weights."""
+def _make_sets(
+    data: TrainingData, module: Any, tokenizer: Any, max_tokens: int, seed: int
+) -> dict[str, TokenisedRows | AnswerRows]:
+    """Return the rows of every split as the model reads them."""
+    sets: dict[str, TokenisedRows | AnswerRows] = {}
+    for split in ("train", "validation", "test"):
+        rows = getattr(data, split)
+        if not rows:
+            continue
+        if data.task == "question_answering":
+            options = {"learnt": split == "train", "predicts_none": any(not row.answer for row in data.train)}
+            sets[split] = AnswerRows(rows, tokenizer, max_tokens, module.config, **options)
+            continue
+        made = TokenisedRows(rows, data.classes(rows), tokenizer, max_tokens, data.task, len(data.labels))
+        if data.task == "masked_lm" and split != "train":
+            made.hide_tokens(tokenizer, seed)
+        sets[split] = made
+    if data.task == "question_answering":
+        if not len(sets["train"]):
+            raise InputError("No window holds the answer to any training question. Raise max_tokens.")
+        # The model later reads contexts in windows of the length that it was trained and measured on.
+        tokenizer.model_max_length = max_tokens
+    return sets
+
+
+def _measure(trainer: Any, rows: TokenisedRows | AnswerRows) -> dict[str, float]:
+    """Return the metrics of the present weights with bootstrap intervals over rows, and the loss."""
+    trainer.compute_metrics = None  # it belongs to the validation rows
     prediction = trainer.predict(rows)
-    predicted, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
-    interval = bootstrap_interval(row_accuracies(predicted, labels))
-    return {
-        **accuracy_and_f1(predicted, labels, classes),
-        "accuracy_low": interval.low,
-        "accuracy_high": interval.high,
-        "loss": float(prediction.metrics["test_loss"]),
-    }
+    metrics = rows.measure(prediction)
+    for name, values in rows.values(prediction).items():
+        interval = bootstrap_interval(values)
+        metrics |= {f"{name}_low": interval.low, f"{name}_high": interval.high}
+    return {**metrics, "loss": float(prediction.metrics["test_loss"])}
 
 
 def _class_weights(data: TrainingData) -> torch.Tensor:
     """Weights rows/(C · rows of the class), (C,): a batch of balanced classes weighs as much as without them."""
     if not data.labels:
-        raise OptionError("class_weights=True needs classes; a masked language model has none.")
+        raise OptionError(f"class_weights=True needs classes; the task {data.task} has none.")
     counts = Counter(number for row in data.classes(data.train) for number in row)
     return torch.tensor([counts.total() / (len(counts) * counts[number]) for number in range(len(data.labels))])
 

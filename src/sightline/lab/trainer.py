@@ -28,13 +28,43 @@ class DivergedError(SightlineError):
     """Training produced a loss that is not a finite number."""
 
 
-class ClassifierTrainer(Trainer):  # type: ignore[misc]
-    """Cross-entropy with class weights, stopped by the first loss that is not finite."""
+class CheckedTrainer(Trainer):  # type: ignore[misc]
+    """The library's Trainer, stopped by the first loss that is not finite."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # The losses here are means over a batch, so accumulated gradients have to be divided by the number of batches.
+        self.model_accepts_loss_kwargs = False
+        self._names = _accepted_names(self.model)
+
+    def training_step(self, *arguments: Any, **options: Any) -> Tensor:
+        """Run one step; raise DivergedError at a loss that is not finite."""
+        loss: Tensor = super().training_step(*arguments, **options)
+        if not bool(torch.isfinite(loss)):
+            raise DivergedError(f"The loss of step {self.state.global_step + 1} is {float(loss)}.")
+        return loss
+
+
+class AnswerTrainer(CheckedTrainer):
+    """The library's loss of start and end positions; predictions are the scores of both, (windows, n, 2)."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(preprocess_logits_for_metrics=lambda logits, labels: torch.stack(logits[:2], -1), **options)
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """Return the mean of the cross-entropies of start and end."""
+        outputs = model(**{name: value for name, value in inputs.items() if name in self._names})
+        return (outputs.loss, outputs) if return_outputs else outputs.loss
+
+
+class ClassifierTrainer(CheckedTrainer):
+    """Cross-entropy with class weights."""
 
     def __init__(self, *, class_weights: Tensor | None, **options: Any) -> None:
         super().__init__(preprocess_logits_for_metrics=lambda logits, labels: logits.argmax(dim=-1), **options)
         self.class_weights = class_weights
-        self._names = _accepted_names(self.model)
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -49,13 +79,6 @@ class ClassifierTrainer(Trainer):  # type: ignore[misc]
         else:
             loss = nn.functional.cross_entropy(outputs.logits.flatten(0, -2), labels.flatten(), weight=weights)
         return (loss, outputs) if return_outputs else loss
-
-    def training_step(self, *arguments: Any, **options: Any) -> Tensor:
-        """Run one step; raise DivergedError at a loss that is not finite."""
-        loss: Tensor = super().training_step(*arguments, **options)
-        if not bool(torch.isfinite(loss)):
-            raise DivergedError(f"The loss of step {self.state.global_step + 1} is {float(loss)}.")
-        return loss
 
 
 def _accepted_names(model: Any) -> set[str]:

@@ -6,15 +6,19 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sightline.arguments import check_count
 from sightline.corpus import read_examples
+from sightline.corpus.readers import number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
-from sightline.lab.training_tasks import TrainingTask, labels_of
+from sightline.lab.training_tasks import WITHOUT_CLASSES, TrainingTask, labels_of
 from sightline.text import Example, as_examples
+from sightline.text.fields import Columns, example_from_row
 
 VALIDATION_SPLITS = ("validation", "valid", "dev")
 FEWEST_ROWS = 4
@@ -31,6 +35,8 @@ class TrainingData:
     test: tuple[Example, ...]
     labels: tuple[str, ...]
     task: TrainingTask = "sequence_classification"
+    left_out: int = 0
+    """Rows without text or label, or without question or answers."""
 
     def classes(self, rows: Sequence[Example]) -> list[list[int]]:
         """Return the numbers of the classes of every row: one, or one per word, or none (`labels_of`)."""
@@ -44,7 +50,7 @@ class TrainingData:
         for rows in (self.train, self.validation, self.test):
             digest.update(b"split")
             for row in rows:
-                digest.update(repr((row.text, row.pair, str(row.label))).encode())
+                digest.update(repr((row.text, row.pair, str(row.label), row.answer)).encode())
         return digest.hexdigest()
 
 
@@ -62,65 +68,139 @@ def read_training_data(
     """Return the labelled rows of a file, folder, hub id or list; a masked_lm needs texts only.
 
     A data set with a field `split` keeps its splits (train, validation, test). Otherwise, or if it has no validation
-    rows, the share `validation` of the training rows is held out, of every class alike. limit: training rows at most.
+    rows, the share `validation` of the training rows is held out, of every class alike; of questions, all that share a
+    context are held out together. limit: draw so many of the training rows by the seed, of every class its share.
     """
+    if limit is not None:
+        check_count("limit", limit)
     if not 0 < validation < 1:
         raise OptionError(
             f"validation={validation} is not possible; it is the share of rows held out, between 0 and 1."
         )
     splits: dict[str, list[Example]] = {"validation": [], "test": []}
+    columns = Columns(text, pair, label)
     if isinstance(data, str | Path):
         name = Path(str(data)).name
-        columns = {"text": text, "pair": pair, "label": label}
-        train = _read_split(data, "train", columns, limit)
+        train = _read_split(data, "train", columns)
         if train is None:
-            train = read_examples(data, **columns, limit=limit)
+            train = read_examples(data, text=text, pair=pair, label=label)
         else:
-            candidates = (_read_split(data, split, columns, None) for split in VALIDATION_SPLITS)
+            candidates = (_read_split(data, split, columns) for split in VALIDATION_SPLITS)
             splits["validation"] = next((rows for rows in candidates if rows), [])
-            splits["test"] = _read_split(data, "test", columns, None) or []
+            splits["test"] = _read_split(data, "test", columns) or []
     else:
         name = "rows given in Python"
-        train = as_examples(data, text=text, pair=pair, label=label)[:limit]
+        train = as_examples(data, text=text, pair=pair, label=label)
+    given = len(train) + sum(map(len, splits.values()))
     train, held_out, test = (
-        _keep_labelled(rows, name, label, task) for rows in (train, splits["validation"], splits["test"])
+        _keep_labelled(rows, name, columns, task) for rows in (train, splits["validation"], splits["test"])
     )
+    left_out = given - len(train) - len(held_out) - len(test)
+    if limit is not None and limit < len(train):
+        train = _draw(train, limit, seed, name, by_class=task == "sequence_classification")
     if not held_out:
-        train, held_out = _hold_out(train, validation, seed, by_class=task == "sequence_classification")
-    labels = () if task == "masked_lm" else _label_names(train, held_out, test, name, task)
-    return TrainingData(name, tuple(train), tuple(held_out), tuple(test), labels, task)
+        train, held_out = _hold_out(train, validation, seed, task)
+    labels = () if task in WITHOUT_CLASSES else _label_names(train, held_out, test, name, task)
+    return TrainingData(name, tuple(train), tuple(held_out), tuple(test), labels, task, left_out)
 
 
-def _read_split(data: str | Path, split: str, columns: dict[str, str], limit: int | None) -> list[Example] | None:
+def _read_split(data: str | Path, split: str, columns: Columns) -> list[Example] | None:
     """Return the rows of one split, or None if the data set does not have it."""
+    rows = select_rows(data, columns, split, None)
     try:
-        return read_examples(data, **columns, split=split, limit=limit)
+        first = next(rows)
     except InputError:
         # A wrong path or field fails again, and is reported, when the data set is read as a whole.
         return None
+    return number_repeated_ids(example_from_row(row, columns, n, where) for n, where, row in chain([first], rows))
 
 
-def _keep_labelled(rows: Sequence[Example], name: str, field: str, task: TrainingTask) -> list[Example]:
+def _keep_labelled(rows: Sequence[Example], name: str, columns: Columns, task: TrainingTask) -> list[Example]:
+    """Return the rows from which something can be learnt; raise InputError if none of them is such a row."""
     with_text = [row for row in rows if isinstance(row.text, str) and row.text.strip()]
+    if rows and not with_text:
+        raise InputError(f"No row of '{name}' has a text in the field '{columns.text}'. Name the field that holds it.")
     if task == "masked_lm":
         return with_text
+    if task == "question_answering":
+        return _keep_answered(with_text, name, columns.pair)
     labelled = [row for row in with_text if row.label is not None]
     if rows and not labelled:
-        raise InputError(f"No row of '{name}' has a label in the field '{field}'. Say which field holds it (label).")
+        raise InputError(
+            f"No row of '{name}' has a label in the field '{columns.label}'. Say which field holds it (label)."
+        )
     return labelled
 
 
-def _hold_out(rows: list[Example], share: float, seed: int, *, by_class: bool) -> tuple[list[Example], list[Example]]:
-    """Return training and validation rows: of every class the same share, and at least one where it has two or more."""
+def _keep_answered(rows: Sequence[Example], name: str, question: str) -> list[Example]:
+    """Return the rows with a question and a list of answers, which may be empty: the context does not answer it."""
+    asked = [row for row in rows if row.pair and row.pair.strip()]
+    if rows and not asked:
+        raise InputError(
+            f"No row of '{name}' has a question in the field '{question}'. Say which field holds it (pair=, --pair); "
+            "the text is the context."
+        )
+    answered = [row for row in asked if row.answer is not None]
+    if rows and not answered:
+        raise InputError(
+            f"No row of '{name}' has answers. They are read from the field 'answers' as in SQuAD, "
+            '{"text": [...], "answer_start": [...]}, or from \'answer\', [[start, end], ...] in characters of the text.'
+        )
+    return answered
+
+
+def _draw(rows: list[Example], count: int, seed: int, name: str, *, by_class: bool) -> list[Example]:
+    """Return `count` of the rows in their order, drawn by the seed: of every class its share, and at least one row."""
+    places_of = _by_group([str(row.label) if by_class else "" for row in rows])
+    if count < len(places_of):
+        raise OptionError(
+            f"limit={count} is too few: the training rows of '{name}' have {len(places_of)} classes, and one row of "
+            "each is needed."
+        )
+    sizes = np.array([len(places) for places in places_of])
+    wanted = sizes * count / len(rows)
+    # One row per class, then one at a time to the class that is furthest below its share; the first one on a tie.
+    taken = np.ones(len(sizes), dtype=np.int64)
+    for _ in range(count - len(sizes)):
+        taken[int(np.argmax(np.where(taken < sizes, wanted - taken, -np.inf)))] += 1
+    generator = np.random.default_rng(seed)
+    drawn = [generator.permutation(places)[:number] for places, number in zip(places_of, taken, strict=True)]
+    return [rows[place] for place in sorted(np.concatenate(drawn).tolist())]
+
+
+def _by_group(groups: Sequence[str]) -> list[list[int]]:
+    """Return the places of every group, groups in alphabetical order."""
+    places_of: dict[str, list[int]] = {}
+    for place, group in enumerate(groups):
+        places_of.setdefault(group, []).append(place)
+    return [places_of[group] for group in sorted(places_of)]
+
+
+def _hold_out(rows: list[Example], share: float, seed: int, task: TrainingTask) -> tuple[list[Example], list[Example]]:
+    """Return training and validation rows.
+
+    Of every class the same share, and at least one where it has two or more; of questions, whole contexts.
+    """
     if len(rows) < FEWEST_ROWS:
         raise InputError(f"{len(rows)} labelled rows are too few to train on; at least {FEWEST_ROWS} are needed.")
     generator = np.random.default_rng(seed)
     chosen: set[int] = set()
-    groups = [str(row.label) if by_class else "" for row in rows]
-    for label in sorted(set(groups)):
-        places = [place for place, group in enumerate(groups) if group == label]
-        if len(places) > 1:
-            chosen.update(generator.permutation(places)[: max(1, round(share * len(places)))].tolist())
+    if task == "question_answering":
+        contexts = _by_group([str(row.text) for row in rows])
+        if len(contexts) < 2:
+            raise InputError(
+                "All questions have the same context, so none can be held out for validation. Give rows of another "
+                "context, in the split 'validation' if the data set has splits."
+            )
+        # A model that has seen a context in training answers other questions on it better than on a new one.
+        for number in generator.permutation(len(contexts))[:-1]:
+            if chosen and len(chosen) >= round(share * len(rows)):
+                break
+            chosen.update(contexts[number])
+    else:
+        for places in _by_group([str(row.label) if task == "sequence_classification" else "" for row in rows]):
+            if len(places) > 1:
+                chosen.update(generator.permutation(places)[: max(1, round(share * len(places)))].tolist())
     return (
         [row for place, row in enumerate(rows) if place not in chosen],
         [row for place, row in enumerate(rows) if place in chosen],

@@ -1,13 +1,14 @@
-"""What is learnt from a row: its class, the class of each of its words, or its masked tokens.
+"""What is learnt from a row: its class, the class of each of its words, its masked tokens, or where its answer is.
 
 | task | label of a row | trained on |
 |---|---|---|
 | sequence_classification | its class | one class per row |
 | token_classification | classes of the words of its text, divided by spaces | the first token of every word |
 | masked_lm | – | 15 % of the tokens, hidden anew in every epoch (Devlin et al. 2019) |
+| question_answering | – | first and last token of the answer, in every window of the context (`answer_rows`) |
 
-In all three the loss is the cross-entropy over tokens or rows with a class; others have the class −100. The hidden
-tokens of validation and test rows are drawn once, so that their losses can be compared.
+In the first three the loss is the cross-entropy over tokens or rows with a class; others have the class −100. The
+hidden tokens of validation and test rows are drawn once, so that their losses can be compared.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from sightline.arguments import check_one_of
 from sightline.errors import InputError, OptionError
 from sightline.text.examples import Example
 
-TrainingTask = Literal["sequence_classification", "token_classification", "masked_lm"]
+TrainingTask = Literal["sequence_classification", "token_classification", "masked_lm", "question_answering"]
+WITHOUT_CLASSES: tuple[TrainingTask, ...] = ("masked_lm", "question_answering")
+"""Tasks whose rows have no label."""
 NO_CLASS = -100
 """Class of a token that the loss leaves out, as cross_entropy spells it."""
 MOST_DRAWS = 200
@@ -37,7 +40,7 @@ def check_task(task: str) -> TrainingTask:
 
 def labels_of(row: Example, task: TrainingTask) -> list[str]:
     """Return the names of the classes of a row: one, one per word of the text, or none."""
-    if task == "masked_lm":
+    if task in WITHOUT_CLASSES:
         return []
     if task == "sequence_classification":
         return [str(row.label)]
@@ -51,7 +54,9 @@ def labels_of(row: Example, task: TrainingTask) -> list[str]:
 
 
 class TokenisedRows(Dataset[dict[str, Any]]):
-    """Rows as token ids with their classes, made once, cut at `max_tokens`."""
+    """Rows as token ids with their classes, made once, cut at `max_tokens`; `count` classes are told apart."""
+
+    left_out = 0
 
     def __init__(
         self,
@@ -60,7 +65,9 @@ class TokenisedRows(Dataset[dict[str, Any]]):
         tokenizer: Any,
         max_tokens: int,
         task: TrainingTask = "sequence_classification",
+        count: int | None = None,
     ) -> None:
+        self.count = count
         texts = [str(row.text) for row in rows]
         pairs = [row.pair or "" for row in rows] if any(row.pair for row in rows) else None
         by_word = task == "token_classification"
@@ -83,6 +90,14 @@ class TokenisedRows(Dataset[dict[str, Any]]):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return {name: values[index] for name, values in self.columns.items()}
+
+    def values(self, prediction: Any) -> dict[str, Any]:
+        """Return the accuracy of every row with a class, (rows,)."""
+        return {"accuracy": row_accuracies(prediction.predictions, prediction.label_ids)}
+
+    def measure(self, prediction: Any) -> dict[str, float]:
+        """Return accuracy and, for classes, macro F1."""
+        return accuracy_and_f1(prediction.predictions, prediction.label_ids, self.count)
 
     def hide_tokens(self, tokenizer: Any, seed: int) -> None:
         """Hide 15 % of the tokens for good, at least one of all rows: `labels` holds what they were."""
