@@ -89,6 +89,9 @@ class InputEncoder:
         check_chat(text)
         if is_chat(text):
             return self._encode_chat(text, pair)
+        problem = self.network.task.problem_with_pair(pair)
+        if problem is not None:
+            raise InputError(problem)
         encode = partial(encode_text, self.tokenizer, cast(str, text), pair, global_tokens=positions)
         whole = truncate or not self.network.task.reads_windows
         encoding = encode(max_tokens=self.max_tokens if whole else None)

@@ -217,3 +217,10 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path):
 def test_a_reference_text_goes_only_with_vectors():
     with pytest.raises(OptionError, match="goes with a sentence-transformers folder"):
         sl.load(tiny_module(), tokenizer=wordpiece(), similar_to="a text")
+
+
+def test_another_task_is_refused(tmp_path):
+    make_folder(tmp_path)
+    with pytest.raises(OptionError, match=r"has no head for token_classification: leave out task= \(--task\)\.$"):
+        sl.load(tmp_path, task="token_classification")
+    assert sl.load(tmp_path, task="sequence_classification").labels == sl.load(tmp_path).labels

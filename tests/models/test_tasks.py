@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import transformers
 from transformers import (
     AutoModelForMaskedLM,
     AutoModelForQuestionAnswering,
@@ -162,6 +163,48 @@ def test_the_task_comes_from_the_architecture_or_is_requested():
         task_class("translation", None)
 
 
+OTHER_HEADS = {
+    "sequence_classification": "token_classification",
+    "token_classification": "sequence_classification",
+    "masked_lm": "token_classification",
+    "question_answering": "masked_lm",
+}
+
+
+@pytest.mark.parametrize(("trained", "asked"), OTHER_HEADS.items())
+def test_a_head_is_not_used_for_a_task_it_was_not_trained_for(trained, asked, tmp_path):
+    """BERT's heads for classes and for tags have weights of the same names and shapes, so the weights cannot tell."""
+    auto = getattr(transformers, TASKS[trained].auto_class)
+    module = tiny_module(auto=auto, dtype=torch.float32, num_labels=2)
+    module.save_pretrained(tmp_path)
+    refusal = rf"was trained for {trained} \({type(module).__name__}\) and has no head for {asked}: leave out task="
+    for source in (tmp_path, module):
+        with pytest.raises(ModelError, match=refusal):
+            load(source, task=asked)
+        assert load(source).task == load(source, task=trained).task == trained
+
+
+def test_another_head_needs_permission_to_be_random_and_marks_every_result(tmp_path):
+    tiny_module(dtype=torch.float32).save_pretrained(tmp_path)
+    model = load(tmp_path, task="token_classification", allow_random=True)
+    assert model.explain(model.encode(ids=tiny_ids()), "gradient").checks["untrained"] is True
+
+
+def test_a_head_made_new_in_memory_counts_and_not_the_architecture_it_was_made_from(tmp_path):
+    tiny_module(auto=AutoModelForMaskedLM).save_pretrained(tmp_path)
+    module = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    assert module.config.architectures == ["BertForMaskedLM"]
+    assert load(module).task == "sequence_classification"
+
+
+def test_a_model_without_the_head_of_its_task_is_refused():
+    with pytest.raises(ModelError, match=r"no head for masked_lm: its output \(BaseModel\w+\) has no 'logits'\. Give"):
+        load(tiny_module(auto=transformers.AutoModel), task="masked_lm")
+    pooled = MeanPooled(tiny_module().config).double()
+    with pytest.raises(ModelError, match=r"does not return 3 scores per token, as a model for token_classification"):
+        load(pooled, task="token_classification")
+
+
 def test_a_message_shows_no_control_characters_of_an_architecture():
     with pytest.raises(UnsupportedError) as error:
         task_class(None, ["Bert\u2028\x1b[31mModel"])
@@ -214,8 +257,8 @@ def test_a_mask_behind_what_the_model_reads_is_not_called_missing(masked, trunca
     assert encoding.dropped == 173
     with pytest.raises(InputError, match=r"The first 130 tokens, .* contain no mask token: .* 173 tokens too long\.$"):
         masked.explain(encoding, "attcat")
-    with pytest.raises(InputError, match="the text has no mask token"):
-        masked.explain("the old mill", "attcat")
+    with pytest.raises(InputError, match=r"the text has no mask token\. Write \[MASK\] where"):
+        masked.explain("the old <mask>", "attcat")
 
 
 def test_a_word_that_the_vocabulary_lacks_is_not_called_a_label(masked):
@@ -255,6 +298,20 @@ CONTEXT = "The river runs past the old mill. Hello, Miller! The mill is old."
 @pytest.fixture(scope="module")
 def question(answerer):
     return answerer.encode("old mill?", CONTEXT)
+
+
+def test_a_question_needs_a_context(answerer):
+    for explain in (answerer.explain, answerer.trace, answerer.encode):
+        with pytest.raises(InputError, match=r"give the question as the text, and the context .* \(pair=, --pair\)\.$"):
+            explain(CONTEXT)
+    with pytest.raises(InputError, match="The second text of the pair is empty"):
+        answerer.encode("old mill?", "")
+
+
+def test_a_language_model_reads_no_second_text():
+    model = load(tiny_module("gpt2", auto=transformers.AutoModelForCausalLM), tokenizer=wordpiece())
+    with pytest.raises(InputError, match=r"continues one text and reads no second one .* \(--continuation\)\.$"):
+        model.explain("The river", "gradient", pair="runs")
 
 
 def scores_of(answerer, encoding):
@@ -308,6 +365,7 @@ def test_no_answer_reads_the_first_token(answerer, question):
     ("target", "message"),
     [
         ("Paris", "The answer 'Paris' does not occur in the context"),
+        ("OLD mill", "does not occur in the context; write it as there: 'old mill'"),
         ((9, 4), "would end"),
         ((None, None), "a pair of token numbers"),
         ((1, 2, 3), "a pair of token numbers"),

@@ -7,6 +7,7 @@ one window, and probabilities are normalised over all windows together, so that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,7 +40,17 @@ class QuestionAnswering(Task):
 
     def document_logits(self, outputs: Any, document: int, length: int) -> Tensor:
         """Return (n, 2): start and end scores."""
-        return torch.stack((outputs.start_logits, outputs.end_logits), dim=-1)[document, :length]
+        ends = [self.read_output(outputs, name) for name in ("start_logits", "end_logits")]
+        return torch.stack(ends, dim=-1)[document, :length]
+
+    def problem_with_pair(self, pair: str | None) -> str | None:
+        """Return a sentence if there is no context to find the answer in."""
+        if pair is not None:
+            return None
+        return (
+            "This model answers questions: give the question as the text, and the context that holds the answer as the "
+            "second text (pair=, --pair)."
+        )
 
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return None: a span is chosen by the target (first, last), not by a position."""
@@ -83,7 +94,10 @@ class QuestionAnswering(Task):
 
     def all_targets(self, logits: Tensor, encoding: Encoding, quantity: str, position: int | None) -> list[Target]:
         """Raise TargetError: spans are not classes."""
-        raise TargetError(f"A question-answering model has no classes, so there is no target '{ALL}'.")
+        raise TargetError(
+            f"A question-answering model has no classes, so there is no target '{ALL}'; leave it out to explain the "
+            "best answer."
+        )
 
     def target_value(self, logits: Tensor, target: Target) -> Tensor:
         """Return the start score of the first plus the end score of the last token, in the chosen quantity."""
@@ -236,7 +250,9 @@ def _occurrences(answer: str, encoding: Encoding) -> list[Span]:
         place = context.find(text, place + 1)
     if not spans:
         where = "the part of the context that the model reads" if encoding.dropped else "the context"
-        raise TargetError(f"The answer '{answer}' does not occur in {where}; give its text as it is written there.")
+        similar = re.search(re.escape(text), context, re.IGNORECASE) if text else None
+        advice = f"write it as there: '{similar[0]}'" if similar else "give its text as it is written there"
+        raise TargetError(f"The answer '{answer}' does not occur in {where}; {advice}.")
     return spans
 
 

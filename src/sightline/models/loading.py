@@ -17,6 +17,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
+from sightline.foreign import quote
 from sightline.models.architectures import register_architectures
 from sightline.models.block_sparse.attention import use_blocks
 from sightline.models.config import read_config
@@ -34,7 +35,7 @@ from sightline.models.recording import Recorder
 from sightline.models.returned import observe_returned
 from sightline.models.sentence_folder import SentenceFolder, read_sentence_folder
 from sightline.models.task_binding import bind_task, special_token_ids
-from sightline.models.tasks import task_class
+from sightline.models.tasks import task_class, task_of_architecture
 from sightline.text import check_fit, encode_ids, encode_text, load_tokenizer
 
 AttentionKind = Literal["banded", "library"]
@@ -70,6 +71,7 @@ def load_network(
     sentence: SentenceFolder | None = None
     if isinstance(source, PreTrainedModel):
         module, name, untrained = source, _name_of(source), False
+        _fits_task(task, _architectures(module), f"The model '{name}'", allow_other=False)
         if chosen is not None and chosen not in HALF_TYPES:
             module = module.to(chosen)
     else:
@@ -84,8 +86,15 @@ def load_network(
             config = read_config(folder)
             kind = task_class(task, list(config.architectures))
             check_head(config.model_type, kind.name)
+            fits = _fits_task(task, list(config.architectures), f"The model in '{folder}'", allow_other=allow_random)
             module, untrained = load(folder, auto_class=kind.auto_class)
+            untrained |= not fits
         else:
+            if task not in (None, "sequence_classification"):
+                raise OptionError(
+                    f"The folder '{folder}' holds a sentence-transformers model, which reads a document as a whole and "
+                    f"has no head for {task}: leave out task= (--task)."
+                )
             module, untrained = _load_sentence_model(sentence, folder, load, similar_to)
     family = _choose_family(module)
     if device is not None:
@@ -108,10 +117,9 @@ def load_network(
     )
     if network.max_tokens < 1:
         raise ModelError(f"The model '{name}' has no position for a token: max_position_embeddings is too small.")
-    if folder is not None or not network.sees_inside:
-        _try_out(network)
     if similar_to is not None:
         _set_reference(network, reader, similar_to)
+    _try_out(network)
     if chosen is not None and chosen in HALF_TYPES and network.dtype != chosen:
         network.rounding_error = convert_to_half(network, chosen)
     return network, reader
@@ -125,7 +133,14 @@ def _try_out(network: Network) -> None:
         # One token is enough for a family that is known; of others, some pool tokens and need several.
         count = 1 if network.sees_inside else min(_TRIED_TOKENS, network.max_tokens)
         document = encode_ids([0] * count, vocab_size=int(network.config.vocab_size))
-        network.run([document])
+        (logits,) = network.run([document])
+        expected = network.task.logits_shape(count)
+        if logits.shape != expected:
+            scores = f"{expected[-1]:,} scores per {'document' if len(expected) == 1 else 'token'}"
+            raise ModelError(
+                f"The model '{network.name}' does not return {scores}, as a model for {network.task.name} with these "
+                "labels does: give the task that it was trained for (task=, --task), or correct its labels."
+            )
         if not network.sees_inside:
             recorder = Recorder(attention=False)
             (logits,) = network.run([document], recorder, gradient=True)
@@ -151,7 +166,29 @@ def _check_word_table(network: Network) -> None:
 
 
 def _architectures(module: Any) -> list[str]:
-    return list(module.config.architectures or [type(module).__name__])
+    """Return the class of a model, or what its config says if the name of the class says nothing about its head.
+
+    The config of a model that was made from another one with a new head still names the architecture of that other.
+    """
+    own = type(module).__name__
+    return [own] if task_of_architecture(own) is not None else list(module.config.architectures or [own])
+
+
+def _fits_task(task: str | None, architectures: list[str], what: str, *, allow_other: bool) -> bool:
+    """Return whether a model has the head of a task, as far as its architectures say; raise ModelError if it must.
+
+    Heads of different tasks may have weights of the same names and shapes (those of BERT's classes and tags do).
+    """
+    heads = {name: head for name in architectures if (head := task_of_architecture(name)) is not None}
+    if task is None or not heads or task in {head.name for head in heads.values()}:
+        return True
+    if allow_other:
+        return False
+    name, head = next(iter(heads.items()))
+    raise ModelError(
+        f"{what} was trained for {head.name} ({quote(name)}) and has no head for {task}: leave out task= (--task), or "
+        f"give a model that was trained for {task}."
+    )
 
 
 def _load_sentence_model(
@@ -197,10 +234,10 @@ def _set_reference(network: Network, tokenizer: Any, text: str) -> None:
             f"The text of similar_to= has {len(reference) + reference.dropped} tokens, the model reads "
             f"{network.max_tokens} at most: shorten it."
         )
-    (vector,) = network.run([reference])
+    with as_model_error(f"The model '{network.name}' cannot be run"):
+        (vector,) = network.run([reference])
     network.reference_text = text
     module.reference = torch.nn.functional.normalize(vector, dim=-1)
-    network.forward_passes = 0
 
 
 def _choose_family(module: Any) -> Family:

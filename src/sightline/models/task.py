@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sightline.attention.arrays import as_array
-from sightline.errors import TargetError, UnsupportedError
+from sightline.errors import ModelError, TargetError, UnsupportedError
 from sightline.models.target import ALL, Prediction, Quantity, Target, TargetLike, check_quantity, class_index
 from sightline.text import Aggregation, Encoding
 
@@ -50,8 +50,25 @@ class Task(ABC):
 
     def document_logits(self, outputs: Any, document: int, length: int) -> Tensor:
         """Cut the logits of one document out of the library's output object."""
-        logits: Tensor = outputs.logits
-        return logits[document, :length]
+        return self.read_output(outputs, "logits")[document, :length]
+
+    def logits_shape(self, tokens: int) -> tuple[int, ...]:
+        """Return the shape of the logits of a document."""
+        return (tokens, len(self.facts.labels))
+
+    def read_output(self, outputs: Any, name: str) -> Tensor:
+        """Return a tensor of the library's output object; raise ModelError if the head does not return it."""
+        tensor = getattr(outputs, name, None)
+        if not isinstance(tensor, Tensor):
+            raise ModelError(
+                f"The model has no head for {self.name}: its output ({type(outputs).__name__}) has no '{name}'. Give a "
+                "model with that head, or the task it was trained for (task=, --task)."
+            )
+        return tensor
+
+    def problem_with_pair(self, pair: str | None) -> str | None:
+        """Return in a sentence that this head lacks a second text or cannot read one; None if all is well."""
+        return None
 
     @abstractmethod
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:

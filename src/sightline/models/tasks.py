@@ -28,7 +28,15 @@ from sightline.models.target import ALL, Prediction, Target, check_quantity
 from sightline.models.task import Task, TaskFacts
 from sightline.text import Aggregation, Encoding
 
-__all__ = ["TASKS", "MaskedLanguageModel", "Task", "TaskFacts", "TokenClassification", "task_class"]
+__all__ = [
+    "TASKS",
+    "MaskedLanguageModel",
+    "Task",
+    "TaskFacts",
+    "TokenClassification",
+    "task_class",
+    "task_of_architecture",
+]
 
 LISTED_TOKENS = 50
 """How many of the likeliest tokens a language model's prediction lists."""
@@ -44,8 +52,11 @@ class SequenceClassification(Task):
 
     def document_logits(self, outputs: Any, document: int, length: int) -> Tensor:
         """Return (C,): the head has already reduced the document."""
-        logits: Tensor = outputs.logits
-        return logits[document]
+        return self.read_output(outputs, "logits")[document]
+
+    def logits_shape(self, tokens: int) -> tuple[int, ...]:
+        """Return (C,)."""
+        return (len(self.facts.labels),)
 
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return None: the head reads the whole document."""
@@ -169,9 +180,10 @@ class MaskedLanguageModel(Task):
                     f"The first {len(encoding)} tokens, which are all that this model reads, contain no mask token: "
                     f"shorten the text, which is {encoding.dropped} tokens too long."
                 )
+            mask = "[MASK]" if self.facts.mask_id is None else self.facts.labels[self.facts.mask_id]
             raise InputError(
-                "This is a masked language model and the text has no mask token. Put one where a word is to be "
-                "predicted (for example [MASK] or <mask>), or choose a token with position= (--position)."
+                f"This model predicts masked words and the text has no mask token. Write {mask} where a word is to be "
+                "predicted, or choose a token with position= (--position)."
             )
         if len(masks) > 1:
             places = ", ".join(str(place) for place in masks[:-1])
@@ -209,6 +221,15 @@ class CausalLanguageModel(MaskedLanguageModel):
     auto_class = "AutoModelForCausalLM"
     suffix = ("ForCausalLM", "LMHeadModel")
 
+    def problem_with_pair(self, pair: str | None) -> str | None:
+        """Return a sentence if there is a second text."""
+        if pair is None:
+            return None
+        return (
+            "This model continues one text and reads no second one (pair=, --pair): write both into one text, or give "
+            "what follows the first as continuation= (--continuation)."
+        )
+
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return the requested token, else the last one; the token that follows it is explained."""
         return len(encoding) - 1 if asked is None else check_position(asked, len(encoding), error=TargetError)
@@ -241,6 +262,11 @@ TASKS: dict[str, type[Task]] = {
 }
 
 
+def task_of_architecture(architecture: str) -> type[Task] | None:
+    """Return the task whose head the name of an architecture names ("BertForMaskedLM"), if there is one."""
+    return next((task for task in TASKS.values() if architecture.endswith(task.suffix)), None)
+
+
 def task_class(task: str | None, architectures: list[str] | None) -> type[Task]:
     """Return the task by name, or infer it from the architecture written in the model's config."""
     if task is not None:
@@ -248,11 +274,10 @@ def task_class(task: str | None, architectures: list[str] | None) -> type[Task]:
             raise OptionError(f"There is no task '{task}'. Known: {', '.join(TASKS)}.")
         return TASKS[task]
     for architecture in architectures or []:
-        for candidate in TASKS.values():
-            if architecture.endswith(candidate.suffix):
-                return candidate
+        if (inferred := task_of_architecture(architecture)) is not None:
+            return inferred
     listed = ", ".join(quote(name) for name in architectures or []) or "none"
     raise UnsupportedError(
-        f"The model's config names no architecture with a head Sightline can explain (found: {listed}). "
-        f"Give task= one of: {', '.join(TASKS)}."
+        f"The model's config names no architecture with a head that Sightline can explain (found: {listed}). If the "
+        f"weights have a head, name its task (task=, --task): {', '.join(TASKS)}; if not, train one (sightline train)."
     )
