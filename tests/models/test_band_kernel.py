@@ -158,18 +158,36 @@ def test_gradient_equals_finite_differences(document):
     assert torch.autograd.gradcheck(lambda q, k, v: window_attention(q, k, v, [document.plan(2, 4)]), parts)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_rows_of_global_tokens_take_their_places_and_receive_the_gradient(dropout):
+    batch = [Document(9, (0, 4)), Document(6), Document(7, (5,), (2,))]
+    plans = [document.plan(2, 4) for document in batch]
+    tokens, places = sum(document.tokens for document in batch), torch.tensor([0, 4, 9 + 6 + 5])
+    parts = [t.requires_grad_() for t in projections(tokens)]
+    rows = projections(len(places), 7)[0].requires_grad_()
+    joined = window_attention(*parts, plans, dropout, seed=3, global_rows=rows)
+    copied = window_attention(*parts, plans, dropout, seed=3).index_copy(0, places, rows)
+
+    assert torch.equal(joined, copied)
+    direction, inputs = projections(tokens, 5)[0], [*parts, rows]
+    gradients = [torch.autograd.grad(output, inputs, direction) for output in (joined, copied)]
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
 def test_backward_keeps_query_key_value_and_output_and_nothing_else():
     document = Document(300, (0, 150))
     parts = [t.requires_grad_() for t in projections(document.tokens)]
+    rows = projections(2)[0].requires_grad_()
     kept = []
 
     def keep(tensor):
-        kept.append(tensor.numel())
+        kept.append(tensor)
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        window_attention(*parts, [document.plan(16)])
-    assert kept == [300 * HEADS * WIDTH] * 4
+        output = window_attention(*parts, [document.plan(16)], global_rows=rows)
+    assert [tensor.numel() for tensor in kept] == [300 * HEADS * WIDTH] * 4
+    assert output.data_ptr() in {tensor.data_ptr() for tensor in kept}
 
 
 def test_the_same_input_gives_the_same_bits():

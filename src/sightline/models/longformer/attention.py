@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from sightline.models.longformer.band_kernel import (
     BandPlan,
+    draw_seed,
     global_output,
     global_products,
     plain_window_attention,
@@ -27,14 +28,15 @@ from sightline.models.recording import Packed
 def banded_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layout: Packed) -> BandedRecord:
     """Compute all rows: window rows in blocks, global rows folded."""
     query, key, value = (_heads(project(x), attention) for project in _projections(attention))
-    output = window_attention(query, key, value, plans, _dropout(attention)).flatten(1)
+    dropout = _dropout(attention)
+    seed = draw_seed(dropout)  # before the global rows draw their masks: seeded training depends on the order
     rows = [
         _global_rows(attention, document, plan, plan.global_tokens)
         for document, plan in zip(_documents(x, layout), plans, strict=True)
         if len(plan.global_tokens)
     ]
-    if rows:
-        output = output.index_copy(0, _global_positions(plans), torch.cat(rows))
+    global_rows = _heads(torch.cat(rows), attention) if rows else None
+    output = window_attention(query, key, value, plans, dropout, seed=seed, global_rows=global_rows).flatten(1)
     return BandedRecord(
         attention, x.detach(), layout, plans, output, layout, query.detach(), key.detach(), value.detach()
     )
@@ -126,12 +128,3 @@ def _heads(projected: Tensor, attention: Any) -> Tensor:
 def _documents(packed: Tensor, layout: Packed) -> tuple[Tensor, ...]:
     """Split the rows by document; slices would each cost a gradient of the size of the whole batch."""
     return tuple(packed.split_with_sizes(list(layout.lengths)))
-
-
-def _global_positions(plans: tuple[BandPlan, ...]) -> Tensor:
-    """Return the rows of all global tokens in the packed tensor."""
-    start, positions = 0, []
-    for plan in plans:
-        positions.append(plan.global_tokens + start)
-        start += plan.tokens
-    return torch.cat(positions)

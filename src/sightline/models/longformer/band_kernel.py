@@ -115,15 +115,29 @@ class BandPlan:
 
 
 def window_attention(
-    query: Tensor, key: Tensor, value: Tensor, plans: Sequence[BandPlan], dropout: float = 0.0
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    plans: Sequence[BandPlan],
+    dropout: float = 0.0,
+    *,
+    seed: int | None = None,
+    global_rows: Tensor | None = None,
 ) -> Tensor:
-    """Return Σ_j A_ij v_j of every row with window attention, zero for global and masked tokens: (T, H, e).
+    """Return Σ_j A_ij v_j of every row with window attention, zero for masked tokens: (T, H, e).
 
     query (unscaled), key, value: (T, H, e), documents end to end as in `plans`. dropout: probability that a weight is
-    dropped, in training.
+    dropped, in training; seed: which ones, drawn if absent. global_rows: what to return for the global tokens of all
+    documents, (ΣG, H, e), in order; zero if absent.
     """
-    drop = _Dropout(dropout, int(torch.randint(2**62, ())) if dropout else 0)
-    return cast(Tensor, _WindowAttention.apply(query, key, value, tuple(plans), drop))  # type: ignore[no-untyped-call]
+    drop = _Dropout(dropout, draw_seed(dropout) if seed is None else seed)
+    inputs = (query, key, value, global_rows, tuple(plans), drop)
+    return cast(Tensor, _WindowAttention.apply(*inputs))  # type: ignore[no-untyped-call]
+
+
+def draw_seed(dropout: float) -> int:
+    """Draw a seed for the dropout of weights; without dropout nothing is drawn."""
+    return int(torch.randint(2**62, ())) if dropout else 0
 
 
 @dataclass(frozen=True)
@@ -144,11 +158,20 @@ class _Dropout:
 
 
 class _WindowAttention(torch.autograd.Function):
-    """Computes blocks of A in the forward pass, drops them, and computes them again in the backward pass."""
+    """Computes blocks of A in the forward pass, drops them, and computes them again in the backward pass.
+
+    Rows of global tokens are put into the one output that is kept; added afterwards they would need a copy of it.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, plans: tuple[BandPlan, ...], dropout: _Dropout
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        global_rows: Tensor | None,
+        plans: tuple[BandPlan, ...],
+        dropout: _Dropout,
     ) -> Tensor:
         output = torch.empty_like(query, memory_format=torch.contiguous_format)
         for number, (plan, (q, k, v, o)) in enumerate(_documents(plans, query, key, value, output)):
@@ -159,13 +182,17 @@ class _WindowAttention(torch.autograd.Function):
                     weights = weights * dropped
                 rows = torch.bmm(weights, block_keys(v, global_values, block))
                 o[:, block.start : block.stop] = zero_blank_rows(rows, block)
+        ctx.positions = None
+        if global_rows is not None:
+            ctx.positions = _global_positions(plans)
+            output.index_copy_(0, ctx.positions, global_rows)
         ctx.save_for_backward(query, key, value, output)
         ctx.plans, ctx.dropout = plans, dropout
         return output
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+    def backward(ctx: Any, output_gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None, None, None]:
         query, key, value, output = ctx.saved_tensors
         gradients = [torch.zeros_like(t, memory_format=torch.contiguous_format) for t in (query, key, value)]
         scale = 1 / math.sqrt(query.shape[-1])
@@ -194,7 +221,8 @@ class _WindowAttention(torch.autograd.Function):
                 if G:
                     dk.index_add_(1, tokens, dk_keys[:, :G])
                     dv.index_add_(1, tokens, dv_keys[:, :G])
-        return gradients[0], gradients[1], gradients[2], None, None
+        global_gradient = None if ctx.positions is None else output_gradient.index_select(0, ctx.positions)
+        return gradients[0], gradients[1], gradients[2], global_gradient, None, None
 
 
 def plain_window_attention(
@@ -352,6 +380,15 @@ def _documents(plans: Sequence[BandPlan], *packed: Tensor) -> Iterator[tuple[Ban
     for plan in plans:
         yield plan, [tensor[start : start + plan.tokens].transpose(0, 1) for tensor in packed]
         start += plan.tokens
+
+
+def _global_positions(plans: Sequence[BandPlan]) -> Tensor:
+    """Return the rows of the global tokens of all documents in a packed tensor."""
+    start, positions = 0, []
+    for plan in plans:
+        positions.append(plan.global_tokens + start)
+        start += plan.tokens
+    return torch.cat(positions)
 
 
 def block_weights(query: Tensor, key: Tensor, plan: BandPlan) -> Iterator[tuple[Block, Tensor]]:
