@@ -484,6 +484,33 @@ class TestSwitch:
         use_library(model)
         assert model.base_model.encoder is original
 
+    def test_the_mask_has_one_row_and_the_library_gets_its_own_back(self, tmp_path):
+        model, texts = classifier(), Texts((9, 21), ((0,), (0, 3)), ((4,), ()))
+        masks = []
+
+        def see(_module, _args, options):
+            masks.append(options["attention_mask"])
+
+        for use in (use_library, use_banded):
+            use(model)
+            with model.base_model.encoder.register_forward_pre_hook(see, with_kwargs=True):
+                model(**texts.inputs())
+        model.save_pretrained(tmp_path)
+        use_library(model)
+        assert torch.equal(masks[1], masks[0][:, : masks[1].shape[1]])
+        assert masks[1].untyped_storage().nbytes() == masks[1].nbytes < masks[0].untyped_storage().nbytes()
+        assert model.config._attn_implementation == "eager"
+        assert AutoModelForSequenceClassification.from_pretrained(tmp_path).config._attn_implementation == "eager"
+
+    def test_a_model_that_returns_attention_can_be_saved(self, tmp_path):
+        model, texts = classifier(), Texts((9,), ((0,),))
+        model.config.output_attentions = True
+        expected = model(**texts.inputs()).attentions
+        use_banded(model)
+        for ours, theirs in zip(model(**texts.inputs()).attentions, expected, strict=True):
+            assert_equal(ours, theirs, 1e-6)
+        model.save_pretrained(tmp_path)
+
     def test_training_flag_is_kept(self):
         model = classifier(attention_probs_dropout_prob=0.0).train()
         assert use_banded(model).training

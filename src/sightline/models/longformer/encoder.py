@@ -28,6 +28,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 from transformers import (
+    AttentionMaskInterface,
     LongformerForMultipleChoice,
     LongformerForSequenceClassification,
     LongformerModel,
@@ -45,6 +46,8 @@ from sightline.models.recording import Packed, Padded, active_recorder
 
 ReadoutRows = Literal["first", "all"]
 
+ONE_ROW = "sightline_one_row"
+"""Name under which the library finds `_one_row_mask`."""
 LONGEST_COMPARISON = 4096
 """Longest random input on which the two encoders are compared at load."""
 
@@ -212,7 +215,19 @@ def use_banded(model: PreTrainedModel, *, verify: bool = True) -> BandedEncoder:
                 'version of transformers may have changed. Load the model with attention="library".'
             )
     base.encoder = encoder
+    if not base.config.output_attentions:  # the library allows that with its own masks only
+        AttentionMaskInterface.register(ONE_ROW, _one_row_mask)
+        base.config._attn_implementation = ONE_ROW
     return encoder
+
+
+def _one_row_mask(*args: Any, **options: Any) -> Tensor:
+    """Return the mask of one row, (B, 1, 1, N).
+
+    The library makes a mask of all pairs (1.1 GB for 16,384 tokens) and keeps its first row.
+    """
+    mask: Tensor = AttentionMaskInterface()["eager"](*args, **options | {"q_length": 1})
+    return mask
 
 
 def use_library(model: PreTrainedModel) -> None:
@@ -235,6 +250,7 @@ def use_library(model: PreTrainedModel) -> None:
     base = longformer_base(model)
     if isinstance(base.encoder, BandedEncoder):
         base.encoder = base.encoder.original
+        base.config._attn_implementation = "eager"  # the only one that the library has for Longformer
 
 
 def tolerance(dtype: torch.dtype) -> float:
