@@ -1,7 +1,7 @@
 """Calibrate the verdict: `python -m tools.calibrate` measures, chooses thresholds and writes docs/trust.md.
 
 With `--quick` few documents are measured and nothing is written. The thresholds in `sightline/verdict.py` are set by
-hand to what is chosen here. `--reviews FILE --model FOLDER` measures texts with human rationales instead, which the
+hand to what is chosen here. `--data FILE --model FOLDER` measures real texts on a trained model instead, which the
 repository does not contain (`tools.calibrate_texts`).
 """
 
@@ -19,10 +19,12 @@ import numpy as np
 
 from sightline import builtin
 from sightline.evaluation.calibration import (
+    BUDGETS,
     RIGHT,
     WRONG,
     Case,
     Subject,
+    at_budget,
     choose_threshold,
     measure,
 )
@@ -31,7 +33,7 @@ from sightline.evaluation.rule_task import RULES, Rule, clear_documents, rule_do
 from sightline.model import load
 from sightline.text.units import units_of
 from sightline.verdict import LARGEST_CHANCE, SMALLEST_EFFECT
-from tools import calibrate_texts
+from tools import calibrate_budgets, calibrate_texts
 
 PAGE = Path(__file__).parents[1] / "docs" / "trust.md"
 METHODS = ("attnlrp", "alti", "attcat", "rollout", "gradient", "random")
@@ -42,10 +44,18 @@ SHORT = {250: 8}
 SEEDS = {"choose": (0, 20, 21, 22), "report": (30, 31, 32, 33)}
 """Seeds of the models whose documents choose the thresholds, and of those that report the error; the first of each half
 has documents of all lengths and measures the methods."""
+LONG = {1000: 6, 2500: 6}
+"""Documents per further rule model, for the number of model calls on long documents. The threshold is not chosen on
+them."""
+LONG_SEEDS = {"choose": (23, 24), "report": (34, 35)}
 PARAGRAPH_WORDS = 60
+DEFAULT_CLASS, LONG_MODEL = "default class", "long rule"
+"""Names of the cases that are reported apart."""
 
 
-def rule_cases(rule: Rule, seed: int, lengths: dict[int, int], methods: Sequence[str] = METHODS) -> Iterator[Case]:
+def rule_cases(
+    rule: Rule, seed: int, lengths: dict[int, int], methods: Sequence[str] = METHODS, *, name: str = "rule"
+) -> Iterator[Case]:
     """Yield the cases of one model with a known rule; without methods only those known to be right or wrong."""
     model = rule_model(rule, seed)
     generator = np.random.default_rng([seed, RULES.index(rule)])
@@ -56,13 +66,12 @@ def rule_cases(rule: Rule, seed: int, lengths: dict[int, int], methods: Sequence
             Subject(document.text, document.deciding, other.text)
             for document, other in zip(documents, others, strict=True)
         ]
-        yield from measure(model, subjects, name=f"rule: {rule}", methods=methods, seed=seed)
+        yield from measure(model, subjects, name=f"{name}: {rule}", methods=methods, budgets=BUDGETS, seed=seed)
     if not methods:
         return
     default = rule_document(rule, min(lengths), generator, first=0)
-    yield from measure(
-        model, [Subject(default.text, (), default.text)], name="default class", methods=["attnlrp"], seed=seed
-    )
+    subjects = [Subject(default.text, (), default.text)]
+    yield from measure(model, subjects, name=DEFAULT_CLASS, methods=["attnlrp"], budgets=BUDGETS, seed=seed)
 
 
 def builtin_cases(half: int, limit: int) -> Iterator[Case]:
@@ -73,7 +82,7 @@ def builtin_cases(half: int, limit: int) -> Iterator[Case]:
     paragraphs = [unit.text for unit in units if len(unit.text.split()) >= PARAGRAPH_WORDS]
     chosen = paragraphs[half::2][:limit]
     subjects = [Subject(text, (), chosen[number - 1]) for number, text in enumerate(chosen)]
-    yield from measure(model, subjects, name="built-in model, real text", methods=METHODS, seed=half)
+    yield from measure(model, subjects, name="built-in model, real text", methods=METHODS, budgets=BUDGETS, seed=half)
 
 
 def collect(half: str, *, quick: bool = False, records: Path | None = None) -> list[Case]:
@@ -84,6 +93,7 @@ def collect(half: str, *, quick: bool = False, records: Path | None = None) -> l
     stages += [rule_cases(rule, first, {100: 1, 200: 1} if quick else LENGTHS) for rule in RULES]
     if not quick:
         stages += [rule_cases(rule, seed, SHORT, ()) for seed in further for rule in RULES]
+        stages += [rule_cases(rule, seed, LONG, (), name=LONG_MODEL) for seed in LONG_SEEDS[half] for rule in RULES]
     cases: list[Case] = []
     started = time.perf_counter()
     for stage in stages:
@@ -94,30 +104,37 @@ def collect(half: str, *, quick: bool = False, records: Path | None = None) -> l
     return cases
 
 
+def choose_cases(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases that thresholds rest on, with the number of model calls that a user's check makes."""
+    return [at_budget(case) for case in cases if case.model != DEFAULT_CLASS and not case.model.startswith(LONG_MODEL)]
+
+
 def tables(choosing: Sequence[Case], reporting: Sequence[Case], effect: float) -> str:
     """Return what was chosen and measured as Markdown."""
-    wrong = [case for case in reporting if case.kind in WRONG and case.model != "default class"]
-    errors = [case.holds(effect) for case in wrong]
+    measured = choose_cases(reporting)
+    errors = [case.holds(effect) for case in measured if case.kind in WRONG]
     lines = [
-        f"Chosen on {len(choosing):,} checks, reported on {len(reporting):,} checks of other models and documents: "
-        f"`SMALLEST_EFFECT` = {effect:g} stakes, `LARGEST_CHANCE` = {LARGEST_CHANCE:g}. "
+        f"Chosen on {len(choose_cases(choosing)):,} checks, reported on {len(measured):,} checks of other models and "
+        f"documents: `SMALLEST_EFFECT` = {effect:g} stakes, `LARGEST_CHANCE` = {LARGEST_CHANCE:g}. "
         f"Of {len(errors)} wrong explanations {sum(errors)} hold up ({np.mean(errors):.1%}).",
         "",
         "| | right: the deciding words | " + " | ".join(f"wrong: {kind}" for kind in WRONG) + " |",
         "|:--|" + "--:|" * (len(WRONG) + 1),
     ]
-    measured = [case for case in reporting if case.model != "default class"]
     rows = {"all": measured}
     rows |= {
         f"model: {name}": [c for c in measured if c.model == name] for name in dict.fromkeys(c.model for c in measured)
     }
-    for low, high in ((0, 100), (100, 500), (500, 1500), (1500, 10_000)):
+    for low, high in ((100, 500), (500, 1500), (1500, 10_000)):
         rows[f"{low:,} to {high:,} words"] = [case for case in measured if low <= case.words < high]
+    further = [at_budget(case) for case in reporting if case.model.startswith(LONG_MODEL)]
+    for words in LONG:
+        rows[f"further documents: {words:,} words"] = [case for case in further if case.words == words]
     for name, cases in rows.items():
         cells = [_cell(cases, kind, effect) for kind in (RIGHT, *WRONG)]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines += ["", *_method_table(reporting, effect)]
-    default = [case for case in reporting if case.model == "default class" and case.kind == "attnlrp"]
+    lines += ["", *_method_table(measured, effect)]
+    default = [at_budget(c) for c in reporting if c.model == DEFAULT_CLASS and c.kind == "attnlrp"]
     named = sum(case.reason == "nothing_decides" for case in default)
     poor = sum(case.level == "poor" for case in default)
     lines += [
@@ -126,6 +143,18 @@ def tables(choosing: Sequence[Case], reporting: Sequence[Case], effect: float) -
         f"said to have nothing in the text that decides and {poor} are called *do not trust* (`attnlrp`).",
     ]
     return "\n".join(lines)
+
+
+def budget_tables(choosing: Sequence[Case], reporting: Sequence[Case]) -> str:
+    """Return error and power by number of model calls as Markdown, for all documents and for long ones."""
+    lines = []
+    for title, shortest in (("All documents", 0), ("Documents of 1,000 and 2,500 words", min(LONG))):
+        halves = [
+            [case for case in half if case.model != DEFAULT_CLASS and case.words >= shortest]
+            for half in (choosing, reporting)
+        ]
+        lines += [f"{title}:", "", *calibrate_budgets.table(*halves), ""]
+    return "\n".join(lines[:-1])
 
 
 def _cell(cases: Sequence[Case], kind: str, effect: float) -> str:
@@ -153,7 +182,7 @@ def _method_table(cases: Sequence[Case], effect: float) -> list[str]:
     return lines
 
 
-def write(text: str, name: str = "calibration") -> None:
+def write(text: str, name: str) -> None:
     """Put the tables between the marks of the page."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
@@ -174,36 +203,36 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--half", choices=list(SEEDS), help="measure one half, into --records")
     parser.add_argument("--from", dest="stored", nargs=2, type=Path, metavar="FILE", help="write from stored halves")
     texts = parser.add_argument_group("real texts")
-    texts.add_argument(
-        "--reviews", metavar="FILE", help="data set with the field rationale or rationale_tokens, or none"
-    )
+    texts.add_argument("--data", metavar="FILE", help="data set; human rationales in it are compared")
     texts.add_argument("--model", metavar="FOLDER", help="a model trained on such texts")
     texts.add_argument("--name", default="film reviews", help="name of texts and model in the table")
     texts.add_argument("--split", help="split of the data set, for example test")
     texts.add_argument("--words", nargs=2, type=int, default=(300, 600), help="shortest and longest document")
+    texts.add_argument("--tokens", type=int, metavar="N", help="cut longer documents to N tokens")
     texts.add_argument("--documents", type=int, default=40, help="number of documents")
+    texts.add_argument("--masking-orders", type=int, default=3, help="random orders to mask; 0 leaves masking out")
     texts.add_argument("--methods", nargs="+", default=calibrate_texts.METHODS)
-    texts.add_argument("--texts", nargs="+", type=Path, metavar="FILE", help="write the table from stored texts")
+    texts.add_argument("--texts", nargs="+", type=Path, metavar="FILE", help="write a table from stored texts")
+    texts.add_argument("--block", default="texts", help="where in docs/trust.md --texts writes its table")
     options = parser.parse_args()
-    if (options.half or options.reviews) and not options.records:
+    if (options.half or options.data) and not options.records:
         parser.error("--records says where to store what is measured")
-    if options.reviews and not options.model:
-        parser.error("--reviews needs --model")
+    if options.data and (not options.model or options.documents < 2):
+        parser.error("--data needs --model and at least two --documents")
     return options
 
 
 def main() -> None:
     """Measure what the options name: a half, both halves and the page, or real texts."""
     options = arguments()
-    if options.reviews:
+    if options.data:
         calibrate_texts.measure_texts(
-            options.reviews,
+            options.data,
             options.model,
+            calibrate_texts.Selection(options.split, tuple(options.words), options.documents, options.tokens),
             name=options.name,
-            split=options.split,
-            words=tuple(options.words),
-            count=options.documents,
             methods=options.methods,
+            masking_orders=options.masking_orders,
             records=options.records,
         )
         return
@@ -211,7 +240,7 @@ def main() -> None:
         text = calibrate_texts.table([calibrate_texts.load_texts(path) for path in options.texts])
         print(text)
         if not options.quick:
-            write(text, "texts")
+            write(text, options.block)
         return
     if options.half:
         collect(options.half, quick=options.quick, records=options.records)
@@ -220,13 +249,14 @@ def main() -> None:
         choosing, reporting = (load_records(path) for path in options.stored)
     else:
         choosing, reporting = (collect(half, quick=options.quick) for half in SEEDS)
-    effect = choose_threshold(case for case in choosing if case.model != "default class")
-    text = tables(choosing, reporting, effect)
-    print(text)
+    effect = choose_threshold(choose_cases(choosing))
+    blocks = {"calibration": tables(choosing, reporting, effect), "budgets": budget_tables(choosing, reporting)}
+    print("\n\n".join(blocks.values()))
     if effect != SMALLEST_EFFECT:
         print(f"Set SMALLEST_EFFECT = {effect} in sightline/verdict.py.", file=sys.stderr)
     if not options.quick:
-        write(text)
+        for name, text in blocks.items():
+            write(text, name)
 
 
 if __name__ == "__main__":

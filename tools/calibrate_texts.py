@@ -1,31 +1,31 @@
 """The part of the calibration that needs data from outside: real texts, a trained model, human rationales.
 
-`python -m tools.calibrate --reviews FILE --model FOLDER --records OUT.json` measures; `--texts OUT.json …` writes the
-table of docs/trust.md from what was measured. Nothing is chosen on these texts: they test the thresholds that were
-chosen on models with a known rule.
+`python -m tools.calibrate --data FILE --model FOLDER --records OUT.json` measures; `--texts OUT.json …` writes a table
+of docs/trust.md from what was measured. Nothing is chosen on these texts: they test the thresholds that were chosen on
+models with a known rule.
 """
 
 from __future__ import annotations
 
 import datetime
 import json
+import re
 import sys
 import time
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sightline.corpus import read_examples
-from sightline.evaluation.calibration import WRONG, Case, Subject, measure
+from sightline.evaluation.calibration import BUDGETS, WRONG, Case, Subject, at_budget, measure
 from sightline.model import Model, load
 from sightline.verdict import SMALLEST_EFFECT
 
 METHODS = ("attnlrp", "alti", "attcat", "integrated_gradients")
-MASKING_ORDERS = 3
-"""Random orders with which masking is compared: enough for a mean over many documents."""
 LEVELS = {"holds": "holds up", "weak": "weakly supported", "poor": "do not trust"}
 
 
@@ -39,20 +39,43 @@ class Texts:
     """Documents whose label the model predicts."""
     date: str
     cases: list[Case] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Options of the run; it can be continued with the same ones only."""
 
 
-def subjects_of(model: Model, path: str, split: str | None, words: tuple[int, int], count: int) -> list[Subject]:
-    """Return `count` documents, drawn at random from those of the split with a number of words in the range."""
-    low, high = words
-    examples = [e for e in read_examples(path, split=split) if low <= len(str(e.text).split()) <= high]
-    order = np.random.default_rng(0).permutation(len(examples))[:count]
+@dataclass(frozen=True)
+class Selection:
+    """Which documents of a data set are measured, and how much of them."""
+
+    split: str | None
+    words: tuple[int, int]
+    """Smallest and largest number of words of the whole document."""
+    documents: int
+    tokens: int | None = None
+    """Longer documents are cut to this many tokens; None measures them whole."""
+
+
+def subjects_of(model: Model, path: str, selection: Selection) -> list[Subject]:
+    """Return documents drawn at random from those with so many words; each is the other document of the next."""
+    low, high = selection.words
+    examples = [e for e in read_examples(path, split=selection.split) if low <= len(str(e.text).split()) <= high]
+    order = np.random.default_rng(0).permutation(len(examples))[: selection.documents]
     chosen = [examples[place] for place in order]
-    texts = [str(example.text) for example in chosen]
+    texts = [cut_text(model, str(example.text), selection.tokens) for example in chosen]
     labels = [None if e.label is None else _class_number(model, e.label) for e in chosen]
     return [
         Subject(text, (), texts[number - 1], example.rationale or (), label)
         for number, (text, example, label) in enumerate(zip(texts, chosen, labels, strict=True))
     ]
+
+
+def cut_text(model: Model, text: str, tokens: int | None) -> str:
+    """Return the longest beginning of a text that ends with a whole word and has at most `tokens` tokens."""
+    if tokens is None:
+        return text
+    ends = [match.end() for match in re.finditer(r"\S+", text)]
+    kept = bisect_right(ends, tokens, key=lambda end: len(model.encode(text[:end])))
+    return text[: ends[kept - 1]] if kept else ""
 
 
 def _class_number(model: Model, label: int | str) -> int:
@@ -62,27 +85,48 @@ def _class_number(model: Model, label: int | str) -> int:
 def measure_texts(
     path: str,
     folder: str,
+    selection: Selection,
     *,
     name: str,
-    split: str | None,
-    words: tuple[int, int],
-    count: int,
     methods: Sequence[str],
+    masking_orders: int,
     records: Path,
 ) -> None:
-    """Measure `count` documents; `records` is rewritten after every document."""
+    """Measure documents; `records` is rewritten after every one, and a run with the same settings continues there.
+
+    What is stored contains the checks with every number of model calls in `BUDGETS` (`at_budget`).
+    """
+    settings = {"methods": list(methods), "masking_orders": masking_orders, **asdict(selection)}
+    settings["words"] = list(selection.words)  # as JSON reads it back
+    texts = load_texts(records) if records.exists() else Texts(name, 0, 0, "", [], settings)
+    if (texts.name, texts.settings) != (name, settings):
+        raise SystemExit(f"{records} holds a run of '{texts.name}' with {texts.settings}. Choose another file.")
     model = load(folder)
-    subjects = subjects_of(model, path, split, words, count)
-    correct = 0
-    cases: list[Case] = []
     started = time.process_time()
-    for number, subject in enumerate(subjects):
-        cases += measure(model, [subject], name=name, methods=methods, masking_orders=MASKING_ORDERS, seed=number)
-        correct += model.explain(subject.text, "random").prediction.index == subject.label
-        texts = Texts(name, number + 1, correct, datetime.date.today().isoformat(), cases)
+    for number, subject in enumerate(subjects_of(model, path, selection)):
+        if number < texts.documents:
+            continue
+        cases = measure(
+            model,
+            [subject],
+            name=name,
+            methods=methods,
+            masking_orders=masking_orders,
+            budgets=BUDGETS,
+            seed=number,
+        )
+        correct = model.explain(subject.text, "random").prediction.index == subject.label
+        texts = Texts(
+            name,
+            number + 1,
+            texts.correct + correct,
+            datetime.date.today().isoformat(),
+            [*texts.cases, *cases],
+            settings,
+        )
         records.write_text(json.dumps(asdict(texts)), encoding="utf-8")
         spent = time.process_time() - started
-        print(f"{name}: {number + 1} of {len(subjects)} documents, {spent:.0f} s", file=sys.stderr, flush=True)
+        print(f"{name}: {number + 1} of {selection.documents} documents, {spent:.0f} s", file=sys.stderr, flush=True)
 
 
 def load_texts(path: Path) -> Texts:
@@ -91,9 +135,21 @@ def load_texts(path: Path) -> Texts:
     return Texts(**{**record, "cases": [Case(**case) for case in record["cases"]]})
 
 
+MEASURES = {
+    "effect": "effect, deleting",
+    "masked_effect": "effect, masking",
+    "auprc": "AUPRC − chance",
+    "token_f1": "token F1 − chance",
+}
+"""Columns of the tables, by the field of `Case`; one that nothing was measured for is left out."""
+
+
 def table(runs: Sequence[Texts]) -> str:
-    """Return the results on real texts as Markdown."""
-    return "\n".join([*_sizes(runs), "", *_errors(runs), "", *_methods(runs), "", *_levels(runs)])
+    """Return the results on real texts as Markdown, with the number of model calls that a user's check makes."""
+    runs = [replace(run, cases=[at_budget(case) for case in run.cases]) for run in runs]
+    measures = [name for name in MEASURES if any(getattr(case, name) is not None for run in runs for case in run.cases)]
+    parts = [_sizes(runs), _errors(runs), _methods(runs, measures), _levels(runs, measures)]
+    return "\n\n".join("\n".join(part) for part in parts)
 
 
 def _sizes(runs: Sequence[Texts]) -> Iterator[str]:
@@ -124,31 +180,31 @@ def _share(cases: Sequence[Case], kind: str) -> str:
     return f"{sum(held)} of {len(held)}" if held else "–"
 
 
-def _methods(runs: Sequence[Texts]) -> Iterator[str]:
-    yield "| texts | method | holds up | effect, deleting | effect, masking | AUPRC − chance | token F1 − chance |"
-    yield "|:--|:--|--:|--:|--:|--:|--:|"
+def _methods(runs: Sequence[Texts], measures: Sequence[str]) -> Iterator[str]:
+    yield f"| texts | method | holds up | {' | '.join(MEASURES[name] for name in measures)} |"
+    yield "|:--|:--|--:|" + "--:|" * len(measures)
     for run in runs:
         kinds = [*dict.fromkeys(c.kind for c in run.cases if c.kind not in WRONG), *WRONG]
         for kind in kinds:
             cases = [case for case in run.cases if case.kind == kind]
             label = f"wrong: {kind}" if kind in WRONG else f"`{kind}`"
-            yield f"| {run.name} | {label} | {_share(cases, kind)} | {' | '.join(_means(cases))} |"
+            yield f"| {run.name} | {label} | {_share(cases, kind)} | {' | '.join(_means(cases, measures))} |"
 
 
-def _levels(runs: Sequence[Texts]) -> Iterator[str]:
-    yield "| texts | verdict | by methods | effect, deleting | effect, masking | AUPRC − chance | token F1 − chance |"
-    yield "|:--|:--|--:|--:|--:|--:|--:|"
+def _levels(runs: Sequence[Texts], measures: Sequence[str]) -> Iterator[str]:
+    yield f"| texts | verdict | by methods | {' | '.join(MEASURES[name] for name in measures)} |"
+    yield "|:--|:--|--:|" + "--:|" * len(measures)
     for run in runs:
         for level, name in LEVELS.items():
             cases = [case for case in run.cases if case.level == level and case.kind not in WRONG]
             if cases:
-                yield f"| {run.name} | {name} | {len(cases)} | {' | '.join(_means(cases))} |"
+                yield f"| {run.name} | {name} | {len(cases)} | {' | '.join(_means(cases, measures))} |"
 
 
-def _means(cases: Sequence[Case]) -> list[str]:
+def _means(cases: Sequence[Case], measures: Sequence[str]) -> list[str]:
     """Return the means of what was measured on these explanations; a dash where nothing was."""
     cells = []
-    for name in ("effect", "masked_effect", "auprc", "token_f1"):
+    for name in measures:
         values = [value for case in cases if (value := getattr(case, name)) is not None]
         cells.append(f"{np.mean(values):+.2f}" if values else "–")
     return cells

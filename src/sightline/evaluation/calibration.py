@@ -27,13 +27,13 @@ import numpy as np
 
 from sightline.checking import special_share
 from sightline.evaluation.randomised import cascade
-from sightline.explanation import Explanation
+from sightline.explanation import Explanation, RemovalCurve
 from sightline.metrics import METRICS, precision_at_k, spans_of, tokens_in_characters
-from sightline.metrics.check import faithfulness_checks
+from sightline.metrics.check import compare_curves, default_calls, faithfulness_checks, plan_counts, scale_counts
 from sightline.model import Model
 from sightline.text import Encoding
 from sightline.text.examples import Spans
-from sightline.verdict import LARGEST_CHANCE
+from sightline.verdict import LARGEST_CHANCE, judge
 
 Wrong = Literal["shuffled", "other class", "other document", "randomised model", "random"]
 WRONG: tuple[Wrong, ...] = get_args(Wrong)
@@ -42,6 +42,8 @@ ALLOWED = 0.05
 """Largest share of wrong explanations that may be said to hold up."""
 CHOSEN_ERROR = ALLOWED / 2
 """The same on the half on which the threshold is chosen: half as much, since a chosen threshold fits that half best."""
+BUDGETS = (64, 48, 32, 24)
+"""Numbers of model calls per check that are compared."""
 EFFECTS = tuple(round(0.05 * step, 2) for step in range(1, 41))
 """Thresholds to choose from: differences to random orders in stakes."""
 
@@ -69,6 +71,10 @@ class Case:
     """Agreement with a human rationale minus that of random scores, by words; None without a rationale."""
     auprc: float | None = None
     """The same for the area under precision over recall."""
+    checks: dict[str, Any] | None = None
+    """All entries of the check; None in records of earlier versions."""
+    curve: dict[str, Any] | None = None
+    """The `RemovalCurve` by its fields, from which `at_budget` derives smaller checks."""
 
     def holds(self, smallest_effect: float) -> bool:
         """Whether it would hold up with this threshold instead of `verdict.SMALLEST_EFFECT`."""
@@ -96,12 +102,14 @@ def measure(
     method: str = "attnlrp",
     methods: Sequence[str] = (),
     masking_orders: int = 0,
+    budgets: Sequence[int] = (),
     seed: int = 0,
 ) -> Iterator[Case]:
     """Yield the cases of all subjects: the truth where it is known, `methods`, and the wrong explanations.
 
     method: the one whose scores are damaged for the wrong explanations. masking_orders: random orders with which
-    masking is compared; 0 leaves it out.
+    masking is compared; 0 leaves it out. budgets: measure the whole scale, with as many random orders as a check with
+    any of these numbers of model calls needs, so that `at_budget` gives the case of each of them.
     """
     *_, (_, randomised) = cascade(model, seed)
     for number, subject in enumerate(subjects):
@@ -115,7 +123,8 @@ def measure(
         if method not in methods:
             del explanations[method]
         listed = list(explanations.values())
-        checked = faithfulness_checks(model.network, listed, seed=number)
+        orderings, budget = _cover_budgets(len(base.words()), budgets) if budgets else (None, None)
+        checked = faithfulness_checks(model.network, listed, orderings=orderings, budget=budget, seed=number)
         masked = (
             [None] * len(listed)
             if not masking_orders
@@ -129,24 +138,65 @@ def measure(
         for (kind, explanation), (checks, curve), masked_effect in zip(
             explanations.items(), checked, masked, strict=True
         ):
-            verdict = dataclasses.replace(explanation, checks=checks, removal=curve).verdict
-            if verdict.level == "unchecked":
+            if curve is None:
                 continue
-            numbers = verdict.numbers
-            beaten, orders = numbers["random_beaten"], numbers["random_orderings"]
             yield Case(
                 model=name,
                 words=len(explanation.words()),
                 kind=kind,
                 precision=_precision(explanation, subject.deciding),
-                level=verdict.level,
-                reason=verdict.reasons[0],
-                effect=_effect(numbers),
-                chance=(orders - beaten + 1) / (orders + 1),
                 special_share=special_share(explanation.scores, explanation.encoding),
                 masked_effect=masked_effect,
+                checks=dict(checks),
+                curve=curve.to_dict(),
+                **_judge(checks),
                 **_agreement(explanation, subject),
             )
+
+
+def _cover_budgets(words: int, budgets: Sequence[int]) -> tuple[int, int]:
+    """Return orderings and budget of a check that contains those with each of `budgets` model calls."""
+    orderings = max(plan_counts(words, None, budget)[1] for budget in budgets)
+    return orderings, len(scale_counts(words)) * (orderings + 1) + 2
+
+
+def at_budget(case: Case, budget: int | None = None) -> Case:
+    """Return the case as a check with fewer model calls would have measured it; by default as many as a user's check.
+
+    Exact, not an estimate: the counts of a smaller budget are some of those of the scale, and its random orders are the
+    first ones drawn with the same seed.
+    """
+    assert case.checks is not None
+    assert case.curve is not None
+    curve = RemovalCurve(**case.curve)
+    assert curve.counts is not None
+    counts, orders = plan_counts(case.words, None, default_calls(case.words) if budget is None else budget)
+    columns = np.flatnonzero(np.isin(curve.counts, [0, *counts]))
+    if len(columns) != len(counts) + 1 or orders > len(curve.random):
+        raise ValueError(f"A check with {len(counts)} counts and {orders} random orders needs more than was measured.")
+    thinned = RemovalCurve(
+        ratios=curve.ratios[columns],
+        probabilities=curve.probabilities[columns],
+        random=curve.random[:orders, columns],
+        counts=curve.counts[columns],
+        replacement=curve.replacement,
+        fingerprint=curve.fingerprint,
+    )
+    checks = {**case.checks, **compare_curves(thinned, case.checks["stake"])}
+    checks["check_calls"] = len(counts) * (orders + 1) + 2
+    return dataclasses.replace(case, checks=checks, curve=thinned.to_dict(), **_judge(checks))
+
+
+def _judge(checks: Mapping[str, Any]) -> dict[str, Any]:
+    """Return level, reason, effect and chance of a `Case`."""
+    verdict = judge(checks)
+    beaten, orders = checks["random_beaten"], checks["random_orderings"]
+    return {
+        "level": verdict.level,
+        "reason": verdict.reasons[0],
+        "effect": _effect(checks),
+        "chance": (orders - beaten + 1) / (orders + 1),
+    }
 
 
 def choose_threshold(cases: Iterable[Case]) -> float:
@@ -214,7 +264,7 @@ def _effect(checks: Mapping[str, Any]) -> float:
     return float((checks["faithfulness"] - checks["random_mean"]) / checks["stake"])
 
 
-def _agreement(explanation: Explanation, subject: Subject) -> dict[str, float]:
+def _agreement(explanation: Explanation, subject: Subject) -> dict[str, Any]:
     """Return how far the words agree with the rationale above chance; nothing if it is not of the explained class."""
     if not subject.rationale or subject.label != explanation.target.index:
         return {}

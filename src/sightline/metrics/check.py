@@ -118,7 +118,9 @@ def faithfulness_checks(
         if len(units) < 2:
             results.append(Checked({"faithfulness_check": "The document has fewer than two words to put in order."}))
             continue
-        counts, random_orders = plan_counts(len(units), orderings, CALLS if budget is None else budget)
+        counts, random_orders = plan_counts(
+            len(units), orderings, default_calls(len(units)) if budget is None else budget
+        )
         generator = np.random.default_rng(seed)
         orders = [score_order(explanation.scores, units)]
         orders += [random_order(units, generator) for _ in range(random_orders)]
@@ -128,6 +130,11 @@ def faithfulness_checks(
             checked = _compare_replacements(checked, comparison.run("mask"))
         results.append(checked)
     return results
+
+
+def default_calls(words: int) -> int:
+    """Return the most model calls of a check without a budget, for a document with this many words."""
+    return CALLS
 
 
 def scale_counts(words: int) -> IntArray:
@@ -164,6 +171,37 @@ def log_weights(counts: IntArray) -> FloatArray:
     return np.asarray((padded[2:] - padded[:-2]) / (2 * (positions[-1] - positions[0])))
 
 
+def compare_curves(curve: RemovalCurve, stake: float) -> Checks:
+    """Return the entries of `Explanation.checks` that follow from a curve with counts alone."""
+    assert curve.counts is not None
+    counts, original = curve.counts[1:], float(curve.probabilities[0])
+    curves = np.vstack([curve.probabilities, curve.random])[:, 1:]
+    falls = ((original - curves) * log_weights(counts)).sum(axis=1)
+    fall, random_falls = float(falls[0]), falls[1:]
+    beaten = int((random_falls < fall - TIE * stake).sum())
+    tied = int((np.abs(random_falls - fall) <= TIE * stake).sum())
+    telling = _telling_count(curves)
+    return {
+        "faithfulness": fall,
+        "random_mean": float(random_falls.mean()),
+        "random_beaten": beaten,
+        "random_orderings": len(random_falls),
+        "faithfulness_percentile": 100.0 * (beaten + tied / 2) / len(random_falls),
+        "stake": stake,
+        "removed_words": int(counts[telling]),
+        "removed_share": float(curve.ratios[1:][telling]),
+        "probability": original,
+        "probability_without": float(curves[0, telling]),
+        "probability_without_random": float(curves[1:, telling].mean()),
+    }
+
+
+def _telling_count(curves: FloatArray) -> int:
+    """Return the index of the smallest count with `TELLING_SHARE` of the largest difference to random words."""
+    differences = curves[1:].mean(axis=0) - curves[0]
+    return int(np.argmax(differences >= TELLING_SHARE * differences.max()))
+
+
 class _Comparison:
     """One explanation and R random orders of the same document, at K counts."""
 
@@ -190,32 +228,7 @@ class _Comparison:
         keys = [[request(removed, replacement) for removed in order] for order in self.removals]
         self.perturbations.run(self.progress)
         original = self.perturbations.result(whole)
-        curves = np.array([self.perturbations.results(order) for order in keys])
-        falls = ((original - curves) * log_weights(self.counts)).sum(axis=1)
-        fall, random_falls = float(falls[0]), falls[1:]
-        stake = find_stake(original, self._runner_up(), multi_label=self._is_multi_label())
-        beaten = int((random_falls < fall - TIE * stake).sum())
-        tied = int((np.abs(random_falls - fall) <= TIE * stake).sum())
-        telling = self._telling_count(curves)
-        checks: Checks = {
-            "faithfulness": fall,
-            "random_mean": float(random_falls.mean()),
-            "random_beaten": beaten,
-            "random_orderings": len(random_falls),
-            "faithfulness_percentile": 100.0 * (beaten + tied / 2) / len(random_falls),
-            "stake": stake,
-            "removed_words": int(self.counts[telling]),
-            "removed_share": float(self.counts[telling] / len(self.units)),
-            "probability": original,
-            "probability_without": float(curves[0, telling]),
-            "probability_without_random": float(curves[1:, telling].mean()),
-            "check_calls": len({whole, *(key for order in keys for key in order)} | ({empty} - {None})),
-        }
-        if empty is not None:
-            checks["probability_empty"] = self.perturbations.result(empty)
-        if replacement != "delete":
-            checks["check_replacement"] = replacement
-        points = np.column_stack([np.full(len(curves), original), curves])
+        points = np.array([[original, *self.perturbations.results(order)] for order in keys])
         counts = np.array([0, *self.counts])
         curve = RemovalCurve(
             ratios=counts / len(self.units),
@@ -225,6 +238,13 @@ class _Comparison:
             replacement=replacement,
             fingerprint=fingerprint_scores(self.explanation.scores),
         )
+        stake = find_stake(original, self._runner_up(), multi_label=self._is_multi_label())
+        checks = compare_curves(curve, stake)
+        checks["check_calls"] = len({whole, *(key for order in keys for key in order)} | ({empty} - {None}))
+        if empty is not None:
+            checks["probability_empty"] = self.perturbations.result(empty)
+        if replacement != "delete":
+            checks["check_replacement"] = replacement
         return Checked(checks, curve)
 
     def _request_empty(self, replacement: Literal["delete", "mask"]) -> Key | None:
@@ -233,11 +253,6 @@ class _Comparison:
         if replacement == "delete" and len(positions) == len(self.explanation.encoding):
             return None
         return self.perturbations.request(positions, replacement)
-
-    def _telling_count(self, curves: FloatArray) -> int:
-        """Return the index of the smallest count with `TELLING_SHARE` of the largest difference to random words."""
-        differences = curves[1:].mean(axis=0) - curves[0]
-        return int(np.argmax(differences >= TELLING_SHARE * differences.max()))
 
     def _runner_up(self) -> float | None:
         """Return the largest probability of another class if the explained class is the predicted one."""
