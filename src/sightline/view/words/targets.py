@@ -29,4 +29,5 @@ def target_word(explanation: Explanation) -> str | None:
     position, encoding = explanation.target.position, explanation.encoding
     if position is None or not 0 <= position < len(encoding) or encoding.word_ids[position] < 0:
         return None
-    return encoding.words[encoding.word_ids[position]].text
+    text: str = encoding.words[encoding.word_ids[position]].text
+    return text
