@@ -16,6 +16,7 @@ from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.lab.training_data import TrainingData
 from sightline.models import Network, load_network
 from sightline.models.bidirectional_gpt2 import BidirectionalGPT2Config, BidirectionalGPT2ForSequenceClassification
+from sightline.models.families import family_of
 from sightline.models.heads import check_head
 from sightline.models.model_source import find_folder
 from sightline.models.sentence_folder import read_sentence_folder
@@ -158,7 +159,7 @@ def _checkpoint(source: str | Path | Any, data: TrainingData) -> tuple[Any, Any]
     current = tuple(str(module.config.id2label[number]) for number in range(module.config.num_labels))
     if current == tuple(labels) and not network.untrained:
         return module, tokenizer
-    config = copy.deepcopy(module.config)
+    config = _copy_config(module)
     for name, value in _label_facts(labels).items():
         setattr(config, name, value)
     # Classes that are numbers count those of the model, whatever it calls them; others are new, and so is their head.
@@ -176,10 +177,18 @@ def _question_answerer(source: Any) -> tuple[Any, Any]:
         network, tokenizer = _load_encoder(source, "token_classification")
     module = _trainable(network, tokenizer)
     check_head(module.config.model_type, "question_answering")
-    config = copy.deepcopy(module.config)
+    config = _copy_config(module)
     config.num_labels, config.problem_type = 2, None
     kind: Any = transformers.MODEL_FOR_QUESTION_ANSWERING_MAPPING
     return _with_weights(kind[type(config)](config), module, with_head=False), tokenizer
+
+
+def _copy_config(module: Any) -> Any:
+    """Return a copy of the config from which a new model can be made."""
+    config = copy.deepcopy(module.config)
+    if family_of(config.model_type).attention_layout == "band":
+        config._attn_implementation = "eager"  # the library makes no Longformer with the mask of our encoder
+    return config
 
 
 def _load_encoder(source: Any, task: str) -> tuple[Network, Any]:
