@@ -24,6 +24,8 @@ from tests.tiny_tokenizers import wordpiece
 
 LENGTH = 300
 SENTENCES = "The old mill. Hello river world, hello miller! The river runs. "
+THREE_DECIDE = 3
+"""Seed of a document whose three classes have their largest logits in three windows, so that no two rules agree."""
 LINEAR = ("attcat", "input_x_gradient", "rollout", "alti", "raw_attention", "transatt", "lrp")
 
 
@@ -213,22 +215,35 @@ def test_windows_shared_by_changed_documents_run_once(model):
     assert sum(seen) == len(encoding.windows) + 3  # every place lies in one window
 
 
+def test_the_document_that_tells_the_rules_apart_does_so(model):
+    windows = logits_by_hand(model, long_encoding(model, seed=THREE_DECIDE)).argmax(0)
+    assert sorted(windows.tolist()) == [0, 1, 2]
+    assert windows[1] != 0
+
+
 # Merged scores --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("aggregation", ["mean", "max", "first"])
 @pytest.mark.parametrize("name", LINEAR)
-def test_merged_scores_are_the_weighted_sum_over_windows(model, name):
-    encoding = long_encoding(model)
+def test_merged_scores_are_the_weighted_sum_over_windows(model, name, aggregation):
+    encoding = long_encoding(model, seed=THREE_DECIDE, aggregation=aggregation)
     explanation = model.explain(encoding, name, target=1)
     parts = windows_of(encoding)
-    expected = np.zeros(LENGTH)
+    count = len(parts)
+    largest = int(logits_by_hand(model, encoding)[:, 1].argmax())
+    shares = {"mean": np.full(count, 1 / count), "max": np.eye(count)[largest], "first": np.eye(count)[0]}[aggregation]
+    expected, held = np.zeros(LENGTH), np.zeros(LENGTH)
     layers = None
-    for window, positions in parts:
+    for share, (window, positions) in zip(shares, parts, strict=True):
         alone = model.explain(window, name, target=1)
-        expected[positions] += alone.scores / len(parts)
+        expected[positions] += share * alone.scores
+        held[positions] += 1
         if alone.layers is not None:
             layers = np.zeros((len(alone.layers), LENGTH)) if layers is None else layers
-            layers[:, positions] += alone.layers / len(parts)
+            layers[:, positions] += share * alone.layers
+    assert (held[~encoding.special] == 2).any()  # tokens in an overlap, whose scores of two windows are added
+    np.testing.assert_allclose(explanation.extras["window_shares"], shares, atol=1e-12)
     np.testing.assert_allclose(explanation.scores, expected, atol=1e-9)
     if layers is not None:
         np.testing.assert_allclose(explanation.layers, layers, atol=1e-9)
@@ -260,7 +275,7 @@ RULES = {"mean": lambda z: z.mean(0), "max": lambda z: z.max(0).values, "first":
 @pytest.mark.parametrize("quantity", NUMBERS)
 @pytest.mark.parametrize("aggregation", RULES)
 def test_the_gradient_of_the_document_is_exact_for_every_quantity_and_rule(model, quantity, aggregation):
-    encoding = long_encoding(model, aggregation=aggregation)
+    encoding = long_encoding(model, seed=THREE_DECIDE, aggregation=aggregation)
     scores = model.explain(encoding, "input_x_gradient", target=1, quantity=quantity).scores
     expected = embeddings_function(model, encoding, lambda z: NUMBERS[quantity](RULES[aggregation](z)))
     np.testing.assert_allclose(scores, expected, atol=1e-9)
@@ -287,14 +302,15 @@ def test_integrated_gradients_add_up_over_the_document(model):
 
 
 @pytest.mark.slow
-def test_occlusion_changes_the_whole_document(model):
-    encoding = long_encoding(model)
+@pytest.mark.parametrize("aggregation", RULES)
+def test_occlusion_changes_the_whole_document(model, aggregation):
+    encoding = long_encoding(model, aggregation=aggregation)
     scores = model.explain(encoding, "occlusion", target=1, quantity="probability", budget=None).scores
-    whole = logits_by_hand(model, encoding).mean(0).softmax(0)[1]
+    whole = RULES[aggregation](logits_by_hand(model, encoding)).softmax(0)[1]
     for place in (1, 100, 104, 150, LENGTH - 2):
         ids = encoding.ids.copy()
         ids[place] = model.network.token_ids["mask"]
-        without = logits_by_hand(model, encoding.replace_ids(ids)).mean(0).softmax(0)[1]
+        without = RULES[aggregation](logits_by_hand(model, encoding.replace_ids(ids))).softmax(0)[1]
         assert scores[place] == pytest.approx(float(whole - without), abs=1e-10)
 
 
