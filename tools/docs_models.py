@@ -48,11 +48,24 @@ FAMILIES_HEAD = """## Families, tasks and methods
   `tests/contract/test_heads.py` runs every such cell.
 - **no such head**: transformers has none.
 - **refused**: loading the model raises an error of one sentence."""
-UNSUPPORTED = """**Not supported:** models with an encoder and a decoder (BART, LED, T5 with its decoder), and Vision
-Transformers. transformers 5 has no classifier on LED's encoder alone, so there is no head to explain. The attention
-of Vision Transformers goes through the same interface, so their weights could be observed. What is missing is
-everything around them: an encoding of images, units made of patches, removal of patches for the check, and a page
-that draws over an image."""
+UNSUPPORTED = """**Encoders with a decoder** (BART, LED, T5 with its decoder) are not supported: the head reads the
+decoder, which reads the text a second time. transformers 5 has no classifier on LED's encoder alone, so there is no
+head to explain; Longformer is that encoder with one.
+
+**Language models that see later tokens** (XLNet and XLM as language models) are not supported: their scores are not
+those of the next token. Sightline changes the last token of a short text when it loads a model of another type, and
+refuses the model if earlier scores move. XLNet classifiers are explained like other types.
+
+**Models that read more than text** are not supported: LayoutLM, BROS and LiLT also read the place of every word on its
+page, MarkupLM the place in a web page. Given text alone, they would run and predict something else.
+
+**Vision Transformers** (ViT, DeiT, …) are not supported, by decision. Their attention goes through the same
+interface as that of text models, so weights, rollout and relevance could be observed at once. Everything around them
+is made for text: an encoding that knows characters, words and sentences, where a picture has patches in two dimensions;
+the removal of words, on which occlusion and the check rest, where a patch needs a replacement whose effect on the
+verdict would have to be measured anew; and a page that marks words, where a picture needs a map over it. That is about
+a fifth of the code a second time, for results that toolkits for pictures such as Captum already give. Until there is a
+reason for it, `sl.load` says in one sentence that such a model reads pictures."""
 BLOCKS = """**BigBird** reads texts of up to (5 + 2r)·b tokens with full attention, as transformers does: 704 tokens
 in the released models, with blocks of b = 64 tokens and r = 3 random blocks. Longer texts use its block-sparse
 attention: a window of three blocks, and the first and the last block as global tokens.

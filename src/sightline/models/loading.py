@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
@@ -24,6 +24,7 @@ from sightline.models.config import read_config
 from sightline.models.families import Family, family_of, unseen_family
 from sightline.models.heads import check_head
 from sightline.models.longformer.encoder import use_banded, use_library
+from sightline.models.model_inputs import check_inputs
 from sightline.models.model_source import find_folder
 from sightline.models.module_building import as_model_error, load_module, quiet_library
 from sightline.models.network import Network
@@ -36,13 +37,17 @@ from sightline.models.returned import observe_returned
 from sightline.models.sentence_folder import SentenceFolder, read_sentence_folder
 from sightline.models.task_binding import bind_task, special_token_ids
 from sightline.models.tasks import task_class, task_of_architecture
-from sightline.text import check_fit, encode_ids, encode_text, load_tokenizer
+from sightline.text import Encoding, check_fit, encode_ids, encode_text, load_tokenizer
 
 AttentionKind = Literal["banded", "library"]
 
 NUMBER_TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _TRIED_TOKENS = 16
 """Length of the document on which a model of an unknown family is tried out."""
+_CAUSALITY_TOLERANCE = 1e-3
+"""Largest change of earlier scores by a later token, as a share of the largest score: far above rounding errors."""
+_WRITERS = ("ForConditionalGeneration", "WithLMHeadModel")
+"""How the names of architectures end that read a text in an encoder and write another one."""
 
 
 def load_network(
@@ -71,6 +76,8 @@ def load_network(
     sentence: SentenceFolder | None = None
     if isinstance(source, PreTrainedModel):
         module, name, untrained = source, _name_of(source), False
+        if family_of(module.config.model_type).attention_layout == "unseen":
+            check_inputs(type(module), module.config.model_type)
         _fits_task(task, _architectures(module), f"The model '{name}'", allow_other=False)
         if chosen is not None and chosen not in HALF_TYPES:
             module = module.to(chosen)
@@ -84,6 +91,9 @@ def load_network(
             folder, sentence = sentence.body, None
         if sentence is None:
             config = read_config(folder)
+            writes = any(name.endswith(_WRITERS) for name in config.architectures)
+            if writes and family_of(config.model_type).encoder_only and task != "token_classification":
+                raise _reads_twice(config.model_type)
             kind = task_class(task, list(config.architectures))
             check_head(config.model_type, kind.name)
             fits = _fits_task(task, list(config.architectures), f"The model in '{folder}'", allow_other=allow_random)
@@ -141,6 +151,8 @@ def _try_out(network: Network) -> None:
                 f"The model '{network.name}' does not return {scores}, as a model for {network.task.name} with these "
                 "labels does: give the task that it was trained for (task=, --task), or correct its labels."
             )
+        if not network.sees_inside and network.task.name == "causal_lm":
+            _check_causality(network, document, logits)
         if not network.sees_inside:
             recorder = Recorder(attention=False)
             (logits,) = network.run([document], recorder, gradient=True)
@@ -150,6 +162,19 @@ def _try_out(network: Network) -> None:
                     "embeddings, so Sightline cannot explain it."
                 )
     network.forward_passes = 0
+
+
+def _check_causality(network: Network, document: Encoding, logits: Tensor) -> None:
+    """Raise UnsupportedError if the scores behind a token of a language model depend on what follows it."""
+    ids = document.ids.copy()
+    ids[-1] = 1
+    (changed,) = network.run([encode_ids(ids, vocab_size=int(network.config.vocab_size))])
+    before, after = logits[:-1], changed[:-1]
+    if len(before) and float((after - before).abs().max()) > _CAUSALITY_TOLERANCE * float(before.abs().max()):
+        raise UnsupportedError(
+            f"This '{network.config.model_type}' model sees the tokens that follow, so its scores are not those of the "
+            "next token, which Sightline would explain."
+        )
 
 
 def _check_word_table(network: Network) -> None:
@@ -244,13 +269,17 @@ def _choose_family(module: Any) -> Family:
     """Return the facts of a model's family; none where tokens are also mixed outside the attention."""
     family = family_of(module.config.model_type)
     if family.encoder_only and hasattr(module.base_model, "decoder"):
-        raise UnsupportedError(
-            f"This '{family.model_type}' model reads a text twice, in an encoder and in a decoder. Sightline explains "
-            "heads on its encoder alone, for example token classification."
-        )
+        raise _reads_twice(family.model_type)
     if family.attention_layout == "unseen" and hasattr(module.base_model, "encoder"):
         refuse_encoder_decoder(family.model_type, getattr(module.config, "is_encoder_decoder", False))
     return unseen_family(family.model_type) if family.mixes_outside(module.config) else family
+
+
+def _reads_twice(model_type: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"This '{model_type}' model reads a text twice, in an encoder and in a decoder. Sightline explains heads on "
+        "its encoder alone: a token classifier, or a sentence-transformers folder."
+    )
 
 
 def _choose_attention(module: Any, family: Family, attention: AttentionKind) -> None:

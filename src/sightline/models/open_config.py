@@ -17,6 +17,7 @@ from transformers import CONFIG_MAPPING
 
 from sightline.errors import ModelError, UnsupportedError
 from sightline.foreign import quote
+from sightline.models.model_inputs import check_inputs_of_type
 
 MAX_NUMBER = 16_777_216
 """Largest whole number: rows of a table. What a model needs is compared with its weights as well."""
@@ -42,6 +43,7 @@ def read_open_settings(model_type: str, content: Mapping[str, Any], place: str) 
             f"Models of type '{model_type}' are made of several models ({', '.join(sorted(kind.sub_configs))}), which "
             "Sightline cannot explain."
         )
+    check_inputs_of_type(model_type)
     refuse_encoder_decoder(model_type, content.get("is_encoder_decoder", _default(kind, "is_encoder_decoder")))
     names = {field.name for field in fields(kind)} - OURS
     settings = {name: value for name, value in content.items() if name in names}
@@ -56,8 +58,9 @@ def refuse_encoder_decoder(model_type: str, is_encoder_decoder: Any) -> None:
     """Raise UnsupportedError if a model reads a text twice."""
     if is_encoder_decoder:
         raise UnsupportedError(
-            f"Models of type '{model_type}' read a text twice, in an encoder and in a decoder, and Sightline explains "
-            "models that read it once."
+            f"Models of type '{model_type}' read a text twice, in an encoder and in a decoder, and transformers has no "
+            "head on the encoder alone that Sightline could explain: use a model that reads the text once, for example "
+            "RoBERTa, or Longformer for long texts."
         )
 
 

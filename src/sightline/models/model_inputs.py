@@ -1,0 +1,57 @@
+"""Models that read something besides text or instead of it (pictures, sound, places on a page) are refused by name.
+
+A family with an entry in `families` reads text alone. Of every other type the library's class tells: by the name of
+its main input, and by the arguments of its forward pass.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import transformers
+
+from sightline.errors import UnsupportedError
+
+INSTEAD = {
+    "pixel_values": "pictures",
+    "pixel_values_videos": "films",
+    "input_values": "sound",
+    "input_features": "sound",
+    "past_values": "series of numbers",
+}
+"""Main input of a model that reads no text -> what it reads."""
+BESIDES = {
+    "bbox": "the place of every word on its page",
+    "xpath_tags_seq": "the place of every word in a web page",
+    "input_shape_ids": "the shape and sound of every character",
+    "pixel_values": "pictures",
+    "visual_feats": "pictures",
+    "visual_embeds": "pictures",
+}
+"""Second input of a model, which would be left empty -> what it holds."""
+
+
+def check_inputs_of_type(model_type: str) -> None:
+    """Raise UnsupportedError if models of a type of the library read something other than text."""
+    config = transformers.CONFIG_MAPPING[model_type]
+    if config in transformers.MODEL_MAPPING:
+        body = transformers.MODEL_MAPPING[config]
+        check_inputs(body[0] if isinstance(body, tuple) else body, model_type)
+
+
+def check_inputs(model_class: Any, model_type: str) -> None:
+    """Raise UnsupportedError if models of a class read something other than text."""
+    instead = INSTEAD.get(getattr(model_class, "main_input_name", "input_ids"))
+    if instead is not None:
+        raise UnsupportedError(
+            f"Models of type '{model_type}' read {instead}, and Sightline explains models that read text: it scores "
+            "words, removes them and shows them on a page."
+        )
+    accepted = inspect.signature(model_class.forward).parameters
+    besides = next((name for name in BESIDES if name in accepted), None)
+    if besides is not None:
+        raise UnsupportedError(
+            f"Models of type '{model_type}' read {BESIDES[besides]} besides the text ({besides}), and Sightline gives "
+            "a model nothing but text: it would explain a prediction that the model does not make on your documents."
+        )
