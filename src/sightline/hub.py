@@ -26,7 +26,14 @@ TOKENIZER_FILES = (
 )
 SENTENCE_FILES = ("modules.json", "sentence_bert_config.json", "*_*/config.json", "*_*/model.safetensors")
 """Files of sentence-transformers beside those of the body."""
-MODEL_FILES = ("config.json", "model*.safetensors", "model.safetensors.index.json", *TOKENIZER_FILES, *SENTENCE_FILES)
+MODEL_FILES = (
+    "config.json",
+    "adapter_config.json",
+    "model*.safetensors",
+    "model.safetensors.index.json",
+    *TOKENIZER_FILES,
+    *SENTENCE_FILES,
+)
 PICKLED_FILES = ("pytorch_model*.bin",)
 _PATIENCE = 3.0
 """Seconds to wait for a first answer of the hub's host."""

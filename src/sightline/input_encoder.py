@@ -83,7 +83,8 @@ class InputEncoder:
         if self.tokenizer is None:
             raise ModelError(
                 f"The model '{self.network.name}' has no tokenizer, so it cannot read text. "
-                "Give one with tokenizer=, or token ids with encode(ids=[...])."
+                "Put its tokenizer.json into the model folder; in Python, tokenizer= gives one to load(), and "
+                "encode(ids=[...]) takes token ids."
             )
         assert text is not None
         check_chat(text)

@@ -69,7 +69,11 @@ BAD_ARGUMENTS = {
     "output is a folder": (["-o", "."], 2, "is a folder"),
     "output below a file": (["-o", "doc.txt/page.html"], 2, "is a file, not a folder"),
     "output where nobody may write": (["-o", "/proc/page.html"], 2, "Cannot write '/proc/page.html'"),
-    "a head that the checkpoint lacks": (["--task", "question_answering"], 1, "for example qa_outputs.bias"),
+    "a head that the checkpoint lacks": (
+        ["--task", "question_answering"],
+        1,
+        "has no head for question_answering: leave out task=",
+    ),
     "missing pair": (["--pair", "absent.txt"], 2, "no file 'absent.txt'"),
     "device as pair": (["--pair", "/dev/null"], 2, "'/dev/null' is a device"),
 }

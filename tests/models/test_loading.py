@@ -94,6 +94,54 @@ def test_a_folder_without_weights_needs_permission_to_be_random(folder):
     assert sl.load(folder, allow_random=True).explain("the cat sat").checks["untrained"] is True
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("model-q4.gguf", "GGUF"),
+        ("model.onnx", "ONNX"),
+        ("onnx/model.onnx", "ONNX"),
+        ("tf_model.h5", "TensorFlow"),
+        ("flax_model.msgpack", "Flax"),
+        ("openvino_model.xml", "OpenVINO"),
+    ],
+)
+def test_weights_of_other_programs_are_named(name, kind, folder):
+    (folder / "model.safetensors").unlink()
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"weights")
+    sentence = rf"has {kind} weights \({path.name}\), which Sightline does not read: give the original model\."
+    with pytest.raises(ModelError, match=rf"has no weights \(model\.safetensors\)\. It {sentence}"):
+        sl.load(folder)
+    (folder / "config.json").unlink()
+    with pytest.raises(ModelError, match=rf"so it is not a model folder\. It {sentence}$"):
+        sl.load(folder)
+    if kind == "GGUF":
+        with pytest.raises(ModelError, match="is a file; give the folder of the original model that holds"):
+            sl.load(path)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_an_adapter_is_not_taken_for_a_model(beside, folder):
+    """Beside whole weights it would be ignored, and the model without its fine-tuning explained."""
+    base = {"peft_type": "LORA", "base_model_name_or_path": "owner/base"}
+    (folder / "adapter_config.json").write_text(json.dumps(base))
+    if not beside:
+        (folder / "config.json").unlink()
+        (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
+    with pytest.raises(
+        ModelError, match=r"adapter to owner/base \(adapter_config\.json\) and not a whole model: merge"
+    ):
+        sl.load(folder)
+
+
+def test_a_folder_of_checkpoints_names_the_last_one(folder):
+    (folder / "checkpoint-20").mkdir()
+    (folder / "config.json").rename(folder / "checkpoint-20" / "config.json")
+    with pytest.raises(ModelError, match=r"not a model folder\. Did you mean its folder 'checkpoint-20'\?$"):
+        sl.load(folder)
+
+
 def test_a_damaged_weights_file_is_one_sentence(folder):
     (folder / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(ModelError, match="could not be loaded"):

@@ -18,6 +18,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
 from sightline.model import load
 from sightline.models.tasks import TASKS, task_class
+from sightline.view.words.sentences import prediction_sentence
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
@@ -97,6 +98,29 @@ def test_multi_label_heads_use_independent_probabilities():
     model = tiny_model(problem_type="multi_label_classification")
     trace = model.trace(model.encode(ids=tiny_ids()))
     np.testing.assert_allclose(trace.probabilities, 1 / (1 + np.exp(-trace.logits)))
+
+
+def test_labels_of_the_same_name_are_told_apart_by_their_numbers():
+    model = tiny_model(id2label={0: "same", 1: "same", 2: " "})
+    assert model.labels == ("same (0)", "same (1)", "LABEL_2")
+    explanations = model.explain(model.encode(ids=tiny_ids()), "gradient", target="all")
+    assert [explanation.target.index for explanation in explanations.values()] == [0, 1, 2]
+
+
+def test_several_numbers_at_once_are_refused_and_one_number_has_no_probability():
+    with pytest.raises(UnsupportedError, match="predicts 3 numbers at once .problem_type 'regression'., which have no"):
+        tiny_model(problem_type="regression")
+    model = tiny_model(problem_type="regression", num_labels=1)
+    encoding = model.encode(ids=tiny_ids())
+    for quantity in ("probability", "log_probability"):
+        with pytest.raises(OptionError, match=f"single output, which has no {quantity}: choose the quantity 'logit'"):
+            model.explain(encoding, "gradient", quantity=quantity)
+    explanation = model.explain(encoding, "occlusion")
+    assert explanation.target.quantity == "logit"
+    assert (
+        prediction_sentence(explanation)
+        == f"The model gives 'LABEL_0' the value {explanation.prediction.logits[0]:.3g}."
+    )
 
 
 def test_token_classification_explains_the_token_requested():

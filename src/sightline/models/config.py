@@ -19,6 +19,7 @@ from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.foreign import quote, read_json, regular_file
 from sightline.models.families import family_of
 from sightline.models.open_config import read_open_settings
+from sightline.models.weights import describe_other_weights
 
 CONFIG_BYTES = 32_000_000
 """Largest config.json: room for the names of several hundred thousand labels."""
@@ -84,13 +85,30 @@ class ConfigFacts:
 
 def read_config(folder: Path) -> ConfigFacts:
     """Return what config.json in `folder` says, or raise a `ModelError` that names the setting at fault."""
+    _refuse_adapter(folder)
     path = regular_file(folder, "config.json", ModelError)
     if path is None:
-        raise ModelError(f"The folder '{folder}' has no config.json, so it is not a model folder.")
+        inside = sorted(config.parent.name for config in folder.glob("*/config.json"))
+        hint = f" Did you mean its folder '{quote(inside[-1])}'?" if inside else describe_other_weights(folder)
+        raise ModelError(f"The folder '{folder}' has no config.json, so it is not a model folder.{hint}")
     content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"The config of '{folder}'")
     if not isinstance(content, dict):
         raise ModelError(f"The config of '{folder}' is {quote(content)}, not a JSON object with settings.")
     return check_config(content, f"the config of '{folder}'")
+
+
+def _refuse_adapter(folder: Path) -> None:
+    """Refuse weights that are only the changes to those of another model; without them the other would be explained."""
+    path = regular_file(folder, "adapter_config.json", ModelError)
+    if path is None:
+        return
+    content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"The adapter config of '{folder}'")
+    base = content.get("base_model_name_or_path") if isinstance(content, dict) else None
+    original = quote(base) if base else "another model"
+    raise ModelError(
+        f"The folder '{folder}' holds an adapter to {original} (adapter_config.json) and not a whole model: "
+        "merge the two (merge_and_unload() in PEFT), save the result and give its folder."
+    )
 
 
 def check_config(content: Mapping[str, Any], place: str) -> ConfigFacts:

@@ -38,7 +38,8 @@ def find_folder(source: str | Path, allow_pickle: bool) -> tuple[Path, str]:
     if is_folder:
         return path, path.name or path.resolve().name
     if is_file:
-        raise ModelError(f"'{source}' is a file; give the folder that holds config.json and the weights.")
+        original = " of the original model" if path.suffix == ".gguf" else ""
+        raise ModelError(f"'{source}' is a file; give the folder{original} that holds config.json and the weights.")
     # If the first half of owner/name is a folder here, the second half is a mistake in a path.
     if isinstance(source, Path) or not HUB_ID.fullmatch(source) or ("/" in source and path.parent.is_dir()):
         raise UsageError(f"There is no model folder '{source}'.{_similar(path)}")

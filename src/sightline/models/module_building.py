@@ -25,7 +25,7 @@ from sightline.foreign import first_line, printable
 from sightline.models.config import ConfigFacts, read_config
 from sightline.models.families import family_of
 from sightline.models.observe import OBSERVING
-from sightline.models.weights import Checkpoint, check_size, find_checkpoint, read_weights
+from sightline.models.weights import Checkpoint, check_size, describe_other_weights, find_checkpoint, read_weights
 
 BODIES = ("AutoModel", "AutoModelForTextEncoding")
 """Classes of models without a head."""
@@ -45,7 +45,10 @@ def load_module(
     facts = read_config(folder)
     checkpoint = find_checkpoint(folder, allow_pickle=allow_pickle)
     if checkpoint is None and not allow_random:
-        raise ModelError(f"The folder '{folder}' has no weights (model.safetensors). --allow-random makes random ones.")
+        raise ModelError(
+            f"The folder '{folder}' has no weights (model.safetensors).{describe_other_weights(folder)} --allow-random "
+            "makes random ones."
+        )
     _check_layers(facts, checkpoint, folder)
     with quiet_library():
         config = _build_config(facts, folder)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sightline.attention.arrays import as_array
-from sightline.errors import ModelError, TargetError, UnsupportedError
+from sightline.errors import ModelError, OptionError, TargetError, UnsupportedError
 from sightline.models.target import ALL, Prediction, Quantity, Target, TargetLike, check_quantity, class_index
 from sightline.text import Aggregation, Encoding
 
@@ -89,6 +89,8 @@ class Task(ABC):
         if isinstance(wanted, Target):
             return wanted
         chosen = check_quantity(quantity)
+        if chosen in ("probability", "log_probability") and len(self.facts.labels) == 1 and not self.facts.multi_label:
+            raise OptionError(f"The model has a single output, which has no {chosen}: choose the quantity 'logit'.")
         where = self.position(logits, encoding, position)
         labels = self.facts.labels
         few = len(labels) <= LISTED_LABELS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sightline.errors import ModelError
+from sightline.errors import ModelError, UnsupportedError
 from sightline.models.answers import QuestionAnswering
 from sightline.models.families import Family
 from sightline.models.tasks import MaskedLanguageModel, Task, TaskFacts
@@ -19,7 +19,12 @@ def bind_task(head: type[Task], module: Any, family: Family, tokenizer: Any) -> 
     if issubclass(head, MaskedLanguageModel):
         labels = _vocabulary(tokenizer, int(config.vocab_size))
     else:
-        labels = tuple(str(config.id2label[i]) for i in range(config.num_labels))
+        labels = _distinct([str(config.id2label[i]) for i in range(config.num_labels)])
+        if len(labels) > 1 and config.problem_type == "regression" and head.name == "sequence_classification":
+            raise UnsupportedError(
+                f"This model predicts {len(labels)} numbers at once (problem_type 'regression'), which have no "
+                "probabilities; Sightline explains classes, or one number."
+            )
         if issubclass(head, QuestionAnswering) and len(labels) != ENDS:
             raise ModelError(
                 f"The model has {len(labels)} outputs per token; one that answers questions has {ENDS}, the scores of "
@@ -36,6 +41,14 @@ def bind_task(head: type[Task], module: Any, family: Family, tokenizer: Any) -> 
             mask_id=special_token_ids(module, family, tokenizer).get("mask"),
             outside_label=outside,
         )
+    )
+
+
+def _distinct(labels: list[str]) -> tuple[str, ...]:
+    """Return the labels, with the number of the class where several have the same name or one has none."""
+    return tuple(
+        f"LABEL_{i}" if not label.strip() else f"{label} ({i})" if labels.count(label) > 1 else label
+        for i, label in enumerate(labels)
     )
 
 

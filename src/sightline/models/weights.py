@@ -22,6 +22,15 @@ from sightline.foreign import first_line, parse_json, quote, read_json, regular_
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
+OTHER_FORMS = {
+    "*.gguf": "GGUF",
+    "*.onnx": "ONNX",
+    "onnx/*.onnx": "ONNX",
+    "tf_model*.h5": "TensorFlow",
+    "flax_model*.msgpack": "Flax",
+    "openvino_model*.xml": "OpenVINO",
+}
+"""Weight files of other programs: pattern -> name."""
 HEADER_BYTES = 100_000_000
 """The format's own limit."""
 INDEX_BYTES = 100_000_000
@@ -70,6 +79,17 @@ def find_checkpoint(folder: Path, *, allow_pickle: bool) -> Checkpoint | None:
         )
     files = [regular_file(folder, name, ModelError) for name in pickled]
     return Checkpoint(tuple(path for path in files if path is not None), {}, pickled=True)
+
+
+def describe_other_weights(folder: Path) -> str:
+    """Return a sentence about weights in a form that is not read, with a space before it; "" if there are none."""
+    for pattern, kind in OTHER_FORMS.items():
+        path = next(iter(sorted(folder.glob(pattern))), None)
+        if path is not None:
+            return (
+                f" It has {kind} weights ({quote(path.name)}), which Sightline does not read: give the original model."
+            )
+    return ""
 
 
 def read_header(path: Path) -> dict[str, tuple[int, ...]]:

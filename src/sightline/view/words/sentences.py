@@ -10,6 +10,7 @@ from sightline import builtin
 from sightline.artefacts import EXCHANGE_ENTRIES
 from sightline.verdict import CHECK_ENTRIES, SMALLEST_EFFECT, TELLING, Level, Reason, Value, Verdict
 from sightline.view.words.shares import share_of_words
+from sightline.view.words.targets import predicted_value
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
@@ -56,8 +57,10 @@ def number(value: float) -> str:
 
 
 def prediction_sentence(explanation: Explanation) -> str:
-    """Return "The model says 'PL' with probability 94 %."."""
-    prediction = explanation.prediction
+    """Return "The model says 'PL' with probability 94 %."; of a model with one output the number it gives."""
+    prediction, value = explanation.prediction, predicted_value(explanation)
+    if value is not None:
+        return f"The model gives '{prediction.label}' the value {value}."
     return f"The model says '{prediction.label}' with probability {percent(prediction.probability)}."
 
 
