@@ -8,7 +8,7 @@ import torch
 
 import sightline as sl
 from sightline.attention.projections import Projection
-from sightline.errors import ModelError, UnsupportedError
+from sightline.errors import ModelError, UnsupportedError, UsageError
 from sightline.methods.applicability import RELEVANCE
 from sightline.models.longformer.band_kernel import BandPlan, window_attention
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -119,6 +119,29 @@ def test_a_converted_folder_keeps_its_projection_and_trains(tmp_path):
     model = sl.load(long.folder)
     attention = model.trace(model.encode(ids=tiny_ids("bert", 60))).attentions[0]
     assert (attention.row(30) == 0).any()
+
+
+def test_a_sparse_model_becomes_a_longformer_with_the_same_sparse_heads(tmp_path):
+    tiny_module("bert", dtype=torch.float32).save_pretrained(tmp_path / "bert")
+    sl.lab.convert(tmp_path / "bert", "same", out=tmp_path / "sparse", attention="entmax15")
+    long = sl.lab.convert(tmp_path / "sparse", out=tmp_path / "long", positions=200, window=16)
+    assert long.attention == "entmax15"
+    assert long.difference < 1e-5
+    assert sl.load(long.folder).network.config.attention_projection == "entmax15"
+    back = sl.lab.convert(tmp_path / "sparse", "same", out=tmp_path / "back", attention="softmax")
+    ids = tiny_ids("bert", 20)
+    first, second = (sl.load(folder) for folder in (tmp_path / "bert", back.folder))
+    np.testing.assert_array_equal(
+        first.trace(first.encode(ids=ids)).logits, second.trace(second.encode(ids=ids)).logits
+    )
+
+
+@pytest.mark.parametrize("attention", [None, "softmax"])
+def test_a_conversion_that_would_change_nothing_is_refused(attention, tmp_path):
+    tiny_module("bert", dtype=torch.float32).save_pretrained(tmp_path / "bert")
+    with pytest.raises(UsageError, match="use softmax already"):
+        sl.lab.convert(tmp_path / "bert", "same", out=tmp_path / "sparse", attention=attention)
+    assert not (tmp_path / "sparse").exists()
 
 
 def test_what_cannot_run_with_sparse_heads_says_so():

@@ -26,7 +26,7 @@ from sightline.text import Example
 from sightline.text.subwords import learn_subword_tokenizer
 from sightline.text.word_level import learn_word_tokenizer, word_tokenizer
 from tests.tiny_models import tiny_module
-from tests.tiny_tokenizers import wordpiece
+from tests.tiny_tokenizers import byte_level, unigram, wordpiece
 
 SIDES = {"good": ["great", "lovely", "superb"], "bad": ["awful", "dull", "poor"]}
 FILLERS = ["the", "film", "plot", "was", "and"]
@@ -348,7 +348,7 @@ def test_rows_without_text_or_label_are_left_out_and_counted(tmp_path):
     path = tmp_path / "data.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in made))
     outcome = CliRunner().invoke(app, ["train", str(path), "--out", str(tmp_path / "other"), "--epochs", "1"])
-    assert "Note: 3 rows without text or label were left out." in outcome.stderr
+    assert "Note: left out 3 rows without text or label." in outcome.stderr
 
 
 def test_accumulated_gradients_are_those_of_one_larger_batch(tmp_path):
@@ -403,13 +403,104 @@ def test_class_weights_balance_the_classes():
         (rows(8), {"units": "letters"}, OptionError, "units"),
         (rows(8), {"units": "subwords", "vocabulary": 100}, OptionError, "at least 261 entries, not 100"),
         (rows(8), {"best": "f1"}, OptionError, "best"),
+        (rows(8), {"epochs": float("inf")}, OptionError, "positive number of epochs"),
+        (rows(8), {"learning_rate": float("inf")}, OptionError, "learning_rate must be positive"),
+        (rows(8), {"max_tokens": 2}, OptionError, "no room for text beside 2 special tokens"),
+        (rows(8), {"projection": "sparsegen-inf"}, OptionError, "lam < 1"),
+        (rows(8), {"projection": "entmaxinf"}, OptionError, "alpha >= 1"),
+        (
+            [*rows(8), {"text": "a \ud800", "label": "good"}],
+            {},
+            InputError,
+            "Row 8: The text has half a surrogate pair",
+        ),
+        ([{"text": "\u200b", "label": 1}] * 8, {}, InputError, "has a text in the field 'text'"),
     ],
 )
 def test_requests_that_cannot_be_met_are_refused(data, options, error, message, tmp_path):
     options = {"model": "new-bilstm", "out": tmp_path / "model", **options}
     with pytest.raises(error, match=message):
         sl.lab.train(data, options.pop("model"), **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("file", "exists and is not an empty folder"),
+        ("link", "exists and is not an empty folder"),
+        ("missing/model", "does not exist. Create it first"),
+        ("x" * 250, "file name too long"),
+        ("x" * 300, "Cannot write"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_read(name, message, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "else")
+    with pytest.raises(UsageError, match=message):
+        sl.lab.train("no such data set", "new-bilstm", out=tmp_path / name)
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "link"}
+
+
+def test_a_folder_without_permission_is_refused_before_anything_is_read(tmp_path, monkeypatch):
+    def fail(path, flags, mode):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sys.modules["sightline.files"].os, "open", fail)
+    with pytest.raises(UsageError, match=r"Cannot write .*model.training': permission denied"):
+        sl.lab.train("no such data set", "new-bilstm", out=tmp_path / "model")
+
+
+def test_numbers_that_are_missing_in_a_table_are_not_a_class(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("text,label\n" + "the film,nan\nthe plot,1\nthe actor,0\n" * 8)
+    data = read_training_data(path)
+    assert data.labels == ("0", "1")
+    assert data.left_out == 8
+    named = [{"text": f"text {number}", "label": ("none", "some")[number % 2]} for number in range(8)]
+    assert read_training_data(named).labels == ("none", "some")
+
+
+def test_weights_that_diverged_in_the_last_step_are_not_written(tmp_path, monkeypatch):
+    predict = ClassifierTrainer.predict
+
+    def diverged(self, rows):
+        prediction = predict(self, rows)
+        prediction.metrics["test_loss"] = float("nan")
+        return prediction
+
+    monkeypatch.setattr(ClassifierTrainer, "predict", diverged)
+    with pytest.raises(DivergedError, match="loss of the validation rows is not finite, so no model was written"):
+        sl.lab.train(rows(), "new-bilstm", out=tmp_path / "model", max_steps=1, **SMALL)
     assert not (tmp_path / "model").exists()
+
+
+def test_names_of_classes_do_not_break_the_card(tmp_path):
+    made = [{**row, "label": f"\x1b[31m{row['label']}\n|x"} for row in rows(24)]
+    result = sl.lab.train(made, "new-bilstm", out=tmp_path / "model", max_steps=1, **SMALL)
+    card = (result.folder / "README.md").read_text()
+    assert "\x1b" not in card
+    assert "[31mbad�\\|x: 11" in card
+
+
+@pytest.mark.parametrize(
+    ("family", "tokenizer", "facts"),
+    [
+        ("gpt2", byte_level, {"pad_token_id": None}),  # a causal model without a pad token
+        ("xlnet", unigram, {}),  # relative positions: no number of positions
+        ("funnel", wordpiece, {}),
+        ("big_bird", wordpiece, {}),  # attention that is replaced after loading
+    ],
+)
+def test_families_with_oddities_are_trained(family, tokenizer, facts, tmp_path):
+    reader = tokenizer()
+    if family == "gpt2":
+        reader.pad_token = None
+    module = tiny_module(family, dtype=torch.float32, vocab_size=len(reader), **facts)
+    module.save_pretrained(tmp_path / "base")
+    reader.save_pretrained(tmp_path / "base")
+    result = sl.lab.train(rows(24), tmp_path / "base", out=tmp_path / "model", max_steps=2, batch=4)
+    assert tuple(sl.load(result.folder).labels) == ("bad", "good")
 
 
 def named_rows(count=48, seed=0):

@@ -28,6 +28,8 @@ from sightline.errors import OptionError
 
 ProjectionKind = Literal["softmax", "sparsemax", "sparsegen", "entmax"]
 Transform = Literal["identity", "exp", "square"]
+LARGEST = 1e12
+"""Largest α and −λ: the weights are those of the limit long before, and far beyond scores overflow."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,16 @@ class Projection:
         if self.transform not in get_args(Transform):
             known = ", ".join(get_args(Transform))
             raise OptionError(f"Unknown transform '{self.transform}' of sparsegen. Use one of: {known}.")
-        if self.kind == "sparsegen" and not self.lam < 1:
-            raise OptionError(f"sparsegen needs lam < 1, not {self.lam}: at 1 all weight is on the largest score.")
-        if self.kind == "entmax" and not self.alpha >= 1:
-            raise OptionError(f"entmax needs alpha >= 1, not {self.alpha}: 1 is softmax and 2 is sparsemax.")
+        if self.kind == "sparsegen" and not -LARGEST <= self.lam < 1:
+            raise OptionError(
+                f"sparsegen needs lam < 1 (and at least {-LARGEST:.0e}), not {self.lam}: at 1 all weight is on the "
+                "largest score."
+            )
+        if self.kind == "entmax" and not 1 <= self.alpha <= LARGEST:
+            raise OptionError(
+                f"entmax needs alpha >= 1 (and at most {LARGEST:.0e}), not {self.alpha}: 1 is softmax and 2 is "
+                "sparsemax."
+            )
 
     @staticmethod
     def named(name: str) -> Projection:

@@ -170,6 +170,7 @@ def train(
         typer.echo(f"{split}: {', '.join(shown)}")
     if result.left_out:
         missing = "question or answer, or with an answer that no window holds" if task is ANSWERS else "label"
-        typer.echo(f"Note: {result.left_out:,} rows without text or {missing} were left out.", err=True)
+        count = "1 row" if result.left_out == 1 else f"{result.left_out:,} rows"
+        typer.echo(f"Note: left out {count} without text or {missing}.", err=True)
     if result.cut:
         typer.echo(f"Note: {result.cut:,} training texts are longer than the model reads and were truncated.", err=True)

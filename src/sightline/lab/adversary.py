@@ -31,6 +31,7 @@ from torch import Tensor
 
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.lab.divergences import jensen_shannon, total_variation
+from sightline.lab.seeds import check_seed
 from sightline.metrics import bootstrap_interval
 from sightline.model import Model
 from sightline.progress import Progress, StepProgress
@@ -44,6 +45,8 @@ Test = Literal["uniform", "permuted", "frozen", "unfrozen"]
 TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen", "unfrozen")
 DEFAULT_TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen")
 DOCUMENTS_AT_ONCE = 64
+LARGEST_STRENGTH = 1e6
+"""Largest λ: beyond about 100 the prediction counts for nothing, and far beyond the objective overflows."""
 PAGE_TITLE = "Do other attention weights give the same prediction?"
 
 
@@ -160,6 +163,7 @@ def adversary(
     permutations: random orders of "permuted". epochs, learning_rate: training of "unfrozen". labels: class of every
     document, for accuracies.
     """
+    check_seed(seed)
     encodings = _check(model, documents, tests, strengths, steps, restarts, permutations, epochs)
     numbers = None if labels is None else _class_numbers(model, labels, len(encodings))
     generator = torch.Generator().manual_seed(seed)
@@ -357,8 +361,8 @@ def _check(
     if len(model.labels) < 2:
         raise UnsupportedError("Adversarial attention compares distributions over classes; this model has one output.")
     check_tests(tests)
-    if not strengths or not all(0 < strength < float("inf") for strength in strengths):
-        raise OptionError("strengths must be positive numbers, at least one.")
+    if not strengths or not all(0 < strength <= LARGEST_STRENGTH for strength in strengths):
+        raise OptionError(f"strengths must be positive numbers up to {LARGEST_STRENGTH:.0e}, at least one.")
     if any(count < 1 for count in counts):
         raise OptionError("steps, restarts, permutations and epochs must be at least 1.")
     if isinstance(documents, str | Encoding):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
+from sightline.foreign import printable
 from sightline.lab.training_data import TrainingData
 from sightline.lab.training_tasks import TrainingTask, labels_of
 
@@ -35,12 +36,14 @@ def model_card(
     """Return README.md of the model folder; metrics by split as in `Training.metrics`."""
     tag, title = KINDS[data.task]
     answers = data.task == "question_answering"
-    classes = f" Classes: {', '.join(data.labels)}." if data.labels else ""
+    # Names come from files: no line breaks, no escapes, and nothing that would end a cell of a table.
+    names = {label: printable(label).replace("|", "\\|") for label in data.labels}
+    classes = f" Classes: {', '.join(names.values())}." if names else ""
     rows = []
     for split in ("train", "validation", "test"):
         examples = getattr(data, split)
         counts = Counter(label for row in examples for label in labels_of(row, data.task))
-        shares = ", ".join(f"{label}: {counts[label]:,}" for label in data.labels) or "–"
+        shares = ", ".join(f"{name}: {counts[label]:,}" for label, name in names.items()) or "–"
         if answers:
             shares = f"without an answer: {sum(not row.answer for row in examples):,}"
         rows.append(f"| {split} | {len(examples):,} | {shares} |")
@@ -60,7 +63,7 @@ def model_card(
             "",
             f"# {title}",
             "",
-            f"Trained with Sightline from {base} on {data.name}.{classes}",
+            f"Trained with Sightline from {printable(base)} on {printable(data.name)}.{classes}",
             "",
             "## Data",
             "",

@@ -23,7 +23,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from sightline.attention.projections import Projection
+from sightline.attention.projections import SOFTMAX, Projection, projection_of
 from sightline.errors import ModelError, OptionError, UnsupportedError, UsageError
 from sightline.lab.saving import check_new_folder, write_model
 from sightline.models import Network, load_network
@@ -75,25 +75,32 @@ def convert(
 
     to: "longformer", or "same" to change nothing but the attention. positions: longest document in tokens. window:
     tokens that a token attends to, both sides together. seam: how position embeddings continue beyond
-    their original length: "smooth", "tile" or "interpolate". attention: a projection instead of softmax in every head,
-    such as entmax15; a model trained with softmax has to be fine-tuned with it.
+    their original length: "smooth", "tile" or "interpolate". attention: another projection in every head
+    than that of the source, such as entmax15; the model has to be fine-tuned with it.
     """
     folder = check_new_folder(out)
     if to not in get_args(Architecture):
         raise OptionError(f"Unknown architecture '{to}' to convert to. Use longformer or same.")
     if seam not in get_args(Seam):
         raise OptionError(f"Unknown seam '{seam}'. Use one of: {', '.join(get_args(Seam))}.")
-    projection = Projection() if attention is None else Projection.named(attention)
+    wanted = None if attention is None else Projection.named(attention)
     network, tokenizer = load_network(source, allow_pickle=allow_pickle)
     if network.family.single_attention:
         raise UnsupportedError(f"A '{network.family.model_type}' model has no heads to convert; train a new one.")
+    present = projection_of(network.config)
+    projection = present if wanted is None else wanted
+    if to == "same" and projection == present:
+        raise UsageError(
+            f"The heads of the source use {present.name} already, so there is nothing to convert. Name another "
+            "projection (attention=, --attention), or convert to a longformer."
+        )
     if to == "longformer":
         _check_longformer(network, positions, window)
         module = to_longformer(network.module, positions, window, seam)
         difference = None if seam == "interpolate" else verify_short_text(network.module, module, window)
     else:
         module, positions, difference = network.module, network.max_tokens, None
-    if projection.kind != "softmax":
+    if projection != present:
         module.config.attention_projection = projection.name
         difference = None
     if tokenizer is not None and to == "longformer":
@@ -138,6 +145,8 @@ def to_longformer(module: Any, positions: int, window: int, seam: Seam = "tile")
         label2id=source.label2id,
         problem_type=source.problem_type,
     )
+    if projection_of(source) != SOFTMAX:
+        config.attention_projection = source.attention_projection
     long = getattr(transformers, f"LongformerFor{head}")(config)
     is_bert = source.model_type == "bert"
     weights: dict[str, Tensor] = {}
@@ -225,7 +234,8 @@ def verify_short_text(short: Any, long: Any, window: int) -> float:
     try:
         ours = long(ids, attention_mask=mask, global_attention_mask=first)
     finally:
-        use_library(long)
+        if projection_of(long.config) == SOFTMAX:  # the library has no other
+            use_library(long)
     theirs = short(ids, attention_mask=mask)
     worst = 0.0
     for name in ("logits", "start_logits", "end_logits"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -13,19 +14,30 @@ from safetensors import SafetensorError
 from transformers import logging as library_logging
 
 from sightline.errors import UsageError
+from sightline.files import check_writable
 
 _TORCH_WRITER = ("inline_container", "PytorchStreamWriter")
 """Parts of torch's native code that write files, as its errors name them."""
 
 
-def check_new_folder(out: str | Path) -> Path:
-    """Return the folder to write to; raise UsageError if it is not empty or its parent does not exist."""
+def check_new_folder(out: str | Path, suffix: str = "") -> Path:
+    """Return the folder to write to; raise UsageError if it is not empty, or if it cannot be written.
+
+    suffix: something of the same name with this ending is written beside it.
+    """
     folder = Path(out).expanduser()
-    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+    if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"'{out}' exists and is not an empty folder. Name a new one for the model.")
-    if not folder.parent.is_dir():
-        raise UsageError(f"Cannot write '{out}': the folder '{folder.parent}' does not exist. Create it first.")
+    written = folder.with_name(f"{folder.name}{suffix}")
+    check_writable(written.with_name(".part") if _is_folder(written) else written)
     return folder
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that is too long, which is reported when it is tried out
+        return False
 
 
 def write_model(module: Any, tokenizer: Any, folder: Path, texts: Mapping[str, str] | None = None) -> None:

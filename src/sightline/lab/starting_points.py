@@ -186,8 +186,8 @@ def _question_answerer(source: Any) -> tuple[Any, Any]:
 def _copy_config(module: Any) -> Any:
     """Return a copy of the config from which a new model can be made."""
     config = copy.deepcopy(module.config)
-    if family_of(config.model_type).attention_layout == "band":
-        config._attn_implementation = "eager"  # the library makes no Longformer with the mask of our encoder
+    if family_of(config.model_type).attention_layout in ("band", "blocks"):
+        config._attn_implementation = "eager"  # the library makes no such model under the name of our attention
     return config
 
 
@@ -202,6 +202,15 @@ def _load_encoder(source: Any, task: str) -> tuple[Network, Any]:
 def _trainable(network: Network, tokenizer: Any) -> Any:
     if tokenizer is None:
         raise ModelError("The model folder has no tokenizer, so texts cannot be read. Add tokenizer.json.")
+    if tokenizer.pad_token_id is None:
+        # Causal models are often made without one; whoever pads then takes the token that ends a text.
+        if "pad" not in network.token_ids:
+            raise ModelError(
+                "The tokenizer has neither a pad token nor one that ends a text, so texts cannot be padded."
+            )
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(network.token_ids["pad"])
+    if network.config.pad_token_id is None:
+        network.config.pad_token_id = tokenizer.pad_token_id
     return network.module.requires_grad_(True)
 
 

@@ -8,11 +8,12 @@ model folder itself appears complete, when training has ended, with the weights 
 from __future__ import annotations
 
 import json
+import math
 import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -29,17 +30,21 @@ from sightline.files import write_whole
 from sightline.lab.answer_rows import LABELS, AnswerRows, pad_windows
 from sightline.lab.card import model_card
 from sightline.lab.saving import check_new_folder, new_folder, quiet_bars, write_model, writing_failure
+from sightline.lab.seeds import check_seed
 from sightline.lab.starting_points import Units, default_settings, starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
 from sightline.lab.training_tasks import TokenisedRows, check_task, make_collator
 from sightline.metrics import bootstrap_interval
-from sightline.models.families import family_of
-from sightline.models.longformer.encoder import use_banded
+from sightline.models import load_network
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sightline.progress import Progress
+
+
+WORK_SUFFIX = ".training"
+"""What the name of the folder of checkpoints ends with."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +89,12 @@ class TrainingSettings:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < least):
                 raise OptionError(f"{name}={value} is not possible; it must be a whole number of at least {least}.")
-        if not self.epochs > 0 or (self.max_steps is not None and self.max_steps < 1):
+        if not 0 < self.epochs < math.inf or (self.max_steps is not None and self.max_steps < 1):
             raise OptionError("Training needs a positive number of epochs (or steps).")
-        if not self.learning_rate > 0 or not 0 <= self.warmup < 1 or self.weight_decay < 0:
+        if not 0 < self.learning_rate < math.inf or not 0 <= self.warmup < 1 or not 0 <= self.weight_decay < math.inf:
             raise OptionError("learning_rate must be positive, warmup a share below 1, and weight_decay not negative.")
         check_one_of("best", self.best, ("loss", "accuracy"))
-        if not 0 <= self.seed < 2**32:
-            raise OptionError(f"A seed is a whole number from 0 to {2**32 - 1}, not {self.seed}.")
+        check_seed(self.seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +168,8 @@ def train(
         raise OptionError(f"Training has no setting '{unknown}'. Its settings: {known}.")
     chosen, learnt = TrainingSettings(**{**default_settings(model), **settings}), check_task(task)
     _require_accelerate()
-    folder = check_new_folder(out)
-    work = folder.with_name(f"{folder.name}.training")
+    folder = check_new_folder(out, WORK_SUFFIX)
+    work = folder.with_name(f"{folder.name}{WORK_SUFFIX}")
     if work.exists() and not resume:
         raise UsageError(f"'{work}' holds checkpoints of an earlier run. Resume it (resume, --resume), or delete it.")
     columns = {"text": text, "pair": pair, "label": label}
@@ -186,8 +190,8 @@ def train(
             "model": _name(model),
             "data": rows.fingerprint,
         }
-        _open_work_folder(work, description, resume)
-        return _run(module, tokenizer, rows, chosen, folder, work, _name(model), progress)
+        open_work_folder = partial(_open_work_folder, work, description, resume)
+        return _run(module, tokenizer, rows, chosen, folder, work, open_work_folder, _name(model), progress)
 
 
 def _run(
@@ -197,6 +201,7 @@ def _run(
     settings: TrainingSettings,
     folder: Path,
     work: Path,
+    open_work_folder: Callable[[], None],
     base: str,
     progress: Progress | None,
 ) -> Training:
@@ -212,18 +217,19 @@ def _run(
     )
 
     answers = data.task == "question_answering"
-    max_tokens = _max_tokens(module, tokenizer, settings.max_tokens)
+    network, _ = load_network(module, task=data.task, tokenizer=tokenizer)
+    max_tokens = _max_tokens(network.max_tokens, tokenizer, data, settings.max_tokens)
+    module.requires_grad_(True)
     sets = _make_sets(data, module, tokenizer, max_tokens, settings.seed)
-    if family_of(module.config.model_type).attention_layout == "band":
-        use_banded(module)
+    open_work_folder()
     steps_per_epoch = -(-len(sets["train"]) // (settings.batch * settings.accumulate))
     total = settings.max_steps or max(1, round(settings.epochs * steps_per_epoch))
     every = max(1, min(total, steps_per_epoch // settings.evaluations))
     options = TrainingArguments(
         output_dir=str(work),
         max_steps=total,
-        per_device_train_batch_size=settings.batch,
-        per_device_eval_batch_size=2 * settings.batch,
+        per_device_train_batch_size=min(settings.batch, len(sets["train"])),
+        per_device_eval_batch_size=2 * min(settings.batch, len(sets["train"])),
         gradient_accumulation_steps=settings.accumulate,
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
@@ -285,6 +291,11 @@ def _run(
     metrics: dict[str, dict[str, float]] = {
         split: _measure(trainer, sets[split]) for split in ("validation", "test") if split in sets
     }
+    if not all(math.isfinite(values["loss"]) for values in metrics.values()):
+        raise DivergedError(
+            f"Training diverged: the loss of the {next(iter(metrics))} rows is not finite, so no model was written. "
+            "Lower learning_rate."
+        )
     history = [dict(entry) for entry in trainer.state.log_history]
     facts = {"base": base, "max_tokens": max_tokens, **{k: v for k, v in asdict(settings).items() if k != "max_tokens"}}
     result = Training(
@@ -351,16 +362,14 @@ def _class_weights(data: TrainingData) -> torch.Tensor:
     return torch.tensor([counts.total() / (len(counts) * counts[number]) for number in range(len(data.labels))])
 
 
-def _max_tokens(module: Any, tokenizer: Any, asked: int | None) -> int:
-    """Return the length to which texts are truncated: the requested one, at most what the model reads."""
-    from sightline.models.families import family_of
-
-    config = module.config
-    family = family_of(config.model_type)
-    reserved = int(config.pad_token_id or 0) + 1 if family.positions_after_padding else 0
-    most = min(int(config.max_position_embeddings) - reserved, int(tokenizer.model_max_length))
+def _max_tokens(positions: int, tokenizer: Any, data: TrainingData, asked: int | None) -> int:
+    """Return the length to which texts are truncated: the requested one, at most what model and tokenizer read."""
+    most = min(positions, int(tokenizer.model_max_length))
     if asked is not None and asked > most:
         raise OptionError(f"max_tokens={asked} is more than the {most} tokens that the model reads.")
+    marks = tokenizer.num_special_tokens_to_add(pair=any(row.pair for row in data.train))
+    if (asked or most) <= marks:
+        raise OptionError(f"max_tokens={asked or most} leaves no room for text beside {marks} special tokens.")
     return asked or most
 
 
@@ -378,8 +387,11 @@ def _open_work_folder(work: Path, description: dict[str, Any], resume: bool) -> 
             )
         return
     # The folder appears together with its description: one without it could be neither resumed nor started again.
-    with new_folder(work) as part:
-        write_whole(part / path.name, json.dumps(description, indent=2) + "\n")
+    try:
+        with new_folder(work) as part:
+            write_whole(part / path.name, json.dumps(description, indent=2) + "\n")
+    except OSError as error:
+        raise UsageError(f"Cannot write '{work}': {writing_failure(error)}.") from error
 
 
 def _name(model: Any) -> str:

@@ -17,10 +17,13 @@ from sightline.corpus import read_examples
 from sightline.corpus.readers import number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
 from sightline.lab.training_tasks import WITHOUT_CLASSES, TrainingTask, labels_of
-from sightline.text import Example, as_examples
+from sightline.text import Example, as_examples, check_text
 from sightline.text.fields import Columns, example_from_row
+from sightline.text.words import has_visible_character
 
 VALIDATION_SPLITS = ("validation", "valid", "dev")
+MISSING = frozenset({"nan", "na", "n/a", "none", "null"})
+"""Names that stand for a missing label where all other labels are numbers."""
 FEWEST_ROWS = 4
 """Below that no validation split can be held out."""
 
@@ -117,7 +120,9 @@ def _read_split(data: str | Path, split: str, columns: Columns) -> list[Example]
 
 def _keep_labelled(rows: Sequence[Example], name: str, columns: Columns, task: TrainingTask) -> list[Example]:
     """Return the rows from which something can be learnt; raise InputError if none of them is such a row."""
-    with_text = [row for row in rows if isinstance(row.text, str) and row.text.strip()]
+    with_text = [row for row in rows if isinstance(row.text, str) and has_visible_character(row.text)]
+    for row in with_text:
+        _check_characters(row)
     if rows and not with_text:
         raise InputError(f"No row of '{name}' has a text in the field '{columns.text}'. Name the field that holds it.")
     if task == "masked_lm":
@@ -125,6 +130,10 @@ def _keep_labelled(rows: Sequence[Example], name: str, columns: Columns, task: T
     if task == "question_answering":
         return _keep_answered(with_text, name, columns.pair)
     labelled = [row for row in with_text if row.label is not None]
+    if any(isinstance(row.label, int) for row in labelled):
+        named = {str(row.label).strip().lower() for row in labelled if not isinstance(row.label, int)}
+        if named <= MISSING:  # as tables write a number that is not there
+            labelled = [row for row in labelled if isinstance(row.label, int)]
     if rows and not labelled:
         raise InputError(
             f"No row of '{name}' has a label in the field '{columns.label}'. Say which field holds it (label)."
@@ -132,9 +141,19 @@ def _keep_labelled(rows: Sequence[Example], name: str, columns: Columns, task: T
     return labelled
 
 
+def _check_characters(row: Example) -> None:
+    """Raise InputError if a text of the row cannot be given to a tokenizer."""
+    try:
+        check_text(row.text)
+        if row.pair and has_visible_character(row.pair):
+            check_text(row.pair, "second text")
+    except InputError as error:
+        raise InputError(f"Row {row.id or '?'}: {error}") from None
+
+
 def _keep_answered(rows: Sequence[Example], name: str, question: str) -> list[Example]:
     """Return the rows with a question and a list of answers, which may be empty: the context does not answer it."""
-    asked = [row for row in rows if row.pair and row.pair.strip()]
+    asked = [row for row in rows if row.pair and has_visible_character(row.pair)]
     if rows and not asked:
         raise InputError(
             f"No row of '{name}' has a question in the field '{question}'. Say which field holds it (pair=, --pair); "
