@@ -256,9 +256,11 @@ def test_headline_and_verdict_say_both_or_neither_that_an_empty_text_is_judged_a
     telling = {"probability": 0.73, "probability_without": 0.1, "probability_without_random": 0.73}
     for empty, same in ((0.72, True), (0.2, False)):
         checks = {**fall, **telling, "probability_empty": empty, "removed_words": 1, "removed_share": 0.1}
-        holds = explanation(encoded, scores, checks=checks)
-        assert ("it says the same about an empty text" in headline(holds)) == same
-        assert ("says the same about an empty text" in " ".join(describe_verdict(holds.verdict).sentences)) == same
+        for beaten in (20, 15):  # holds up, weakly supported
+            judged = explanation(encoded, scores, checks={**checks, "random_beaten": beaten})
+            assert ("it says the same about an empty text" in headline(judged)) == same
+            said = " ".join(describe_verdict(judged.verdict).sentences)
+            assert ("says the same about an empty text" in said) == same
 
 
 def test_methods_have_a_title_a_sentence_and_a_formula():

@@ -145,11 +145,12 @@ def test_a_small_effect_is_compared_with_what_would_hold_up():
     )
 
 
-def test_an_explanation_that_holds_up_tells_if_an_empty_text_is_judged_alike():
-    assert "an empty text" not in " ".join(described(checks(probability_empty=0.1)).sentences)
-    said = described(checks(probability_empty=0.99))
-    assert said.level == "holds"
-    assert "With every word removed, the probability is 99 %" in said.sentences[2]
+@pytest.mark.parametrize(("beaten", "level"), [(20, "holds"), (15, "weak"), (3, "poor")])
+def test_the_verdict_tells_if_an_empty_text_is_judged_alike(beaten, level):
+    assert "an empty text" not in " ".join(described(checks(beaten=beaten, probability_empty=0.1)).sentences)
+    said = described(checks(beaten=beaten, probability_empty=0.99))
+    assert said.level == level
+    assert said.sentences[2].startswith("With every word removed, the probability is 99 %: the model says the same")
 
 
 COUNTS = [0, 10, 50, 100]

@@ -69,7 +69,7 @@ export function ConsensusView({ page, picture }: ViewProperties) {
           {found.groups.map(({ votes, units: group }) => (
             <WordList
               key={votes}
-              title={votes === chosen.length ? `Named by all ${votes} methods` : `Named by ${votes} of ${chosen.length}`}
+              title={votes === chosen.length ? `Named by ${votes === 2 ? "both" : `all ${votes}`} methods` : `Named by ${votes} of ${chosen.length}`}
               note={`${plural(group.length, "word")}, by chance ${writtenExpectation(expectedByChance(words, k, chosen.length, votes))}`}
               words={merged(units, group)}
               show={show}

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.view.words.lists import content_words
-from sightline.view.words.sentences import MARKS, is_said_of_nothing, percent
+from sightline.view.words.sentences import MARKS, percent, says_same_of_nothing
 from sightline.view.words.shares import word_total
 from sightline.view.words.targets import predicted_value, target_word
 
@@ -79,7 +79,7 @@ def headline_parts(explanation: Explanation) -> list[Part]:
         parts += _reasons(explanation, phrases)
         if clause := _without_passages(explanation):
             parts.append(Part(f"; {clause}"))
-    if level == "holds" and is_said_of_nothing(explanation.verdict.numbers):
+    if says_same_of_nothing(explanation.verdict):
         parts.append(Part("; it says the same about an empty text"))
     return [*parts, Part(f"; {trust}.")]
 

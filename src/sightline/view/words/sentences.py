@@ -182,7 +182,7 @@ def _comparison_sentences(verdict: Verdict, compared: Mapping[str, float | int] 
             f"Averaged over all numbers of removed words, the probability falls by {points(lead)} more than with "
             f"random words; to hold up, it would have to fall by {points(needed)} more."
         )
-    if verdict.level == "holds" and is_said_of_nothing(numbers):
+    if says_same_of_nothing(verdict):
         empty = percent(numbers["probability_empty"])
         sentences.append(
             f"With every word removed, the probability is {empty}: the model says the same about an empty text."
@@ -190,9 +190,13 @@ def _comparison_sentences(verdict: Verdict, compared: Mapping[str, float | int] 
     return sentences
 
 
-def is_said_of_nothing(numbers: Mapping[str, float | int]) -> bool:
-    """Say whether removing all words lowers the probability by less than half of what could change the prediction."""
-    if "probability_empty" not in numbers or "probability" not in numbers:
+def says_same_of_nothing(verdict: Verdict) -> bool:
+    """Say whether removing all words lowers the probability by less than half of what could change the prediction.
+
+    Where that is why nothing in the text decides, the verdict says so already.
+    """
+    numbers = verdict.numbers
+    if "nothing_decides" in verdict.reasons or "probability_empty" not in numbers or "probability" not in numbers:
         return False
     return numbers["probability"] - numbers["probability_empty"] < numbers["stake"] / 2
 
