@@ -289,7 +289,7 @@ def test_curves_over_layers_keep_every_value_and_chance():
 def test_the_overlay_names_the_true_label_and_the_total_score():
     scored = explanation()
     said = " ".join(texts(plots.text_overlay(scored, true_label="AI", total=True, title="t"))).replace("\n", " ")
-    assert f"Predicted “PL” ({scored.prediction.probability:.2f}), true label “AI”." in said
+    assert "Predicted “PL” (73 %), true label “AI”." in said
     assert "Total score " + f"{scored.scores.sum():+.3g}.".replace("-", "−") in said
 
 

@@ -23,7 +23,7 @@ from sightline.view.plots.style import (
     new_figure,
     to_label,
 )
-from sightline.view.words.sentences import number
+from sightline.view.words.sentences import number, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,7 +103,7 @@ def prediction_caption(explanation: Explanation, true_label: str | None = None) 
     truth = "" if true_label is None else f", true label “{true_label}”"
     explained = explanation.target.name
     target = "" if explained == predicted.label else f", explained “{explained}”"
-    return f"Predicted “{predicted.label}” ({predicted.probability:.2f}){truth}{target}."
+    return f"Predicted “{predicted.label}” ({percent(predicted.probability)}){truth}{target}."
 
 
 def total_caption(explanation: Explanation) -> str:
