@@ -125,6 +125,16 @@ def test_on_a_phone_all_views_are_in_sight_and_names_do_not_touch(open_page):
     assert page.locator(".branch .quote").first.bounding_box()["width"] > 250
 
 
+def test_on_a_phone_notices_leave_the_room_to_the_text_while_a_word_is_selected(open_page):
+    cut = explanation(encoding(LONG, max_tokens=60))
+    page = open_page(render_page([cut]), viewport={"width": 390, "height": 800})
+    assert page.locator(".notices").is_visible()
+    page.keyboard.press("n")
+    assert not page.locator(".notices").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator(".notices").is_visible()
+
+
 def box_of(part):
     return part.bounding_box()
 
