@@ -171,6 +171,8 @@ def test_one_layer_keeps_the_colours_of_the_whole(open_page):
     page.get_by_role("button", name="Layers", exact=True).click()
     assert page.locator(".shares tr").first.inner_text().split("\t")[0] == "layer 0"
     assert page.locator(".heat-axis .peaks button").count() > 0
+    # Special tokens are no words: the axis ends with the number of words that the other views give.
+    assert page.locator(".heat-axis .ticks span").last.inner_text() == str(len(encoding(LONG).words))
 
 
 def test_one_plot_shows_all_methods_over_the_number_of_words(open_page):

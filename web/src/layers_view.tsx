@@ -152,7 +152,7 @@ function Axis({ picture, go }: { picture: Picture; go(unit: number): void }) {
       <div class="ticks">
         {ticks.map((place) => (
           <span key={place} style={{ left: `${100 * place}%` }}>
-            {count(Math.max(1, Math.round(place * units.count)))}
+            {count(Math.max(1, Math.round(place * units.ordinary)))}
           </span>
         ))}
       </div>
