@@ -27,7 +27,7 @@ from sightline.studies.flow_pronouns import SENTENCES, draw_pronouns, measure_pr
 from sightline.studies.flow_steps import measure_layers, measure_sentence
 from sightline.studies.generated import PLURAL, SINGULAR, agreement_prefixes, planted_sentences, rule_documents
 from sightline.studies.longformer_steps import _received_by_place, _word_sums, shorten
-from sightline.studies.sparse import judge_claims, trend_with_lambda
+from sightline.studies.sparse import judge_claims, trend_with_lambda, untied_correlation
 from sightline.studies.sparse_steps import LAMBDAS, PROJECTIONS, Cell, count_epochs, measure_document
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Example
@@ -218,10 +218,28 @@ def test_the_trend_with_lambda_keeps_its_sign():
 
     columns = ([0.1, 0.4, 0.2], [0.2, 0.3, 0.2], [0.3, 0.2, 0.2], [0.4, None, 0.2])
     cells = {name: cell(name, values) for name, values in zip(LAMBDAS, columns, strict=True)}
-    rising, falling, constant = trend_with_lambda(cells, "gradient_x")
+    rising, falling, constant = trend_with_lambda(
+        cells, lambda cell: [np.nan if entry["gradient_x"] is None else entry["gradient_x"] for entry in cell.documents]
+    )
     assert rising == pytest.approx(1.0)
     assert falling == pytest.approx(-1.0)
     assert np.isnan(constant)
+
+
+def test_the_correlation_over_untied_pairs_counts_these_alone():
+    generator = np.random.default_rng(0)
+    entries, expected = [], []
+    for support in (9, 5, 2):
+        weights, importance = generator.random(9) * (np.arange(9) < support), generator.random(9)
+        first, second = np.triu_indices(9, k=1)
+        signs = np.sign((weights[first] - weights[second]) * (importance[first] - importance[second]))
+        entries.append(
+            {"gradient_x": stats.kendalltau(weights, importance).statistic, "gradient_x_ties": np.mean(signs == 0)}
+        )
+        expected.append(signs.sum() / np.abs(signs).sum())
+    entries.append({"gradient_x": None, "gradient_x_ties": 1.0})
+    found = untied_correlation(Cell("sst2", "bilstm", "sparsemax", [], entries, []), "gradient_x")
+    assert found == pytest.approx([*expected, np.nan], abs=1e-12, nan_ok=True)
 
 
 def test_a_document_of_the_sparse_study_has_entropies_ties_and_its_own_share():
@@ -244,7 +262,8 @@ def test_a_model_of_the_sparse_study_that_has_learnt_nothing_counts_neither_for_
     def cell(encoder, projection, right, share):
         tested = [{"predicted": n % 2 if right else 0, "label": n % 2} for n in range(40)]
         keys = ("attention_entropy", "importance_entropy", "gradient_x", "gradient_h")
-        documents = [{"own_share": share, **dict.fromkeys(keys, (n + 1) * share)} for n in range(9)]
+        facts = {"own_share": share, "gradient_x_ties": 0.1}
+        documents = [facts | dict.fromkeys(keys, (n + 1) * share) for n in range(9)]
         return Cell("sst2", encoder, projection, tested, documents, [{"test": "frozen", "jsd": 0.5, "tvd": 0.1}] * 9)
 
     learnt = [cell("bilstm", projection, True, 0.2) for projection in PROJECTIONS]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["check_folder", "claims_frame", "write_study"]
 
 MARKDOWN = "study.md"
-MARKDOWN_ROWS = 60
+MARKDOWN_ROWS = 100
 DIGITS = 2
 """Significant digits of the numbers on the page; the CSV files hold all."""
 

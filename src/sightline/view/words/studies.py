@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MEANINGS = {
     "confirmed": "the measured interval supports the claim, and no control shows the same effect",
-    "not confirmed": "the measured interval does not support the claim, on these data and models",
+    "not confirmed": "the measured interval does not support the claim, in at least one of these models and data sets",
     "artefact": "the effect is there, and as large where its cause is absent: it comes from the measure or the data",
     "not measured": "the data or the model it needs were not given, or the model has not learnt its task",
 }
