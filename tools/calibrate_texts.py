@@ -24,6 +24,7 @@ from sightline.corpus import read_examples
 from sightline.evaluation.calibration import BUDGETS, WRONG, Case, Subject, at_budget, measure
 from sightline.model import Model, load
 from sightline.verdict import SMALLEST_EFFECT
+from tools.calibrate_budgets import count_held, thin
 
 METHODS = ("attnlrp", "alti", "attcat", "integrated_gradients")
 LEVELS = {"holds": "holds up", "weak": "weakly supported", "poor": "do not trust"}
@@ -90,13 +91,16 @@ def measure_texts(
     name: str,
     methods: Sequence[str],
     masking_orders: int,
+    budgets: Sequence[int],
     records: Path,
 ) -> None:
     """Measure documents; `records` is rewritten after every one, and a run with the same settings continues there.
 
-    What is stored contains the checks with every number of model calls in `BUDGETS` (`at_budget`).
+    What is stored contains the checks with every number of model calls in `budgets` (`at_budget`); without any, the
+    check that a user gets, which is much cheaper on long documents.
     """
-    settings = {"methods": list(methods), "masking_orders": masking_orders, **asdict(selection)}
+    settings = {"methods": list(methods), "masking_orders": masking_orders, "budgets": list(budgets)}
+    settings |= asdict(selection)
     settings["words"] = list(selection.words)  # as JSON reads it back
     texts = load_texts(records) if records.exists() else Texts(name, 0, 0, "", [], settings)
     if (texts.name, texts.settings) != (name, settings):
@@ -112,7 +116,7 @@ def measure_texts(
             name=name,
             methods=methods,
             masking_orders=masking_orders,
-            budgets=BUDGETS,
+            budgets=budgets,
             seed=number,
         )
         correct = model.explain(subject.text, "random").prediction.index == subject.label
@@ -146,9 +150,13 @@ MEASURES = {
 
 def table(runs: Sequence[Texts]) -> str:
     """Return the results on real texts as Markdown, with the number of model calls that a user's check makes."""
+    compared = [run for run in runs if run.settings["budgets"] == list(BUDGETS)]
+    budgets = _budgets(compared)
     runs = [replace(run, cases=[at_budget(case) for case in run.cases]) for run in runs]
     measures = [name for name in MEASURES if any(getattr(case, name) is not None for run in runs for case in run.cases)]
     parts = [_sizes(runs), _errors(runs), _methods(runs, measures), _levels(runs, measures)]
+    if compared:
+        parts.append(budgets)
     return "\n\n".join("\n".join(part) for part in parts)
 
 
@@ -199,6 +207,22 @@ def _levels(runs: Sequence[Texts], measures: Sequence[str]) -> Iterator[str]:
             cases = [case for case in run.cases if case.level == level and case.kind not in WRONG]
             if cases:
                 yield f"| {run.name} | {name} | {len(cases)} | {' | '.join(_means(cases, measures))} |"
+
+
+def _budgets(runs: Sequence[Texts]) -> Iterator[str]:
+    """Yield how errors, methods that hold up and verdicts depend on the number of model calls."""
+    yield f"| texts | calls | wrong ones that hold up | methods that hold up | same verdict as with {BUDGETS[0]} |"
+    yield "|:--|--:|--:|--:|--:|"
+    for run in runs:
+        reference = [case.level for case in thin(run.cases, BUDGETS[0])]
+        for budget in BUDGETS:
+            cases = thin(run.cases, budget)
+            wrong, others = ([c for c in cases if (c.kind in WRONG) == is_wrong] for is_wrong in (True, False))
+            same = sum(case.level == level for case, level in zip(cases, reference, strict=True))
+            yield (
+                f"| {run.name} | {budget} | {count_held(wrong)} | {count_held(others)} | {same} of {len(cases)} "
+                f"({same / len(cases):.0%}) |"
+            )
 
 
 def _means(cases: Sequence[Case], measures: Sequence[str]) -> list[str]:

@@ -83,10 +83,16 @@ def data(tmp_path):
 def test_real_texts_are_stored_after_every_document_and_a_run_continues(monkeypatch, model, data, tmp_path):
     monkeypatch.setattr(calibrate_texts, "load", lambda folder: model)
 
-    def run(records, methods=("attnlrp",), tokens=100):
-        selection = Selection("test", (200, 400), 2, tokens)
+    def run(records, methods=("attnlrp",), budgets=BUDGETS):
         calibrate_texts.measure_texts(
-            str(data), "folder", selection, name="planted", methods=methods, masking_orders=0, records=records
+            str(data),
+            "folder",
+            Selection("test", (200, 400), 2, tokens=100),
+            name="planted",
+            methods=methods,
+            masking_orders=0,
+            budgets=budgets,
+            records=records,
         )
         return calibrate_texts.load_texts(records)
 
@@ -104,12 +110,17 @@ def test_real_texts_are_stored_after_every_document_and_a_run_continues(monkeypa
     for case, other in zip(continued.cases, whole.cases, strict=True):
         assert (case.kind, case.level) == (other.kind, other.level)
         assert case.effect == pytest.approx(other.effect, abs=1e-6)
+    default = run(tmp_path / "default.json", budgets=())
+    for case, other in zip(default.cases, whole.cases, strict=True):
+        assert case.effect == pytest.approx(at_budget(other).effect, abs=1e-6)
+    assert "same verdict" in calibrate_texts.table([whole])
+    assert "same verdict" not in calibrate_texts.table([default])
     with pytest.raises(SystemExit, match="Choose another file"):
         run(stopped, methods=("attcat",))
 
 
 def test_the_tables_of_real_texts_leave_out_what_nobody_measured(cases):
-    plain = Texts("papers", 1, 1, "2026-01-01", cases)
+    plain = Texts("papers", 1, 1, "2026-01-01", cases, {"budgets": list(BUDGETS)})
     text = calibrate_texts.table([plain])
     assert "masking" not in text
     assert "| papers | `attnlrp` | 1 of 1 |" in text

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import OptionError
+from sightline.evaluation.rule_model import rule_model
+from sightline.evaluation.rule_task import clear_documents
 from sightline.metrics import faithfulness_check, faithfulness_checks
 from sightline.metrics.check import log_weights, plan_counts, scale_counts
 from sightline.model import load
@@ -152,6 +154,36 @@ def test_a_budget_makes_the_scale_coarser_and_bounds_the_calls(model):
         faithfulness_check(model.network, explanation, budget=3)
     with pytest.raises(OptionError, match="20 random orderings needs at least 23 model calls; the budget is 22"):
         faithfulness_check(model.network, explanation, orderings=20, budget=22)
+
+
+def test_a_long_document_is_checked_with_fewer_calls_unless_a_budget_or_orders_are_given():
+    model = rule_model("any", 1)
+    documents = [clear_documents("any", words, 1, np.random.default_rng(words))[0] for words in (999, 1_000)]
+    short, long = (model.explain(document.text, "gradient") for document in documents)
+
+    def calls(explanation, **options):
+        checks = faithfulness_check(model.network, explanation, **options)
+        assert checks["random_orderings"] >= 9
+        return checks["check_calls"]
+
+    assert 32 < calls(short) <= 64
+    assert 22 < calls(long) <= 32
+    assert 32 < calls(long, budget=64) <= 64
+    assert 32 < calls(long, orderings=9) <= 64
+    assert calls(short, budget=32) <= 32
+
+
+def test_the_same_seed_gives_the_same_check_of_a_long_document_whatever_is_checked_beside_it():
+    model = rule_model("exception", 1)
+    (document,) = clear_documents("exception", 1_200, 1, np.random.default_rng(2))
+    gradient, random = model.explain(document.text, methods=["gradient", "random"]).values()
+    alone, again = (faithfulness_checks(model.network, [gradient], seed=5)[0] for _ in range(2))
+    beside = faithfulness_checks(model.network, [random, gradient], seed=5)[1]
+    other_seed = faithfulness_checks(model.network, [gradient], seed=6)[0]
+    assert alone.checks == again.checks
+    assert beside.checks == {name: pytest.approx(value, abs=1e-6) for name, value in alone.checks.items()}
+    np.testing.assert_array_equal(alone.curve.random, again.curve.random)
+    assert (alone.curve.random != other_seed.curve.random).any()
 
 
 def test_deleting_and_masking_can_be_compared(model):

@@ -17,7 +17,7 @@ from sightline.verdict import (
     judge,
 )
 from sightline.view.words.comparable import common_count, describe_verdicts
-from sightline.view.words.sentences import MARKS, VerdictText, check_sentences, describe_verdict
+from sightline.view.words.sentences import MARKS, NOT_SHOWN, VerdictText, check_sentences, describe_verdict
 from tests.sample_explanations import explanation
 from tests.sample_pages import build
 
@@ -134,6 +134,18 @@ def test_the_sentence_names_how_many_words_were_removed():
 )
 def test_the_reason_is_told_in_a_sentence(measured, sentence):
     assert described(measured).sentences[1] == sentence
+
+
+def test_weakly_supported_is_said_to_mean_not_shown():
+    nothing = {"probability": 0.97, "probability_without": 0.969, "probability_empty": 0.98, "stake": 0.47}
+    for numbers, is_said in (
+        (checks(0.3, 0.1, 15), True),
+        (checks(0.02, 0.0, 20), True),
+        (checks(0.001, 0.002, 3, **nothing), False),  # its own reason is said
+        (checks(-0.1, 0.1, 7), False),
+        (checks(), False),
+    ):
+        assert (NOT_SHOWN in described(numbers).sentences) == is_said
 
 
 def test_a_small_effect_is_compared_with_what_would_hold_up():

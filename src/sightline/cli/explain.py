@@ -141,7 +141,7 @@ def explain(
             min=FEWEST_CALLS,
             metavar="N",
             help="Most model calls for comparing an explanation with random words; one takes as long as a prediction, "
-            "and a check is most of the time on long documents. [default: 64]",
+            "and a check is most of the time on long documents. [default: 64; from 1,000 words on 32]",
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed for methods that draw random numbers.")] = None,

@@ -8,8 +8,8 @@ summary is the area under the fall over the logarithm of k, divided by its width
     faithfulness = Σ_j w_j (p − p_kj),    Σ_j w_j = 1,    w_j = (ln k_{j+1} − ln k_{j−1}) / (2 ln(k_K / k_1))
 
 with k_0 = k_1 and k_{K+1} = k_K at the ends. The same number is computed for R random orders of the words. Cost: one
-model call per order and count, one for the whole document and one without any word: at most `CALLS` unless a budget is
-given. Everything measured is stored in a `RemovalCurve`.
+model call per order and count, one for the whole document and one without any word: at most `default_calls` unless a
+budget is given. Everything measured is stored in a `RemovalCurve`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ from sightline.text.units import Units
 from sightline.verdict import TIE, find_stake, judge
 
 CALLS = 64
-"""Model calls of one check unless a budget is given."""
+"""Most model calls of one check unless a budget is given."""
+LONG_DOCUMENT = 1_000
+"""Number of words from which a check makes `LONG_CALLS`: there a call takes long, and most of the wait is the check."""
+LONG_CALLS = 32
+"""Most model calls of a check of a long document unless a budget is given: three counts, nine random orders. Chosen on
+one half of the calibration set as the smallest of 64, 48, 32 and 24 that keeps the error with the same
+`verdict.SMALLEST_EFFECT` (docs/trust.md, `python -m tools.calibrate`)."""
 FEWEST_ORDERS = 9
 """Random orders to compare with at least; counts are left out of the scale before orders are."""
 MOST_ORDERS = 20
@@ -74,7 +80,8 @@ def faithfulness_check(
 
     replacement: "delete" words, put the "mask" token in their place, or "both"; then the check runs twice, the numbers
     are those of deleting, and mask_level and replacements_agree say whether masking leads to the same level.
-    orderings: number of random orders, by default as many as the budget allows (9 to 20). budget: bound of model calls.
+    orderings: number of random orders, by default as many as the budget allows (9 to 20). budget: bound of model calls,
+    by default 64, and 32 for a document of 1,000 words or more (64 again if orderings are given).
     """
     (checked,) = faithfulness_checks(
         network,
@@ -118,9 +125,8 @@ def faithfulness_checks(
         if len(units) < 2:
             results.append(Checked({"faithfulness_check": "The document has fewer than two words to put in order."}))
             continue
-        counts, random_orders = plan_counts(
-            len(units), orderings, default_calls(len(units)) if budget is None else budget
-        )
+        default = default_calls(len(units)) if orderings is None else CALLS
+        counts, random_orders = plan_counts(len(units), orderings, default if budget is None else budget)
         generator = np.random.default_rng(seed)
         orders = [score_order(explanation.scores, units)]
         orders += [random_order(units, generator) for _ in range(random_orders)]
@@ -134,7 +140,7 @@ def faithfulness_checks(
 
 def default_calls(words: int) -> int:
     """Return the most model calls of a check without a budget, for a document with this many words."""
-    return CALLS
+    return LONG_CALLS if words >= LONG_DOCUMENT else CALLS
 
 
 def scale_counts(words: int) -> IntArray:

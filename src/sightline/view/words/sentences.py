@@ -23,6 +23,8 @@ MARKS: dict[Level, tuple[str, str]] = {
     "unchecked": ("○", "not checked"),
 }
 """The mark of each verdict: a shape and words, so that nobody needs colours to tell one from another."""
+NOT_SHOWN = "Read this as “not shown”: many explanations that are known to be wrong get this verdict as well."
+"""What "weakly supported" means: a quarter to three quarters of the wrong explanations get it (docs/trust.md)."""
 LARGEST_LOSS = 0.5
 """Share of the explained output that biases may take before a sentence warns of reading the sizes of scores."""
 DEMONSTRATION = (
@@ -182,6 +184,8 @@ def _comparison_sentences(verdict: Verdict, compared: Mapping[str, float | int] 
             f"Averaged over all numbers of removed words, the probability falls by {points(lead)} more than with "
             f"random words; to hold up, it would have to fall by {points(needed)} more."
         )
+    if verdict.level == "weak" and "nothing_decides" not in verdict.reasons:
+        sentences.append(NOT_SHOWN)
     if says_same_of_nothing(verdict):
         empty = percent(numbers["probability_empty"])
         sentences.append(
