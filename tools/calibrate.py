@@ -237,9 +237,11 @@ def arguments() -> argparse.Namespace:
     )
     texts.add_argument("--methods", nargs="+", default=calibrate_texts.METHODS)
     texts.add_argument("--texts", nargs="+", type=Path, metavar="FILE", help="write a table from stored texts")
+    texts.add_argument("--fit-scale", action="store_true", help="print the factor of the logits that fits --data best")
+    texts.add_argument("--scale", type=float, metavar="F", help="add to --texts what logits times F would give")
     texts.add_argument("--block", default="texts", help="where in docs/trust.md --texts writes its table")
     options = parser.parse_args()
-    if (options.half or options.data) and not options.records:
+    if (options.half or (options.data and not options.fit_scale)) and not options.records:
         parser.error("--records says where to store what is measured")
     if options.data and (not options.model or options.documents < 2):
         parser.error("--data needs --model and at least two --documents")
@@ -249,11 +251,15 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Measure what the options name: a half, both halves and the page, or real texts."""
     options = arguments()
+    selection = calibrate_texts.Selection(options.split, tuple(options.words), options.documents, options.tokens)
+    if options.fit_scale:
+        print(calibrate_texts.fit_scale(load(options.model), options.data, selection))
+        return
     if options.data:
         calibrate_texts.measure_texts(
             options.data,
             options.model,
-            calibrate_texts.Selection(options.split, tuple(options.words), options.documents, options.tokens),
+            selection,
             name=options.name,
             methods=options.methods,
             masking_orders=options.masking_orders,
@@ -262,7 +268,10 @@ def main() -> None:
         )
         return
     if options.texts:
-        text = calibrate_texts.table([calibrate_texts.load_texts(path) for path in options.texts])
+        runs = [calibrate_texts.load_texts(path) for path in options.texts]
+        if options.scale:
+            runs += [calibrate_texts.rescale(run, options.scale) for run in runs]
+        text = calibrate_texts.table(runs)
         print(text)
         if not options.quick:
             write(text, options.block)

@@ -23,7 +23,7 @@ import numpy as np
 from sightline.corpus import read_examples
 from sightline.evaluation.calibration import BUDGETS, WRONG, Case, Subject, at_budget, measure
 from sightline.model import Model, load
-from sightline.verdict import SMALLEST_EFFECT
+from sightline.verdict import SMALLEST_EFFECT, find_stake
 from tools.calibrate_budgets import count_held, thin
 
 METHODS = ("attnlrp", "alti", "attcat", "integrated_gradients")
@@ -131,6 +131,46 @@ def measure_texts(
         records.write_text(json.dumps(asdict(texts)), encoding="utf-8")
         spent = time.process_time() - started
         print(f"{name}: {number + 1} of {selection.documents} documents, {spent:.0f} s", file=sys.stderr, flush=True)
+
+
+def fit_scale(model: Model, path: str, selection: Selection) -> float:
+    """Return the factor of the logits that makes the labels of these documents likeliest (temperature scaling).
+
+    C. Guo et al., On calibration of modern neural networks, ICML 2017. For models with two classes.
+    """
+    margins = []
+    for subject in subjects_of(model, path, selection):
+        probabilities = np.asarray(model.explain(subject.text, "random").prediction.probabilities, dtype=np.float64)
+        true, other = probabilities[subject.label], probabilities[1 - int(subject.label or 0)]
+        margins.append(np.log(true) - np.log(other))
+    scales = np.geomspace(0.1, 100.0, 301)
+    losses = [np.logaddexp(0.0, -scale * np.array(margins)).mean() for scale in scales]
+    return float(scales[int(np.argmin(losses))])
+
+
+def rescale(texts: Texts, scale: float) -> Texts:
+    """Return what the same model with its logits multiplied by `scale` would have given, for models with two classes.
+
+    Exact: p becomes σ(scale · logit p) wherever the model was run, and the order of the words does not change.
+    """
+
+    def move(values: Any) -> Any:
+        moved = np.asarray(values, dtype=np.float64)
+        return (1.0 / (1.0 + ((1.0 - moved) / moved) ** scale)).tolist()
+
+    cases = []
+    for case in texts.cases:
+        assert case.checks is not None
+        assert case.curve is not None
+        curve = {**case.curve, "probabilities": move(case.curve["probabilities"]), "random": move(case.curve["random"])}
+        probability = curve["probabilities"][0]
+        checks = {
+            **case.checks,
+            "stake": find_stake(probability, 1.0 - probability),
+            "probability_empty": move(case.checks["probability_empty"]),
+        }
+        cases.append(replace(case, curve=curve, checks=checks))  # `at_budget` computes the rest
+    return replace(texts, name=f"{texts.name}, logits × {scale:.0f}", cases=cases)
 
 
 def load_texts(path: Path) -> Texts:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from sightline.evaluation.calibration import BUDGETS, RIGHT, WRONG, Subject, at_budget, measure
 from sightline.evaluation.rule_model import rule_model
@@ -127,6 +128,36 @@ def test_the_tables_of_real_texts_leave_out_what_nobody_measured(cases):
     masked = replace(plain, cases=[replace(case, masked_effect=0.5) for case in cases])
     assert "effect, masking" in calibrate_texts.table([masked])
     assert "| papers | wrong: random | 0 of 1 |" in text
+
+
+def test_rescaled_texts_are_those_of_a_model_with_larger_logits(cases):
+    larger = rule_model("any", 3)
+    head = larger.network.module.classifier.out_proj
+    with torch.no_grad():
+        head.weight *= 1.7
+        head.bias *= 1.7
+    first, second, _ = DOCUMENTS
+    subject = Subject(first.text, first.deciding, second.text)
+    expected = {case.kind: case for case in measure(larger, [subject], name="any", methods=["attnlrp"])}
+    rescaled = calibrate_texts.rescale(Texts("texts", 1, 1, "2026-01-01", cases), 1.7)
+    assert rescaled.name == "texts, logits × 2"
+    for case in rescaled.cases:
+        if case.kind != "randomised model":  # its random weights do not come from the changed ones
+            derived, direct = at_budget(case), expected[case.kind]
+            assert derived.effect == pytest.approx(direct.effect, abs=1e-4)
+            assert derived.level == direct.level
+            assert derived.checks["probability_empty"] == pytest.approx(direct.checks["probability_empty"], abs=1e-5)
+
+
+def test_the_fitted_scale_makes_the_labels_likeliest(model, data):
+    rows = [json.loads(line) for line in data.read_text().splitlines()]
+    rows[0]["label"] = 1 - rows[0]["label"]  # the model is then right on two documents of three
+    data.write_text("\n".join(json.dumps(row) for row in rows))
+    probabilities = [model.explain(row["text"], "random").prediction.probability for row in rows]
+    margins = np.log(probabilities) - np.log1p(-np.array(probabilities))
+    scale = calibrate_texts.fit_scale(model, str(data), Selection("test", (200, 400), 3))
+    # With about equal margins, the likeliest confidence is the share of right predictions.
+    assert 1 / (1 + np.exp(-scale * margins.mean())) == pytest.approx(2 / 3, abs=0.05)
 
 
 @pytest.mark.parametrize(("tokens", "words"), [(None, 300), (10_000, 300), (50, 48), (2, 0)])
