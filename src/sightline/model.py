@@ -414,7 +414,7 @@ class Model:
         replacement: "delete" the words, replace them with the "mask" token, or "both", which also reports whether the
         two lead to the same level.
         orderings: number of random orders; by default as many as the budget allows, 9 to 20.
-        budget: the most model calls, by default 64, and 32 in documents of 1,000 words or more; twice as many for "both".
+        budget: the most model calls, by default 64, or 32 in documents of 1,000 words or more; twice that for "both".
         artefacts: also exchange the strongest words, if the scores are those that the method gives on this model.
         """
         if not isinstance(explanation, Explanation):

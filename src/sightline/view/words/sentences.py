@@ -184,13 +184,13 @@ def _comparison_sentences(verdict: Verdict, compared: Mapping[str, float | int] 
             f"Averaged over all numbers of removed words, the probability falls by {points(lead)} more than with "
             f"random words; to hold up, it would have to fall by {points(needed)} more."
         )
-    if verdict.level == "weak" and "nothing_decides" not in verdict.reasons:
-        sentences.append(NOT_SHOWN)
     if says_same_of_nothing(verdict):
         empty = percent(numbers["probability_empty"])
         sentences.append(
             f"With every word removed, the probability is {empty}: the model says the same about an empty text."
         )
+    if verdict.level == "weak" and "nothing_decides" not in verdict.reasons:
+        sentences.append(NOT_SHOWN)
     return sentences
 
 
