@@ -304,6 +304,8 @@ def test_a_word_of_several_tokens_is_refused_with_its_tokens(masked):
         TargetError, match=rf"'millers' is not one token of this vocabulary but {len(pieces)} \('{pieces[0]}'"
     ):
         masked.explain("the [MASK] sat", "attcat", target="millers")
+    for piece in pieces:  # as the message says
+        assert masked.trace("the [MASK] sat", piece).target.index == masked.tokenizer.convert_tokens_to_ids(piece)
 
 
 # Answers --------------------------------------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ def _load_sentence_model(
         raise ModelError(
             f"The folder '{folder}' holds a sentence-transformers model without a classifier, which turns a text into "
             "a vector. Give a second text to explain how similar they are: sl.load(folder, similar_to='...') or "
-            "--similar-to TEXT."
+            "sightline explain --similar-to TEXT."
         )
     return PooledClassifier(body, facts), untrained
 

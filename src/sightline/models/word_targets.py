@@ -27,6 +27,8 @@ def _token_of(word: Any, task: Task, tokenizer: Any) -> Any:
     single = [ids[0] for ids in forms if len(ids) == 1 and ids[0] != tokenizer.unk_token_id]
     if single:
         return int(single[0])
+    if word in (vocabulary := tokenizer.get_vocab()):  # a piece as the message below names it ("##er")
+        return int(vocabulary[word])
     folded, shortest = word.casefold(), min(forms, key=len)
     if len(shortest) < 2 or any(label.casefold() == folded for label in task.facts.labels):
         return word
