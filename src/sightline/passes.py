@@ -151,10 +151,11 @@ class _ReceivedRelevance:
 
     def bound(self, relevance: Tensor) -> Tensor:
         """Return the relevance with zeros in place of numbers that are too large, and count these in `lost`."""
-        magnitude, limit = relevance.abs(), torch.finfo(relevance.dtype).max ** 0.5
-        if bool(magnitude.amax() < limit):  # as nearly always, and a mask takes ten times as long
+        limit = torch.finfo(relevance.dtype).max ** 0.5
+        smallest, largest = relevance.aminmax()
+        if bool((smallest > -limit) & (largest < limit)):  # as nearly always, and a mask takes ten times as long
             return relevance
-        too_large = ~(magnitude < limit)
+        too_large = ~(relevance.abs() < limit)
         self.lost += int(too_large.sum())
         return relevance.masked_fill(too_large, 0)
 

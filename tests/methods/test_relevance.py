@@ -396,3 +396,19 @@ def test_rows_without_relevance_are_skipped_and_others_unchanged(monkeypatch):
             patch.setattr(relevance_rules, "LINEAR_ROWS", 2)
             relevance = rules.linear(R, x, weight, None, output)
         torch.testing.assert_close(relevance, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_entries_in_parts_get_the_same_bits_as_all_at_once(zero, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    R, a, b = (torch.randn(2, 7, 5, generator=generator) for _ in range(3))
+    if zero:
+        a[0, 3], b[0, 3, :2], b[1] = 0, 0, -a[1]
+    for rules in RULES.values():
+        operations = [rules.add] if rules.copy is None else [rules.add, lambda R, a, b, copy=rules.copy: (copy(R, a),)]
+        for operation in operations:
+            expected = operation(R, a, b)
+            with monkeypatch.context() as patch:
+                patch.setattr(relevance_rules, "ENTRIES", 12)
+                parts = operation(R, a, b)
+            assert all(torch.equal(part, whole) for part, whole in zip(parts, expected, strict=True))

@@ -34,6 +34,10 @@ EPSILON = 1e-9
 LINEAR_ROWS = 512
 """Rows of a linear map that are handled at once, so that the temporaries of a rule stay small and in cache."""
 
+ENTRIES = 2**20
+"""Entries of an activation that are handled at once. Larger temporaries would leave the cache, and be given back to the
+system and fetched again for every one of a dozen operations."""
+
 RuleSet = Literal["positive", "classic"]
 LinearRule = Callable[[Tensor, Tensor, Tensor, "Tensor | None", Tensor], Tensor]
 """(R (…, out), x (…, in), weight (out, in), bias (out,), output (…, out)) -> relevance of x."""
@@ -70,9 +74,13 @@ def nonzero(R: Tensor, x: Tensor) -> Tensor:
     The published programs treat copies and slices of an activation, and the mask added to attention scores, as sums
     with one part: x/(x + ε)·R. Without that ε their numbers are met to 1e-7 only.
     """
-    finite = x.clamp(min=torch.finfo(x.dtype).min)
-    relevance = torch.div(finite, finite + EPSILON, out=finite).mul_(R)
-    return relevance if _is_finite(relevance) else _times(x, share(R, x))
+
+    def rule(R: Tensor, x: Tensor) -> tuple[Tensor]:
+        finite = x.clamp(min=torch.finfo(x.dtype).min)
+        relevance = torch.div(finite, finite + EPSILON, out=finite).mul_(R)
+        return (relevance if _is_finite(relevance) else _times(x, share(R, x)),)
+
+    return by_entries(rule, R, x)[0]
 
 
 def positive_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, output: Tensor) -> Tensor:
@@ -116,14 +124,12 @@ def epsilon_linear(R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, ou
 
 def plain_add(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """R_a = a/(a + b)·R, entry by entry."""
-    S = share(R, a + b)
-    return _times(a, S), _times(b, S)
+    return _shares_of_sum(share, R, a, b)
 
 
 def epsilon_add(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """The same with the ε-rule's quotient."""
-    S = share_signed(R, a + b)
-    return _times(a, S), _times(b, S)
+    return _shares_of_sum(share_signed, R, a, b)
 
 
 def positive_add(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -135,7 +141,7 @@ def positive_add(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     sums = [side.sum() for side in sides]
     both = sums[0].abs() + sums[1].abs()
     first, second = (
-        side * share(share(side_sum.abs(), both) * R.sum(), side_sum)
+        side.mul_(share(share(side_sum.abs(), both) * R.sum(), side_sum))
         for side, side_sum in zip(sides, sums, strict=True)
     )
     return first, second
@@ -198,13 +204,31 @@ def by_rows(rule: Callable[[Tensor, Tensor, Tensor], Tensor], R: Tensor, x: Tens
     The rules of linear maps treat every row by itself. In the last layer of a classifier only the row that is read has
     relevance.
     """
-    relevance = torch.zeros_like(x, memory_format=torch.contiguous_format)
+    relevance = torch.empty_like(x, memory_format=torch.contiguous_format)
     R_all, x_all, output_all, relevance_all = (t.reshape(-1, t.shape[-1]) for t in (R, x, output, relevance))
     for start in range(0, len(x_all), LINEAR_ROWS):
         rows = slice(start, start + LINEAR_ROWS)
-        if bool(R_all[rows].any()):
+        if _is_zero(R_all[rows]):
+            relevance_all[rows] = 0
+        else:
             relevance_all[rows] = rule(R_all[rows], x_all[rows], output_all[rows])
     return relevance
+
+
+def by_entries(rule: Callable[..., tuple[Tensor, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
+    """Apply a rule that treats every entry by itself to about ENTRIES of them at a time."""
+    first = tensors[0]
+    if first.numel() <= ENTRIES or any(tensor.shape != first.shape for tensor in tensors):
+        return rule(*tensors)
+    rows = [tensor.reshape(-1, tensor.shape[-1]) for tensor in tensors]
+    step = max(1, ENTRIES // first.shape[-1])
+    results: tuple[Tensor, ...] = ()
+    for start in range(0, len(rows[0]), step):
+        parts = rule(*(tensor[start : start + step] for tensor in rows))
+        results = results or tuple(torch.empty_like(rows[0], memory_format=torch.contiguous_format) for _ in parts)
+        for result, part in zip(results, parts, strict=True):
+            result[start : start + step] = part
+    return tuple(result.view(first.shape) for result in results)
 
 
 @dataclass(frozen=True)
@@ -269,6 +293,11 @@ def fitted(R: Tensor, like: Tensor) -> Tensor:
 # Masks cost as much as ten sums, and are mostly empty: a smallest value or a sum tells whether one is needed at all.
 
 
+def _is_zero(x: Tensor) -> bool:
+    """Whether all numbers are zero."""
+    return x.numel() == 0 or all(not bool(extreme) for extreme in (x.amin(), x.amax()))
+
+
 def _has_zero(x: Tensor) -> bool:
     return _reaches_zero(x.abs())
 
@@ -291,6 +320,19 @@ def _times(x: Tensor, S: Tensor) -> Tensor:
     """x ⊙ S; an infinite x (a mask) has no relevance."""
     product = x * S
     return fitted(product if _is_finite(product) else torch.where(torch.isfinite(x), product, 0), x)
+
+
+def _shares_of_sum(
+    quotient: Callable[[Tensor, Tensor], Tensor], R: Tensor, a: Tensor, b: Tensor
+) -> tuple[Tensor, Tensor]:
+    """a ⊙ S and b ⊙ S with S the quotient of R and a + b."""
+
+    def rule(R: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        S = quotient(R, a + b)
+        return _times(a, S), _times(b, S)
+
+    first, second = by_entries(rule, R, a, b)
+    return first, second
 
 
 def _half_products(S: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
