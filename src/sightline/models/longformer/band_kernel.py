@@ -246,34 +246,39 @@ def plain_window_attention(
     )
     for block, rows, keys, values in parts:
         # Apart, because autograd keeps what is multiplied: the window's keys are a view, joined they would be a copy.
-        scores = torch.matmul(rows, keys.transpose(1, 2))
+        parts_of_scores = [torch.matmul(rows, keys.transpose(1, 2))]
         if len(plan.global_tokens):
-            scores = torch.cat((torch.matmul(rows, global_keys.transpose(1, 2)), scores), dim=-1)
+            parts_of_scores.insert(0, torch.matmul(rows, global_keys.transpose(1, 2)))
             values = torch.cat((global_values, values), dim=1)
-        weights = zero_blank_rows(torch.softmax(_exclude(scores, block), dim=-1), block)
+        weights = zero_blank_rows(torch.softmax(_join(parts_of_scores, block), dim=-1), block)
         outputs.append(torch.matmul(weights, values))
         blocks.append(weights)
     return torch.cat(outputs, dim=1).transpose(0, 1), tuple(blocks)
 
 
-def _exclude(scores: Tensor, block: Block) -> Tensor:
-    """Set the scores of excluded keys to -∞."""
-    return cast(Tensor, _Excluded.apply(scores, block.bias))  # type: ignore[no-untyped-call]
+def _join(scores: Sequence[Tensor], block: Block) -> Tensor:
+    """Return the scores (H, rows, ·) of all keys side by side, -∞ for excluded keys: (H, rows, G+keys)."""
+    return cast(Tensor, _Joined.apply(block.bias, *scores))  # type: ignore[no-untyped-call]
 
 
-class _Excluded(torch.autograd.Function):
-    """Adds 0 or -∞, a tenth of the cost of a mask.
+class _Joined(torch.autograd.Function):
+    """Joins scores and adds 0 or -∞, a tenth of the cost of a mask, in one step.
 
     Softmax hands nothing back to a key without weight, so that all that comes back belongs to the scores.
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, bias: Tensor) -> Tensor:
-        return scores + bias
+    def forward(ctx: Any, bias: Tensor, *scores: Tensor) -> Tensor:
+        ctx.widths = [part.shape[-1] for part in scores]
+        joined = scores[0].new_empty(*scores[0].shape[:-1], sum(ctx.widths))
+        biases, pieces = (tensor.split_with_sizes(ctx.widths, -1) for tensor in (bias, joined))
+        for part, part_bias, piece in zip(scores, biases, pieces, strict=True):
+            torch.add(part, part_bias, out=piece)
+        return joined
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *gradient.split_with_sizes(ctx.widths, -1)
 
 
 def slices(heads: Tensor, bounds: Sequence[tuple[int, int]]) -> tuple[Tensor, ...]:
