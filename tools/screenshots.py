@@ -6,6 +6,7 @@ names (`python -m tools.screenshots server-form page-dark`) only these pictures 
 
 from __future__ import annotations
 
+import base64
 import io
 import shutil
 import sys
@@ -14,6 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,12 @@ from sightline.report import Report
 from sightline.serve.http.server import Server, address, bound_socket
 from sightline.serve.settings import Settings
 from sightline.serve.worker.process import WorkerProcess
+from sightline.view.page.assets import script, style
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 COLOURS = 256
+PATIENCE = 600_000
+"""Milliseconds to wait for an explanation on a busy machine."""
 LARGEST = 150_000
 """Bytes a picture may have: a repository keeps every version of it."""
 METHODS = ("attnlrp", "alti", "rollout")
@@ -60,6 +65,8 @@ SHOTS = (
     Shot("page-dark", "unit=145&links=attended", dark=True),
     Shot("page-phone", "unit=145&links=none", width=390, height=800),
 )
+NOTEBOOK_SHOTS = (Shot("page-notebook", "", width=950, height=716),)
+"""The widget in a page of the width of a cell."""
 SERVER_SHOTS = (
     Shot("server-form", "form"),
     Shot("server-result", "result"),
@@ -75,12 +82,13 @@ def document() -> str:
     return builtin.documents()["learned_compilers"].read_text(encoding="utf-8")
 
 
-def report() -> str:
-    """The page of one built-in document by a few methods, for both classes."""
+@cache
+def report() -> Report:
+    """The report on one built-in document by a few methods, for both classes."""
     model = load()
     made = model.report(document(), METHODS)
     other = model.explain(made.encoding, METHODS[0], target="programming languages")
-    return Report.of([*made, other], inside=made.inside).to_html()
+    return Report.of([*made, other], inside=made.inside)
 
 
 @contextmanager
@@ -120,7 +128,7 @@ def report_shots(browser: Any, shots: Collection[Shot]) -> list[Path]:
     """Take the pictures of the report."""
     with tempfile.TemporaryDirectory() as folder:
         page_file = Path(folder) / "page.html"
-        page_file.write_text(report(), encoding="utf-8")
+        report().to_html(page_file)
 
         def prepare(page: Any, shot: Shot) -> None:
             page.goto(f"{page_file.as_uri()}#{shot.address}")
@@ -129,12 +137,38 @@ def report_shots(browser: Any, shots: Collection[Shot]) -> list[Path]:
         return [take(browser, shot, prepare) for shot in shots]
 
 
+HOST = """async ([source, style, payload, arrays]) => {
+    document.head.append(Object.assign(document.createElement('style'), { textContent: style }));
+    const { default: view } = await import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' })));
+    const buffers = Object.fromEntries(Object.entries(arrays).map(([name, text]) => {
+        const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+        return [name, new DataView(bytes.buffer)];
+    }));
+    const el = document.body.appendChild(document.createElement('div'));
+    view.render({ model: { get: (name) => (name === 'payload' ? payload : buffers) }, el });
+}"""
+
+
+def notebook_shots(browser: Any, shots: Collection[Shot]) -> list[Path]:
+    """Take the picture of the widget with a word selected, drawn by its module as a notebook does."""
+    widget = report().show()
+    arrays = {name: base64.b64encode(data).decode() for name, data in widget.arrays.items()}
+
+    def prepare(page: Any, shot: Shot) -> None:
+        page.set_content("<!doctype html>")
+        page.evaluate(HOST, [script(), style(), widget.payload, arrays])
+        page.wait_for_selector("[data-ready]")
+        page.locator(".text .unit", has_text="models").first.click()
+
+    return [take(browser, shot, prepare) for shot in shots]
+
+
 def server_shots(browser: Any, shots: Collection[Shot]) -> list[Path]:
     """Take the pictures of the server's page: the form, filled in; the progress; the result."""
     with server() as base:
 
         def prepare(page: Any, shot: Shot) -> None:
-            page.set_default_timeout(120_000)
+            page.set_default_timeout(PATIENCE)
             page.goto(base)
             page.locator("#explain:enabled").wait_for()
             page.locator("#text").fill(document())
@@ -155,12 +189,13 @@ def main() -> int:
     from playwright.sync_api import sync_playwright
 
     FOLDER.mkdir(parents=True, exist_ok=True)
-    wanted = set(sys.argv[1:]) or {shot.name for shot in (*SHOTS, *SERVER_SHOTS)}
+    wanted = set(sys.argv[1:]) or {shot.name for shot in (*SHOTS, *NOTEBOOK_SHOTS, *SERVER_SHOTS)}
     with sync_playwright() as driver:
         flags = ["--headless", "--no-sandbox", "--disable-gpu"]
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
         paths: list[Path] = []
-        for taken, shots in ((report_shots, SHOTS), (server_shots, SERVER_SHOTS)):
+        kinds = ((report_shots, SHOTS), (notebook_shots, NOTEBOOK_SHOTS), (server_shots, SERVER_SHOTS))
+        for taken, shots in kinds:
             chosen = [shot for shot in shots if shot.name in wanted]
             paths += taken(browser, chosen) if chosen else []
         browser.close()
