@@ -226,6 +226,20 @@ def test_the_headline_says_when_an_empty_text_gets_the_same_prediction():
     assert "empty text" not in other
 
 
+@pytest.mark.parametrize(
+    ("first", "clause"),
+    [
+        (0.52, "(52 %, hardly more than “AI” with 48 %)"),
+        (0.54, "(54 %, hardly more than “AI” with 46 %)"),
+        (0.56, "(56 %)"),
+    ],
+)
+def test_the_headline_names_the_next_class_where_the_model_is_nearly_undecided(first, clause):
+    probabilities = np.array([1 - first, first])
+    close = Prediction(1, "PL", first, ("AI", "PL"), np.log(probabilities), probabilities)
+    assert headline(explanation(prediction=close)).startswith(f"The model says “PL” {clause}")
+
+
 def test_the_headline_does_not_contradict_itself():
     encoded = encoding("The old river runs.")
     tokens = [token.lower() for token in encoded.tokens]

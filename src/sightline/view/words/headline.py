@@ -27,6 +27,8 @@ SMALLEST_PART = 0.1
 """The same for the words that a phrase is made of."""
 SMALLEST_MAIN_SHARE = 0.1
 """Share of the total magnitude of all words below which the named phrases are not called the main reason."""
+CLOSE_RACE = 0.1
+"""Lead in probability below which the next class is named as well: a reader must not take 52 % for a decision."""
 _TRUST: dict[Level, str] = {
     "holds": "the explanation holds up",
     "weak": "the explanation is weakly supported",
@@ -101,7 +103,21 @@ def _prediction_clause(explanation: Explanation) -> str:
     if value is not None:
         return f"The model gives “{prediction.label}” the value {value}"
     where = "" if word is None else f" at “{_shorten(word)}”"
-    return f"The model says “{prediction.label}” ({percent(prediction.probability)}){where}"
+    return f"The model says “{prediction.label}” ({percent(prediction.probability)}{_close_rival(explanation)}){where}"
+
+
+def _close_rival(explanation: Explanation) -> str:
+    """Return ", hardly more than “PL” with 48 %" if the next class has nearly the same probability, else nothing."""
+    prediction = explanation.prediction
+    others = [
+        (float(probability), label)
+        for probability, label in zip(prediction.probabilities, prediction.labels, strict=True)
+        if label != prediction.label
+    ]
+    probability, label = max(others, default=(0.0, ""))
+    if not others or prediction.probability - probability >= CLOSE_RACE:
+        return ""
+    return f", hardly more than “{_shorten(label)}” with {percent(probability)}"
 
 
 def _without_passages(explanation: Explanation) -> str:
