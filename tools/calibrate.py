@@ -134,7 +134,8 @@ def tables(choosing: Sequence[Case], reporting: Sequence[Case], effect: float) -
     for name, cases in rows.items():
         cells = [_cell(cases, kind, effect) for kind in (RIGHT, *WRONG)]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines += ["", *_level_table([*measured, *further]), "", *_method_table(measured, effect)]
+    everything = [*measured, *further]
+    lines += ["", *_level_table(everything), "", _reasons(everything), "", *_method_table(measured, effect)]
     default = [at_budget(c) for c in reporting if c.model == DEFAULT_CLASS and c.kind == "attnlrp"]
     named = sum(case.reason == "nothing_decides" for case in default)
     poor = sum(case.level == "poor" for case in default)
@@ -181,6 +182,20 @@ def _level_table(cases: Sequence[Case]) -> list[str]:
         ]
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
+
+
+def _reasons(cases: Sequence[Case]) -> str:
+    """Return why wrong explanations are called weakly supported."""
+    wrong = [case for case in cases if case.kind in WRONG]
+    chance, small, nothing = (
+        sum(case.level == "weak" and case.reason == reason for case in wrong)
+        for reason in ("chance_not_excluded", "small_effect", "nothing_decides")
+    )
+    return (
+        f"Of these {len(wrong)} wrong explanations {chance} ({chance / len(wrong):.0%}) are *weakly supported* because "
+        f"they beat some but too few random orders, {small} ({small / len(wrong):.0%}) because they beat nearly all of "
+        f"them but with a small effect, and {nothing} ({nothing / len(wrong):.0%}) because nothing in the text decides."
+    )
 
 
 def _method_table(cases: Sequence[Case], effect: float) -> list[str]:

@@ -23,8 +23,8 @@ MARKS: dict[Level, tuple[str, str]] = {
     "unchecked": ("○", "not checked"),
 }
 """The mark of each verdict: a shape and words, so that nobody needs colours to tell one from another."""
-NOT_SHOWN = "Read this as “not shown”: many explanations that are known to be wrong get this verdict as well."
-"""What "weakly supported" means: a quarter to three quarters of the wrong explanations get it (docs/trust.md)."""
+NOT_SHOWN = "Read this as “not shown”: explanations that are known to be wrong often get this verdict as well."
+"""What "weakly supported" means unless nearly all random orders are beaten (docs/trust.md)."""
 LARGEST_LOSS = 0.5
 """Share of the explained output that biases may take before a sentence warns of reading the sizes of scores."""
 DEMONSTRATION = (
@@ -189,7 +189,7 @@ def _comparison_sentences(verdict: Verdict, compared: Mapping[str, float | int] 
         sentences.append(
             f"With every word removed, the probability is {empty}: the model says the same about an empty text."
         )
-    if verdict.level == "weak" and "nothing_decides" not in verdict.reasons:
+    if "chance_not_excluded" in verdict.reasons:
         sentences.append(NOT_SHOWN)
     return sentences
 
