@@ -240,6 +240,31 @@ def test_the_headline_names_the_next_class_where_the_model_is_nearly_undecided(f
     assert headline(explanation(prediction=close)).startswith(f"The model says “PL” {clause}")
 
 
+@pytest.mark.parametrize(
+    ("probabilities", "clause"),
+    [
+        ([0.13, 0.05, 0.04], "(13 %)"),  # far ahead, though by less than ten points
+        ([0.98, 0.97, 0.02], "(98 %)"),  # labels that do not compete
+        ([0.03, 0.95], "(3.0 %, less than “B” with 95 %)"),  # the best answer, where there probably is none
+    ],
+)
+def test_the_headline_names_no_rival_that_is_far_away(probabilities, clause):
+    labels = ("A", "B", "C")[: len(probabilities)]
+    chances = np.array(probabilities)
+    predicted = Prediction(0, "A", chances[0], labels, np.log(chances), chances)
+    said = headline(explanation(prediction=predicted, target=Target(0, "A")))
+    assert said.startswith(f"The model says “A” {clause}")
+
+
+def test_the_headline_calls_unsigned_scores_no_reasons():
+    encoded = encoding("The old river runs.")
+    unsigned = headline(explanation(encoded, np.arange(1.0, len(encoded) + 1), signed=False))
+    assert "because" not in unsigned
+    assert "; the most weight, for or against, is on “" in unsigned
+    other = explanation(encoded, np.arange(1.0, len(encoded) + 1), signed=False, target=Target(0, "AI"))
+    assert "; the most weight for or against “AI” is on “" in headline(other)
+
+
 def test_the_headline_does_not_contradict_itself():
     encoded = encoding("The old river runs.")
     tokens = [token.lower() for token in encoded.tokens]

@@ -153,7 +153,7 @@ def test_a_small_effect_is_compared_with_what_would_hold_up():
     needed = f"{100 * SMALLEST_EFFECT * numbers['stake']:.0f} percentage points"
     assert described(numbers).sentences[2] == (
         "Averaged over all numbers of removed words, the probability falls by 2.0 percentage points more than with "
-        f"random words; to hold up, it would have to fall by {needed} more."
+        f"random words; to hold up, the difference would have to be {needed}."
     )
 
 

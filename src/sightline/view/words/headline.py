@@ -29,6 +29,10 @@ SMALLEST_MAIN_SHARE = 0.1
 """Share of the total magnitude of all words below which the named phrases are not called the main reason."""
 CLOSE_RACE = 0.1
 """Lead in probability below which the next class is named as well: a reader must not take 52 % for a decision."""
+CLOSE_SHARE = 0.8
+"""Share of the probability of the first class that the next one must have as well: 13 % is far ahead of 5 %."""
+MOST_TOGETHER = 1.001
+"""Probabilities that add up to more belong to labels that do not compete."""
 _TRUST: dict[Level, str] = {
     "holds": "the explanation holds up",
     "weak": "the explanation is weakly supported",
@@ -69,7 +73,10 @@ def headline_parts(explanation: Explanation) -> list[Part]:
         return [*parts, Part("; nothing in the text decides.")]
     if target.label != prediction.label:
         if phrases:
-            parts += [Part(f"; what speaks most for “{target.label}” is "), *_join(phrases)]
+            opening = (
+                "what speaks most for “{}” is " if explanation.signed else "the most weight for or against “{}” is on "
+            )
+            parts += [Part(f"; {opening.format(target.label)}"), *_join(phrases)]
         else:
             parts.append(Part(f"; {_without_phrases(explanation, f'“{target.label}”')}"))
     elif not phrases:
@@ -87,11 +94,15 @@ def headline_parts(explanation: Explanation) -> list[Part]:
 
 
 def _reasons(explanation: Explanation, phrases: list[Phrase]) -> list[Part]:
-    """Return the phrases as the main reason, or with their share if they are a small part of the total."""
+    """Return the phrases as the main reason, or with their share if they are a small part of the total.
+
+    Scores without a sign say how much a word counts, not for which side: its words are no reasons yet.
+    """
     share = sum(phrase.score for phrase in phrases) / word_total(explanation)
-    if share >= SMALLEST_MAIN_SHARE:
-        return [Part(", mainly because of "), *_join(phrases)]
-    return [Part(", most of all because of "), *_join(phrases), Part(f" (only {percent(share)} of the total)")]
+    small = [Part(f" (only {percent(share)} of the total)")] if share < SMALLEST_MAIN_SHARE else []
+    if not explanation.signed:
+        return [Part("; the most weight, for or against, is on "), *_join(phrases), *small]
+    return [Part(", most of all because of " if small else ", mainly because of "), *_join(phrases), *small]
 
 
 def _prediction_clause(explanation: Explanation) -> str:
@@ -114,10 +125,14 @@ def _close_rival(explanation: Explanation) -> str:
         for probability, label in zip(prediction.probabilities, prediction.labels, strict=True)
         if label != prediction.label
     ]
-    probability, label = max(others, default=(0.0, ""))
-    if not others or prediction.probability - probability >= CLOSE_RACE:
+    if not others or float(sum(prediction.probabilities)) > MOST_TOGETHER:
         return ""
-    return f", hardly more than “{_shorten(label)}” with {percent(probability)}"
+    probability, label = max(others)
+    named = f"“{_shorten(label)}” with {percent(probability)}"
+    if probability > prediction.probability:  # the best answer, where "no answer" is ahead
+        return f", less than {named}"
+    is_close = prediction.probability - probability < CLOSE_RACE and probability >= CLOSE_SHARE * prediction.probability
+    return f", hardly more than {named}" if is_close else ""
 
 
 def _without_passages(explanation: Explanation) -> str:

@@ -182,7 +182,7 @@ def _comparison_sentences(verdict: Verdict, compared: Mapping[str, float | int] 
         needed = SMALLEST_EFFECT * numbers["stake"]
         sentences.append(
             f"Averaged over all numbers of removed words, the probability falls by {points(lead)} more than with "
-            f"random words; to hold up, it would have to fall by {points(needed)} more."
+            f"random words; to hold up, the difference would have to be {points(needed)}."
         )
     if says_same_of_nothing(verdict):
         empty = percent(numbers["probability_empty"])
@@ -293,10 +293,11 @@ def artefact_sentences(explanation: Explanation) -> list[str]:
     words = (word for word in explanation.words() if flagged.intersection(word.tokens))
     share = percent(share_of_words(explanation, words))
     sinks = sum(artefact.reason == "sink" for artefact in exchange.artefacts)
+    one_of = "" if exchange.tested == 1 else "one of "
     belong = (
         f"The scores of {count} of {tested} belong to their positions, not to the words (tokens"
         if count > 1
-        else f"The score of one of {tested} belongs to its position, not to the word (token"
+        else f"The score of {one_of}{tested} belongs to its position, not to the word (token"
     )
     return [
         f"{belong} {listed}{more}; {share} of the total).",
