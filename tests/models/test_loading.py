@@ -126,13 +126,20 @@ def test_an_adapter_is_not_taken_for_a_model(beside, folder):
     """Beside whole weights it would be ignored, and the model without its fine-tuning explained."""
     base = {"peft_type": "LORA", "base_model_name_or_path": "owner/base"}
     (folder / "adapter_config.json").write_text(json.dumps(base))
-    if not beside:
+    if beside:
+        (folder / "adapter_model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+    else:
         (folder / "config.json").unlink()
         (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
     with pytest.raises(
         ModelError, match=r"adapter to owner/base \(adapter_config\.json\) and not a whole model: merge"
     ):
         sl.load(folder)
+
+
+def test_a_merged_model_may_keep_the_config_of_its_adapter(folder):
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA"}))
+    assert sl.load(folder).labels
 
 
 def test_a_folder_of_checkpoints_names_the_last_one(folder):

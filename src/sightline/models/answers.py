@@ -34,7 +34,7 @@ class QuestionAnswering(Task):
 
     name = "question_answering"
     auto_class = "AutoModelForQuestionAnswering"
-    suffix = "ForQuestionAnswering"
+    suffix = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
     reads_windows = True
     longest_answer = 30
 

@@ -19,7 +19,7 @@ from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.foreign import quote, read_json, regular_file
 from sightline.models.families import family_of
 from sightline.models.open_config import read_open_settings
-from sightline.models.weights import describe_other_weights
+from sightline.models.weights import INDEX_FILE, SINGLE_FILE, describe_other_weights
 
 CONFIG_BYTES = 32_000_000
 """Largest config.json: room for the names of several hundred thousand labels."""
@@ -98,9 +98,15 @@ def read_config(folder: Path) -> ConfigFacts:
 
 
 def _refuse_adapter(folder: Path) -> None:
-    """Refuse weights that are only the changes to those of another model; without them the other would be explained."""
+    """Refuse weights that are only the changes to those of another model; without them the other would be explained.
+
+    A merged model may still have the config of its adapter, but not the adapter's weights.
+    """
     path = regular_file(folder, "adapter_config.json", ModelError)
-    if path is None:
+    merged = any((folder / name).exists() for name in (SINGLE_FILE, INDEX_FILE)) and not any(
+        folder.glob("adapter_model*")
+    )
+    if path is None or merged:
         return
     content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"The adapter config of '{folder}'")
     base = content.get("base_model_name_or_path") if isinstance(content, dict) else None

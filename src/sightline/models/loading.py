@@ -207,6 +207,8 @@ def _fits_task(task: str | None, architectures: list[str], what: str, *, allow_o
     heads = {name: head for name in architectures if (head := task_of_architecture(name)) is not None}
     if task is None or not heads or task in {head.name for head in heads.values()}:
         return True
+    if task in ("masked_lm", "causal_lm") and any(name.endswith("LMHeadModel") for name in heads):
+        return True  # the name says nothing about the direction (XLMWithLMHeadModel)
     if allow_other:
         return False
     name, head = next(iter(heads.items()))

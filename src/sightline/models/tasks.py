@@ -167,7 +167,7 @@ class MaskedLanguageModel(Task):
 
     name = "masked_lm"
     auto_class = "AutoModelForMaskedLM"
-    suffix: ClassVar[str | tuple[str, ...]] = "ForMaskedLM"
+    suffix: ClassVar[str | tuple[str, ...]] = ("ForMaskedLM", "WithLMHeadModel")
 
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return the requested token, else the mask; raise InputError if there is none, or more than one."""
