@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -501,6 +502,19 @@ class TestSwitch:
         assert masks[1].untyped_storage().nbytes() == masks[1].nbytes < masks[0].untyped_storage().nbytes()
         assert model.config._attn_implementation == "eager"
         assert AutoModelForSequenceClassification.from_pretrained(tmp_path).config._attn_implementation == "eager"
+
+    def test_the_config_is_the_library_s_while_the_model_does_not_run(self):
+        model, texts = classifier(), Texts((9,), ((0,),))
+        expected = model(**texts.inputs()).logits
+        use_banded(model)
+        twin = copy.deepcopy(model)
+        assert_equal(model(**texts.inputs()).logits, expected, 1e-6)
+        assert type(model)(model.config).config._attn_implementation == "eager"
+        model.config.output_attentions = True
+        assert len(model(**texts.inputs()).attentions) == model.config.num_hidden_layers
+        use_library(twin)
+        assert_equal(twin(**texts.inputs()).logits, expected, 1e-6)
+        assert not twin.base_model._forward_pre_hooks
 
     def test_a_model_that_returns_attention_can_be_saved(self, tmp_path):
         model, texts = classifier(), Texts((9,), ((0,),))

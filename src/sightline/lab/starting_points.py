@@ -186,8 +186,8 @@ def _question_answerer(source: Any) -> tuple[Any, Any]:
 def _copy_config(module: Any) -> Any:
     """Return a copy of the config from which a new model can be made."""
     config = copy.deepcopy(module.config)
-    if family_of(config.model_type).attention_layout in ("band", "blocks"):
-        config._attn_implementation = "eager"  # the library makes no such model under the name of our attention
+    if family_of(config.model_type).attention_layout == "blocks":
+        config._attn_implementation = "eager"  # the library checks the name before ours is put in
     return config
 
 

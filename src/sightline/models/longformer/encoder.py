@@ -73,6 +73,8 @@ class BandedEncoder(nn.Module):
         """Rows of the last layer that the model's head reads; other rows are zero unless a recorder requests them."""
         self.plain = False
         """Use ordinary operations only (matmul, softmax, …), for a mode that replaces their backward rules."""
+        self.mask_hooks: tuple[Any, ...] = ()
+        """Handles of the hooks that ask the library for a mask of one row."""
         self._change: tuple[int, Callable[[Tensor], Tensor]] | None = None
         self._step: Callable[[int, Callable[[Tensor], Tensor], Tensor], Tensor] | None = None
         # In a tuple: as a submodule, the original would list every parameter twice.
@@ -215,10 +217,21 @@ def use_banded(model: PreTrainedModel, *, verify: bool = True) -> BandedEncoder:
                 'version of transformers may have changed. Load the model with attention="library".'
             )
     base.encoder = encoder
-    if not base.config.output_attentions:  # the library allows that with its own masks only
-        AttentionMaskInterface.register(ONE_ROW, _one_row_mask)
-        base.config._attn_implementation = ONE_ROW
+    # Only while it runs: a config under this name makes no new model.
+    encoder.mask_hooks = (
+        base.register_forward_pre_hook(_ask_for_one_row),
+        base.register_forward_hook(_ask_for_all_rows, always_call=True),
+    )
     return encoder
+
+
+def _ask_for_one_row(base: Any, _arguments: Any) -> None:
+    if not base.config.output_attentions:  # the library allows that with its own masks only
+        base.config._attn_implementation = ONE_ROW
+
+
+def _ask_for_all_rows(base: Any, _arguments: Any, _output: Any) -> None:
+    base.config._attn_implementation = "eager"  # the only one that the library has for Longformer
 
 
 def _one_row_mask(*args: Any, **options: Any) -> Tensor:
@@ -228,6 +241,9 @@ def _one_row_mask(*args: Any, **options: Any) -> Tensor:
     """
     mask: Tensor = AttentionMaskInterface()["eager"](*args, **options | {"q_length": 1})
     return mask
+
+
+AttentionMaskInterface.register(ONE_ROW, _one_row_mask)
 
 
 def use_library(model: PreTrainedModel) -> None:
@@ -249,8 +265,9 @@ def use_library(model: PreTrainedModel) -> None:
         )
     base = longformer_base(model)
     if isinstance(base.encoder, BandedEncoder):
+        for hook in base.encoder.mask_hooks:
+            hook.remove()
         base.encoder = base.encoder.original
-        base.config._attn_implementation = "eager"  # the only one that the library has for Longformer
 
 
 def tolerance(dtype: torch.dtype) -> float:
