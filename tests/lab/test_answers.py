@@ -184,7 +184,9 @@ def test_a_model_learns_to_answer_and_its_folder_says_how_well(answering):
     assert model.explain(model.encode("who", "the old river carla mill key"), "gradient").prediction.label == "carla"
     card = (answering.folder / "README.md").read_text()
     assert "pipeline_tag: question-answering" in card
-    assert "| validation | 1.000 (1.000 to 1.000) | 1.000 (1.000 to 1.000) |" in card
+    assert re.search(
+        r"\| validation \| 1\.000 \(the same for all \d+ rows, so without an interval\) \| 1\.000 \(", card
+    )
     assert "without an answer: 0" in card
 
 
@@ -342,7 +344,7 @@ def test_the_command_trains_and_the_model_is_explained_with_its_context(tmp_path
     ]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert "validation: exact match " in result.stdout
+    assert re.search(r"validation, \d+ rows: exact match ", result.stdout)
     assert ", F1 " in result.stdout
     for name, text in (("asked.txt", "who"), ("context.txt", "the river anna the mill")):
         (tmp_path / name).write_text(text)

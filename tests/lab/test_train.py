@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import resource
 import sys
 from collections import Counter
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 import sightline as sl
 from sightline.cli.app import app
 from sightline.errors import InputError, ModelError, OptionError, SightlineError, UsageError
+from sightline.lab.card import metric_with_interval
 from sightline.lab.saving import writing_failure
 from sightline.lab.train import TrainingSettings, _class_weights
 from sightline.lab.trainer import ClassifierTrainer, DivergedError
@@ -64,7 +66,7 @@ def test_a_new_model_learns_the_task_and_every_door_takes_it(trained):
 def test_the_folder_says_how_the_model_was_made(trained):
     card = (trained.folder / "README.md").read_text()
     assert "| train | 58 | bad: 29, good: 29 |" in card
-    assert "| validation | 1.000 (1.000 to 1.000) |" in card
+    assert "| validation | 1.000 (the same for all 6 rows, so without an interval) |" in card
     record = json.loads((trained.folder / "training.json").read_text())
     assert record["settings"]["epochs"] == 6
     assert {"loss", "step"} <= set(record["history"][0])
@@ -692,5 +694,11 @@ def test_the_command_trains(tmp_path):
     arguments = ["train", str(data), "--out", str(tmp_path / "model"), "--epochs", "1", "--learning-rate", "0.01"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert "validation: accuracy" in result.stdout
+    assert re.search(r"validation, \d+ rows: accuracy", result.stdout)
     assert (tmp_path / "model" / "model.safetensors").is_file()
+
+
+def test_rows_that_are_all_right_give_no_interval():
+    values = {"accuracy": 1.0, "accuracy_low": 1.0, "accuracy_high": 1.0, "rows": 3}
+    assert metric_with_interval(values, "accuracy") == "1.000 (the same for all 3 rows, so without an interval)"
+    assert metric_with_interval({**values, "accuracy_low": 0.5}, "accuracy") == "1.000 (0.500 to 1.000)"

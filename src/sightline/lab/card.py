@@ -26,7 +26,12 @@ _OF_ANSWERS = (
 
 
 def metric_with_interval(values: Mapping[str, float], name: str) -> str:
-    """Return a metric with its interval for people to read: "0.812 (0.790 to 0.834)"."""
+    """Return a metric with its interval for people to read: "0.812 (0.790 to 0.834)".
+
+    Where every row has the same value, a bootstrap interval has no width, which must not be read as certainty.
+    """
+    if values[f"{name}_low"] == values[f"{name}_high"]:
+        return f"{values[name]:.3f} (the same for all {values['rows']:,.0f} rows, so without an interval)"
     return f"{values[name]:.3f} ({values[f'{name}_low']:.3f} to {values[f'{name}_high']:.3f})"
 
 

@@ -106,8 +106,8 @@ class Training:
     labels: tuple[str, ...]
     """Names of the classes."""
     metrics: dict[str, dict[str, float]]
-    """By split (validation, test): loss, accuracy with its 95 % interval (accuracy_low, accuracy_high) and macro_f1 of
-    classes; of answers instead exact_match and f1, each with its interval."""
+    """By split (validation, test): rows, loss, accuracy with its 95 % interval (accuracy_low, accuracy_high) and
+    macro_f1 of classes; of answers instead exact_match and f1, each with its interval."""
     history: list[dict[str, float]]
     """What was logged: step, epoch, loss, eval_loss, eval_accuracy …"""
     steps: int
@@ -350,7 +350,7 @@ def _measure(trainer: Any, rows: TokenisedRows | AnswerRows) -> dict[str, float]
     metrics = rows.measure(prediction)
     for name, values in rows.values(prediction).items():
         interval = bootstrap_interval(values)
-        metrics |= {f"{name}_low": interval.low, f"{name}_high": interval.high}
+        metrics |= {f"{name}_low": interval.low, f"{name}_high": interval.high, "rows": len(values)}
     return {**metrics, "loss": float(prediction.metrics["test_loss"])}
 
 
