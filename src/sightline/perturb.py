@@ -183,7 +183,7 @@ class Perturbations(Generic[T]):
             logits = self.network.run_many(
                 [perturbed.encoding for _, perturbed in part],
                 hidden=hidden if any(hidden) else None,
-                progress=None if progress is None else partial(_report_part, progress, start, len(waiting)),
+                progress=None if progress is None else partial(_report_part, progress, start, len(part), len(waiting)),
             )
             for (key, perturbed), document_logits in zip(part, logits, strict=True):
                 self._results[key] = self.read(document_logits, perturbed.target)
@@ -206,8 +206,9 @@ class Perturbations(Generic[T]):
         return self.results(keys)
 
 
-def _report_part(progress: StepProgress, start: int, total: int, done: int, _of_part: int) -> None:
-    progress(start + done, total)
+def _report_part(progress: StepProgress, start: int, size: int, total: int, done: int, of_part: int) -> None:
+    """Report the progress of a part of `size` documents; its own steps may be windows, of which there are more."""
+    progress(start + size * done // max(1, of_part), total)
 
 
 def perturb_probability(
