@@ -183,4 +183,5 @@ def test_a_model_with_one_output_is_explained_by_its_logit_for_its_probability_i
     assert explanation.target.quantity == "logit"
     assert np.abs(explanation.scores).max() > 1e-4
     np.testing.assert_array_equal(explanation.scores, regression.explain(encoding, method, quantity="logit").scores)
-    np.testing.assert_array_equal(regression.explain(encoding, method, quantity="probability").scores, 0.0)
+    with pytest.raises(OptionError, match="a single output, which has no probability"):
+        regression.explain(encoding, method, quantity="probability")

@@ -265,7 +265,7 @@ def test_the_order_of_single_effects_is_called_a_reference_that_methods_can_exce
 def test_every_metric_is_explained_above_its_column():
     lines = lines_of_text()
     (place,) = (place for place, line in enumerate(lines) if line.startswith("  log_odds ↓ "))
-    assert "Mean logarithm of the probability left" in lines[place]
+    assert "Mean log-ratio of the probability after and before" in lines[place]
     assert place < next(place for place, line in enumerate(lines) if line.startswith("method"))
 
 

@@ -403,7 +403,7 @@ def test_every_setting_of_the_colours_explains_itself(open_page):
         assert len(page.locator(f"[data-control={control}]").get_attribute("title").split()) > 5
     explained = page.locator(".legend .ends [title]")
     assert explained.inner_text() == "% of the total"
-    assert "share of the total" in explained.get_attribute("title")
+    assert "Share of the total of absolute word scores" in explained.get_attribute("title")
 
 
 def test_explanations_of_several_targets_get_a_switch_and_can_share_their_colours(open_page):

@@ -117,13 +117,12 @@ def _check_normalize(normalize: str | None) -> None:
 
 def _importance(network: Network, weights: HeadWeights, encoding: Encoding, label: int | str | None) -> Importance:
     """Return the importance of every head for one example, (L, H)."""
-    (logits,) = network.run([encoding], gradient=True, within=weights.on_autograd_path())
-    target = network.task.resolve(logits.detach(), encoding, label, "log_probability", None)
-    scores = network.task.class_logits(logits, target.position)
-    if scores.ndim == 1 and len(scores) == 1 and not network.task.facts.multi_label:
+    if len(network.task.facts.labels) == 1 and not network.task.facts.multi_label:
         raise UnsupportedError(
             "Head importance needs a loss over classes; this model has a single output, whose cross-entropy is 0."
         )
+    (logits,) = network.run([encoding], gradient=True, within=weights.on_autograd_path())
+    target = network.task.resolve(logits.detach(), encoding, label, "log_probability", None)
     # In double precision: for a confident prediction ∂𝓛/∂logits is 1 − p, which single precision rounds to few digits.
     loss = -network.task.value(logits.to("cpu", torch.float64), target)
     return weights.sum_squares(network.backward(loss, weights.tensors))
