@@ -76,3 +76,9 @@ def test_a_document_is_as_long_as_both_positions_and_tokenizer_allow():
     model = load(tiny_module(), tokenizer=tokenizer)
     assert model.max_tokens == 128
     assert len(model.encode("mill " * 300, truncate=True)) == 128
+
+
+def test_predict_gives_the_prediction_of_an_explanation():
+    model = tiny_model()
+    encoding = model.encode(ids=tiny_ids())
+    assert model.predict(encoding) == model.explain(encoding, "gradient").prediction

@@ -24,7 +24,7 @@ from sightline.input_encoder import InputEncoder
 from sightline.methods.applicability import default_methods, methods_not_offered
 from sightline.methods.choice import choose_methods
 from sightline.metrics.check import CheckReplacement
-from sightline.models import Network, TargetLike, load_network
+from sightline.models import Network, Prediction, TargetLike, load_network
 from sightline.models.loading import AttentionKind
 from sightline.models.target import ENTITIES
 from sightline.models.tasks import MaskedLanguageModel
@@ -219,6 +219,13 @@ class Model:
         encodings = [self._encoder.encode_document(text) for text in documents]
         traces = self._explainer.trace(encodings, Request(target, quantity, position))
         return traces if several else traces[0]
+
+    def predict(self, document: Document, *, position: int | None = None) -> Prediction:
+        """Return what the model predicts for a document, without explaining it.
+
+        position: the token, for models that score single tokens.
+        """
+        return self.trace(document, position=position).prediction
 
     @overload
     def explain(
