@@ -68,7 +68,9 @@ def read_content(path: Path, *, alternative: str = "", on_pipe: Callable[[], Non
     try:
         kind = path.stat().st_mode
         if stat.S_ISDIR(kind):
-            raise InputError(f"'{shown}' is a folder: give a document{alternative}.")
+            raise InputError(
+                f"'{shown}' is a folder: give a document{alternative}. `sightline run` explains the documents of a folder."
+            )
         if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and not _is_terminal(path)):
             raise InputError(f"'{shown}' is a device: give a document{alternative}.")
         if on_pipe is not None and stat.S_ISFIFO(kind):
