@@ -48,6 +48,15 @@ def test_run_explains_continues_and_writes_a_page(sightline, tmp_path, good_mode
     assert "settings.target" in refused.stderr
 
 
+def test_labels_that_are_no_classes_of_the_model_are_counted(sightline, tmp_path, good_model):
+    data = tmp_path / "tickets.csv"
+    data.write_text("text,label\nThe old mill,billing\nHello world,PL\nThe river,tech\n")
+    arguments = ["run", str(data), "--model", str(good_model), "--method", "attcat", "--measure", "none"]
+    result = sightline(*arguments, "--out", str(tmp_path / "out"), "--workers", "1")
+    assert result.exit_code == 0, result.output
+    assert "Note: 2 labels are not classes of the model" in result.stderr
+
+
 def test_workers_import_nothing_from_the_current_folder(tmp_path, good_model, data):
     """Somebody may run it inside a folder that came from elsewhere."""
     here, program = tmp_path / "here", tmp_path / "program.py"  # as pip writes it, into a folder of programs

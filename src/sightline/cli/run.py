@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     from sightline.corpus.settings import Measure
 
 
+UNKNOWN_LABELS = (
+    "SELECT count(*) AS number FROM documents WHERE status = 'done' AND label IS NOT NULL AND label_class IS NULL"
+)
+"""Counts explained rows whose label is no class of the model."""
+
+
 class EngineChoice(StrEnum):
     """Values of `--engine`."""
 
@@ -164,6 +170,7 @@ def run(
             seed=seed,
         )
         states = dict(store.sql("SELECT status, count(*) FROM documents GROUP BY status").itertuples(index=False))
+        unknown = int(store.sql(UNKNOWN_LABELS)["number"].iloc[0])
         index = None
         if page is not None:
             progress("writing the page", 0, 0)
@@ -178,6 +185,11 @@ def run(
     if failed:
         typer.echo(
             f'sightline query {out} "SELECT row, id, status, error FROM documents WHERE error IS NOT NULL"', err=True
+        )
+    if unknown:
+        typer.echo(
+            f"Note: {unknown:,} labels are not classes of the model; their rows count neither as right nor as wrong.",
+            err=True,
         )
     if index is not None:
         typer.echo(f"Wrote {index}", err=True)

@@ -94,8 +94,11 @@ def weigh_documents(store: Store, where: str | None, explained_for: str | None) 
     weights = f"SELECT document, count(*) AS w FROM documents WHERE {' AND '.join(conditions)} GROUP BY document"
     total = int(store.sql(f"SELECT coalesce(sum(w), 0) AS total FROM ({weights})")["total"].iloc[0])
     if not total:
+        pending = int(store.sql("SELECT count(*) AS number FROM documents WHERE status = 'pending'")["number"].iloc[0])
+        unfinished = f" The run is not finished ({pending:,} rows are left): start it again." if pending else ""
         raise InputError(
             f"No document{'' if where is None else f' with {where}'} was explained: there is nothing to average."
+            f"{unfinished}"
         )
     return weights, total
 
