@@ -69,7 +69,7 @@ def read_content(path: Path, *, alternative: str = "", on_pipe: Callable[[], Non
         kind = path.stat().st_mode
         if stat.S_ISDIR(kind):
             raise InputError(
-                f"'{shown}' is a folder: give a document{alternative}. `sightline run` explains the documents of a folder."
+                f"'{shown}' is a folder: give a document{alternative}. `sightline run` explains whole folders."
             )
         if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and not _is_terminal(path)):
             raise InputError(f"'{shown}' is a device: give a document{alternative}.")
