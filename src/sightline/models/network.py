@@ -12,7 +12,7 @@ import inspect
 import operator
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +27,7 @@ from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.block_sparse.attention import documents_of
 from sightline.models.families import Family
 from sightline.models.hooks import EmbeddingTable, Place, Step
-from sightline.models.longformer.encoder import BandedEncoder
+from sightline.models.longformer.encoder import BandedEncoder, one_row_mask
 from sightline.models.memory import graph_tokens
 from sightline.models.pooled import PooledClassifier
 from sightline.models.recording import Recorder, recording
@@ -405,7 +405,8 @@ class Network:
             embedded = self.tables["word"](inputs["input_ids"])
             # A copy, because some types scale what they get in place.
             return self.module(inputs_embeds=embedded.clone(), **others, **self._settings)
-        return self.module(**inputs, **self._settings)
+        with nullcontext() if self.banded_encoder is None else one_row_mask(self.module):
+            return self.module(**inputs, **self._settings)
 
     def run_many(
         self,

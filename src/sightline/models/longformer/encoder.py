@@ -73,8 +73,6 @@ class BandedEncoder(nn.Module):
         """Rows of the last layer that the model's head reads; other rows are zero unless a recorder requests them."""
         self.plain = False
         """Use ordinary operations only (matmul, softmax, …), for a mode that replaces their backward rules."""
-        self.mask_hooks: tuple[Any, ...] = ()
-        """Handles of the hooks that ask the library for a mask of one row."""
         self._change: tuple[int, Callable[[Tensor], Tensor]] | None = None
         self._step: Callable[[int, Callable[[Tensor], Tensor], Tensor], Tensor] | None = None
         # In a tuple: as a submodule, the original would list every parameter twice.
@@ -217,21 +215,25 @@ def use_banded(model: PreTrainedModel, *, verify: bool = True) -> BandedEncoder:
                 'version of transformers may have changed. Load the model with attention="library".'
             )
     base.encoder = encoder
-    # Only while it runs: a config under this name makes no new model.
-    encoder.mask_hooks = (
-        base.register_forward_pre_hook(_ask_for_one_row),
-        base.register_forward_hook(_ask_for_all_rows, always_call=True),
-    )
     return encoder
 
 
-def _ask_for_one_row(base: Any, _arguments: Any) -> None:
-    if not base.config.output_attentions:  # the library allows that with its own masks only
-        base.config._attn_implementation = ONE_ROW
+@contextmanager
+def one_row_mask(model: PreTrainedModel) -> Iterator[None]:
+    """Let the library make one row of its attention mask inside the block, instead of all pairs.
 
-
-def _ask_for_all_rows(base: Any, _arguments: Any, _output: Any) -> None:
-    base.config._attn_implementation = "eager"  # the only one that the library has for Longformer
+    The config names that mask only there, because no new model can be made from a config that does. Where threads
+    share a model, the end of another block makes this one build all pairs, which gives the same numbers.
+    """
+    config = longformer_base(model).config
+    if config.output_attentions:  # the library allows that with its own masks only
+        yield
+        return
+    config._attn_implementation = ONE_ROW
+    try:
+        yield
+    finally:
+        config._attn_implementation = "eager"  # the only one that the library has for Longformer
 
 
 def _one_row_mask(*args: Any, **options: Any) -> Tensor:
@@ -265,8 +267,6 @@ def use_library(model: PreTrainedModel) -> None:
         )
     base = longformer_base(model)
     if isinstance(base.encoder, BandedEncoder):
-        for hook in base.encoder.mask_hooks:
-            hook.remove()
         base.encoder = base.encoder.original
 
 
