@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -41,3 +42,14 @@ def test_the_names_of_the_contract():
     stack = np.stack([np.full((3, 3), 1 / 3)] * 2)
     assert sl.methods.attention_flow(stack, 0).shape == (3,)
     assert sl.attention.DenseAttention(np.full((2, 3, 3), 1 / 3)).heads == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("chosen", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_waiting_threads_sleep_unless_the_user_decided_otherwise(chosen, expected):
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    if chosen is not None:
+        environment["OMP_WAIT_POLICY"] = chosen
+    code = "import os, sightline; print(os.environ['OMP_WAIT_POLICY'])"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == expected

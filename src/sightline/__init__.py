@@ -9,8 +9,15 @@ Everything here is loaded when it is first used, so that `import sightline` cost
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# Threads that wait for each other at every matrix product spin by default, on cores that other programs need. On a busy
+# machine that makes two threads many times slower than one (docs/benchmarks.md, "Do two cores help?"). The OpenMP
+# runtime reads both when torch is first imported; the second is that of GNU, which then spins for a few microseconds.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 if TYPE_CHECKING:
     __version__: str
