@@ -230,3 +230,17 @@ def test_a_check_that_is_not_possible_replaces_the_numbers_of_an_earlier_one():
     assert checked.verdict.level == "unchecked"
     assert checked.verdict.reasons == ("not_comparable",)
     assert "single output" in checked.verdict.detail
+
+
+def test_a_figure_shows_every_explanation_with_its_verdict_and_the_headline(model, tmp_path):
+    report = model.report(TEXT, ["attcat", "rollout"], check=False)
+    figure = report.plot(tmp_path / "figure.svg")
+    said = [text.get_text().replace("\n", " ") for axes in figure.axes for text in axes.texts]
+    said += [text.get_text().replace("\n", " ") for text in figure.texts]
+    assert "AttCAT: not checked" in said
+    assert "Attention rollout: not checked" in said
+    assert any(report.headline in text for text in said)
+    assert (tmp_path / "figure.svg").read_text().startswith("<?xml")
+    assert len(report.first.plot().axes) == 1
+    with pytest.raises(UsageError, match="figures are written as svg, png, pdf"):
+        report.plot(tmp_path / "figure.gif")

@@ -28,6 +28,7 @@ from sightline.verdict import CHECK_ENTRIES, Verdict, judge
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from sightline.analysis.internals import Inside
     from sightline.report import Report
@@ -335,6 +336,10 @@ class Explanation:
         all of it in one call.
         """
         return self._report(inside).to_html(path)
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Return the highlighted text as a matplotlib figure; with `path` (.svg, .png or .pdf), also write it."""
+        return self._report(None).plot(path)
 
     def show(self, *, inside: Inside | None = None) -> Any:
         """Return the page as a notebook widget (needs the extra `notebook`)."""

@@ -21,6 +21,8 @@ from sightline.methods import METHODS
 from sightline.verdict import Verdict
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from sightline.models import Prediction
     from sightline.text import Encoding
 
@@ -194,6 +196,20 @@ class Report:
         from sightline.view.page.html import render_page
 
         return write_or_return(render_page(self, title=title), path)
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Return the highlighted text as a matplotlib figure, once per explanation; with `path`, also write it.
+
+        For papers and slides: `path` ends in .svg, .png or .pdf. Of a long document the figure shows the lines with the
+        strongest scores, and says which.
+        """
+        from sightline.view.plots.style import save_figure
+        from sightline.view.plots.text import report_overlay
+
+        figure = report_overlay(self)
+        if path is not None:
+            save_figure(figure, path)
+        return figure
 
     def show(self, *, title: str | None = None, predict: Callable[[str, str | None], Prediction] | None = None) -> Any:
         """Return the page as a notebook widget (needs the extra `notebook`).

@@ -316,3 +316,20 @@ def test_the_similarity_to_a_text_is_explained(sightline, tmp_path, good_model):
     assert record["provenance"]["similar_to"] == "the old mill"
     assert "--similar-to TEXT" in sightline(*arguments).stderr
     assert "--similar-to" in sightline("explain", "doc.txt", "--model", good_model, "--similar-to", "a").stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("figure.svg", b"<?xml"), ("figure.png", b"\x89PNG"), ("figure.pdf", b"%PDF")]
+)
+def test_the_highlighted_text_is_written_as_a_figure(sightline, tmp_path, good_model, name, start):
+    result = sightline("explain", "doc.txt", "--model", good_model, "-o", name)
+    assert result.exit_code == 0
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert result.stdout.startswith("summary\t")
+
+
+@pytest.mark.parametrize("arguments", [["--format", "png"], ["--format", "png", "-o", "figure.svg"]])
+def test_a_figure_is_never_printed_nor_written_under_another_suffix(sightline, good_model, arguments):
+    result = sightline("explain", "doc.txt", "--model", good_model, *arguments)
+    assert result.exit_code == 2
+    assert "use -o figure.png" in result.stderr

@@ -27,7 +27,7 @@ from sightline.cli.options import (
     Truncate,
     WindowRule,
 )
-from sightline.cli.output import Format, check_terminal, choose_format, emit
+from sightline.cli.output import FIGURES, Format, check_printable, choose_format, emit
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting
@@ -175,6 +175,7 @@ def explain(
       sightline explain letter.txt --method integrated_gradients --option baseline=mask
       sightline explain letter.txt --target all -o page.html
       sightline explain letter.txt --format csv --level word > words.csv
+      sightline explain letter.txt --check -o figure.svg
       sightline explain prompt.txt --model my-llama --continuation " are on the table" -o page.html
       sightline explain letter.txt --model my-sentence-model --similar-to "refund within 30 days"
       sightline explain prompt.txt --model my-llama --max-new-tokens 40
@@ -183,8 +184,10 @@ def explain(
     chosen = choose_format(format, output)
     if output is not None:
         check_writable(output)
-    check_terminal(chosen, output)
+    check_printable(chosen, output)
     continues = continuation is not None or max_new_tokens is not None
+    if continues and chosen in FIGURES:
+        raise OptionError("Figures of continuations are not supported: write a page with -o page.html.")
     checks = not continues and (chosen is Format.html and target != EVERY_CLASS if check is None else check)
     of_check = {
         "--no-artefacts": not artefacts,

@@ -25,7 +25,13 @@ class Format(StrEnum):
     json = "json"
     html = "html"
     csv = "csv"
+    svg = "svg"
+    png = "png"
+    pdf = "pdf"
 
+
+FIGURES = frozenset({Format.svg, Format.png, Format.pdf})
+"""The highlighted text as a figure, for papers and slides."""
 
 SUFFIXES = {
     "": Format.text,
@@ -35,6 +41,9 @@ SUFFIXES = {
     ".html": Format.html,
     ".htm": Format.html,
     ".csv": Format.csv,
+    ".svg": Format.svg,
+    ".png": Format.png,
+    ".pdf": Format.pdf,
 }
 """The format that the suffix of an output file stands for."""
 
@@ -42,22 +51,25 @@ SUFFIXES = {
 def choose_format(requested: Format | None, output: Path | None) -> Format:
     """Return the requested format, else the one the file's suffix stands for, else text.
 
-    An unknown suffix is an error: nobody expects text in `page.pdf`.
+    An unknown suffix is an error: nobody expects text in `page.docx`.
     """
     if requested is not None:
         return requested
     suffix = "" if output is None else output.suffix.lower()
     if suffix not in SUFFIXES:
         raise UsageError(
-            f"Unsupported output format '{suffix}'. Use .html, .json, .csv or .txt, or choose a format with --format."
+            f"Unsupported output format '{suffix}'. Use .html, .json, .csv, .txt, .svg, .png or .pdf, or choose a "
+            "format with --format."
         )
     return SUFFIXES[suffix]
 
 
-def check_terminal(chosen: Format, output: Path | None) -> None:
-    """Raise UsageError if a page would be printed to a terminal."""
+def check_printable(chosen: Format, output: Path | None) -> None:
+    """Raise UsageError if a figure would be printed, or a page to a terminal."""
     from rich.console import Console
 
+    if chosen in FIGURES and (output is None or output.suffix.lower() != f".{chosen}"):
+        raise UsageError(f"A figure is written to a file with its suffix: use -o figure.{chosen}.")
     if chosen is Format.html and output is None and Console().is_terminal:
         raise UsageError("A page is not printed to the terminal: write it to a file with -o page.html.")
 
@@ -65,10 +77,13 @@ def check_terminal(chosen: Format, output: Path | None) -> None:
 def emit(
     report: Report, chosen: Format, output: Path | None, top: int, level: Level = "token", *, all_words: bool = False
 ) -> None:
-    """Write or print a report; with a page, also print prediction, verdict and strongest words."""
+    """Write or print a report; with a page or figure, also print prediction, verdict and strongest words."""
     if output is not None:
-        write_whole(output, render(report, chosen, top, level, all_words=all_words))
-        if chosen is Format.html:
+        if chosen in FIGURES:
+            report.plot(output)
+        else:
+            write_whole(output, render(report, chosen, top, level, all_words=all_words))
+        if chosen is Format.html or chosen in FIGURES:
             print_text(report, top, passages=False, all_words=all_words)
         typer.echo(f"Wrote {one_line(str(output))}", err=True)
     elif chosen is Format.text:

@@ -15,7 +15,7 @@ from sightline.view.plots.positions import (
     position_profile,
 )
 from sightline.view.plots.style import save_figure
-from sightline.view.plots.text import text_overlay, text_overlays
+from sightline.view.plots.text import report_overlay, text_overlay, text_overlays
 
 __all__ = [
     "LONG_DOCUMENT",
@@ -39,6 +39,7 @@ __all__ = [
     "rank_gaps",
     "ranked_bars",
     "relevance_matrices",
+    "report_overlay",
     "save_figure",
     "similarity_dots",
     "text_overlay",

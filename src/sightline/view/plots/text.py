@@ -6,7 +6,7 @@ shown, and the caption says which.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,13 +23,14 @@ from sightline.view.plots.style import (
     new_figure,
     to_label,
 )
-from sightline.view.words.sentences import number, percent
+from sightline.view.words.sentences import MARKS, number, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from sightline.explanation import Explanation
+    from sightline.report import Report
 
 WIDTH = 7.5
 LINES = 34
@@ -95,6 +96,26 @@ def text_overlays(
     headed = {f"{name}: {total_caption(explanation)}": explanation for name, explanation in explanations.items()}
     full_caption = f"{prediction_caption(first, true_label)} {caption}".strip()
     return _draw_overlays(headed, lines, title or f"{len(explanations)} methods on one text", full_caption)
+
+
+@in_house_style
+def report_overlay(report: Report, *, lines: int = LINES) -> Figure:
+    """Draw the text once per explanation of a report, under its method, class and verdict.
+
+    The caption is the report's headline, so that the figure says by itself what was predicted and how far to trust it.
+    """
+    headed = {}
+    for method, label, explanation in report.entries():
+        of_class = "" if label is None else f", “{label}”"
+        headed[f"{report.titles[method]}{of_class}: {MARKS[explanation.verdict.level][1]}"] = explanation
+    return _draw_overlays(headed, lines, "Words by their scores", f"{report.headline} {colour_key(list(report))}")
+
+
+def colour_key(explanations: Sequence[Explanation]) -> str:
+    """Return a sentence on what the colours mean."""
+    signed = "Blue counts for the class, orange against it." if any(e.signed for e in explanations) else ""
+    plain = "Violet: the method has no sign." if not all(e.signed for e in explanations) else ""
+    return f"{signed} {plain}".strip()
 
 
 def prediction_caption(explanation: Explanation, true_label: str | None = None) -> str:
