@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from sightline.documents import read_document
 from sightline.errors import InputError, OptionError
 from sightline.model import load
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -32,6 +35,7 @@ def built_in():
         ([3], "Each document is a text or an encoding, not int"),
         (None, "A document is a text, an encoding or a trace, not NoneType"),
         (b"A compiler.", "not bytes"),
+        (Path("letter.txt"), r"A path is not a document. To read the file, give sl.read_document\('letter.txt'\)"),
     ],
 )
 @pytest.mark.parametrize("act", ["explain", "trace"])
@@ -48,7 +52,9 @@ def test_a_column_of_texts_is_a_list_of_documents(built_in):
 
 @pytest.mark.parametrize("source", [3, ["folder"]])
 def test_what_is_no_model_is_refused_with_a_sentence(source):
-    with pytest.raises(OptionError, match="A model is a folder, a name on the hub or a transformers model object, not"):
+    with pytest.raises(
+        OptionError, match="A model is a folder, a name on the hub, or a model or pipeline object of transformers, not"
+    ):
         load(source)
 
 
@@ -82,3 +88,37 @@ def test_predict_gives_the_prediction_of_an_explanation():
     model = tiny_model()
     encoding = model.encode(ids=tiny_ids())
     assert model.predict(encoding) == model.explain(encoding, "gradient").prediction
+
+
+def test_the_text_of_a_file_is_read_and_its_name_is_warned_about(built_in, tmp_path):
+    file = tmp_path / "letter.txt"
+    file.write_text("The compiler checks every type.")
+    document = read_document(file)
+    expected = built_in.explain(document.text, method="gradient")
+    alone, first = built_in.explain(document, method="gradient"), built_in.explain([document], method="gradient")[0]
+    np.testing.assert_array_equal(alone.scores, expected.scores)
+    np.testing.assert_array_equal(first.scores, expected.scores)
+    with pytest.warns(UserWarning, match="is the name of a file, and only the name is read"):
+        built_in.predict(str(file))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        built_in.predict(str(tmp_path / "no such letter.txt"))
+
+
+def test_several_documents_are_predicted_one_by_one(built_in):
+    texts = ["The compiler checks every type.", "The network learns."]
+    predictions = built_in.predict(texts)
+    assert [prediction.label for prediction in predictions] == [built_in.predict(text).label for text in texts]
+
+
+def test_a_pipeline_brings_its_model_and_its_tokenizer():
+    from transformers import TextClassificationPipeline
+
+    module, tokenizer = tiny_module(), wordpiece()
+    model = load(TextClassificationPipeline(model=module, tokenizer=tokenizer))
+    assert model.network.module is module
+    assert model.tokenizer is tokenizer
+    assert (
+        load(TextClassificationPipeline(model=module, tokenizer=tokenizer), tokenizer=wordpiece()).tokenizer
+        is not tokenizer
+    )

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from sightline.documents import DocumentText
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
 from sightline.models import Network
 from sightline.models.generate import generate_greedily
@@ -107,6 +108,8 @@ class InputEncoder:
             if pair is not None:
                 raise OptionError("pair= goes with a text; an encoding already holds its pair.")
             return document
+        if isinstance(document, DocumentText):
+            document = document.text
         if not isinstance(document, str):
             raise InputError(f"Each document is a text or an encoding, not {type(document).__name__}.")
         return self.encode(document, pair, truncate=truncate)

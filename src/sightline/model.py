@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import torch
 
 from sightline import builtin
 from sightline.checking import Checker
 from sightline.continuation import ContinuationExplanation, Origin
+from sightline.documents import DocumentText, names_document
 from sightline.errors import InputError, OptionError
 from sightline.explaining import Explainer, batches, check_trace, provenance_of
 from sightline.explanation import Explanation
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from sightline.analysis.inspection import Inspection, InspectionSettings
 
 Document = str | Encoding
-Explainable = Document | Trace | Chat
+Explainable = Document | DocumentText | Trace | Chat
 ByClass = dict[str, Explanation]
 """Label -> explanation, in the order of the classes."""
 
@@ -49,6 +50,8 @@ def _check_document_type(document: object) -> None:
     if isinstance(document, Mapping) or hasattr(document, "columns"):
         # Iterating over a table gives the names of its columns, which would be explained silently.
         raise InputError("A table is not a document. Give the column with the texts, for example list(data['text']).")
+    if isinstance(document, Path):
+        raise InputError(f"A path is not a document. To read the file, give sl.read_document('{document}').")
     if not isinstance(document, Iterable | Trace | Encoding) or isinstance(document, bytes):
         raise InputError(f"A document is a text, an encoding or a trace, not {type(document).__name__}.")
 
@@ -65,9 +68,9 @@ def load(
     allow_random: bool = False,
     similar_to: str | None = None,
 ) -> Model:
-    """Load a model from a folder, a hub id or a transformers model object; without a source, the built-in one.
+    """Load a model from a folder, a hub id or an object of transformers; without a source, the built-in one.
 
-    source: a folder, a hub id (`owner/name` or `hf://name`), or a transformers model object.
+    source: a folder, a hub id (`owner/name` or `hf://name`), a transformers model, or a pipeline with its tokenizer.
     task: inferred from the architecture unless given, for example "sequence_classification".
     tokenizer: an object, a folder or a hub id; by default the model's own.
     device: where the model runs, for example "cpu" or "cuda:0".
@@ -209,8 +212,7 @@ class Model:
 
         A list of documents runs as one padded batch and gives a list of unpadded traces.
         """
-        if is_chat(document):
-            document = self.encode(document)
+        document = self._read(document)
         _check_document_type(document)
         if isinstance(self.network.task, MaskedLanguageModel) and self.tokenizer is not None:
             target = name_tokens(target, self.network.task, self.tokenizer)
@@ -220,12 +222,23 @@ class Model:
         traces = self._explainer.trace(encodings, Request(target, quantity, position))
         return traces if several else traces[0]
 
-    def predict(self, document: Document, *, position: int | None = None) -> Prediction:
-        """Return what the model predicts for a document, without explaining it.
+    @overload
+    def predict(  # type: ignore[overload-overlap]  # a str is a sequence of str, too
+        self, document: Document | DocumentText | Chat, *, position: int | None = None
+    ) -> Prediction: ...
+
+    @overload
+    def predict(self, document: Sequence[Document], *, position: int | None = None) -> list[Prediction]: ...
+
+    def predict(
+        self, document: Document | DocumentText | Chat | Sequence[Document], *, position: int | None = None
+    ) -> Prediction | list[Prediction]:
+        """Return what the model predicts for a document, without explaining it; for a list of documents, a list.
 
         position: the token, for models that score single tokens.
         """
-        return self.trace(document, position=position).prediction
+        traced: Trace | list[Trace] = self.trace(document, position=position)  # type: ignore[arg-type]
+        return traced.prediction if isinstance(traced, Trace) else [trace.prediction for trace in traced]
 
     @overload
     def explain(
@@ -359,8 +372,7 @@ class Model:
         `rollout={"fusion": "max"}`.
         """
         chosen = choose_methods(self.network, method, methods, options, quantity)
-        if is_chat(document):
-            document = self.encode(document)
+        document = self._read(document)
         if continuation is not None or max_new_tokens is not None:
             if (target, position, pair, check) != (None, None, None, False):
                 raise OptionError(
@@ -393,7 +405,8 @@ class Model:
             return finish(self._explainer.explain_traces([document], chosen, progress)[0])
         if pair is not None:
             raise OptionError("pair= goes with one text; for several documents pass encodings made with encode().")
-        encodings = [self._encoder.encode_document(text, truncate=truncate) for text in document]
+        documents = cast(Sequence[Document], document)
+        encodings = [self._encoder.encode_document(text, truncate=truncate) for text in documents]
         results: list[Any] = [None] * len(encodings)
         for batch in batches(encodings, padded=self.network.pads):
             traces = self.trace([encodings[index] for index in batch], **request)
@@ -465,9 +478,9 @@ class Model:
         exchange its strongest words (`artefacts`).
         on_explained: called with the report before the check, which takes most of the time.
         """
-        if is_chat(document):
-            document = self.encode(document)
+        document = self._read(document)
         if not isinstance(document, str | Encoding | Trace):
+            _check_document_type(document)
             raise InputError(f"A report is about one text, encoding or trace, not {type(document).__name__}.")
         if isinstance(document, Trace):
             check_trace(document, self.network, target, quantity, position, pair)
@@ -511,8 +524,22 @@ class Model:
         if settings is not None and fields:
             raise OptionError("Give either settings= or its fields, not both.")
         settings = settings or InspectionSettings(**fields)
-        encoding = self._encoder.encode_document(document, pair, truncate=True)
+        encoding = self._encoder.encode_document(self._read(document), pair, truncate=True)
         return inspect_document(self, encoding, settings, target=target, progress=progress)
+
+    def _read(self, document: Any) -> Any:
+        """Return a chat as its encoding, and a document that was read from a file as its text."""
+        if is_chat(document):
+            return self.encode(document)
+        if isinstance(document, DocumentText):
+            return document.text
+        if isinstance(document, str) and names_document(document):
+            warnings.warn(
+                f"'{document}' is the name of a file, and only the name is read. To read the file, give "
+                f"sl.read_document('{document}').",
+                stacklevel=3,
+            )
+        return document
 
     def _names_entities(self, target: TargetLike) -> bool:
         """Return whether every entity is to be explained; a label of this name takes precedence."""

@@ -1,5 +1,12 @@
 """Files people have, as the text a model reads: plain text, HTML, Word and OpenDocument, PDF."""
 
-from sightline.documents.reading import MOST_BYTES, DocumentText, decode_document, read_content, read_document
+from sightline.documents.reading import (
+    MOST_BYTES,
+    DocumentText,
+    decode_document,
+    names_document,
+    read_content,
+    read_document,
+)
 
-__all__ = ["MOST_BYTES", "DocumentText", "decode_document", "read_content", "read_document"]
+__all__ = ["MOST_BYTES", "DocumentText", "decode_document", "names_document", "read_content", "read_document"]

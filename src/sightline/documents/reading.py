@@ -33,6 +33,7 @@ _LONGEST_NAME = 1_000
 """Characters of a name that an error quotes."""
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _HTML_SUFFIXES = (".html", ".htm", ".xhtml")
+_DOCUMENT_SUFFIXES = (".txt", ".text", ".md", ".docx", ".odt", ".pdf", *_HTML_SUFFIXES)
 _HTML_STARTS = (b"<!doctype html", b"<html")
 
 
@@ -54,6 +55,16 @@ def read_document(path: str | Path, *, plain_text: bool = False) -> DocumentText
     """
     path = Path(path)
     return decode_document(read_content(path), f"The file '{path}'", suffix=path.suffix, plain_text=plain_text)
+
+
+def names_document(text: str) -> bool:
+    """Return whether a text is nothing but the name of a document file that exists."""
+    if len(text) > _LONGEST_NAME or "\n" in text or not text.lower().endswith(_DOCUMENT_SUFFIXES):
+        return False
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # a name too long, a NUL character
+        return False
 
 
 def read_content(path: Path, *, alternative: str = "", on_pipe: Callable[[], None] | None = None) -> bytes:

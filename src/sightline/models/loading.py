@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import Pipeline, PreTrainedModel
 
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
 from sightline.foreign import quote
@@ -51,7 +51,7 @@ _WRITERS = ("ForConditionalGeneration", "WithLMHeadModel")
 
 
 def load_network(
-    source: str | Path | PreTrainedModel,
+    source: str | Path | PreTrainedModel | Pipeline,
     *,
     task: str | None = None,
     tokenizer: Any = None,
@@ -74,6 +74,9 @@ def load_network(
     chosen = _dtype(dtype)
     folder: Path | None = None
     sentence: SentenceFolder | None = None
+    if isinstance(source, Pipeline):
+        tokenizer = source.tokenizer if tokenizer is None else tokenizer
+        source = source.model
     if isinstance(source, PreTrainedModel):
         module, name, untrained = source, _name_of(source), False
         if family_of(module.config.model_type).attention_layout == "unseen":

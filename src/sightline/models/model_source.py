@@ -22,7 +22,8 @@ def find_folder(source: str | Path, allow_pickle: bool) -> tuple[Path, str]:
     """Return the folder with the files of a model, and the model's name."""
     if not isinstance(source, str | Path):
         raise OptionError(
-            f"A model is a folder, a name on the hub or a transformers model object, not {type(source).__name__}."
+            "A model is a folder, a name on the hub, or a model or pipeline object of transformers, not "
+            f"{type(source).__name__}."
         )
     files = (*MODEL_FILES, *PICKLED_FILES) if allow_pickle else MODEL_FILES
     if isinstance(source, str) and source.startswith(HUB):
