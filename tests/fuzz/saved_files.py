@@ -197,7 +197,9 @@ def _change_place(random: Random, content: dict[str, Any]) -> None:
     """Move a word, a token or the target."""
     encoded = content.get("encoding")
     if isinstance(encoded, dict) and isinstance(encoded.get("words"), list) and encoded["words"]:
-        random.choice(encoded["words"])[random.randrange(3)] = random.choice((-1, 0, 1, 2, 50, 10**6))
+        word = random.choice(encoded["words"])
+        if isinstance(word, list) and word:  # an earlier change may have taken parts of it away
+            word[random.randrange(len(word))] = random.choice((-1, 0, 1, 2, 50, 10**6))
     if isinstance(content.get("target"), dict):
         content["target"][random.choice(("position", "span", "index", "contrast"))] = random.choice(
             (0, 5, -1, 10**6, [0, 3], [5, 1], [0, 10**9], None)
