@@ -39,10 +39,11 @@ def test_run_explains_continues_and_writes_a_page(sightline, tmp_path, good_mode
     arguments += ["--out", str(tmp_path / "out"), "--workers", "1"]
     first = sightline(*arguments, "--page", str(tmp_path / "page"))
     assert first.exit_code == 0, first.output
-    assert "4 rows: 4 explained, 0 failed" in first.stderr
+    assert "4 rows: 4 explained, 0 failed. Results" in first.stderr
     assert (tmp_path / "page" / "index.html").exists()
     again = sightline(*arguments)
     assert again.exit_code == 0
+    assert "0 failed. 4 rows were there from an earlier run. Results" in again.stderr
     refused = sightline(*arguments, "--target", "PL")
     assert refused.exit_code == 2
     assert "settings.target" in refused.stderr

@@ -11,7 +11,7 @@ Report = Callable[["RunProgress"], None]
 
 @dataclass
 class RunProgress:
-    """The progress of a run. Passed to the `progress` function of `run` after every unit."""
+    """The progress of a run. Passed to the `progress` function of `run` after every unit, or once if all are done."""
 
     total: int
     """Documents of the data set, each counted once however often it occurs."""

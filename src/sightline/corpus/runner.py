@@ -114,6 +114,8 @@ def run(
         sizes = dict(zip(plan.units, plan.sizes, strict=True))
         units = [unit for unit in plan.units if unit not in finished]
         state = RunProgress(plan.documents, plan.documents - sum(sizes[unit] for unit in units))
+        if not units and progress is not None:
+            progress(state)
         if units:
             job = Job(str(folder.path), source, chosen, secrets.token_hex(4))
             for outcome in workforce.compute(job, units):

@@ -145,7 +145,9 @@ def _decode_text(content: bytes, name: str) -> str:
         except UnicodeDecodeError as error:
             raise InputError(f"{name} is not valid UTF-16 text: position {error.start:,} is wrong.") from None
     if looks_binary(content):
-        raise InputError(f"{name} is not text: more than a tenth of it is NUL bytes. Save it as UTF-8.")
+        raise InputError(
+            f"{name} is not text: more than a tenth of it is NUL bytes. If it is a text file, save it as UTF-8."
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
