@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
+from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, BertLMHeadModel
 
 from sightline.errors import OptionError, UnsupportedError
 from sightline.methods.attention_weights import rollout_rows
@@ -167,6 +167,13 @@ def test_masks_stored_by_older_releases_are_not_leftover_weights(tmp_path):
     weights |= {"transformer.h.0.attn.bias": torch.ones(1, 1, 8, 8), "transformer.h.0.attn.masked_bias": torch.ones(1)}
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
     assert load(tmp_path).network.untrained is False
+
+
+def test_an_encoder_that_predicts_the_next_token_is_refused_and_fills_in_masks():
+    module = BertLMHeadModel(tiny_module("bert").config)
+    with pytest.raises(UnsupportedError, match="its tokens also see those after them.*task='masked_lm'"):
+        load(module)
+    assert load(module, task="masked_lm").task == "masked_lm"
 
 
 def test_an_encoder_run_as_a_decoder_is_refused():

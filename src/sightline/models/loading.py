@@ -118,7 +118,7 @@ def load_network(
         check_fit(reader, int(module.config.vocab_size))
     pooled = isinstance(module, PooledClassifier)
     head = task_class("sequence_classification" if pooled else task, _architectures(module))
-    _check_direction(module.config, family)
+    _check_direction(module.config, family, head.name)
     network = Network(
         module,
         family,
@@ -314,7 +314,7 @@ def _load_tokenizer(given: Any, folder: Path | None) -> Any:
         return None if folder is None else load_tokenizer(folder, local_only=True)
 
 
-def _check_direction(config: Any, family: Family) -> None:
+def _check_direction(config: Any, family: Family, task: str) -> None:
     """Refuse a bidirectional family run as a decoder, and a decoder run in both directions."""
     if family.attention_layout == "unseen":
         return
@@ -328,6 +328,11 @@ def _check_direction(config: Any, family: Family) -> None:
             f"This '{config.model_type}' model is set up as a decoder (is_decoder), where a token sees only those "
             "before it and the first one, which classifiers read, sees nothing. Set is_decoder to false in its config, "
             "or use a causal family such as gpt2."
+        )
+    if not family.causal and task == "causal_lm":
+        raise UnsupportedError(
+            f"This '{config.model_type}' model predicts the next token, but its tokens also see those after them. If "
+            "it was trained to fill in masked words, load it with task='masked_lm' (--task masked_lm)."
         )
 
 
