@@ -23,7 +23,7 @@ from sightline.attention import Attention
 from sightline.attention.arrays import as_array
 from sightline.models import ALL, Network, Recorder, Target, TargetLike
 from sightline.models.head_weights import HeadWeights
-from sightline.models.layerwise import LayerGradients, Layerwise
+from sightline.models.layerwise import LayerGradients, Layerwise, LinearOutputs, run_keeping
 from sightline.models.recording import PlainLayerRecord
 from sightline.models.streamed import StreamedRecord
 from sightline.text import Encoding
@@ -34,6 +34,7 @@ Need = Literal[
     "attentions",
     "attention_gradients",
     "attention_relevance",
+    "relevance",
     "inputs",
     "hidden_states",
     "gradients",
@@ -44,8 +45,8 @@ Need = Literal[
 ]
 """What a method may ask for. "inputs" are x^0 … x^{L-1}, "hidden_states" also x^L for all tokens; "head_importance"
 sums gradients of weights by head; "blocks" are the parts of the attention blocks besides their weights;
-"attention_relevance" is the relevance of attention weights under other backward rules; "probes" are model calls
-with changed inputs, which no single pass can share."""
+"relevance" is what other backward rules hand to embeddings and layers, "attention_relevance" also what they hand to
+attention weights; "probes" are model calls with changed inputs, which no single pass can share."""
 
 
 SEEN_FROM_OUTSIDE: frozenset[Need] = frozenset({"gradients", "probes"})
@@ -133,7 +134,8 @@ class _ReceivedRelevance:
     def take(self, layer: LayerGradients) -> None:
         """Keep the relevance of a layer's input and attention; of the last layer, also that of its output."""
         if not self.hidden:
-            self.hidden.append(self.bound(layer.output))
+            missing = layer.input.shape[-2] - layer.output.shape[-2]  # rows that were not evaluated have no relevance
+            self.hidden.append(nn.functional.pad(self.bound(layer.output), (0, 0, 0, missing)))
         self.hidden.append(self.bound(layer.input))
         if layer.record is not None:
             self.attentions.append(self._reduce(layer, cast(PlainLayerRecord, layer.record)))
@@ -172,6 +174,7 @@ class Pass:
         """Whether gradients of attention are needed."""
         self.attention_relevance = False
         """Whether the relevance of attention is needed."""
+        self._relevance = False
         self._attention = self._blocks = False
         # Which rows a head of unknown make reads is measured by its gradient (`Trace.readout`).
         self._gradient = self._all_rows = network.has_custom_head
@@ -179,6 +182,8 @@ class Pass:
         self._recorder: Recorder | None = None
         self._layerwise: Layerwise | None = None
         """How the backward of gradients goes layer by layer, if it does."""
+        self._linear_outputs: dict[int, LinearOutputs] = {}
+        """Outputs of linear maps that the forward pass kept for relevance, by layer."""
         self._output_gradients: dict[int, Tensor] = {}
         """Of such a backward: ∂y/∂(attention output before the projection) by layer."""
         self._logits: list[Tensor] = []
@@ -202,6 +207,7 @@ class Pass:
         attention_needs = self.attention_gradients, self.attention_relevance
         self.attention_gradients |= "attention_gradients" in wanted
         self.attention_relevance |= "attention_relevance" in wanted
+        self._relevance |= bool(wanted & {"attention_relevance", "relevance"})
         if (self.attention_gradients, self.attention_relevance) != attention_needs:
             self._relevances = {}
             if self._recorder is not None and any(isinstance(r, StreamedRecord) for r in self._recorder.layers):
@@ -228,23 +234,36 @@ class Pass:
                 blocks=self._blocks,
             )
             weights = self._head_weights
+            self._linear_outputs = {}
             self._layerwise = self._plan_layerwise()
             self._logits = self.network.run(
                 self.encodings,
                 recorder,
                 gradient=self._gradient,
                 within=None if weights is None else weights.on_autograd_path(),
-                step=None if self._layerwise is None else self._layerwise.step,
+                step=self._step(),
             )
             self._recorder = recorder
             self._graph_alive = self._gradient
         return self._recorder
 
-    def _plan_layerwise(self) -> Layerwise | None:
-        """Let gradients go back layer by layer if relevance follows: one kept set of linear maps then serves both.
+    def _step(self) -> Callable[[int, Callable[[Tensor], Tensor], Tensor], Tensor] | None:
+        """Return how the layers of the forward pass run: ordinarily (None), layer by layer, or keeping linear maps.
 
-        That saves the linear maps of the second run of every layer, and the graphs of all layers but one. Gradients of
-        weights need the graph of the whole model, and relevance runs documents one by one.
+        If relevance follows, which runs every layer again, kept outputs of linear maps save these in the second run.
+        Relevance runs documents one by one.
+        """
+        if self._layerwise is not None:
+            return self._layerwise.step
+        if not self._relevance or len(self.encodings) > 1 or self.network.family.returns_more:
+            return None
+        return partial(run_keeping, self._linear_outputs)
+
+    def _plan_layerwise(self) -> Layerwise | None:
+        """Let gradients go back layer by layer if relevance of attention follows.
+
+        One kept set of linear maps then serves both, and the graphs of all layers but one are saved. Gradients of
+        weights need the graph of the whole model.
         """
         wanted = self._gradient and self.attention_relevance and self._head_weights is None
         if not wanted or len(self.encodings) > 1 or self.network.family.returns_more:
@@ -258,6 +277,7 @@ class Pass:
             parts=lambda record: (record.output,),
             within=self.network.alone,
             receive=receive,
+            linear_outputs=self._linear_outputs,
             last=False,
         )
 
@@ -373,7 +393,12 @@ class Pass:
         return self._relevances[key]
 
     def _propagate(self, document: int, target: Target, rules: BackwardRules) -> Relevance:
-        encoding, network, recorder = self.encodings[document], self.network, Recorder(attention=False)
+        encoding, network = self.encodings[document], self.network
+        # Only the row that the head reads has relevance in the last layer; if it is a global one, it is run alone.
+        encoder = network.banded_encoder
+        first_only = encoder is not None and encoder.readout_rows == "first" and 0 in network.global_tokens(encoding)
+        recorder = Recorder(attention=False, readout_only=first_only)
+        known = [] if network.family.returns_more else self._hidden_states(document)
 
         def rules_active() -> AbstractContextManager[None]:
             return rules.active(network.module)
@@ -386,8 +411,8 @@ class Pass:
             parts=(lambda record: record.probabilities[0]) if self.attention_relevance else None,
             within=lambda: _all_of(network.plain_operations(), rules_active()),
             receive=received.take,
-            known=[] if network.family.returns_more else self._hidden_states(document),
-            linear_outputs={} if self._layerwise is None else self._layerwise.linear_outputs,
+            known=known[: len(network.layers)] if first_only else known,
+            linear_outputs=self._linear_outputs if known else {},
             last=not self._more_rounds,
         )
         network.require_plain_operations()
@@ -442,6 +467,7 @@ class Pass:
 
     def _forget(self) -> None:
         self._recorder = self._layerwise = None
+        self._linear_outputs = {}
         self._logits = []
         self._gradients = {}
         self._graph_alive = False

@@ -324,17 +324,41 @@ def test_gradients_beside_relevance_are_the_ordinary_ones(family, kept, monkeypa
             close(one.input_gradients[layer], other.input_gradients[layer])
 
 
-def test_gradients_and_relevance_share_one_run_of_the_linear_maps():
+@pytest.mark.parametrize("method", METHODS)
+def test_prediction_gradients_and_relevance_share_one_run_of_the_linear_maps(method):
     model = tiny_model("longformer")
     encoding = model.encode(ids=tiny_ids("longformer", 13))
     with LinearMaps() as alone:
         model.explain(encoding, "attcat", 0)
     with LinearMaps() as both:
-        model.explain(encoding, "transatt", 0)
+        model.explain(encoding, method, 0)
     layer = model.network.layers[0]
     for name in ("attention.self.query", "attention.output.dense", "intermediate.dense", "output.dense"):
         weight = layer.get_submodule(name).weight
         assert both.rows[id(weight)] == alone.rows[id(weight)] == 13
+
+
+@pytest.mark.parametrize("global_tokens", [[0], [0, 4, 12]])
+@pytest.mark.parametrize("rules", RULES)
+def test_a_last_layer_of_one_row_gives_the_relevance_of_one_with_all_rows(rules, global_tokens):
+    model = tiny_model("longformer")
+    encoding = model.encode(ids=tiny_ids("longformer", 13), global_tokens=global_tokens)
+
+    def relevance():
+        trace = model.trace(encoding, target=1)
+        trace.require("attention_relevance", "attention_gradients")
+        return propagate(trace, RULES[rules])
+
+    one_row = relevance()
+    model.network.banded_encoder.readout_rows = "all"
+    all_rows = relevance()
+    assert not np.any(one_row.hidden[-1][1:])
+    close(one_row.embeddings, all_rows.embeddings)
+    for one, other in zip(one_row.hidden, all_rows.hidden, strict=True):
+        close(one, other)
+    for layer, other_layer in zip(one_row.attentions, all_rows.attentions, strict=True):
+        for one, other in zip(layer, other_layer, strict=True):
+            close(one.dense(), other.dense())
 
 
 class LinearMaps(TorchFunctionMode):

@@ -109,6 +109,19 @@ class _Known(torch.autograd.Function):
         return gradients[0] @ ctx.weight, None, None
 
 
+def run_keeping(linear_outputs: dict[int, LinearOutputs], number: int, compute: Compute, x: Tensor) -> Tensor:
+    """Return compute(x), and keep outputs of the layer's linear maps in `linear_outputs`, by layer."""
+    before = linear_outputs.values()
+    limit, wide_limit = (
+        KEPT_BYTES - sum(kept.bytes for kept in before),
+        WIDE_BYTES - sum(kept.wide_bytes for kept in before),
+    )
+    with LinearOutputs(limit, wide_limit) as kept:
+        output = compute(x)
+    linear_outputs[number] = kept
+    return output
+
+
 @dataclass(frozen=True)
 class LayerGradients:
     """The gradients (or relevances) of one layer; tensors in the layout of the layer's input."""
@@ -152,15 +165,7 @@ class Layerwise:
         after = self.known[number + 1 : number + 2]
         if after:
             return after[0].detach().view_as(x)
-        before = self.linear_outputs.values()
-        limit, wide_limit = (
-            KEPT_BYTES - sum(kept.bytes for kept in before),
-            WIDE_BYTES - sum(kept.wide_bytes for kept in before),
-        )
-        with LinearOutputs(limit, wide_limit) as kept:
-            output = compute(x)
-        self.linear_outputs[number] = kept
-        return output
+        return run_keeping(self.linear_outputs, number, compute, x)
 
     def differentiate(self, number: int, compute: Compute, x: Tensor, output_gradient: Tensor) -> Tensor:
         """Run one layer again, pass its gradients to `receive`, and return the gradient with respect to x."""

@@ -1,4 +1,4 @@
-"""The attention of one Longformer layer in three forms: banded, by ordinary operations, and for the first rows only.
+"""The attention of one Longformer layer: banded or by ordinary operations, of all rows or of the first rows only.
 
 Each takes the library's self-attention module (for its projections), the layer's input x (T, d) with documents end to
 end and the plan of every document, and returns a `BandedRecord`, whose `output` (…, H·e) is the input of the output
@@ -50,12 +50,7 @@ def plain_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layo
     for plan, document, q, k, v in parts:
         output, blocks = plain_window_attention(q, k, v, plan)
         if len(plan.global_tokens):
-            q = _heads(attention.query_global(document[plan.global_tokens]), attention) / math.sqrt(attention.head_dim)
-            k = _heads(attention.key_global(document), attention)
-            v = _heads(attention.value_global(document), attention)
-            scores = torch.matmul(q.transpose(0, 1), k.permute(1, 2, 0))
-            weights = torch.softmax(scores.masked_fill(plan.masked, -math.inf), dim=-1)
-            rows = torch.matmul(weights, v.transpose(0, 1)).transpose(0, 1)
+            rows, weights = _plain_global_rows(attention, document, plan, plan.global_tokens)
             output = output.index_copy(0, plan.global_tokens, rows)
             blocks = (*blocks, weights)
         outputs.append(output)
@@ -97,6 +92,34 @@ def first_rows_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...],
             weights = nn.functional.dropout(plan.projection(scores), _dropout(attention))
             outputs.append(torch.matmul(weights, value).view(1, -1))
     return BandedRecord(attention, x.detach(), layout, plans, torch.cat(outputs), Packed((1,) * len(plans)))
+
+
+def plain_first_rows_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layout: Packed) -> BandedRecord:
+    """The same by ordinary operations, for documents whose first token is global and not masked."""
+    outputs, probabilities = [], []
+    for document, plan in zip(_documents(x, layout), plans, strict=True):
+        rows, weights = _plain_global_rows(attention, document, plan, plan.global_tokens[:1])
+        outputs.append(rows)
+        probabilities.append((weights,))
+    return BandedRecord(
+        attention,
+        x.detach(),
+        layout,
+        plans,
+        torch.cat(outputs).flatten(1),
+        Packed((1,) * len(plans)),
+        probabilities=tuple(probabilities),
+    )
+
+
+def _plain_global_rows(attention: Any, x: Tensor, plan: BandPlan, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the attention output (G, H, e) and weights (H, G, n) of the global tokens `rows` (G,), nothing folded."""
+    query = _heads(attention.query_global(x[rows]), attention) / math.sqrt(attention.head_dim)
+    key = _heads(attention.key_global(x), attention)
+    value = _heads(attention.value_global(x), attention)
+    scores = torch.matmul(query.transpose(0, 1), key.permute(1, 2, 0))
+    weights = torch.softmax(scores.masked_fill(plan.masked, -math.inf), dim=-1)
+    return torch.matmul(weights, value.transpose(0, 1)).transpose(0, 1), weights
 
 
 def _global_rows(attention: Any, x: Tensor, plan: BandPlan, rows: Tensor) -> Tensor:

@@ -38,7 +38,12 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from sightline.attention.projections import SOFTMAX, projection_of
 from sightline.errors import ModelError, UnsupportedError
-from sightline.models.longformer.attention import banded_attention, first_rows_attention, plain_attention
+from sightline.models.longformer.attention import (
+    banded_attention,
+    first_rows_attention,
+    plain_attention,
+    plain_first_rows_attention,
+)
 from sightline.models.longformer.band_kernel import BandPlan
 from sightline.models.longformer.feed_forward import feed_forward
 from sightline.models.longformer.record import BandedRecord, Batch, library_attentions
@@ -167,7 +172,10 @@ class BandedEncoder(nn.Module):
     ) -> Tensor:
         """Return the output of one layer for packed x (T, d); append its attention to `records` and the recorder."""
         attention, layout = layer.attention.self, Packed(batch.lengths)
-        if first_only:
+        if first_only and self.plain:
+            record = plain_first_rows_attention(attention, x, plans, layout)
+            x = x[batch.first_positions(x.device)]  # a slice, for which a mode may have a rule of its own
+        elif first_only:
             record = first_rows_attention(attention, x, plans, layout)
             x = batch.first_rows(x)
         elif self.plain:

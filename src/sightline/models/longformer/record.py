@@ -89,8 +89,11 @@ class Batch:
 
     def first_rows(self, packed: Tensor) -> Tensor:
         """Return the first row of every document: (B, d)."""
-        starts = torch.tensor([0, *self.lengths[:-1]], device=packed.device).cumsum(0)
-        return packed.index_select(0, starts)
+        return packed.index_select(0, self.first_positions(packed.device))
+
+    def first_positions(self, device: torch.device) -> Tensor:
+        """Return the packed row of the first token of every document: (B,)."""
+        return torch.tensor([0, *self.lengths[:-1]], device=device).cumsum(0)
 
     def _positions(self, device: torch.device) -> Tensor:
         """Return the row of the flattened padded batch that each packed row comes from: (T,)."""
@@ -119,7 +122,11 @@ class BandedRecord:
     key: Tensor | None = None
     value: Tensor | None = None
     probabilities: tuple[tuple[Tensor, ...], ...] = ()
-    """Of a plain pass only: A of every document on the autograd path, in the parts that `assemble` puts together."""
+    """Of a plain pass only: A of every document on the autograd path, in the parts that `assemble` puts together.
+
+    These are the blocks (H, rows, G+keys) of window rows and then the global rows (H, G, n); where the layer was
+    evaluated for the first row only, a global token's, that row (H, 1, n) alone.
+    """
 
     def weights(self, document: int) -> BandedAttention:
         """Return the attention weights A of all rows of one document."""
@@ -177,19 +184,31 @@ class BandedRecord:
         Values at pairs that may not attend are dropped. Parts of one head stand for all.
         """
         plan = self.plans[document]
-        blocks = len(plan.blocks)
-        local = in_slots(parts[:blocks], plan, parts[0].new_empty(plan.tokens, len(parts[0]), 0))
-        rows = parts[blocks] if len(plan.global_tokens) else local.new_zeros(local.shape[0], 0, plan.tokens)
+        blocks, (heads, G) = len(plan.blocks), (len(parts[0]), len(plan.global_tokens))
+        if self._has_first_row_alone(document):
+            local = parts[0].new_zeros(heads, plan.tokens, G + 2 * plan.window + 1)
+            rows = nn.functional.pad(parts[0], (0, 0, 0, G - 1))
+        else:
+            local = in_slots(parts[:blocks], plan, parts[0].new_empty(plan.tokens, heads, 0))
+            rows = parts[blocks] if G else local.new_zeros(heads, 0, plan.tokens)
         return self._attention(document, local, rows.masked_fill(plan.masked, 0))
 
     @torch.no_grad()
     def gradient_parts(self, document: int, output_gradient: Tensor) -> Iterator[Tensor]:
-        """Yield ∂y/∂A in blocks (H, rows, G+keys), then of the global rows (H, G, n), from ∂y/∂output in `layout`."""
+        """Yield ∂y/∂A in the parts of `probabilities`, from ∂y/∂output in `layout`."""
         plan = self.plans[document]
         gradient = self._all_rows(document, output_gradient)
-        yield from window_weight_gradient_blocks(gradient, self._rows("value", document), plan)
-        if len(plan.global_tokens):
-            yield self._global_products(gradient[plan.global_tokens], self.attention.value_global, document)
+        rows = plan.global_tokens
+        if self._has_first_row_alone(document):
+            rows = rows[:1]
+        else:
+            yield from window_weight_gradient_blocks(gradient, self._rows("value", document), plan)
+        if len(rows):
+            yield self._global_products(gradient[rows], self.attention.value_global, document)
+
+    def _has_first_row_alone(self, document: int) -> bool:
+        """Whether a plain pass evaluated the first row of a document only, that of a global token."""
+        return len(self.plans[document].global_tokens) > 0 and len(self.probabilities[document]) == 1
 
     def _attention(self, document: int, local: Tensor, global_rows: Tensor) -> BandedAttention:
         return BandedAttention(local, global_rows, self.plans[document].global_tokens)
