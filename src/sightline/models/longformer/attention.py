@@ -96,20 +96,12 @@ def first_rows_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...],
 
 def plain_first_rows_attention(attention: Any, x: Tensor, plans: tuple[BandPlan, ...], layout: Packed) -> BandedRecord:
     """The same by ordinary operations, for documents whose first token is global and not masked."""
-    outputs, probabilities = [], []
-    for document, plan in zip(_documents(x, layout), plans, strict=True):
-        rows, weights = _plain_global_rows(attention, document, plan, plan.global_tokens[:1])
-        outputs.append(rows)
-        probabilities.append((weights,))
-    return BandedRecord(
-        attention,
-        x.detach(),
-        layout,
-        plans,
-        torch.cat(outputs).flatten(1),
-        Packed((1,) * len(plans)),
-        probabilities=tuple(probabilities),
-    )
+    documents = zip(_documents(x, layout), plans, strict=True)
+    rows = [_plain_global_rows(attention, document, plan, plan.global_tokens[:1]) for document, plan in documents]
+    output = torch.cat([row for row, _ in rows]).flatten(1)
+    probabilities = tuple((weights,) for _, weights in rows)
+    first_rows = Packed((1,) * len(plans))
+    return BandedRecord(attention, x.detach(), layout, plans, output, first_rows, probabilities=probabilities)
 
 
 def _plain_global_rows(attention: Any, x: Tensor, plan: BandPlan, rows: Tensor) -> tuple[Tensor, Tensor]:
