@@ -195,6 +195,21 @@ class Pass:
         self._later_rounds: list[tuple[Target, ...]] = []
         """The targets of the classes that follow."""
         self._made_once: dict[Hashable, Any] = {}
+        self._doubles: dict[int, Pass] = {}
+        """Passes in double precision, by document."""
+
+    def in_double(self, document: int) -> Pass:
+        """Return a pass over one document in double precision, on a copy of the network.
+
+        It is the pass itself if the network has double precision already, or runs where there is none.
+        """
+        if document not in self._doubles:
+            copied = next((shared.network for shared in self._doubles.values()), None) or self.network.in_double()
+            if copied is self.network:
+                return self
+            self._doubles[document] = Pass(copied, [self.encodings[document]], [self.requests[document]])
+        self._linear_outputs.clear()  # only the copy needs its own from here on
+        return self._doubles[document]
 
     def require(self, *needs: Need) -> None:
         """Announce what will be needed; results of a pass that recorded less are dropped, and it runs again later."""

@@ -361,6 +361,11 @@ class Trace:
         """Return the relevance of embeddings, layers and attention when `rules` replace the rules of gradients."""
         return self._pass.relevance(self._document, self.target, rules)
 
+    def in_double(self) -> Trace:
+        """Return a trace of the same document and target in double precision, on a copy of the network."""
+        shared = self._pass.in_double(self._document)
+        return self if shared is self._pass else Trace(shared, target=self.target)
+
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return make(), called once if all classes are explained; its result must not depend on the target."""
         return self._pass.once(self._document, key, make)

@@ -361,6 +361,19 @@ def test_a_last_layer_of_one_row_gives_the_relevance_of_one_with_all_rows(rules,
             close(one.dense(), other.dense())
 
 
+@pytest.mark.parametrize("method", ["partial_lrp", "lrp", "transatt"])
+@pytest.mark.parametrize("family", ["bert", "longformer", "gpt2"])
+def test_rules_that_amplify_rounding_errors_run_in_double_precision(family, method):
+    module = tiny_module(family, dtype=torch.float32)
+    single = load(module)
+    explained = single.explain(single.encode(ids=tiny_ids(family, 13)), method, 0)
+    assert module.dtype == torch.float32
+    double = load(module.double())
+    expected = double.explain(double.encode(ids=tiny_ids(family, 13)), method, 0)
+    np.testing.assert_array_equal(explained.scores, expected.scores)
+    np.testing.assert_array_equal(explained.layers, expected.layers)
+
+
 class LinearMaps(TorchFunctionMode):
     """Counts the rows that every linear map computes."""
 

@@ -1,8 +1,8 @@
 """Relevance propagation: the target's relevance is handed back from operation to operation down to the tokens.
 
 Notation: R(x^l) (n, d) the relevance of the input of layer l, R(A^l) (H, n, n) that of its attention, r the readout
-row. The rules are in `relevance_rules`; the model itself is not rewritten (`relevance_mode`). Relevance starts at the
-logits with ∂y/∂logits, that is 1 for the target's logit; for `attnlrp` with that times the logits, that is y.
+row. The rules are in `relevance/rules.py`; the model itself is not rewritten (`relevance/mode.py`). Relevance starts at
+the logits with ∂y/∂logits, that is 1 for the target's logit; for `attnlrp` with that times the logits, that is y.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sightline.methods.registry import Attribution, method
 from sightline.methods.relevance.propagation import propagate
 from sightline.methods.relevance.rules import ATTENTION_AWARE, RULE_SETS, RuleSet
 from sightline.methods.scaling.shares import warn_if_all_zero
-from sightline.passes import Relevance
+from sightline.passes import Need, Relevance
 from sightline.trace import Trace
 
 Embeddings = Literal["full", "word"]
@@ -44,8 +44,20 @@ def token_relevance(relevance: Relevance, embeddings: Embeddings) -> Attribution
 
 def positive_products(trace: Trace, rules: RuleSet = "positive") -> list[Attention]:
     """Return mean_h max(0, ∂y/∂A^l ⊙ R(A^l)) of every layer as one-head operators: the steps of `transatt`."""
-    trace.require("attention_gradients", "attention_relevance")
-    return [products for _, products in propagate(trace, RULE_SETS[rules]).attentions]
+    relevance = propagate_exactly(trace, rules, "attention_gradients", "attention_relevance")
+    return [products for _, products in relevance.attentions]
+
+
+def propagate_exactly(trace: Trace, rules: RuleSet, *needs: Need) -> Relevance:
+    """Return the relevance by a rule set, computed in double precision on a copy of the model.
+
+    Where contributions cancel, both rule sets divide by almost nothing, and rounding errors grow with every layer. In
+    single precision, the relevance of tokens and of lower layers' attention in a trained Longformer of six layers was
+    off by 0.1 to 200 % of its total; that of `attnlrp`, by less than 0.01 %.
+    """
+    exact = trace.in_double()
+    exact.require(*needs)
+    return propagate(exact, RULE_SETS[rules])
 
 
 @method(
@@ -58,14 +70,14 @@ def positive_products(trace: Trace, rules: RuleSet = "positive") -> list[Attenti
     needs={"attention_relevance"},
     signed=False,
     class_specific=True,
-    cost="one forward pass, one relevance pass",
+    cost="two forward passes, one relevance pass, in double precision",
     use="Use it as a class-specific view of one layer's attention.",
     avoid="Avoid it for words that act through lower layers: relevance stops at the attention of one layer.",
 )
 def partial_lrp(trace: Trace, *, rules: RuleSet = "positive", layer: int = -1) -> Attribution:
     """Readout row of R(A) in one layer; `layers` holds the same for every layer."""
     chosen = check_layer(layer, trace.layer_count)
-    relevances = propagate(trace, RULE_SETS[rules]).attentions
+    relevances = propagate_exactly(trace, rules, "attention_relevance").attentions
     layers = np.stack([positive.left(trace.readout)[0] for positive, *_ in relevances])
     warn_if_all_zero(layers[chosen], "partial_lrp", "no attention weight that is read has positive relevance")
     return Attribution(layers[chosen], layers=layers, layer_kind="separate")
@@ -81,13 +93,13 @@ def partial_lrp(trace: Trace, *, rules: RuleSet = "positive", layer: int = -1) -
     needs={"relevance"},
     signed=True,
     class_specific=True,
-    cost="one forward pass, one relevance pass",
+    cost="two forward passes, one relevance pass, in double precision",
     use="Use it to see where relevance ends, layer by layer.",
     avoid="Avoid comparing magnitudes with rules='classic': relevance grows from layer to layer.",
 )
 def lrp(trace: Trace, *, rules: RuleSet = "positive", embeddings: Embeddings = "full") -> Attribution:
     """Relevance of every token; `layers` holds that of every layer's input."""
-    return token_relevance(propagate(trace, RULE_SETS[rules]), embeddings)
+    return token_relevance(propagate_exactly(trace, rules, "relevance"), embeddings)
 
 
 @method(
@@ -100,7 +112,7 @@ def lrp(trace: Trace, *, rules: RuleSet = "positive", embeddings: Embeddings = "
     needs={"attention_gradients", "attention_relevance"},
     signed=False,
     class_specific=True,
-    cost="one forward and backward pass, one relevance pass",
+    cost="two forward passes, one backward and one relevance pass, in double precision",
     use="Use it as the class-specific form of rollout.",
     avoid="Avoid it for finding evidence against the class: only positive products count.",
 )

@@ -170,6 +170,18 @@ class Network:
         shared = {id(tensor): tensor for tensor in (*self.module.parameters(), *self.module.buffers())}
         with self._lock:  # or the hooks of a running pass would be copied as well
             module = copy.deepcopy(self.module, shared)
+        return self._with_module(module)
+
+    def in_double(self) -> Network:
+        """Return a copy of this network in double precision; the network itself if it has that or cannot."""
+        if self.dtype == torch.float64 or self.device.type == "mps":
+            return self
+        with self._lock:
+            module = copy.deepcopy(self.module)
+        return self._with_module(module.double())
+
+    def _with_module(self, module: Any) -> Network:
+        """Return a network with everything of this one but the module."""
         twin = Network(
             module,
             self.family,
