@@ -12,6 +12,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification
 from typer.testing import CliRunner
 
@@ -20,6 +21,7 @@ from sightline.cli.app import app
 from sightline.errors import InputError, ModelError, OptionError, SightlineError, UsageError
 from sightline.lab.card import metric_with_interval
 from sightline.lab.saving import writing_failure
+from sightline.lab.starting_points import starting_point
 from sightline.lab.train import TrainingSettings, _class_weights
 from sightline.lab.trainer import ClassifierTrainer, DivergedError
 from sightline.lab.training_data import read_training_data
@@ -568,6 +570,56 @@ def test_a_masked_language_model_learns_texts_without_labels(tmp_path):
     assert "# Masked language model" in (tmp_path / "model" / "README.md").read_text()
 
 
+def test_a_body_without_a_head_becomes_a_masked_language_model(tmp_path):
+    """A model fine-tuned for classes has lost the head that predicts words; its word embeddings serve a new one."""
+    source = saved(tmp_path / "base", AutoModelForSequenceClassification)
+    texts = [{"text": "mill mill mill mill mill mill"}] * 40
+    options = {"task": "masked_lm", "epochs": 4, "learning_rate": 0.01, "batch": 4}
+    result = sl.lab.train(texts, source, out=tmp_path / "model", **options)
+    assert result.new_head
+    losses = [entry["eval_loss"] for entry in result.history if "eval_loss" in entry]
+    assert losses[-1] < losses[0] / 2
+    card = (tmp_path / "model/README.md").read_text()
+    assert "The head is new: its output embeddings are the word embeddings" in card
+
+    model = sl.load(tmp_path / "model")
+    assert model.task == "masked_lm"
+    assert not model.network.untrained
+    module = model.network.module
+    assert module.get_output_embeddings().weight is module.get_input_embeddings().weight
+    assert model.trace("mill [MASK] mill").prediction.label == "mill"
+    explanation = model.explain("mill [MASK] mill", "gradient", target="mill")
+    assert explanation.target.name == "mill"
+    assert np.abs(explanation.scores).sum() > 0
+    again = sl.lab.train(texts, tmp_path / "model", out=tmp_path / "again", task="masked_lm", max_steps=1)
+    assert not again.new_head
+    assert "The head is new" not in (tmp_path / "again/README.md").read_text()
+
+
+def test_training_of_a_masked_language_model_starts_with_the_weights_of_the_body(tmp_path):
+    source = saved(tmp_path / "base", AutoModelForSequenceClassification)
+    data = read_training_data([{"text": "the old mill"}] * 4, task="masked_lm")
+    body, start = AutoModelForSequenceClassification.from_pretrained(source).bert, starting_point(source, data)
+    started = start.module.bert.state_dict()
+    for name, value in body.state_dict().items():
+        assert name.startswith("pooler.") or torch.equal(started[name], value), name
+
+
+def test_a_body_whose_word_embeddings_are_not_tied_cannot_become_a_masked_language_model(tmp_path):
+    source = saved(tmp_path / "base", AutoModelForSequenceClassification, tie_word_embeddings=False)
+    with pytest.raises(ModelError, match="are not tied to the word embeddings"):
+        sl.lab.train([{"text": "the old mill"}] * 4, source, out=tmp_path / "model", task="masked_lm")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_body_without_its_layers_cannot_become_a_masked_language_model(tmp_path):
+    source = saved(tmp_path / "base", AutoModelForSequenceClassification)
+    weights = load_file(source / "model.safetensors")
+    save_file({name: w for name, w in weights.items() if "layer.0" not in name}, source / "model.safetensors")
+    with pytest.raises(ModelError, match=r"lack \d+ of the encoder"):
+        sl.lab.train([{"text": "the old mill"}] * 4, source, out=tmp_path / "model", task="masked_lm")
+
+
 def test_a_batch_without_hidden_tokens_is_no_divergence(tmp_path):
     source = saved(tmp_path / "base", AutoModelForMaskedLM)
     texts = [{"text": "the old mill"}] * 20
@@ -603,7 +655,6 @@ def test_gradient_checkpointing_gives_the_same_curve(tmp_path):
         (rows(8), "new-bilstm", {"task": "question_answering"}, InputError, "has a question in the field 'text_pair'"),
         (rows(8), "new-bilstm", {"task": "causal_lm"}, OptionError, "task"),
         (rows(8), AutoModelForMaskedLM, {"task": "masked_lm", "class_weights": True}, OptionError, "needs classes"),
-        (rows(8), AutoModelForSequenceClassification, {"task": "masked_lm"}, ModelError, "."),
     ],
 )
 def test_tasks_that_cannot_be_trained_are_refused(data, model, options, error, message, tmp_path):

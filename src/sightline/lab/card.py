@@ -18,6 +18,14 @@ KINDS: dict[TrainingTask, tuple[str, str]] = {
     "question_answering": ("question-answering", "Model that answers questions"),
 }
 """Task -> its tag on the hub, and the title of the card."""
+_NEW_HEADS: dict[TrainingTask, str] = {
+    "sequence_classification": "The head is new: the classes were learnt from these rows alone.",
+    "token_classification": "The head is new: the classes were learnt from these rows alone.",
+    "masked_lm": "The head is new: its output embeddings are the word embeddings of the starting point, and the layers "
+    "before them were learnt from these texts alone.",
+    "question_answering": "The head is new: answers were learnt from these questions alone.",
+}
+"""Task -> what a card says if the starting point came without a head for it."""
 _OF_CLASSES = "Accuracy with a 95 % bootstrap interval over rows."
 _OF_ANSWERS = (
     "Exact match and F1 of words as SQuAD defines them, with 95 % bootstrap intervals over questions. Questions on one "
@@ -36,7 +44,12 @@ def metric_with_interval(values: Mapping[str, float], name: str) -> str:
 
 
 def model_card(
-    data: TrainingData, base: str, settings: Mapping[str, Any], metrics: Mapping[str, Mapping[str, float]]
+    data: TrainingData,
+    base: str,
+    settings: Mapping[str, Any],
+    metrics: Mapping[str, Mapping[str, float]],
+    *,
+    new_head: bool = False,
 ) -> str:
     """Return README.md of the model folder; metrics by split as in `Training.metrics`."""
     tag, title = KINDS[data.task]
@@ -44,6 +57,7 @@ def model_card(
     # Names come from files: no line breaks, no escapes, and nothing that would end a cell of a table.
     names = {label: printable(label).replace("|", "\\|") for label in data.labels}
     classes = f" Classes: {', '.join(names.values())}." if names else ""
+    head = f" {_NEW_HEADS[data.task]}" if new_head else ""
     rows = []
     for split in ("train", "validation", "test"):
         examples = getattr(data, split)
@@ -68,7 +82,7 @@ def model_card(
             "",
             f"# {title}",
             "",
-            f"Trained with Sightline from {printable(base)} on {printable(data.name)}.{classes}",
+            f"Trained with Sightline from {printable(base)} on {printable(data.name)}.{head}{classes}",
             "",
             "## Data",
             "",

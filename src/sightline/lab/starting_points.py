@@ -69,6 +69,16 @@ NEW_MODELS: dict[str, NewModel] = {
 """Models trained from scratch: the two with a single attention, and six GPT-2 blocks without causal mask."""
 
 
+@dataclass(frozen=True, eq=False)
+class StartingPoint:
+    """A model that is ready to be trained, and its tokenizer."""
+
+    module: Any
+    tokenizer: Any
+    new_head: bool = False
+    """Whether a checkpoint's body got a head with new weights."""
+
+
 def default_settings(model: str | Path | Any) -> Mapping[str, Any]:
     """Return the training settings of a starting point that differ from those of a checkpoint."""
     return NEW_MODELS[model].settings if isinstance(model, str) and model in NEW_MODELS else {}
@@ -83,8 +93,8 @@ def starting_point(
     vocabulary: int = 20_000,
     units: Units = "words",
     dropout: float | None = None,
-) -> tuple[Any, Any]:
-    """Return module and tokenizer, ready to be trained on the classes of `data`."""
+) -> StartingPoint:
+    """Return a model that can be trained on `data`, with its tokenizer."""
     check_one_of("units", units, get_args(Units))
     if dropout is not None and not 0 <= dropout < 1:
         raise OptionError(f"dropout={dropout} is not possible; it is a share from 0 up to, but not including, 1.")
@@ -94,7 +104,7 @@ def starting_point(
                 f"'{model}' classifies documents. Give a checkpoint (model=, --model) to train for the task "
                 f"'{data.task}'."
             )
-        return _new_model(model, data, projection, sizes or {}, vocabulary, units, dropout)
+        return StartingPoint(*_new_model(model, data, projection, sizes or {}, vocabulary, units, dropout))
     if isinstance(model, str) and model.startswith("new"):
         raise OptionError(f"Unknown new model '{model}'. Use one of: {', '.join(NEW_MODELS)}.")
     if projection is not None:
@@ -139,39 +149,37 @@ def _new_model(
     return module, tokenizer
 
 
-def _checkpoint(source: str | Path | Any, data: TrainingData) -> tuple[Any, Any]:
-    """Load a checkpoint; a classifier's head stays if it has the same labels, and is made new otherwise.
-
-    A masked language model needs its head: one made new would know no word.
-    """
+def _checkpoint(source: str | Path | Any, data: TrainingData) -> StartingPoint:
+    """Load a checkpoint; a classifier's head stays if it has the same labels, and is made new otherwise."""
     labels, task = data.labels, data.task
     if task == "question_answering":
         return _question_answerer(source)
     try:
         network, tokenizer = load_network(source, task=task, transformer_only=True)
     except ModelError:
-        if task == "masked_lm":
-            raise
         network, tokenizer = _load_encoder(source, task)
     module = _trainable(network, tokenizer)
     if task == "masked_lm":
-        return module, tokenizer
+        if network.untrained:
+            _check_tied(source, module)
+        return StartingPoint(module, tokenizer, new_head=network.untrained)
     current = tuple(str(module.config.id2label[number]) for number in range(module.config.num_labels))
     if current == tuple(labels) and not network.untrained:
-        return module, tokenizer
+        return StartingPoint(module, tokenizer)
     config = _copy_config(module)
     for name, value in _label_facts(labels).items():
         setattr(config, name, value)
     # Classes that are numbers count those of the model, whatever it calls them; others are new, and so is their head.
     same = len(current) == len(labels) and tuple(labels) == tuple(map(str, range(len(labels))))
-    return _with_weights(type(module)(config), module, with_head=same), tokenizer
+    fresh = _with_weights(type(module)(config), module, with_head=same)
+    return StartingPoint(fresh, tokenizer, new_head=network.untrained or not same)
 
 
-def _question_answerer(source: Any) -> tuple[Any, Any]:
+def _question_answerer(source: Any) -> StartingPoint:
     """Return a model that answers questions: the one in the folder, or its encoder under a new head."""
     try:
         network, tokenizer = load_network(source, task="question_answering", transformer_only=True)
-        return _trainable(network, tokenizer), tokenizer
+        return StartingPoint(_trainable(network, tokenizer), tokenizer)
     except ModelError:
         # A head for tokens may have any number of outputs; that for answers has two.
         network, tokenizer = _load_encoder(source, "token_classification")
@@ -180,7 +188,21 @@ def _question_answerer(source: Any) -> tuple[Any, Any]:
     config = _copy_config(module)
     config.num_labels, config.problem_type = 2, None
     kind: Any = transformers.MODEL_FOR_QUESTION_ANSWERING_MAPPING
-    return _with_weights(kind[type(config)](config), module, with_head=False), tokenizer
+    fresh = _with_weights(kind[type(config)](config), module, with_head=False)
+    return StartingPoint(fresh, tokenizer, new_head=True)
+
+
+def _check_tied(source: Any, module: Any) -> None:
+    """Raise ModelError if a new head for words does not share the body's word embeddings.
+
+    A head of its own would have to learn a vector for every word of the vocabulary from the training texts.
+    """
+    output, words = module.get_output_embeddings(), module.get_input_embeddings()
+    if output is None or output.weight is not words.weight:
+        raise ModelError(
+            f"'{source}' has no head for masked_lm, and a new one would know no word, because its output embeddings "
+            "are not tied to the word embeddings (tie_word_embeddings). Start from a masked language model."
+        )
 
 
 def _copy_config(module: Any) -> Any:

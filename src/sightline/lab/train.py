@@ -31,7 +31,7 @@ from sightline.lab.answer_rows import LABELS, AnswerRows, pad_windows
 from sightline.lab.card import model_card
 from sightline.lab.saving import check_new_folder, new_folder, quiet_bars, write_model, writing_failure
 from sightline.lab.seeds import check_seed
-from sightline.lab.starting_points import Units, default_settings, starting_point
+from sightline.lab.starting_points import StartingPoint, Units, default_settings, starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
 from sightline.lab.training_tasks import TokenisedRows, check_task, make_collator
 from sightline.metrics import bootstrap_interval
@@ -118,6 +118,8 @@ class Training:
     """Training rows that were cut at max_tokens."""
     left_out: int = 0
     """Rows without text or label (question or answers), and training rows whose answer no window holds whole."""
+    new_head: bool = False
+    """Whether the head of the checkpoint was replaced, so that it knows only what these rows taught it."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return the training curve, one row per log entry."""
@@ -182,7 +184,7 @@ def train(
             "units": units,
             "dropout": dropout,
         }
-        module, tokenizer = starting_point(model, rows, **options)
+        point = starting_point(model, rows, **options)
         description = {
             **asdict(chosen),
             **options,
@@ -191,12 +193,11 @@ def train(
             "data": rows.fingerprint,
         }
         open_work_folder = partial(_open_work_folder, work, description, resume)
-        return _run(module, tokenizer, rows, chosen, folder, work, open_work_folder, _name(model), progress)
+        return _run(point, rows, chosen, folder, work, open_work_folder, _name(model), progress)
 
 
 def _run(
-    module: Any,
-    tokenizer: Any,
+    point: StartingPoint,
     data: TrainingData,
     settings: TrainingSettings,
     folder: Path,
@@ -216,6 +217,7 @@ def _run(
         prepare_to_resume,
     )
 
+    module, tokenizer = point.module, point.tokenizer
     answers = data.task == "question_answering"
     network, _ = load_network(module, task=data.task, tokenizer=tokenizer)
     max_tokens = _max_tokens(network.max_tokens, tokenizer, data, settings.max_tokens)
@@ -307,10 +309,11 @@ def _run(
         seconds=time.monotonic() - began,
         cut=sets["train"].cut,
         left_out=data.left_out + sets["train"].left_out,
+        new_head=point.new_head,
     )
     report = {"settings": facts, "metrics": metrics, "history": history}
     texts = {
-        "README.md": model_card(data, base, facts, metrics),
+        "README.md": model_card(data, base, facts, metrics, new_head=point.new_head),
         "training.json": json.dumps(report, indent=2) + "\n",
     }
     write_model(module.eval(), tokenizer, folder, texts)
