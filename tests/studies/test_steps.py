@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -14,18 +16,36 @@ from sightline.lab import feature_importance
 from sightline.metrics import tokens_in_characters
 from sightline.model import load
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
+from sightline.studies import run_study
 from sightline.studies.accuracy import measure_accuracy
 from sightline.studies.alti import ALTI
 from sightline.studies.alti_consistency import measure_consistency
 from sightline.studies.alti_steps import measure_sentence as measure_mixing
 from sightline.studies.alti_steps import special_share_of_others
 from sightline.studies.attcat import ATTCAT
-from sightline.studies.attcat_steps import find_answers
+from sightline.studies.attcat_answers import answer_table, answers_better, measure_answers
+from sightline.studies.attcat_steps import find_answers, planted_subject
 from sightline.studies.data import DataSet
 from sightline.studies.flow import FLOW, SENTIMENT_TABLE, TABLES
-from sightline.studies.flow_pronouns import SENTENCES, draw_pronouns, measure_pronouns
+from sightline.studies.flow_pronouns import (
+    PRONOUN,
+    SENTENCES,
+    choice_table,
+    describe_choice,
+    draw_pronouns,
+    measure_choices,
+    measure_pronouns,
+)
 from sightline.studies.flow_steps import measure_layers, measure_sentence
-from sightline.studies.generated import PLURAL, SINGULAR, agreement_prefixes, planted_sentences, rule_documents
+from sightline.studies.generated import (
+    GENDERED,
+    PLURAL,
+    SINGULAR,
+    agreement_prefixes,
+    planted_sentences,
+    pronoun_sentences,
+    rule_documents,
+)
 from sightline.studies.longformer_steps import _received_by_place, _word_sums, shorten
 from sightline.studies.sparse import judge_claims, trend_with_lambda, untied_correlation
 from sightline.studies.sparse_steps import LAMBDAS, PROJECTIONS, Cell, count_epochs, measure_document
@@ -286,7 +306,93 @@ def test_accuracy_is_measured_on_all_test_documents(tmp_path):
     numbers = measure_accuracy(bench, subject, rows, "tiny", numbered=True)
     assert [entry["predicted"] for entry in numbers] == [prediction.index for prediction in expected]
     labels = measure_accuracy(bench, subject, rows, "labels")
-    assert labels == [{"predicted": prediction.label, "label": 1} for prediction in expected]
+    assert labels == [{"predicted": prediction.label, "label": model.labels[1]} for prediction in expected]
+
+
+def test_accuracy_reads_both_texts_of_a_pair(tmp_path):
+    model = load(tiny_module(), tokenizer=wordpiece())
+    bench, subject = Workbench(ATTCAT, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
+    pairs = [("the river", "runs past"), ("old mill", "the river runs"), ("the", "old")]
+    encodings = [model.encode(text, pair) for text, pair in pairs]
+    ran = []
+    monitored = model.network.run_many
+    model.network.run_many = lambda given: ran.extend(given) or monitored(given)
+    rows = [Example(text, pair=pair, label=model.labels[0]) for text, pair in pairs]
+    entries = measure_accuracy(bench, subject, rows, "pairs")
+    assert [encoding.ids.tolist() for encoding in ran] == [encoding.ids.tolist() for encoding in encodings]
+    assert [entry["predicted"] for entry in entries] == [model.predict(encoding).label for encoding in encodings]
+    assert {entry["label"] for entry in entries} == {model.labels[0]}
+
+
+def test_answers_are_scored_as_squad_does_and_judged_against_random_weights(tmp_path):
+    model = load(tiny_module(auto=AutoModelForQuestionAnswering, num_labels=2), tokenizer=wordpiece())
+    text = "The river runs past the old mill."
+    predicted = model.predict(model.encode("Hello, Miller!", text)).label
+    start = text.index(predicted)
+    other = (0, 3) if predicted not in ("The", "the") else (4, 9)
+    rows = [
+        Example(text, pair="Hello, Miller!", answer=((start, start + len(predicted)),), id="0"),
+        Example(text, pair="Hello, Miller!", answer=(other,), id="1"),
+        Example(text, pair="Hello, Miller!", id="2"),
+    ]
+    bench = Workbench(ATTCAT, tmp_path, size="tiny")
+    entries = measure_answers(bench, Subject("tiny", "tiny", lambda: model), DataSet("squad", "rows", [], rows))
+    assert entries[0] == {"exact_match": 1.0, "f1": 1.0}
+    assert entries[1]["exact_match"] == 0.0
+    assert len(entries) == 2  # a question without an answer is left out
+    right, wrong = [{"exact_match": 1.0, "f1": 1.0}] * 9, [{"exact_match": 0.0, "f1": 0.0}] * 9
+    assert answers_better(right, wrong, 0)
+    assert not answers_better(wrong, wrong, 0)
+    table = answer_table(
+        {("squad", "a"): right, ("squad", "b"): wrong}, dict.fromkeys((("squad", "a"), ("squad", "b")), wrong), 0
+    )
+    assert list(table.frame["learnt"]) == ["yes", "no"]
+
+
+def test_a_data_set_whose_model_has_not_learnt_it_is_left_out_of_the_claims(tmp_path):
+    """Labels that are turned around make a model that is worse than chance."""
+    rows = [{"text": str(row.text), "label": row.label} for row in planted_sentences(60, 1)]
+    names = sorted({row["label"] for row in rows})
+    turned = [{**row, "label": names[(names.index(row["label"]) + 1) % len(names)]} for row in rows]
+    path = tmp_path / "sst2.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in turned))
+    bench = Workbench(ATTCAT, tmp_path / "out", size="tiny", documents=3)
+    model = planted_subject(bench).model
+    model.network.module.save_pretrained(tmp_path / "model")
+    model.tokenizer.save_pretrained(tmp_path / "model")
+    given = {"sentiment": str(tmp_path / "model")}
+    result = run_study("attcat", tmp_path / "study", size="tiny", data=[f"sst2={path}"], models=given, documents=3)
+    assert {finding.verdict for finding in result.outcome.findings} == {"not measured"}
+    assert "the task was not learnt (model on sst2)" in result.outcome.findings[0].evidence
+    (accuracy,) = (table for table in result.outcome.tables if table.name == "accuracy")
+    assert list(accuracy.frame["learnt"]) == ["no"]
+
+
+def test_the_masked_pronoun_is_compared_with_the_one_in_the_sentence(tmp_path):
+    tokenizer = word_tokenizer(["his", "her", "the", "king", "lost", "key"])
+    model = load(tiny_module(auto=AutoModelForMaskedLM, vocab_size=len(tokenizer)), tokenizer=tokenizer)
+    bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
+    texts = ("the king lost his key", "the king lost her key", "the king lost the key", "his key lost her king")
+    entries = measure_choices(bench, subject, [Example(text, id=text) for text in texts])
+    assert [entry["label"] for entry in entries] == ["his", "her"]  # one pronoun each
+    (trace,) = (model.trace(f"the king lost {tokenizer.mask_token} key"),)
+    his, her = (trace.probabilities[tokenizer.convert_tokens_to_ids(word)] for word in ("his", "her"))
+    assert {entry["predicted"] for entry in entries} == {"his" if his > her else "her"}
+    assert "has not learnt the choice" in describe_choice(entries, 0)
+    right = [{"predicted": word, "label": word} for word in ("his", "her") * 20]
+    assert "has not learnt" not in describe_choice(right, 0)
+    assert list(choice_table(subject, right, 0).frame["learnt"]) == ["yes"]
+
+
+def test_the_noun_decides_the_pronoun_of_a_generated_sentence():
+    rows = pronoun_sentences()
+    assert len({str(row.text) for row in rows}) == len(rows)
+    for row in rows:
+        (pronoun,) = PRONOUN.findall(str(row.text))
+        assert any(f" {noun} " in str(row.text) for noun in GENDERED[pronoun])
+        assert not any(
+            f" {noun} " in str(row.text) for other in GENDERED if other != pronoun for noun in GENDERED[other]
+        )
 
 
 def test_small_data_sets_are_read_more_often():

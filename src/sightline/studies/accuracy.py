@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from sightline.model import Model
 from sightline.studies.study import Accuracy, judge
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Example
@@ -31,7 +32,7 @@ def measure_accuracy(
     read: Callable[[Example], str] = lambda example: str(example.text),
     numbered: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return the predicted and the true label of every document.
+    """Return the predicted and the true label of every document, or of a pair of texts.
 
     identity: what determines the texts besides the examples, if `read` shortens them. numbered: labels are the numbers
     of the classes.
@@ -39,13 +40,23 @@ def measure_accuracy(
 
     def predict(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
         model = subject.model
-        encodings = [model.encode(read(example), truncate=True) for example in part]
+        encodings = [model.encode(read(example), example.pair, truncate=True) for example in part]
         for example, logits in zip(part, model.network.run_many(encodings), strict=True):
             number = int(logits.argmax())
-            yield {"predicted": number if numbered else model.labels[number], "label": example.label}
+            if numbered:
+                yield {"predicted": number, "label": example.label}
+            else:
+                yield {"predicted": model.labels[number], "label": _class_name(model, example.label)}
 
     whole = {"model": subject.identity, **(identity or {})}
     return bench.measure_documents(f"accuracy-{name}", whole, examples, predict, at_once=100)
+
+
+def _class_name(model: Model, label: Any) -> Any:
+    """Return the model's name of a label: the label itself, or the class that it numbers."""
+    if str(label) not in model.labels and isinstance(label, int) and 0 <= label < len(model.labels):
+        return model.labels[label]
+    return label
 
 
 def has_learnt(entries: Sequence[Mapping[str, Any]], seed: int) -> bool:

@@ -9,13 +9,22 @@ belong to them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sightline.explanation import Explanation
 from sightline.storage import from_record
-from sightline.studies.attcat_answers import judge_retrieval, precision_table
+from sightline.studies.accuracy import CAPTION, accuracy_columns, has_learnt, measure_accuracy
+from sightline.studies.attcat_answers import (
+    Pair,
+    answer_table,
+    answers_better,
+    judge_retrieval,
+    measure_answers,
+    precision_table,
+)
 from sightline.studies.attcat_steps import (
     CONFIDENCE,
     FAITHFULNESS,
@@ -51,6 +60,7 @@ from sightline.studies.study import (
     in_words,
     judge,
     shared_difference,
+    without_unlearnt,
 )
 from sightline.studies.workbench import Subject, Workbench
 
@@ -149,17 +159,29 @@ def run(bench: Workbench) -> Outcome:
     """Measure faithfulness, confidence and retrieval of the paper's methods."""
     import pandas as pd
 
-    pairs, left_out = choose_subjects(bench)
-    seed = bench.seed
+    chosen, left_out = choose_subjects(bench)
+    documents, seed = bench.number("documents"), bench.seed
+    pairs = [(replace(data, test=data.test[:documents]), subject) for data, subject in chosen]
     ours, theirs = {}, {}
-    answers: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    controls: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for data, subject in pairs:
-        if data.name not in QUESTIONS:
+    answers: dict[Pair, list[dict[str, Any]]] = {}
+    controls: dict[Pair, list[dict[str, Any]]] = {}
+    tested: dict[Pair, list[dict[str, Any]]] = {}
+    quality: dict[Pair, list[dict[str, float]]] = {}
+    guesses: dict[Pair, list[dict[str, float]]] = {}
+    for (data, subject), (whole, _) in zip(pairs, chosen, strict=True):
+        key, twin = (data.name, subject.name), random_twin(bench, subject)
+        if data.name in QUESTIONS:
+            quality[key], guesses[key] = (measure_answers(bench, model, whole) for model in (subject, twin))
+        else:
+            labelled = [example for example in whole.test if example.label is not None]
+            tested[key] = measure_accuracy(bench, subject, labelled, data.name)
             ours[data.name] = measure_methods(bench, subject, data, published=False)
             theirs[data.name] = measure_methods(bench, subject, data, published=True)
-        answers[data.name, subject.name] = find_answers(bench, subject, data)
-        controls[data.name, subject.name] = find_answers(bench, random_twin(bench, subject), data)
+        answers[key] = find_answers(bench, subject, data)
+        controls[key] = find_answers(bench, twin, data)
+    # Documents without labels do not say whether a model has learnt its task.
+    unlearnt = [key for key, entries in tested.items() if entries and not has_learnt(entries, seed)]
+    unlearnt += [key for key, entries in quality.items() if not answers_better(entries, guesses[key], seed)]
     tables = [
         StudyTable(
             "faithfulness",
@@ -185,6 +207,15 @@ def run(bench: Workbench) -> Outcome:
             "every class. lists: the published computation, the correlation of the lists of token positions.",
         ),
     ]
+    if any(tested.values()):
+        rows = [
+            {"data": data, "model": model, **accuracy_columns(entries, seed)}
+            for (data, model), entries in tested.items()
+            if entries
+        ]
+        tables.insert(0, StudyTable("accuracy", "Accuracy of the models", pd.DataFrame(rows), CAPTION))
+    if quality:
+        tables.append(answer_table(quality, guesses, seed))
     if (precision := precision_table(answers, controls, seed)) is not None:
         tables.append(precision)
     picture = explain_by_layer(bench, pairs[0][1], pairs[0][0])
@@ -209,14 +240,30 @@ def run(bench: Workbench) -> Outcome:
             "Blue speaks for the class, orange against it; violet: the method has no sign.",
         ),
     ]
+    classifiers = [key for key in unlearnt if key in tested]
+    judged = {data: values for data, values in ours.items() if data not in {name for name, _ in classifiers}}
+    asked = {key: entries for key, entries in answers.items() if key not in unlearnt}
     findings = [
-        _judge_faithfulness(ours, "aopc", seed),
-        _judge_faithfulness(ours, "log_odds", seed),
-        _judge_attention(ours, seed),
-        _judge_confidence(ours, seed),
-        judge_retrieval(ATTCAT.claim("answers are found"), answers, controls, seed),
+        *(
+            _without_unlearnt(finding, classifiers, len(tested))
+            for finding in (
+                _judge_faithfulness(judged, "aopc", seed),
+                _judge_faithfulness(judged, "log_odds", seed),
+                _judge_attention(judged, seed),
+                _judge_confidence(judged, seed),
+            )
+        ),
+        _without_unlearnt(
+            judge_retrieval(ATTCAT.claim("answers are found"), asked, controls, seed),
+            [key for key in unlearnt if answers[key]],
+            sum(bool(entries) for entries in answers.values()),
+        ),
     ]
     return Outcome(tables, figures, findings, _differences(bench, pairs), left_out)
+
+
+def _without_unlearnt(finding: Finding, unlearnt: Sequence[Pair], models: int) -> Finding:
+    return without_unlearnt(finding, [f"{model} on {data}" for data, model in unlearnt], models)
 
 
 def _dots(by_metric: dict[str, tuple[Values, Values]], seed: int) -> list[tuple[str, Measured, float]]:
@@ -319,9 +366,9 @@ ATTCAT = Study(
         "squad3": "third model that answers questions",
     },
     sizes={
-        "tiny": {"documents": 6, "steps": 40},
-        "small": {"documents": 40, "steps": 300},
-        "paper": {"documents": 2000, "steps": 300},
+        "tiny": {"documents": 6, "tested": 60, "steps": 40},
+        "small": {"documents": 40, "tested": 600, "steps": 300},
+        "paper": {"documents": 2000, "tested": 2000, "steps": 300},
     },
     paper_size=PaperSize(
         data={

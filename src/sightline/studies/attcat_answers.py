@@ -6,16 +6,67 @@ answer, and the number explained is read at its tokens, so that a method may ran
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from sightline.evaluation.subject import encode_example
+from sightline.lab.answer_rows import answer_f1, exact_match
 from sightline.studies.attcat_steps import METHODS, OTHERS, OWN, QUESTIONS, TOP
+from sightline.studies.data import DataSet
 from sightline.studies.study import Claim, Finding, Measured, StudyTable, in_words, judge
+from sightline.studies.workbench import Subject, Workbench
+from sightline.text import Example
 
-Answers = Mapping[tuple[str, str], list[dict[str, Any]]]
+Pair = tuple[str, str]
+"""Data set and model."""
+Quality = Sequence[Mapping[str, float]]
+"""Exact match and F1 by question."""
+Answers = Mapping[Pair, list[dict[str, Any]]]
 """(data set, model) -> one entry per document with a marked answer."""
+
+
+def measure_answers(bench: Workbench, subject: Subject, data: DataSet) -> list[dict[str, float]]:
+    """Return exact match and F1, as SQuAD defines them, of the answer to every question that has one."""
+
+    def answer(part: Sequence[Example]) -> Iterator[dict[str, float]]:
+        for example in part:
+            predicted = subject.model.predict(encode_example(subject.model, example)).label
+            true = [str(example.text)[start:end] for start, end in example.answer or ()]
+            yield {"exact_match": exact_match(predicted, true), "f1": answer_f1(predicted, true)}
+
+    answered = [example for example in data.test if example.answer]
+    name = f"answers-{data.name.replace('_', '-')}"
+    return bench.measure_documents(name, {"model": subject.identity}, answered, answer, at_once=50)
+
+
+def answers_better(entries: Quality, controls: Quality, seed: int) -> bool:
+    """Say whether a model answers better than with random weights: its F1, paired by question, is above theirs."""
+    gains = [own["f1"] - random["f1"] for own, random in zip(entries, controls, strict=True)]
+    return judge(Measured.of(gains, seed)) == "confirmed"
+
+
+def answer_table(entries: Mapping[Pair, Quality], controls: Mapping[Pair, Quality], seed: int) -> StudyTable:
+    """Return how well the models answer questions."""
+    import pandas as pd
+
+    rows = []
+    for (data, model), answered in entries.items():
+        row: dict[str, Any] = {"data": data, "model": model}
+        for name in ("exact_match", "f1"):
+            row |= Measured.of([entry[name] for entry in answered], seed).columns(name)
+        row["random_weights"] = float(np.mean([entry["f1"] for entry in controls[data, model]]))
+        row["learnt"] = "yes" if answers_better(answered, controls[data, model], seed) else "no"
+        rows.append(row | {"documents": len(answered)})
+    return StudyTable(
+        "answers",
+        "Exact match and F1 of the answers",
+        pd.DataFrame(rows),
+        "As SQuAD defines them, without case, punctuation and articles. random weights: F1 of the same model with "
+        "weights drawn anew. learnt: whether the interval of the difference is above 0. Models that have not learnt to "
+        "answer count neither for a claim nor against it.",
+    )
 
 
 def _lead(answered: Sequence[Mapping[str, Any]], other: str, k: int, seed: int) -> Measured:

@@ -130,13 +130,16 @@ def explain_by_layer(bench: Workbench, subject: Subject, data: DataSet) -> dict[
 
 
 def choose_subjects(bench: Workbench) -> tuple[list[tuple[DataSet, Subject]], list[str]]:
-    """Return data sets with the model that reads them, and what is left out for want of a model or data."""
-    documents = bench.number("documents")
+    """Return data sets with the model that reads them, and what is left out for want of a model or data.
+
+    The first documents of a data set are explained; accuracy is measured on all of them.
+    """
+    rows = max(bench.number("documents"), bench.number("tested"))
     chosen: list[tuple[DataSet, Subject]] = []
     left_out = []
     sentiment = bench.given_model("sentiment")
     if not bench.sources.paths:
-        data = bench.read("sst2", lambda: planted_sentences(documents, bench.seed + 1), documents=documents)
+        data = bench.read("sst2", lambda: planted_sentences(rows, bench.seed + 1), documents=rows)
         return [(data, sentiment or planted_subject(bench))], [
             "SST-2, QQP, MNLI, Amazon, Yelp and IMDB: give the files with --data and the models with --model."
         ]
@@ -147,10 +150,10 @@ def choose_subjects(bench: Workbench) -> tuple[list[tuple[DataSet, Subject]], li
         if missing:
             left_out.append(f"{name}: needs {' and '.join(missing)}.")
             continue
-        data = bench.read(name, list, documents=documents)
+        data = bench.read(name, list, documents=rows)
         chosen += [(data, subject) for subject in subjects]
     if not chosen:
-        data = bench.read(next(iter(bench.sources.paths)), list, documents=documents)
+        data = bench.read(next(iter(bench.sources.paths)), list, documents=rows)
         chosen.append((data, sentiment or bench.made_model("built-in", {}, load)))
     return chosen, left_out
 

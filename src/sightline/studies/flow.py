@@ -15,7 +15,7 @@ import numpy as np
 from sightline.evaluation.agreement import LAYER, Agreement
 from sightline.studies.accuracy import measure_accuracy
 from sightline.studies.data import DataSet
-from sightline.studies.flow_pronouns import draw_pronouns
+from sightline.studies.flow_pronouns import choice_table, draw_pronouns, measure_choices
 from sightline.studies.flow_steps import (
     REFERENCES,
     STATISTIC,
@@ -24,7 +24,7 @@ from sightline.studies.flow_steps import (
     measure_layers,
     measure_predictions,
 )
-from sightline.studies.generated import agreement_prefixes
+from sightline.studies.generated import agreement_prefixes, pronoun_sentences
 from sightline.studies.longformer_steps import random_twin
 from sightline.studies.study import (
     Accuracy,
@@ -278,8 +278,13 @@ def run(bench: Workbench) -> Outcome:
             for view in VIEWS
         ),
     ]
-    masked = bench.given_model("mlm")
-    pronouns = [] if masked is None else draw_pronouns(bench, masked)
+    pronouns: list[Figure] = []
+    if (masked := bench.given_model("mlm")) is not None:
+        others = bench.read("pronouns", pronoun_sentences, documents=tests)
+        choices = measure_choices(bench, masked, others.test)
+        pronouns = draw_pronouns(bench, masked, choices)
+        if pronouns and choices:
+            tables.append(choice_table(masked, choices, seed))
     figures += pronouns
     if not pronouns:
         left_out.append(
@@ -359,7 +364,11 @@ FLOW = Study(
             f"above 0, and the entropy of the last layer has its own above {NEARLY_EVEN}.",
         ),
     ),
-    data={"sva": "words before a verb; label 1 for a plural verb", "sst2": "sentences with sentiment"},
+    data={
+        "sva": "words before a verb; label 1 for a plural verb",
+        "sst2": "sentences with sentiment",
+        "pronouns": "sentences with “his” or “her”, on which the masked language model is tested",
+    },
     models={
         "sentiment": "classifier of sentiment, for Table 3",
         "mlm": "masked language model, for the pronouns of Figure 4",

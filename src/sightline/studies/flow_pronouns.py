@@ -5,11 +5,15 @@ share of the second noun in what both receive from the mask,
 
     share^l = w^l_second / (w^l_first + w^l_second)       w^l_noun: weight of the mask's row on the tokens of the noun
 
-is compared, in every layer l of each view, with the share of "her" in the probabilities of "his" and "her" there.
+is compared, in every layer l of each view, with the share of "her" in the probabilities of "his" and "her" there. What
+a model attends to explains its choice only if it can choose: on other sentences, "his" or "her" is masked, and the more
+probable of the two is compared with the word that was there.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +21,15 @@ import numpy as np
 from sightline.errors import TargetError
 from sightline.metrics import tokens_in_characters
 from sightline.model import Model
+from sightline.studies.accuracy import accuracy_columns, has_learnt
 from sightline.studies.flow_steps import VIEWS
-from sightline.studies.study import Curve, Curves, Figure
+from sightline.studies.study import Accuracy, Curve, Curves, Figure, StudyTable, in_words
 from sightline.studies.workbench import Subject, Workbench
+from sightline.text import Example
+from sightline.trace import Trace
 
 PRONOUNS = ("his", "her")
+PRONOUN = re.compile(rf"\b({'|'.join(PRONOUNS)})\b", re.IGNORECASE)
 
 
 class PronounSentence(NamedTuple):
@@ -39,6 +47,14 @@ SENTENCES = (
 """The sentences of the paper; the second noun is the one that "her" fits."""
 
 
+def pronoun_probabilities(trace: Trace) -> list[float] | None:
+    """Return the probabilities of "his" and "her" at the mask; None if one is missing from the vocabulary."""
+    try:
+        return [trace.with_target(word, "probability").value for word in PRONOUNS]
+    except TargetError:
+        return None
+
+
 def measure_pronouns(model: Model, sentence: PronounSentence) -> dict[str, Any] | None:
     """Return shares by view and layer and the share of "her"; None if a word is missing from the vocabulary."""
     text = sentence.text.format(model.tokenizer.mask_token)
@@ -50,9 +66,8 @@ def measure_pronouns(model: Model, sentence: PronounSentence) -> dict[str, Any] 
     if not all(place.any() for place in nouns):
         return None
     trace = model.trace(encoding)
-    try:
-        probabilities = [trace.with_target(word, "probability").value for word in PRONOUNS]
-    except TargetError:
+    probabilities = pronoun_probabilities(trace)
+    if probabilities is None:
         return None
     explained = model.explain(trace, methods=list(VIEWS.values()))
     entry: dict[str, Any] = {"her": probabilities[1] / sum(probabilities)}
@@ -64,8 +79,52 @@ def measure_pronouns(model: Model, sentence: PronounSentence) -> dict[str, Any] 
     return entry
 
 
-def draw_pronouns(bench: Workbench, subject: Subject) -> list[Figure]:
-    """Return one figure per sentence that the model can read."""
+def measure_choices(bench: Workbench, subject: Subject, examples: Sequence[Example]) -> list[dict[str, Any]]:
+    """Return the more probable pronoun and the true one, of every sentence that has exactly one "his" or "her"."""
+    single = [example for example in examples if len(PRONOUN.findall(str(example.text))) == 1]
+
+    def choose(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
+        model = subject.model
+        for example in part:
+            (word,) = PRONOUN.findall(str(example.text))
+            text = PRONOUN.sub(lambda _: model.tokenizer.mask_token, str(example.text))
+            probabilities = pronoun_probabilities(model.trace(model.encode(text, truncate=True)))
+            chosen = None if probabilities is None else PRONOUNS[int(np.argmax(probabilities))]
+            yield {"predicted": chosen, "label": word.lower()}
+
+    identity = {"model": subject.identity, "pronouns": PRONOUNS}
+    return bench.measure_documents("pronoun-choice", identity, single, choose, at_once=50)
+
+
+def choice_table(subject: Subject, entries: Sequence[Mapping[str, Any]], seed: int) -> StudyTable:
+    """Return how often the masked pronoun is predicted."""
+    import pandas as pd
+
+    return StudyTable(
+        "pronouns",
+        "How often the masked model chooses between “his” and “her” correctly",
+        pd.DataFrame([{"model": subject.name, **accuracy_columns(entries, seed)}]),
+        "The pronoun of a sentence is masked, and the more probable of the two is compared with it. largest class: "
+        "accuracy of always naming the more frequent one. learnt: whether the interval of the accuracy is above that.",
+    )
+
+
+def describe_choice(entries: Sequence[Mapping[str, Any]], seed: int) -> str:
+    """Return what a figure says about the model that it shows."""
+    if not entries:
+        return ""
+    accuracy = Accuracy.of(entries, seed)
+    text = (
+        f" On other sentences, the model chooses correctly between the two in {in_words(accuracy.measured)}; the more "
+        f"frequent one alone gives {accuracy.majority:.2f}."
+    )
+    if has_learnt(entries, seed):
+        return text
+    return text + " It has not learnt the choice, so that its attention cannot explain it."
+
+
+def draw_pronouns(bench: Workbench, subject: Subject, choices: Sequence[Mapping[str, Any]] = ()) -> list[Figure]:
+    """Return one figure per sentence that the model can read; choices: as in `measure_choices`, for the caption."""
     figures = []
     for number, sentence in enumerate(SENTENCES, start=1):
         identity = {"model": subject.identity, "sentence": list(sentence), "pronouns": PRONOUNS}
@@ -85,7 +144,8 @@ def draw_pronouns(bench: Workbench, subject: Subject) -> list[Figure]:
                 f"Whom does the masked pronoun attend to: “{sentence.text.format('___')}”",
                 Curves([str(layer + 1) for layer in range(depth)], curves, "layer", f"share of “{sentence.second}”"),
                 f"Share of “{sentence.second}” in the weight that “{sentence.first}” and “{sentence.second}” receive "
-                "from the mask. Dashed: share of “her” in the probabilities of “his” and “her”.",
+                "from the mask. Dashed: share of “her” in the probabilities of “his” and “her”."
+                + describe_choice(choices, bench.seed),
             )
         )
     return figures

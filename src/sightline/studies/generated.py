@@ -3,6 +3,7 @@
 - `planted_sentences`: the task of `evaluation.planted_task`, whose deciding words are marked as the answer.
 - `agreement_prefixes`: the words before a verb ("the keys to the cabinet"); the label is the number of the first noun,
   whatever nouns come after it.
+- `pronoun_sentences`: "The old king sold his house."; the noun decides between "his" and "her".
 - `rule_documents`: long documents that hold a word of one list, or none (`evaluation.rule_task`).
 """
 
@@ -18,6 +19,17 @@ SINGULAR = ("key", "author", "cabinet", "letter", "garden", "teacher", "river", 
 PLURAL = tuple(f"{noun}s" for noun in SINGULAR)
 ADJECTIVES = ("old", "small", "red", "quiet", "heavy", "new")
 PREPOSITIONS = ("to", "near", "behind", "beside", "above")
+GENDERED = {
+    "his": ("man", "boy", "father", "king", "brother", "son", "husband", "uncle"),
+    "her": ("woman", "girl", "mother", "queen", "sister", "daughter", "wife", "aunt"),
+}
+PRONOUN_FRAMES = (
+    "The {} lost {} key.",
+    "The {} is reading {} book.",
+    "The old {} sold {} house.",
+    "The {} talked about {} work.",
+    "The {} is holding a picture of {} dog.",
+)
 ADVERBS = ("today", "often", "here", "there", "now")
 
 
@@ -46,6 +58,14 @@ def agreement_prefixes(count: int, seed: int = 0) -> list[Example]:
             words.append(_pick(ADVERBS, generator))
         rows.append(Example(" ".join(words), label=plural, id=str(number)))
     return rows
+
+
+def pronoun_sentences() -> list[Example]:
+    """Return every sentence of a frame and a noun, with the pronoun that fits the noun, in a fixed order."""
+    texts = [
+        frame.format(noun, pronoun) for frame in PRONOUN_FRAMES for pronoun, nouns in GENDERED.items() for noun in nouns
+    ]
+    return [Example(text, id=str(number)) for number, text in enumerate(texts)]
 
 
 def rule_documents(count: int, words: int, seed: int = 0) -> list[Example]:
