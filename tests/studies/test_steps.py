@@ -11,13 +11,14 @@ from scipy import stats
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering
 
 from sightline.analysis import cancelled_share
+from sightline.errors import ModelError
 from sightline.evaluation.rule_model import rule_model
 from sightline.lab import feature_importance
 from sightline.metrics import tokens_in_characters
 from sightline.model import load
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
 from sightline.studies import run_study
-from sightline.studies.accuracy import measure_accuracy
+from sightline.studies.accuracy import measure_accuracy, readable
 from sightline.studies.alti import ALTI
 from sightline.studies.alti_consistency import measure_consistency
 from sightline.studies.alti_steps import measure_sentence as measure_mixing
@@ -307,6 +308,22 @@ def test_accuracy_is_measured_on_all_test_documents(tmp_path):
     assert [entry["predicted"] for entry in numbers] == [prediction.index for prediction in expected]
     labels = measure_accuracy(bench, subject, rows, "labels")
     assert labels == [{"predicted": prediction.label, "label": model.labels[1]} for prediction in expected]
+
+
+def test_documents_of_unknown_words_are_left_out_and_counted(tmp_path):
+    model = load(tiny_module(), tokenizer=wordpiece())
+    bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
+    unknown = " ".join(["猫"] * 10)
+    with pytest.raises(ModelError, match="unknown to the tokenizer"):
+        model.encode(unknown)
+    rows = [Example("the river runs past the old mill", id="0"), Example(unknown, id="1"), Example("old mill", id="2")]
+    left_out: list[str] = []
+    kept = readable(bench, subject, DataSet("sva", "rows", [], rows), left_out)
+    assert kept == [rows[0], rows[2]]
+    assert left_out == ["sva: 1 of 3 test documents, because tiny does not know most of their words."]
+    left_out.clear()
+    assert readable(bench, subject, DataSet("sva", "rows", [], kept), left_out) == kept
+    assert not left_out
 
 
 def test_accuracy_reads_both_texts_of_a_pair(tmp_path):

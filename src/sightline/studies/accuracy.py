@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from sightline.errors import ModelError
 from sightline.model import Model
+from sightline.studies.data import DataSet
 from sightline.studies.study import Accuracy, judge
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Example
@@ -20,6 +22,32 @@ CAPTION = (
     "task count neither for a claim nor against it."
 )
 """Of a table with `accuracy_columns`."""
+
+
+def readable(bench: Workbench, subject: Subject, data: DataSet, left_out: list[str]) -> list[Example]:
+    """Return the test documents that a model can read; `left_out` gets a sentence about the others, if any.
+
+    A model with a vocabulary of its own refuses documents most of whose words it does not know.
+    """
+
+    def try_out(part: Sequence[Example]) -> Iterator[bool]:
+        for example in part:
+            try:
+                subject.model.encode(str(example.text), example.pair, truncate=True)
+            except ModelError:
+                yield False
+            else:
+                yield True
+
+    known = bench.measure_documents(
+        f"readable-{data.name}", {"model": subject.identity}, data.test, try_out, at_once=1000
+    )
+    if not all(known):
+        left_out.append(
+            f"{data.name}: {known.count(False)} of {len(known):,} test documents, because {subject.name} does not know "
+            "most of their words."
+        )
+    return [example for example, kept in zip(data.test, known, strict=True) if kept]
 
 
 def measure_accuracy(

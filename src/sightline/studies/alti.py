@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sightline.evaluation.agreement import Agreement
-from sightline.studies.accuracy import CAPTION, accuracy_columns, has_learnt, measure_accuracy
+from sightline.studies.accuracy import CAPTION, accuracy_columns, has_learnt, measure_accuracy, readable
 from sightline.studies.alti_anisotropy import anisotropy_curves, anisotropy_table, vector_curves
 from sightline.studies.alti_consistency import (
     MODELS,
@@ -242,6 +243,8 @@ def run(bench: Workbench) -> Outcome:
         planted = planted_subject(bench)
         sentiment = {f"{PREFIX}{planted.name}": planted}
     verbs = {subject.name: subject for subject in _verb_models(bench, sva)}
+    # The models differ by their seed only, so that they have the same vocabulary.
+    sva = replace(sva, test=readable(bench, next(iter(verbs.values())), sva, left_out))
     subjects = sentiment | verbs
     twins = {name: random_twin(bench, subject) for name, subject in subjects.items()}
     rows = {name: sst2.test if name in sentiment else sva.test for name in subjects}

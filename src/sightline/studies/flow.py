@@ -8,12 +8,13 @@ gradients; the same is done with random weights. A sentiment model, if given, su
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sightline.evaluation.agreement import LAYER, Agreement
-from sightline.studies.accuracy import measure_accuracy
+from sightline.studies.accuracy import measure_accuracy, readable
 from sightline.studies.data import DataSet
 from sightline.studies.flow_pronouns import choice_table, draw_pronouns, measure_choices
 from sightline.studies.flow_steps import (
@@ -210,8 +211,10 @@ def run(bench: Workbench) -> Outcome:
     seed, documents, training = bench.seed, bench.number("documents"), bench.number("training")
     tests = max(documents, bench.number("tested"))
     data = bench.read("sva", lambda: agreement_prefixes(tests + training, seed + 1), documents=tests, training=training)
-    sentences = data.test[:documents]
+    left_out: list[str] = []
     subject = _verb_model(bench, data)
+    data = replace(data, test=readable(bench, subject, data, left_out))
+    sentences = data.test[:documents]
     twin = random_twin(bench, subject)
     few = data.test[: bench.number("control")]
     tested = measure_accuracy(bench, subject, data.test, subject.name, numbered=True)
@@ -240,7 +243,6 @@ def run(bench: Workbench) -> Outcome:
                 "others are left out.",
             )
         )
-    left_out = []
     sentiment = bench.given_model("sentiment")
     if sentiment is not None and "sst2" in bench.sources.paths:
         sst2 = bench.read("sst2", list, documents=bench.number("control"))
