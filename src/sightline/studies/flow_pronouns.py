@@ -115,8 +115,8 @@ def describe_choice(entries: Sequence[Mapping[str, Any]], seed: int) -> str:
         return ""
     accuracy = Accuracy.of(entries, seed)
     text = (
-        f" On other sentences, the model chooses correctly between the two in {in_words(accuracy.measured)}; the more "
-        f"frequent one alone gives {accuracy.majority:.2f}."
+        f" On other sentences, the accuracy of the model's choice between the two is {in_words(accuracy.measured)}; "
+        f"always naming the more frequent one gives {accuracy.majority:.2f}."
     )
     if has_learnt(entries, seed):
         return text

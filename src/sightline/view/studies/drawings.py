@@ -83,5 +83,5 @@ def setting_curves(drawing: Curves, *, title: str, caption: str = "") -> Drawn:
     axes.axhline(0, color=GRID, linewidth=0.8, zorder=0)
     axes.grid(axis="y", color=GRID, linewidth=0.5)
     axes.set_axisbelow(True)
-    figure.legend(loc="outside right upper")
+    figure.legend(loc="outside right center")  # long titles reach the corner above it
     return figure
