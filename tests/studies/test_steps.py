@@ -47,7 +47,7 @@ from sightline.studies.generated import (
     pronoun_sentences,
     rule_documents,
 )
-from sightline.studies.longformer_steps import _received_by_place, _word_sums, shorten
+from sightline.studies.longformer_steps import _received_by_place, _word_sums, random_twin, shorten
 from sightline.studies.sparse import judge_claims, trend_with_lambda, untied_correlation
 from sightline.studies.sparse_steps import LAMBDAS, PROJECTIONS, Cell, count_epochs, measure_document
 from sightline.studies.workbench import Subject, Workbench
@@ -324,6 +324,21 @@ def test_documents_of_unknown_words_are_left_out_and_counted(tmp_path):
     left_out.clear()
     assert readable(bench, subject, DataSet("sva", "rows", [], kept), left_out) == kept
     assert not left_out
+
+
+def test_random_twins_that_are_compared_have_weights_of_their_own(tmp_path):
+    """The same seed draws the same numbers for two models of one shape: their twins would agree for no reason."""
+    bench = Workbench(ALTI, tmp_path, size="tiny")
+    subjects = [Subject(f"seed {seed}", str(seed), lambda seed=seed: tiny_model(seed=seed)) for seed in (1, 2)]
+    first, second = (
+        [random_twin(bench, subject, shift * number) for number, subject in enumerate(subjects)] for shift in (0, 1)
+    )
+    for twins, correlated in ((first, True), (second, False)):
+        weights = [dict(twin.model.network.module.named_parameters()) for twin in twins]
+        name = next(name for name in weights[0] if name.endswith("query.weight"))
+        flat = [one[name].detach().double().flatten().numpy() for one in weights]
+        assert (abs(np.corrcoef(*flat)[0, 1]) > 0.9) == correlated
+    assert len({twin.identity for twin in (*first, *second)}) == 3
 
 
 def test_accuracy_reads_both_texts_of_a_pair(tmp_path):

@@ -61,14 +61,19 @@ def choose_subject(bench: Workbench) -> tuple[DataSet, Subject]:
     )
 
 
-def random_twin(bench: Workbench, subject: Subject) -> Subject:
-    """Return the same model with all weights drawn anew."""
+def random_twin(bench: Workbench, subject: Subject, shift: int = 0) -> Subject:
+    """Return the same model with all weights drawn anew.
+
+    shift: added to the seed. Twins of two models of one shape that are compared with each other need different ones,
+    because the same seed draws the same numbers for both.
+    """
 
     def make() -> Model:
-        *_, (_, randomised) = cascade(subject.model, bench.seed)
+        *_, (_, randomised) = cascade(subject.model, bench.seed + shift)
         return randomised
 
-    return bench.made_model(f"{subject.name} with random weights", {"model": subject.identity}, make)
+    identity = {"model": subject.identity} | ({"shift": shift} if shift else {})
+    return bench.made_model(f"{subject.name} with random weights", identity, make)
 
 
 def measure_importance(bench: Workbench, subject: Subject, examples: Sequence[Example]) -> npt.NDArray[np.float64]:
