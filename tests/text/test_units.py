@@ -42,6 +42,24 @@ def groups(encoding, level):
         ("日本。語！本", ["日本。", "語！", "本"]),
         ("one line\nanother", ["one line\nanother"]),
         ("The end.  ", ["The end.  "]),
+        # Data sets in lower case, one sentence per line.
+        ("they crash .\none dies\n.\nwhy ?", ["they crash .\n", "one dies\n.\n", "why ?"]),
+        ("as shown by Xu et al.\nin their survey", ["as shown by Xu et al.\nin their survey"]),
+        # Lists.
+        ("Given: 1.\tAspirin daily. 2.\tRest.", ["Given: ", "1.\tAspirin daily. ", "2.\tRest."]),
+        ("Buy\n1. Milk\n2. Bread for\ntwo", ["Buy\n", "1. Milk\n", "2. Bread for\ntwo"]),
+        ("It has\n• a mill\n• a river", ["It has\n", "• a mill\n", "• a river"]),
+        ("The value is 3.\nThe end", ["The value is 3.\n", "The end"]),
+        # Headings.
+        ("1 INTRODUCTION\nThe mill", ["1 INTRODUCTION\n", "The mill"]),
+        ("Done.\n2.1 Old mills\nThe mill", ["Done.\n", "2.1 Old mills\n", "The mill"]),
+        ("## Mills\n### Old\nThe mill", ["## Mills\n", "### Old\n", "The mill"]),
+        ("Done.\nCOURSE IN HOSPITAL:\n  She was well.", ["Done.\n", "COURSE IN HOSPITAL:\n  ", "She was well."]),
+        (
+            "Done.\nTHE SELLER GIVES NO\nWARRANTY OF ANY KIND.",
+            ["Done.\n", "THE SELLER GIVES NO\nWARRANTY OF ANY KIND."],
+        ),
+        ("in the year of\n12 Angry Men\nThe Mill won", ["in the year of\n12 Angry Men\nThe Mill won"]),
         ("", [""]),
     ],
 )
@@ -174,6 +192,12 @@ def test_selected_units_are_numbered_in_the_order_given():
 
 def test_paragraphs_begin_after_blank_lines():
     assert paragraph_starts("one\ntwo\n \n three").tolist() == [0, 11]
+
+
+def test_a_text_may_end_in_any_number_of_blank_lines():
+    text = "The mill. The river." + "\n \n" * 100_000
+    assert sentence_starts(text).tolist() == [0, 10]
+    assert paragraph_starts(text).tolist() == [0]
 
 
 def test_an_unknown_level_and_scores_of_another_document_are_refused():
