@@ -177,7 +177,7 @@ def server_shots(browser: Any, shots: Collection[Shot]) -> list[Path]:
             if shot.address != "form":
                 page.locator("#explain").click()
             if shot.address == "progress":
-                page.locator("#stage", has_text="occlusion: ").wait_for()
+                page.locator("#stage", has_text="Occlusion: ").wait_for()
             if shot.address == "result":
                 page.locator("#view [data-ready=true]").wait_for()
 

@@ -244,6 +244,11 @@ class Report:
         )
 
 
+def method_title(explanation: Explanation) -> str:
+    """Return the name of the method for people."""
+    return _method_fact(explanation, "title") or explanation.method
+
+
 def _method_fact(explanation: Explanation, fact: str) -> str:
     """Return what the registry says about the method of an explanation, or an empty string."""
     return str(getattr(METHODS.get(explanation.method), fact)) if explanation.method in METHODS else ""

@@ -44,7 +44,7 @@ def test_form_progress_result_and_history_fit_every_window(browse):
             assert_inside(page, width, *OF_FORM)
         choose(page, "attcat", "rollout", "occlusion")
         page.locator("#explain").click()
-        page.locator("#stage", has_text="occlusion: ").wait_for()
+        page.locator("#stage", has_text="Occlusion: ").wait_for()
         assert_inside(page, PHONE, "#bar", "#stage", "#cancel")
         page.set_viewport_size({"width": 1024, "height": HEIGHT})
         assert_inside(page, 1024, "#bar", "#stage", "#cancel")

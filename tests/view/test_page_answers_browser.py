@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -50,7 +51,7 @@ def long_page() -> str:
 def test_sentence_passages_and_words_are_in_sight_and_nothing_is_clipped(open_page, width, scheme):
     page = open_page(long_page(), viewport={"width": width, "height": 800}, color_scheme=scheme)
     sentence = page.locator(".headline p").inner_text()
-    assert sentence.startswith("The model says “PL” (73 %), mainly because of “river”")
+    assert sentence.startswith("The model says “PL” (73 %), according to AttCAT mainly because of “river”")
     assert page.locator("[data-section=passages] li").count() == 5
     share = page.locator("[data-section=passages] .share").first.inner_text()
     assert share.startswith("+")
@@ -233,8 +234,17 @@ def test_no_line_ends_between_a_number_and_its_percent_sign(open_page):
 def test_a_file_says_what_the_check_measured_without_the_words(open_page):
     page = open_page(long_page(), "#view=trials")
     rows = page.locator(".trials .without tbody tr").all_inner_texts()
-    assert rows == ["none\t90 %\t90 %", "4\t50 %\t89 %", "40\t10 %\t83 %", "all\t60 %\t60 %"]
-    assert page.locator(".trials .without caption").inner_text().endswith("; random: mean of 2 random orders")
+    assert rows == [
+        "none\t90 %\t90 %",
+        "4 (2.0 % of the text)\t50 %\t89 %",
+        "40 (20 % of the text)\tAI 10 %\t83 %",
+        "all\t60 %\t60 %",
+    ]
+    assert (
+        page.locator(".trials .without caption")
+        .inner_text()
+        .endswith("; random: mean of 2 random orders. Below 50 % the model says “AI”")
+    )
     assert page.locator("[data-control=rerun]").count() == 0
 
 
@@ -248,3 +258,14 @@ def test_a_search_ends_with_escape_and_says_how_many_are_whole_words(open_page):
     page.keyboard.press("n")
     assert page.locator("[data-control=find]").input_value() == ""
     assert page.locator(".text .chosen").count() == 1
+
+
+def test_every_share_says_what_it_is_a_share_of_and_what_an_even_spread_would_give(open_page):
+    page = open_page(long_page())
+    passages = page.locator("[data-section=passages] > p").inner_text()
+    assert "not of the probability" in passages
+    assert re.search(r"every one of the \d+ sentences would have [\d.]+ %", passages)
+    strongest = page.locator("[data-section=strongest]").inner_text()
+    assert re.search(r"of [\d,]+ words, punctuation marks included, have [\d.]+ % of the total", strongest)
+    assert re.search(r"spread evenly, they would have [\d.]+ %", strongest)
+    assert "not of the probability" in strongest

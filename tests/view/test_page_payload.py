@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sightline.explanation import Explanation, RemovalCurve
+from sightline.methods import list_methods
 from sightline.models.target import Prediction, Target
 from sightline.text import LEVELS
 from sightline.view.page.curves import describe_points
@@ -19,6 +20,7 @@ from sightline.view.page.payload import (
     token_flags,
 )
 from sightline.view.words.headline import headline
+from sightline.view.words.methods import plain_summary
 from sightline.view.words.sentences import describe_verdict
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import build
@@ -197,7 +199,8 @@ def test_the_headline_names_prediction_phrases_and_trust():
         scores[[i for i, text in enumerate(tokens) if text == token]] = score
     exp = explanation(encoded, scores)
     assert headline(exp) == (
-        "The model says “PL” (73 %), mainly because of “old hello” and “river”; the explanation was not checked."
+        "The model says “PL” (73 %), according to AttCAT mainly because of “old hello” and “river”; "
+        "the explanation was not checked."
     )
     (shown,) = build([exp]).json["explanations"]
     assert "".join(part["text"] for part in shown["headline"]) == headline(exp)
@@ -212,7 +215,7 @@ def test_the_headline_calls_a_small_part_of_the_total_no_main_reason():
     encoded = encoding("river " + "mill " * 40)
     scores = np.array([3.0 if token == "river" else -1.0 for token in encoded.tokens])
     assert headline(explanation(encoded, scores)) == (
-        "The model says “PL” (73 %), most of all because of “river” (only 7.0 % of the total); "
+        "The model says “PL” (73 %), according to AttCAT most of all because of “river” (only 7.0 % of the total); "
         "the explanation was not checked."
     )
 
@@ -282,9 +285,9 @@ def test_the_headline_does_not_contradict_itself():
     assert len(headline(explanation(endless, np.ones(len(endless))))) < 300
     one_output = Prediction(0, "similarity", 1.0, ("similarity",), np.array([0.814]), np.array([1.0]))
     similar = explanation(encoded, np.abs(fillers), prediction=one_output, target=Target(0, "similarity"))
-    assert headline(similar).startswith("The model gives “similarity” the value 0.814, mainly because of ")
+    assert headline(similar).startswith("The model gives “similarity” the value 0.814, according to AttCAT mainly ")
     named = replace(similar, provenance={"similar_to": "a refund"})
-    assert headline(named).startswith("The model gives the similarity to “a refund” the value 0.814, mainly because")
+    assert headline(named).startswith("The model gives the similarity to “a refund” the value 0.814, according to ")
 
 
 @pytest.mark.parametrize("word", ["the", "river"])
@@ -302,10 +305,30 @@ def test_headline_and_verdict_say_both_or_neither_that_an_empty_text_is_judged_a
             assert ("says the same about an empty text" in said) == same
 
 
+def test_the_headline_says_why_an_explanation_is_weakly_supported():
+    measured = {"faithfulness": 0.2, "random_mean": 0.1, "random_orderings": 20, "probability": 0.73, "stake": 0.05}
+    for values, end in (
+        ({"random_beaten": 20}, "of “river”; the explanation holds up."),
+        ({"random_beaten": 15}, "; the explanation is weakly supported, because chance is not ruled out."),
+        (
+            {"random_beaten": 20, "faithfulness": 0.11},
+            "; the explanation is weakly supported, because these words matter only a little.",
+        ),
+    ):
+        encoded = encoding("the old river")
+        judged = explanation(encoded, [0.0, 0.0, 0.0, 2.0, 0.0], checks={**measured, **values})
+        assert headline(judged).endswith(end)
+        assert ("according to AttCAT mainly because" in headline(judged)) == ("weakly" in end)
+
+
+def test_every_built_in_method_has_a_sentence_for_any_reader():
+    assert [method.name for method in list_methods() if not plain_summary(method.name, "").endswith(".")] == []
+
+
 def test_methods_have_a_title_a_sentence_and_a_formula():
     first, second = build([explanation(), explanation(method="mine")]).json["explanations"]
     assert (first["title"], second["title"]) == ("AttCAT", "mine")
-    assert first["summary"].endswith(".")
+    assert first["summary"] == plain_summary("attcat", "")
     assert first["formula"].startswith("s_i")
     assert second["summary"] == second["formula"] == ""
 

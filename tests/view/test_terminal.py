@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from sightline.view.words.sentences import check_sentences, number, percent
+from sightline.view.words.shares import format_share, word_total
 from sightline.view.words.terminal import plain_report, print_report, printable, strongest_lines, wrapped
 from tests.sample_explanations import encoding, explanation
 
@@ -42,15 +43,17 @@ def test_the_plain_report_is_tab_separated_without_colours_or_boxes():
         "predicted\tPL\t0.7311",
         "target\tlogit of 'PL'",
         "tokens\t7",
-        "trust\tholds up\tIt beats 20 of 20 random orders.",
+        "trust\tholds up\tThe model relies on these words. That does not mean that its answer is right.\t"
+        "It beats 20 of 20 random orders.",
         "warning\tSpecial tokens such as [CLS] carry 75 % of the total of all tokens: the words are the smaller part.",
         "check\tThe scores add up to the explained difference within 0.3 % (completeness gap).",
         "list\tThe list leaves out stop words and punctuation, 33 % of the total.",
+        "shares\tShares are of the total of absolute word scores, not of the probability.",
         "",
-        "side\trank\tword\tscore\tcount",
-        "for\t1\thello\t0.5\t1",
-        "against\t1\tmill\t-3\t1",
-        "against\t2\tworld\t-0.5\t1",
+        "side\trank\tword\tscore\tcount\tshare",
+        "for\t1\thello\t0.5\t1\t+8.3 %",
+        "against\t1\tmill\t-3\t1\t−50 %",
+        "against\t2\tworld\t-0.5\t1\t−8.3 %",
         "",
     ]
 
@@ -73,21 +76,29 @@ def test_stop_words_and_punctuation_are_listed_on_request():
     assert "list\tThe list leaves out stop words and punctuation, 57 % of the total." in plain
     assert not any(line.startswith("list") for line in everything)
     assert [line for line in everything if line not in plain] == [
-        "for\t1\tthe\t4\t2",
-        "for\t2\triver\t0.5\t1",
-        "for\t3\told\t0.25\t1",
-        "against\t2\t,\t-1\t1",
+        "for\t1\tthe\t4\t2\t+46 %",
+        "for\t2\triver\t0.5\t1\t+5.7 %",
+        "for\t3\told\t0.25\t1\t+2.9 %",
+        "against\t2\t,\t-1\t1\t−11 %",
     ]
     assert "57 % of the total. Add --all-words to list them." in without_colours(shown(exp, width=100))
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-def test_scores_are_shown_in_full_at_any_width(width):
+def test_shares_are_shown_in_full_at_any_width(width):
     text = "Honorificabilitudinitatibus Floccinaucinihilipilification"
     exp = explanation(encoding(text), np.resize([0.123, -0.000456], len(encoding(text))))
     table = without_colours(shown(exp, width=width))
     for word in exp.top(2):
-        assert number(word.score) in table
+        assert format_share(exp, word.score, word_total(exp)) in table
+
+
+def test_shares_are_written_as_the_page_writes_them():
+    signed, plain = explanation(), explanation(signed=False)
+    written = [format_share(signed, score, 100.0) for score in (0.0, 6.12, 12.4, -0.31, 0.049, 0.004, -0.004)]
+    assert written == ["0 %", "+6.1 %", "+12 %", "−0.3 %", "+0.05 %", "< +0.01 %", "> −0.01 %"]
+    assert format_share(plain, 6.12, 100.0) == "6.1 %"
+    assert format_share(signed, 0.0, 0.0) == "0 %"
 
 
 @given(st.text())

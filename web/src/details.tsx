@@ -287,8 +287,12 @@ function Strongest({ page, picture, go }: DetailsProperties) {
         })}
       </div>
       <p class="quiet">
-        {plural(picture.order.length, units.level)}; {picture.peaks.length === 1 ? "the strongest has" : `the ${count(picture.peaks.length)} strongest have`}{" "}
-        {percent(shareOfPeaks(picture))} of the total.
+        The {picture.peaks.length === 1 ? "strongest" : `${count(picture.peaks.length)} strongest`} of {plural(picture.order.length, units.level)}
+        {units.level === "word" && ", punctuation marks included,"} {picture.peaks.length === 1 ? "has" : "have"} {percent(shareOfPeaks(picture))} of the
+        total; spread evenly, {picture.peaks.length === 1 ? "it" : "they"} would have {percent(picture.peaks.length / Math.max(1, units.ordinary))}.
+      </p>
+      <p class="quiet" data-section="unit-of-shares">
+        Shares of the total of absolute word scores, not of the probability.
       </p>
       <LeftOut page={page} picture={picture} />
     </Section>

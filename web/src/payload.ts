@@ -63,7 +63,7 @@ export interface ExplanationData {
   checks: string[];
   /** What the check measured: the probability without the strongest words, and without random ones. */
   /** `random` is the mean of so many `orders`; `empty` the probability without any word, null if unknown. */
-  removal?: { words: number[]; probabilities: number[]; random: number[]; orders: number; empty: number | null } | null;
+  removal?: { words: number[]; shares: number[]; probabilities: number[]; random: number[]; orders: number; empty: number | null } | null;
   facts: [name: string, value: string][];
 }
 
@@ -71,6 +71,9 @@ export interface ExplanationData {
 export interface VerdictData {
   level: "holds" | "weak" | "poor" | "unchecked";
   words: string;
+  /** What the level means for a reader; empty where the sentences say so. */
+  meaning: string;
+  /** What was measured. */
   sentences: string[];
   warning?: string;
 }

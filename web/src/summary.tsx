@@ -95,7 +95,8 @@ export function Passages({ page, picture }: { page: Page; picture: Picture }) {
         ))}
       </ol>
       <p class="quiet">
-        Shares of the total of absolute word scores{signed ? "; + speaks for and − against " + picture.reading.label : ""}.
+        Shares of the total of absolute word scores, not of the probability{signed ? "; + speaks for and − against " + picture.reading.label : ""}. Spread
+        evenly, every one of the {count(sentences.ordinary)} sentences would have {percent(1 / sentences.ordinary)}.
       </p>
     </section>
   );
@@ -106,16 +107,31 @@ function strongestToken(tokens: ArrayLike<number>, scores: ArrayLike<number>): n
   return Array.from(tokens).reduce((best, token) => (Math.abs(scores[token]) > Math.abs(scores[best]) ? token : best), tokens[0]);
 }
 
+/** The class that the model says below 50 %: known if there are two, and the predicted one is explained. */
+function onlyRival({ prediction, target }: ExplanationData): string | null {
+  const { classes, label } = prediction;
+  const compete = classes.length === 2 && Math.abs(classes[0][1] + classes[1][1] - 1) < 1e-3;
+  return compete && target.label === `“${label}”` ? classes.find(([name]) => name !== label)![0] : null;
+}
+
 /** What the check measured: the probability without the strongest words, beside that without random ones. */
 export function WithoutWords({ explanation, open = false }: { explanation: ExplanationData; open?: boolean }) {
   const { removal } = explanation;
   if (!removal) return null;
+  const rival = onlyRival(explanation);
+  const said = (probability: number) => (
+    <>
+      {rival !== null && probability < 0.5 && <small class="changed">{rival} </small>}
+      {percent(probability)}
+    </>
+  );
   return (
     <details data-section="without" open={open}>
       <summary>What if the words were not there?</summary>
       <table class="without">
         <caption>
           Probability of {explanation.target.label} as the check measured it{removal.orders ? `; random: mean of ${plural(removal.orders, "random order")}` : ""}
+          {rival !== null && `. Below 50 % the model says “${rival}”`}
         </caption>
         <thead>
           <tr>
@@ -127,16 +143,16 @@ export function WithoutWords({ explanation, open = false }: { explanation: Expla
         <tbody>
           {removal.words.map((words, i) => (
             <tr key={words}>
-              <th scope="row">{words ? count(words) : "none"}</th>
-              <td>{percent(removal.probabilities[i])}</td>
-              <td>{percent(removal.random[i])}</td>
+              <th scope="row">{words ? `${count(words)} (${percent(removal.shares[i])} of the text)` : "none"}</th>
+              <td>{said(removal.probabilities[i])}</td>
+              <td>{said(removal.random[i])}</td>
             </tr>
           ))}
           {removal.empty !== null && (
             <tr>
               <th scope="row">all</th>
-              <td>{percent(removal.empty)}</td>
-              <td>{percent(removal.empty)}</td>
+              <td>{said(removal.empty)}</td>
+              <td>{said(removal.empty)}</td>
             </tr>
           )}
         </tbody>

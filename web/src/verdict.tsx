@@ -8,6 +8,7 @@ import { unbroken } from "./unbroken";
 const ATTENTION: VerdictData = {
   level: "unchecked",
   words: "not checked",
+  meaning: "",
   sentences: ["Received attention shows where the model looks, not why it decides. It is not compared with random words."],
 };
 
@@ -26,7 +27,7 @@ const SHAPES: Record<VerdictData["level"], { outline: string; sign: string }> = 
 /** Shape and words; where it stands alone, also that there is a warning. */
 export function Mark({ verdict, alone = true }: { verdict: VerdictData; alone?: boolean }) {
   const { outline, sign } = SHAPES[verdict.level];
-  const told = verdict.warning ? [...verdict.sentences, verdict.warning] : verdict.sentences;
+  const told = [verdict.meaning, ...verdict.sentences, verdict.warning ?? ""].filter(Boolean);
   return (
     <span class={`mark ${verdict.level}`} data-verdict={verdict.level} title={told.join(" ")}>
       <svg viewBox="0 0 16 16" aria-hidden="true">
@@ -44,6 +45,7 @@ export function Verdict({ verdict, note }: { verdict: VerdictData; note?: string
   return (
     <div class={`verdict ${verdict.level}`}>
       <Mark verdict={verdict} alone={false} />
+      {verdict.meaning && <p class="meaning">{unbroken(verdict.meaning)}</p>}
       {verdict.sentences.map((sentence) => (
         <p key={sentence}>{unbroken(sentence)}</p>
       ))}

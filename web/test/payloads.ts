@@ -84,7 +84,7 @@ function explanation(method: string, target: string, signed: boolean): Payload["
     target: { name: target, label: target, description: `the logit of ${target}` },
     prediction: { label: "PL", probability: 0.9, classes: [["PL", 0.9], ["AI", 0.1]] },
     notices: [],
-    verdict: { level: "unchecked", words: "not checked", sentences: [] },
+    verdict: { level: "unchecked", words: "not checked", meaning: "", sentences: [] },
     checks: [],
     facts: [],
   };

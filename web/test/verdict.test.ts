@@ -6,7 +6,7 @@ import { PayloadBuilder } from "./payloads";
 
 test("every reading has the verdict of its own explanation, and attention that of none", () => {
   const { payload } = new PayloadBuilder();
-  payload.explanations.forEach((one, i) => (one.verdict = { level: "holds", words: "holds up", sentences: [String(i)] }));
+  payload.explanations.forEach((one, i) => (one.verdict = { level: "holds", words: "holds up", meaning: "", sentences: [String(i)] }));
   const told = (name: string, target: string) => verdictOf(payload, readingOf(payload, name, target)).sentences;
   expect(told("attcat", "“PL”")).toEqual(["0"]);
   expect(told("rollout", "“PL”")).toEqual(["1"]);

@@ -273,9 +273,9 @@ def _heading_ends(text: str) -> Iterator[int]:
     heading: regex.Match[str] | None = None
     for line in text.split("\n"):
         written = line.strip()
-        if heading is not None and written and not written[0].islower():
-            if heading["capitals"] is None or any(character.islower() for character in written):
-                yield place + line.index(written[0])
+        mixed = any(character.islower() for character in written)
+        if heading is not None and written and not written[0].islower() and (mixed or heading["capitals"] is None):
+            yield place + line.index(written[0])
         may_head = after_end and len(written) <= _LONGEST_HEADING
         heading = _HEADING.fullmatch(written) if may_head else None
         after_end = not written or heading is not None or _LINE_END.search(written[-10:]) is not None

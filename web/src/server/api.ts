@@ -21,7 +21,7 @@ export interface Method {
   /** The name for people. */
   title: string;
   kind: string;
-  summary: string;
+  plain_summary: string;
   cost: string;
   use: string;
   options: Record<string, MethodOption>;

@@ -172,7 +172,7 @@ export class Form {
     box.value = method.name;
     this.boxes.set(method.name, box);
     const label = element("label", { title: `${method.name}: ${method.use} Cost: ${method.cost}.` }, box, " ", element("b", {}, method.title || method.name));
-    const row = element("li", {}, label, " ", element("small", {}, method.summary));
+    const row = element("li", {}, label, " ", element("small", {}, method.plain_summary));
     const names = Object.keys(method.options);
     if (names.length) {
       const details = element("details", { hidden: !box.checked }, element("summary", {}, "options"));

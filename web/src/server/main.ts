@@ -118,10 +118,12 @@ class Page {
     const { stage, done, total } = job.progress;
     const bar = byId<HTMLProgressElement>("bar");
     this.running.hidden = false;
-    if (total > 1) Object.assign(bar, { max: total, value: done });
+    // A bar that stays empty for a minute looks like one that has stopped; without a value it moves.
+    if (total > 1 && done > 0) Object.assign(bar, { max: total, value: done });
     else bar.removeAttribute("value");
     const waiting = job.place ? `Waiting for ${job.place} other ${job.place === 1 ? "explanation" : "explanations"}.` : "Starting …";
-    const working = total > 1 ? `${stage}: ${done.toLocaleString("en")} of ${total.toLocaleString("en")}` : `${stage} …`;
+    const title = this.form.titleOf(stage);
+    const working = total > 1 && done > 0 ? `${title}: ${done.toLocaleString("en")} of ${total.toLocaleString("en")}` : `${title} …`;
     byId("stage").textContent = job.status === "queued" ? waiting : stage ? working : "Starting …";
   }
 

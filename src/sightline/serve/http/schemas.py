@@ -136,7 +136,8 @@ class VerdictAnswer(BaseModel):
 
     level: Literal["holds", "weak", "poor", "unchecked"]
     words: str = Field(description="The level as shown on the page.")
-    sentences: list[str]
+    meaning: str = Field(description="What the level means for a reader; empty if the sentences say so.")
+    sentences: list[str] = Field(description="What was measured.")
     warning: str | None = None
     reasons: list[str] = Field(description="The same as codes; the first one decided the level.")
     numbers: dict[str, float] = Field(description="The numbers behind it, by their names in `checks`.")
@@ -253,6 +254,7 @@ class MethodAnswer(BaseModel):
     title: str = Field(description="The name for people.")
     kind: str = Field(description="The family of the method, such as gradients.")
     summary: str
+    plain_summary: str = Field(description="The summary for readers who do not know the method.")
     formula: str
     signed: bool
     class_specific: bool

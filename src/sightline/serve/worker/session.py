@@ -25,6 +25,7 @@ from sightline.text import Encoding
 from sightline.view.continuation import POLICY, render_continuation
 from sightline.view.page import payload
 from sightline.view.page.html import render_payload
+from sightline.view.words.methods import plain_summary
 
 if TYPE_CHECKING:
     from sightline.trace import Trace
@@ -55,7 +56,12 @@ class WorkerSession:
         """Return the available models, methods and metrics as JSON."""
         return {
             "models": _json([_model_facts(name, model) for name, model in self._models.items()]),
-            "methods": _json([method.facts() for method in list_methods()]),
+            "methods": _json(
+                [
+                    {**method.facts(), "plain_summary": plain_summary(method.name, method.summary)}
+                    for method in list_methods()
+                ]
+            ),
             "metrics": _json([metric.facts() for metric in list_metrics()]),
         }
 

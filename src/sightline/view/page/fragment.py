@@ -12,6 +12,7 @@ from sightline.view.coloured_text import text_pieces
 from sightline.view.words.headline import headline
 from sightline.view.words.lists import list_words
 from sightline.view.words.sentences import MARKS, describe_verdict, further_sentences, notices, number
+from sightline.view.words.shares import SHARES_NOTE, format_share
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
@@ -51,7 +52,7 @@ def _verdict(explanation: Explanation) -> str:
     """Return how far to trust it: the mark first, then the reasons."""
     text = describe_verdict(explanation.verdict)
     shape, words = MARKS[text.level]
-    reasons = html.escape(" ".join(text.sentences))
+    reasons = html.escape(" ".join(text.all_sentences))
     if text.warning is not None:
         reasons += f" <b>{html.escape(text.warning)}</b>"
     return f'<p style="margin:.3em 0"><b>{shape} {words}.</b> {reasons}</p>'
@@ -63,10 +64,11 @@ def _top_words(explanation: Explanation) -> list[str]:
     lines = []
     for sign, words in lists.sides:
         if words:
-            listed = ", ".join(f"{html.escape(word.text)} {number(word.score)}" for word in words)
+            shares = [(html.escape(word.text), format_share(explanation, word.score, lists.total)) for word in words]
+            listed = ", ".join(f"{word} {share}" for word, share in shares)
             lines.append(f'<p style="margin:.3em 0">{titles[sign]}: {listed}</p>')
-    if lists.note:
-        lines.append(f'<p style="margin:.3em 0;opacity:.75">{html.escape(lists.note)}</p>')
+    notes = " ".join([*([lists.note] if lists.note else []), SHARES_NOTE])
+    lines.append(f'<p style="margin:.3em 0;opacity:.75">{html.escape(notes)}</p>')
     return lines
 
 

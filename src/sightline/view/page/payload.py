@@ -26,6 +26,7 @@ from sightline.view.page.curves import removal_curves, removed_words
 from sightline.view.page.maps import EDGE, encode_maps, fine_maps, heads_by_importance, pool_maps
 from sightline.view.words.comparable import describe_verdicts
 from sightline.view.words.headline import headline_parts
+from sightline.view.words.methods import plain_summary
 from sightline.view.words.sentences import VerdictText, further_sentences, notices
 from sightline.view.words.targets import describe_target, predicted_value
 
@@ -96,7 +97,7 @@ def build(report: Report, *, title: str | None = None) -> Payload:
                 {
                     "method": method,
                     "title": titles[method],
-                    "summary": summaries[method],
+                    "summary": plain_summary(explanation.method, summaries[method]),
                     "formula": formulas[method],
                     **_explanation(explanation, target, verdict),
                 }
@@ -254,7 +255,7 @@ def _explanation(explanation: Explanation, target: str, verdict: VerdictText) ->
         "target": {
             "name": target,
             "label": _label(explanation),
-            "description": f"the {describe_target(explanation)}",
+            "description": f"the {describe_target(explanation)}{_quantity_note(explanation)}",
         },
         "prediction": {
             "label": prediction.label,
@@ -275,10 +276,18 @@ def _explanation(explanation: Explanation, target: str, verdict: VerdictText) ->
     }
 
 
+def _quantity_note(explanation: Explanation) -> str:
+    """Return what a logit is, where a probability is computed from it."""
+    target = explanation.target
+    is_class = target.quantity == "logit" and target.contrast_label is None and predicted_value(explanation) is None
+    return " (the score that the probability is computed from)" if is_class else ""
+
+
 def _removal(explanation: Explanation, removal: RemovalCurve) -> dict[str, Any]:
     """What the check measured: numbers of words removed, the probability without them and without random ones."""
     return {
         "words": [float(count) for count in removed_words(explanation, removal)],
+        "shares": removal.ratios.tolist(),
         "probabilities": removal.probabilities.tolist(),
         "random": removal.random.mean(axis=0).tolist(),
         "orders": len(removal.random),

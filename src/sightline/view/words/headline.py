@@ -14,7 +14,7 @@ from sightline.view.words.targets import predicted_value, target_word
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation, WordScore
-    from sightline.verdict import Level
+    from sightline.verdict import Level, Reason
 
 CONSIDERED = 8
 """Strongest words among which adjacent ones are joined to phrases."""
@@ -39,6 +39,11 @@ _TRUST: dict[Level, str] = {
     "poor": "do not trust this explanation",
     "unchecked": "the explanation was not checked",
 }
+_SUPPORT: dict[Reason, str] = {
+    "chance_not_excluded": ", because chance is not ruled out",
+    "small_effect": ", because these words matter only a little",
+}
+"""Why an explanation is only weakly supported."""
 
 
 class Part(NamedTuple):
@@ -90,7 +95,12 @@ def headline_parts(explanation: Explanation) -> list[Part]:
             parts.append(Part(f"; {clause}"))
     if says_same_of_nothing(explanation.verdict):
         parts.append(Part("; it says the same about an empty text"))
-    return [*parts, Part(f"; {trust}.")]
+    return [*parts, Part(f"; {trust}{_support(explanation)}.")]
+
+
+def _support(explanation: Explanation) -> str:
+    """Return what "weakly supported" means here: a reader must not take it for some support."""
+    return next((_SUPPORT[reason] for reason in explanation.verdict.reasons if reason in _SUPPORT), "")
 
 
 def _reasons(explanation: Explanation, phrases: list[Phrase]) -> list[Part]:
@@ -102,7 +112,17 @@ def _reasons(explanation: Explanation, phrases: list[Phrase]) -> list[Part]:
     small = [Part(f" (only {percent(share)} of the total)")] if share < SMALLEST_MAIN_SHARE else []
     if not explanation.signed:
         return [Part("; the most weight, for or against, is on "), *_join(phrases), *small]
-    return [Part(", most of all because of " if small else ", mainly because of "), *_join(phrases), *small]
+    because = f"{_source(explanation)}{'most of all' if small else 'mainly'} because of "
+    return [Part(f", {because}"), *_join(phrases), *small]
+
+
+def _source(explanation: Explanation) -> str:
+    """Return "according to AttnLRP " unless the check showed that the words matter: until then, a method says so."""
+    if explanation.verdict.level == "holds":
+        return ""
+    from sightline.report import method_title
+
+    return f"according to {method_title(explanation)} "
 
 
 def _prediction_clause(explanation: Explanation) -> str:

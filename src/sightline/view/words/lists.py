@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.analysis.filters import TokenFilter
 from sightline.explanation import merge_instances
 from sightline.view.words.sentences import percent
-from sightline.view.words.shares import share_of_words
+from sightline.view.words.shares import share_of_words, word_total
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation, Sign, WordScore
@@ -31,6 +31,8 @@ class WordLists:
     """Share of the total (`shares.word_total`) on words that are left out."""
     artefacts: bool
     """Whether artefacts are among the words that are left out."""
+    total: float
+    """What shares are shares of (`shares.word_total`)."""
 
     @property
     def note(self) -> str:
@@ -43,7 +45,15 @@ class WordLists:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
         sides: dict[str, Any] = {
-            sign: [{"text": word.text, "score": word.score, "count": word.count} for word in words]
+            sign: [
+                {
+                    "text": word.text,
+                    "score": word.score,
+                    "share": word.score / self.total if self.total else 0.0,
+                    "count": word.count,
+                }
+                for word in words
+            ]
             for sign, words in self.sides
         }
         return {**sides, "left_out": self.left_out}
@@ -71,6 +81,7 @@ def list_words(explanation: Explanation, top: int, *, all_words: bool = False) -
         sides=sides,
         left_out=share_of_words(explanation, (word for word in everything if word.index not in listed)),
         artefacts=explanation.exchange is not None and bool(explanation.exchange.artefacts),
+        total=word_total(explanation),
     )
 
 

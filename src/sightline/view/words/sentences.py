@@ -23,8 +23,15 @@ MARKS: dict[Level, tuple[str, str]] = {
     "unchecked": ("○", "not checked"),
 }
 """The mark of each verdict: a shape and words, so that nobody needs colours to tell one from another."""
-NOT_SHOWN = "Read this as “not shown”: explanations that are known to be wrong often get this verdict as well."
-"""What "weakly supported" means unless nearly all random orders are beaten (docs/trust.md)."""
+_MEANINGS: dict[Reason, str] = {
+    "no_better_than_random": "These words matter to the model no more than words chosen at random.",
+    "chance_not_excluded": (
+        "Read this as “not shown”: explanations that are known to be wrong often get this verdict as well."
+    ),
+    "small_effect": "These words matter to the model, but only a little.",
+}
+"""What a verdict means for a reader, by the reason that decided it (docs/trust.md)."""
+_HOLDS = "The model relies on these words. That does not mean that its answer is right."
 LARGEST_LOSS = 0.5
 """Share of the explained output that biases may take before a sentence warns of reading the sizes of scores."""
 DEMONSTRATION = (
@@ -114,6 +121,9 @@ class VerdictText:
 
     level: Level
     sentences: tuple[str, ...]
+    """What was measured."""
+    meaning: str = ""
+    """What that means for a reader; empty where the sentences say so."""
     warning: str | None = None
     """What limits even an explanation that holds up."""
 
@@ -122,9 +132,19 @@ class VerdictText:
         """The level as a reader sees it."""
         return MARKS[self.level][1]
 
+    @property
+    def all_sentences(self) -> tuple[str, ...]:
+        """The meaning, if there is one, and what was measured."""
+        return (self.meaning, *self.sentences) if self.meaning else self.sentences
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, for the page and the API."""
-        record = {"level": self.level, "words": self.words, "sentences": list(self.sentences)}
+        record = {
+            "level": self.level,
+            "words": self.words,
+            "meaning": self.meaning,
+            "sentences": list(self.sentences),
+        }
         return record if self.warning is None else {**record, "warning": self.warning}
 
 
@@ -147,7 +167,16 @@ def describe_verdict(verdict: Verdict, compared: Mapping[str, float | int] | Non
             )
         else:
             sentences.append(f"Special tokens carry {share} of the total of all tokens.")
-    return VerdictText(verdict.level, tuple(sentences), warning)
+    return VerdictText(verdict.level, tuple(sentences), _meaning(verdict), warning)
+
+
+def _meaning(verdict: Verdict) -> str:
+    """Return what the level means for a reader; random weights and undecided texts have sentences of their own."""
+    if "untrained_model" in verdict.reasons or "nothing_decides" in verdict.reasons:
+        return ""
+    if verdict.level == "holds":
+        return _HOLDS
+    return next((_MEANINGS[reason] for reason in verdict.reasons if reason in _MEANINGS), "")
 
 
 _QUALIFIERS: dict[Reason, str] = {
@@ -189,8 +218,6 @@ def _comparison_sentences(verdict: Verdict, compared: Mapping[str, float | int] 
         sentences.append(
             f"With every word removed, the probability is {empty}: the model says the same about an empty text."
         )
-    if "chance_not_excluded" in verdict.reasons:
-        sentences.append(NOT_SHOWN)
     return sentences
 
 
@@ -362,8 +389,8 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "relevance_given": _silent,
     "relevance_kept": _silent,
     "conservation_error": lambda value: (
-        f"The sum of the scores differs from the explained output by {percent(float(value))} of it, which biases of "
-        "the model take up."
+        f"The sum of the scores differs from the explained output by {percent(float(value))} of that output, which "
+        "goes to bias terms of the model."
         + (" Rely on the order of the words, not on the sizes of their scores." if value > LARGEST_LOSS else "")
     ),
     "evaluations": _count("evaluation"),
@@ -382,7 +409,7 @@ _SENTENCES: dict[str, Callable[[Any], str]] = {
     "settled_by_flow": _tokens("An explicit flow settled {}."),
     "settled_by_cut": _tokens("A minimum cut settled {}."),
     **dict.fromkeys((*CHECK_ENTRIES, *EXCHANGE_ENTRIES, "special_share"), _silent),
-    "check_calls": lambda value: f"Checking it took {value:,} model calls.",
+    "check_calls": lambda value: f"The comparison with random words took {value:,} model calls.",
     "check_replacement": lambda value: f"For the check, words were replaced with the {value} token.",
     "replacements_agree": lambda value: (
         f"Deleting words and masking them lead to {'the same level' if value else 'different levels'} of trust."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,9 @@ from sightline.view.words.sentences import (
     describe_verdict,
     further_sentences,
     notices,
-    number,
     percent,
 )
+from sightline.view.words.shares import SHARES_NOTE, format_share
 from sightline.view.words.targets import describe_target, predicted_value
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from sightline.explanation import Explanation, WordScore
+    from sightline.explanation import Explanation
 
 SHOWN_LINES = 12
 """Lines shown of a long document: the strongest ones, with one line of context on both sides."""
@@ -77,16 +78,18 @@ def plain_report(
         ("predicted", prediction.label, predicted_value(explanation) or f"{prediction.probability:.4f}"),
         ("target", describe_target(explanation)),
         ("tokens", str(len(explanation.encoding))),
-        ("trust", trust.words, *trust.sentences),
+        ("trust", trust.words, *trust.all_sentences),
         *((("warning", trust.warning),) if trust.warning is not None else ()),
         *(("check", sentence) for sentence in further_sentences(explanation)),
         *((("list", lists.note),) if lists.note else ()),
+        ("shares", SHARES_NOTE),
         ("",),
-        ("side", "rank", "word", "score", "count"),
+        ("side", "rank", "word", "score", "count", "share"),
     ]
+    share = partial(format_share, explanation, total=lists.total)
     for side, words in lists.sides:
         lines += [
-            (side, str(rank), word.text, f"{word.score:.6g}", str(word.count))
+            (side, str(rank), word.text, f"{word.score:.6g}", str(word.count), share(word.score))
             for rank, word in enumerate(words, start=1)
         ]
     return "\n".join("\t".join(_one_line(field) for field in line) for line in lines) + "\n"
@@ -127,9 +130,10 @@ def print_report(
         console.print(_table(explanation, lists, console.width))
         if lists.note:
             console.print(Text(f"{lists.note} Add --all-words to list them.", style="dim"))
+        console.print(Text(SHARES_NOTE, style="dim"))
         console.print()
         mark, words = MARKS[trust.level]
-        console.print(Text.assemble((f"{mark} {words}. ", "bold"), printable(" ".join(trust.sentences))))
+        console.print(Text.assemble((f"{mark} {words}. ", "bold"), printable(" ".join(trust.all_sentences))))
         if trust.warning is not None:
             console.print(Text(trust.warning, style="bold #c26e10"))
         for sentence in further_sentences(explanation):
@@ -258,7 +262,8 @@ def _table(explanation: Explanation, lists: WordLists, width: int) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, PADDING, 0, 0))
     label = printable(explanation.target.label)
     columns = lists.sides
-    widest = max((len(_score(explanation, word)) for _, words in columns for word in words), default=0)
+    share = partial(format_share, explanation, total=lists.total)
+    widest = max((len(share(word.score)) for _, words in columns for word in words), default=0)
     longest = max(SHORTEST_WORD, min(LONGEST_WORD, width // len(columns) - widest - 2 * PADDING))
     titles = {"for": f"For '{label}'", "against": f"Against '{label}'", "any": "Strongest words"}
     colour = {"for": "#3d8bd4", "against": "#c26e10", "any": "#9272cf"}
@@ -274,13 +279,9 @@ def _table(explanation: Explanation, lists: WordLists, width: int) -> Table:
                 repeats = f" × {words[row].count}" if words[row].count > 1 else ""
                 cells += [
                     Text.assemble(_one_line(words[row].text), (repeats, "dim")),
-                    Text(_score(explanation, words[row])),
+                    Text(share(words[row].score)),
                 ]
             else:
                 cells += [Text(), Text()]
         table.add_row(*cells)
     return table
-
-
-def _score(explanation: Explanation, word: WordScore) -> str:
-    return number(word.score) if explanation.signed else number(word.score).lstrip("+")
