@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -170,6 +171,14 @@ def test_repr_says_what_matters_in_one_line():
     assert "logit of 'PL'" in text
     assert "'mill' -3, 'the' +2" in text
     assert "\n" not in text
+
+
+def test_repr_shows_a_label_with_terminal_escapes_on_one_line():
+    label = "P\x1b[31mL\nx"
+    shown = explanation(target=Target(1, label), prediction=dataclasses.replace(explanation().prediction, label=label))
+    for text in (repr(shown), repr(Report.of([shown]))):
+        assert "P�[31mL�x" in text
+        assert text.isprintable()
 
 
 def everything(dtype: type, scores: np.ndarray | None = None) -> Explanation:

@@ -20,6 +20,7 @@ from sightline import storage
 from sightline.arguments import check_count, check_one_of
 from sightline.artefacts import EXCHANGE_ENTRIES, REASONS, Artefact, ArtefactReason, Exchange
 from sightline.errors import InputError, ModelError
+from sightline.foreign import printable
 from sightline.layer_kind import LayerKind, resolve_layer_kind
 from sightline.models.target import Prediction, Target
 from sightline.text import Encoding
@@ -382,7 +383,8 @@ class Explanation:
     def __repr__(self) -> str:
         strongest = ", ".join(f"{word.text!r} {word.score:+.3g}" for word in self.top(3))
         return (
-            f"<Explanation by {self.method} of the {self.target.description()}; predicted '{self.prediction.label}' "
+            f"<Explanation by {self.method} of the {printable(self.target.description())}; "
+            f"predicted '{printable(self.prediction.label)}' "
             f"({self.prediction.probability:.1%}); {len(self.encoding)} tokens; strongest: {strongest or 'none'}>"
         )
 

@@ -17,6 +17,7 @@ from sightline.analysis.consensus import Consensus, find_consensus
 from sightline.analysis.internals import Inside
 from sightline.errors import InputError, UsageError
 from sightline.explanation import Explanation, RemovalCurve
+from sightline.foreign import printable
 from sightline.methods import METHODS
 from sightline.verdict import Verdict
 
@@ -239,7 +240,8 @@ class Report:
     def __repr__(self) -> str:
         prediction = self.prediction
         return (
-            f"<Report on {len(self.encoding)} tokens; predicted '{prediction.label}' ({prediction.probability:.1%}); "
+            f"<Report on {len(self.encoding)} tokens; "
+            f"predicted '{printable(prediction.label)}' ({prediction.probability:.1%}); "
             f"methods: {', '.join(self.explanations)}{'' if self.inside is None else '; with inside'}>"
         )
 
