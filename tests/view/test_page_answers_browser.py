@@ -237,14 +237,15 @@ def test_a_file_says_what_the_check_measured_without_the_words(open_page):
     assert rows == [
         "none\t90 %\t90 %",
         "4 (2.0 % of the text)\t50 %\t89 %",
-        "40 (20 % of the text)\tAI 10 %\t83 %",
+        "40 (20 % of the text)\t10 %\t83 %",
         "all\t60 %\t60 %",
     ]
     assert (
         page.locator(".trials .without caption")
         .inner_text()
-        .endswith("; random: mean of 2 random orders. Below 50 % the model says “AI”")
+        .endswith("; random: mean of 2 random orders. Below 50 % (bold) the model says “AI”")
     )
+    assert page.locator(".trials .without b").all_inner_texts() == ["10 %"]
     assert page.locator("[data-control=rerun]").count() == 0
 
 

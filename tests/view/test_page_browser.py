@@ -354,7 +354,7 @@ def test_the_verdict_is_in_sight_after_the_prediction_and_follows_the_method(ope
     assert said["y"] < box["y"]
     assert box["y"] + box["height"] < 800
     assert texts(page, "[data-section=verdict] p") == [
-        "The model relies on these words. That does not mean that its answer is right.",
+        "The model relies on these words; its answer may still be wrong.",
         "Without its 25 strongest words (5.0 % of the text) the probability falls from 85 % to 1.0 %; without 25 "
         "random words it stays at 85 %.",
         "It beats 20 of 20 random orders.",
@@ -417,10 +417,7 @@ def test_explanations_of_several_targets_get_a_switch_and_can_share_their_colour
     choose(page, "range", "all classes and layers")
     assert page.locator(".text .for-8").count() == 0
     choose(page, "target", "“PL”")
-    assert (
-        page.locator(".target").inner_text()
-        == "Explained: the logit of 'PL' (the score that the probability is computed from)."
-    )
+    assert page.locator(".target").inner_text() == "Explained: the logit of 'PL' (the score behind the probability)."
     assert page.locator(".text .for-8").inner_text() == "old"
 
 

@@ -43,7 +43,7 @@ def test_the_plain_report_is_tab_separated_without_colours_or_boxes():
         "predicted\tPL\t0.7311",
         "target\tlogit of 'PL'",
         "tokens\t7",
-        "trust\tholds up\tThe model relies on these words. That does not mean that its answer is right.\t"
+        "trust\tholds up\tThe model relies on these words; its answer may still be wrong.\t"
         "It beats 20 of 20 random orders.",
         "warning\tSpecial tokens such as [CLS] carry 75 % of the total of all tokens: the words are the smaller part.",
         "check\tThe scores add up to the explained difference within 0.3 % (completeness gap).",

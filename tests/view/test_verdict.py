@@ -139,7 +139,7 @@ def test_the_reason_is_told_in_a_sentence(measured, sentence):
 def test_a_verdict_says_first_what_it_means_for_a_reader():
     nothing = {"probability": 0.97, "probability_without": 0.969, "probability_empty": 0.98, "stake": 0.47}
     for numbers, meaning in (
-        (checks(), "The model relies on these words. That does not mean that its answer is right."),
+        (checks(), "The model relies on these words; its answer may still be wrong."),
         (checks(0.3, 0.1, 15), "Read this as “not shown”: explanations that are known to be wrong often get this "),
         (checks(0.02, 0.0, 20), "These words matter to the model, but only a little."),
         (checks(-0.1, 0.1, 7), "These words matter to the model no more than words chosen at random."),

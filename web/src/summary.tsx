@@ -119,19 +119,14 @@ export function WithoutWords({ explanation, open = false }: { explanation: Expla
   const { removal } = explanation;
   if (!removal) return null;
   const rival = onlyRival(explanation);
-  const said = (probability: number) => (
-    <>
-      {rival !== null && probability < 0.5 && <small class="changed">{rival} </small>}
-      {percent(probability)}
-    </>
-  );
+  const said = (probability: number) => (rival !== null && probability < 0.5 ? <b>{percent(probability)}</b> : percent(probability));
   return (
     <details data-section="without" open={open}>
       <summary>What if the words were not there?</summary>
       <table class="without">
         <caption>
           Probability of {explanation.target.label} as the check measured it{removal.orders ? `; random: mean of ${plural(removal.orders, "random order")}` : ""}
-          {rival !== null && `. Below 50 % the model says “${rival}”`}
+          {rival !== null && `. Below 50 % (bold) the model says “${rival}”`}
         </caption>
         <thead>
           <tr>

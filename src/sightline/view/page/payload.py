@@ -280,7 +280,7 @@ def _quantity_note(explanation: Explanation) -> str:
     """Return what a logit is, where a probability is computed from it."""
     target = explanation.target
     is_class = target.quantity == "logit" and target.contrast_label is None and predicted_value(explanation) is None
-    return " (the score that the probability is computed from)" if is_class else ""
+    return " (the score behind the probability)" if is_class else ""
 
 
 def _removal(explanation: Explanation, removal: RemovalCurve) -> dict[str, Any]:

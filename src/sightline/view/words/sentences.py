@@ -31,7 +31,7 @@ _MEANINGS: dict[Reason, str] = {
     "small_effect": "These words matter to the model, but only a little.",
 }
 """What a verdict means for a reader, by the reason that decided it (docs/trust.md)."""
-_HOLDS = "The model relies on these words. That does not mean that its answer is right."
+_HOLDS = "The model relies on these words; its answer may still be wrong."
 LARGEST_LOSS = 0.5
 """Share of the explained output that biases may take before a sentence warns of reading the sizes of scores."""
 DEMONSTRATION = (
