@@ -26,8 +26,13 @@ TEN_METHODS = [
 ]
 
 
-def prepare(methods: list[str], tokens: int, layers: int) -> Callable[[], object]:
-    """Return the work: explain one random document by `methods`; with none of them, one forward and backward."""
+def prepare(
+    methods: list[str], tokens: int, layers: int, options: dict[str, dict[str, object]] | None = None
+) -> Callable[[], object]:
+    """Return the work: explain one random document by `methods`; with none of them, one forward and backward.
+
+    options: method -> its options.
+    """
     import torch
 
     from sightline.model import load
@@ -36,7 +41,7 @@ def prepare(methods: list[str], tokens: int, layers: int) -> Callable[[], object
     ids = [0, *torch.randint(10, 900, (tokens - 2,), generator=torch.Generator().manual_seed(0)).tolist(), 2]
     encoding = model.encode(ids=ids)
     if methods:
-        return lambda: model.explain(encoding, methods=methods, target=0)
+        return lambda: model.explain(encoding, methods=methods, target=0, **(options or {}))
 
     def forward_and_backward() -> object:
         trace = model.trace(encoding, target=0)

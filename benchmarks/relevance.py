@@ -2,7 +2,8 @@
 
 One random Longformer of base shape (12 layers, 12 heads, 768 wide, window 512) at 4,096 tokens. Relevance runs layer by
 layer: it keeps the inputs of the layers and computes one layer again at a time. Wanted are 2.5 times the time of a
-forward and backward (3.5 if gradients are needed as well), and 3 GB at the peak with the model. The first ratio is
+forward and backward (3.5 if gradients are needed as well), and 3 GB at the peak with the model, in the precision of the
+model; `--precision double` measures the default of `lrp`, `partial_lrp` and `transatt`. The first ratio is
 forward+backward / method, the second the limit divided by the peak. Each is measured once, in a process of its own;
 forward+backward twice, at the beginning and at the end, and the mean counts.
 """
@@ -33,6 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layers", type=int, default=12, help="layers of the model")
     parser.add_argument("--tokens", type=int, default=4096, help="tokens of the document")
     parser.add_argument("--methods", nargs="+", choices=LONGEST, default=list(LONGEST), help="what to measure")
+    parser.add_argument("--precision", choices=("model", "double"), default="model", help="of all but attnlrp")
 
 
 def main() -> None:
@@ -42,7 +44,7 @@ def main() -> None:
     size = {"tokens": 512, "layers": 2} if report.quick else {"tokens": options.tokens, "layers": options.layers}
     report.fact("tokens, layers", tuple(size.values()))
     passes = [measure([], size)]
-    costs = {method: measure([method], size) for method in options.methods}
+    costs = {method: measure([method], size, options.precision) for method in options.methods}
     passes.append(measure([], size))
     one_pass = sum(cost.seconds for cost in passes) / len(passes)
     report.fact("CPU seconds, forward+backward", [round(cost.seconds, 2) for cost in passes])
@@ -55,9 +57,10 @@ def main() -> None:
     report.finish()
 
 
-def measure(methods: list[str], size: dict[str, int]) -> harness.Cost:
+def measure(methods: list[str], size: dict[str, int], precision: str = "model") -> harness.Cost:
     """Return the cost of one explanation, or of a forward and backward, and print it."""
-    cost = harness.cost_alone("benchmarks.methods:prepare", methods=methods, **size)
+    chosen = {method: {"precision": precision} for method in methods if method != "attnlrp"}
+    cost = harness.cost_alone("benchmarks.methods:prepare", methods=methods, options=chosen, **size)
     print(
         f"{' '.join(methods) or 'forward+backward'}: {cost.seconds:.1f} s, {cost.added / 1e9:.2f} GB added", flush=True
     )
