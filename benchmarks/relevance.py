@@ -3,9 +3,9 @@
 One random Longformer of base shape (12 layers, 12 heads, 768 wide, window 512) at 4,096 tokens. Relevance runs layer by
 layer: it keeps the inputs of the layers and computes one layer again at a time. Wanted are 2.5 times the time of a
 forward and backward (3.5 if gradients are needed as well), and 3 GB at the peak with the model, in the precision of the
-model; `--precision double` measures the default of `lrp`, `partial_lrp` and `transatt`. The first ratio is
-forward+backward / method, the second the limit divided by the peak. Each is measured once, in a process of its own;
-forward+backward twice, at the beginning and at the end, and the mean counts.
+model; `--precision double` measures the default of `lrp` and `partial_lrp`. The first ratio is forward+backward /
+method, the second the limit divided by the peak. Each is measured once, in a process of its own; forward+backward
+twice, at the beginning and at the end, and the mean counts.
 """
 
 from __future__ import annotations
