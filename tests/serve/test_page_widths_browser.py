@@ -52,6 +52,8 @@ def test_form_progress_result_and_history_fit_every_window(browse):
         for width in sizes(page):
             page.locator("#view nav.tabs button", has_text="Read").click()
             assert_inside(page, width, *OF_RESULT)
+            if width >= SIZES[0][0]:
+                assert_inside(page, width, "#view [data-section=strongest] td")
             assert page.evaluate(CUT_OFF) == [], width
 
     browse(scenario)

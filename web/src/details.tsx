@@ -9,7 +9,7 @@ import { order, rows, type Row } from "./ranking";
 import type { Direction } from "./relations";
 import type { Partner } from "./source";
 import type { Links } from "./state";
-import { withoutUnits, type Trials } from "./trials";
+import { difference, withoutUnits, type Trials } from "./trials";
 
 const LISTED = 10;
 const LISTED_INSTANCES = 30;
@@ -78,7 +78,7 @@ function WithoutUnit({ page, picture: { units, reading }, unit, trials }: Detail
       <button type="button" data-control="try-without" disabled={trials.running} onClick={() => trials.run(withoutUnits(source, [place]), change)}>
         Try without it
       </button>{" "}
-      {now !== undefined && `“${prediction.label}” ${percent(prediction.probability)} → ${percent(now)}`}
+      {now !== undefined && `“${prediction.label}” ${percent(prediction.probability)} → ${percent(now)} (${difference(now - prediction.probability)})`}
       {trials.error}
     </p>
   );

@@ -163,7 +163,8 @@ export function TrialsView({ page, picture, trials }: ViewProperties) {
   );
 }
 
-function difference(change: number): string {
+/** "−0.1 points": how far a probability moved. */
+export function difference(change: number): string {
   const points = 100 * change;
   return `${points > 0 ? "+" : points < 0 ? "−" : ""}${Math.abs(points).toFixed(1)} points`;
 }
