@@ -312,7 +312,8 @@ def test_the_headline_says_why_an_explanation_is_weakly_supported():
         ({"random_beaten": 15}, "; the explanation is weakly supported, because chance is not ruled out."),
         (
             {"random_beaten": 20, "faithfulness": 0.11},
-            "; the explanation is weakly supported, because these words matter only a little.",
+            "; the explanation is weakly supported, because these words matter more than random "
+            "ones, but not by enough.",
         ),
     ):
         encoded = encoding("the old river")

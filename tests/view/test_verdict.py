@@ -141,7 +141,10 @@ def test_a_verdict_says_first_what_it_means_for_a_reader():
     for numbers, meaning in (
         (checks(), "The model relies on these words; its answer may still be wrong."),
         (checks(0.3, 0.1, 15), "Read this as “not shown”: explanations that are known to be wrong often get this "),
-        (checks(0.02, 0.0, 20), "These words matter to the model, but only a little."),
+        (
+            checks(0.02, 0.0, 20),
+            "These words matter to the model more than random words, but not by enough to hold up.",
+        ),
         (checks(-0.1, 0.1, 7), "These words matter to the model no more than words chosen at random."),
         (checks(0.001, 0.002, 3, **nothing), "Nothing in the text decides: with every word removed, "),
         (checks(untrained=True), "Some weights of this model are random"),

@@ -41,7 +41,7 @@ _TRUST: dict[Level, str] = {
 }
 _SUPPORT: dict[Reason, str] = {
     "chance_not_excluded": ", because chance is not ruled out",
-    "small_effect": ", because these words matter only a little",
+    "small_effect": ", because these words matter more than random ones, but not by enough",
 }
 """Why an explanation is only weakly supported."""
 

@@ -28,7 +28,7 @@ _MEANINGS: dict[Reason, str] = {
     "chance_not_excluded": (
         "Read this as “not shown”: explanations that are known to be wrong often get this verdict as well."
     ),
-    "small_effect": "These words matter to the model, but only a little.",
+    "small_effect": "These words matter to the model more than random words, but not by enough to hold up.",
 }
 """What a verdict means for a reader, by the reason that decided it (docs/trust.md)."""
 _HOLDS = "The model relies on these words; its answer may still be wrong."
