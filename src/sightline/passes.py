@@ -284,8 +284,11 @@ class Pass:
         if not wanted or len(self.encodings) > 1 or self.network.family.returns_more:
             return None
 
+        received = self._output_gradients
+
         def receive(layer: LayerGradients) -> None:
-            (self._output_gradients[layer.layer],) = layer.parts
+            # Not `self`: the logits' graph holds this function, and the collector finds no cycle through a graph.
+            (received[layer.layer],) = layer.parts
 
         return Layerwise(
             lengths=(len(self.encodings[0]),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections import Counter
 
@@ -22,6 +23,7 @@ from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, POSITIVE
 from sightline.model import load
 from sightline.models import Recorder, layerwise
 from sightline.models.layerwise import Layerwise, LinearOutputs
+from sightline.passes import Pass
 from tests.methods.relevance_reference import reference
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 
@@ -373,6 +375,22 @@ def test_rules_that_amplify_rounding_errors_run_in_double_precision(family, meth
     expected = double.explain(double.encode(ids=tiny_ids(family, 13)), method, 0)
     np.testing.assert_array_equal(explained.scores, expected.scores)
     np.testing.assert_array_equal(explained.layers, expected.layers)
+
+
+@pytest.mark.parametrize(
+    ("methods", "options"),
+    [(["transatt"], {}), (["transatt"], {"transatt": {"precision": "double"}}), (["gradient", "partial_lrp"], {})],
+)
+def test_nothing_of_a_pass_outlives_its_explanation(methods, options):
+    single = load(tiny_module("longformer", dtype=torch.float32))
+    encoding = single.encode(ids=tiny_ids("longformer", 13))
+
+    def count_passes():
+        single.explain(encoding, methods=methods, target=0, **options)
+        gc.collect()
+        return sum(type(thing) is Pass for thing in gc.get_objects())
+
+    assert count_passes() == count_passes() == count_passes()
 
 
 class LinearMaps(TorchFunctionMode):
