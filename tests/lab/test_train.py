@@ -612,6 +612,28 @@ def test_a_body_whose_word_embeddings_are_not_tied_cannot_become_a_masked_langua
     assert not (tmp_path / "model").exists()
 
 
+def test_the_bias_of_a_new_head_does_not_start_with_what_was_in_memory(tmp_path):
+    source = tmp_path / "base"
+    tiny_module("longformer", dtype=torch.float32).longformer.save_pretrained(source)
+    wordpiece().save_pretrained(source)
+    data = read_training_data([{"text": "the old mill"}] * 4, task="masked_lm")
+    junk = torch.full((5_000,), 1e30)  # which the bias would be given if nobody set it
+    del junk
+    head = starting_point(source, data).module.lm_head
+    assert not head.bias.any()
+
+
+def test_a_tokenizer_without_a_mask_token_trains_no_masked_language_model(tmp_path):
+    source = tmp_path / "base"
+    tiny_module("bert", dtype=torch.float32).save_pretrained(source)
+    tokenizer = wordpiece()
+    tokenizer.mask_token = None
+    tokenizer.save_pretrained(source)
+    with pytest.raises(OptionError, match="no mask token"):
+        sl.lab.train([{"text": "the old mill"}] * 4, source, out=tmp_path / "model", task="masked_lm")
+    assert not (tmp_path / "model").exists()
+
+
 def test_a_body_without_its_layers_cannot_become_a_masked_language_model(tmp_path):
     source = saved(tmp_path / "base", AutoModelForSequenceClassification)
     weights = load_file(source / "model.safetensors")

@@ -160,6 +160,8 @@ def _checkpoint(source: str | Path | Any, data: TrainingData) -> StartingPoint:
         network, tokenizer = _load_encoder(source, task)
     module = _trainable(network, tokenizer)
     if task == "masked_lm":
+        if tokenizer.mask_token is None:
+            raise OptionError("The tokenizer has no mask token, so no masked language model can be trained with it.")
         if network.untrained:
             _check_tied(source, module)
         return StartingPoint(module, tokenizer, new_head=network.untrained)

@@ -20,7 +20,7 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from sightline.arguments import check_one_of
-from sightline.errors import InputError, OptionError
+from sightline.errors import InputError
 from sightline.text.examples import Example
 
 TrainingTask = Literal["sequence_classification", "token_classification", "masked_lm", "question_answering"]
@@ -127,8 +127,6 @@ def make_collator(task: TrainingTask, tokenizer: Any) -> Callable[[list[dict[str
     with_labels = DataCollatorForTokenClassification(tokenizer)
     if task == "token_classification":
         return with_labels  # type: ignore[no-any-return]
-    if tokenizer.mask_token is None:
-        raise OptionError("The tokenizer has no mask token, so no masked language model can be trained with it.")
     hide = DataCollatorForLanguageModeling(tokenizer)
     return lambda rows: with_labels(rows) if "labels" in rows[0] else hide(rows)
 

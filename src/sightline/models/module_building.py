@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from torch import nn
 from transformers import CONFIG_MAPPING
 from transformers import logging as library_logging
 
@@ -36,6 +37,8 @@ HARMLESS_LEFTOVERS = re.compile(
     r"|^cls\.seq_relationship\."  # next-sentence head beside a masked-language head
     r"|decoder\.(weight|bias)$"  # a copy of tied embeddings
 )
+_LAYERS = (nn.Linear, nn.LayerNorm)
+"""Modules whose missing biases the library fills."""
 
 
 def load_module(
@@ -76,6 +79,7 @@ def load_module(
     if auto_class in BODIES:  # whose own pooling layer is not used
         report["missing_keys"] = {key for key in report["missing_keys"] if not key.startswith("pooler.")}
     untrained = _check_weights(folder, report, allow_random)
+    _zero_new_biases(module, report["missing_keys"])
     _check_finite(folder, module)
     return module, untrained
 
@@ -120,6 +124,18 @@ def _check_weights(folder: Path, report: dict[str, Any], allow_random: bool) -> 
         f"The weights of '{folder}' do not fit its config: {'; '.join(problems)}. Explaining a partly random model "
         "would be misleading; --allow-random (allow_random=True) does it all the same and marks every result."
     )
+
+
+def _zero_new_biases(module: Any, missing: Collection[str]) -> None:
+    """Set missing biases that belong to no layer to zero.
+
+    The library fills the missing weights of its layers, but leaves the bias of some heads (Longformer's `lm_head.bias`)
+    with whatever was in memory.
+    """
+    for name, owner in module.named_modules():
+        bias = getattr(owner, "bias", None)
+        if isinstance(bias, nn.Parameter) and f"{name}.bias" in missing and not isinstance(owner, _LAYERS):
+            nn.init.zeros_(bias)
 
 
 def _check_finite(folder: Path, module: Any) -> None:
