@@ -225,7 +225,7 @@ def test_the_headline_says_when_an_empty_text_gets_the_same_prediction():
     telling = {"removed_words": 1, "removed_share": 0.1, "probability": 0.73, "probability_without": 0.1}
     checks = {**measured, **telling, "probability_without_random": 0.73}
     same, other = (headline(explanation(checks={**checks, "probability_empty": empty})) for empty in (0.72, 0.2))
-    assert same.endswith("; it says the same about an empty text; the explanation holds up.")
+    assert same.endswith("; it says “PL” about an empty text as well; the explanation holds up.")
     assert "empty text" not in other
 
 
@@ -300,7 +300,7 @@ def test_headline_and_verdict_say_both_or_neither_that_an_empty_text_is_judged_a
         checks = {**fall, **telling, "probability_empty": empty, "removed_words": 1, "removed_share": 0.1}
         for beaten in (20, 15):  # holds up, weakly supported
             judged = explanation(encoded, scores, checks={**checks, "random_beaten": beaten})
-            assert ("it says the same about an empty text" in headline(judged)) == same
+            assert ("it says “PL” about an empty text as well" in headline(judged)) == same
             said = " ".join(describe_verdict(judged.verdict).sentences)
             assert ("says the same about an empty text" in said) == same
 

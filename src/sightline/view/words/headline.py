@@ -94,7 +94,10 @@ def headline_parts(explanation: Explanation) -> list[Part]:
         if clause := _without_passages(explanation):
             parts.append(Part(f"; {clause}"))
     if says_same_of_nothing(explanation.verdict):
-        parts.append(Part("; it says the same about an empty text"))
+        same = f"it says “{target.label}” about an empty text as well"
+        if target.label != prediction.label:
+            same = f"the probability of “{target.label}” is about the same for an empty text"
+        parts.append(Part(f"; {same}"))
     return [*parts, Part(f"; {trust}{_support(explanation)}.")]
 
 
