@@ -9,9 +9,10 @@ import zipfile
 import numpy as np
 import pytest
 
+from sightline.artefacts import Artefact, Exchange
 from sightline.checking import CHECK_STAGE
 from sightline.errors import InputError, OptionError, UsageError
-from sightline.explanation import Explanation
+from sightline.explanation import Explanation, fingerprint_scores
 from sightline.model import load
 from sightline.models.target import Target
 from sightline.report import Report
@@ -239,8 +240,20 @@ def test_a_figure_shows_every_explanation_with_its_verdict_and_the_headline(mode
     said += [text.get_text().replace("\n", " ") for text in figure.texts]
     assert "AttCAT: not checked" in said
     assert "Attention rollout: not checked" in said
+    assert any(text.startswith("Predicted “") for text in said)
     assert any(report.headline in text for text in said)
     assert (tmp_path / "figure.svg").read_text().startswith("<?xml")
     assert len(report.first.plot().axes) == 1
     with pytest.raises(UsageError, match="figures are written as svg, png, pdf"):
         report.plot(tmp_path / "figure.gif")
+
+
+def test_a_figure_marks_artefacts_and_repeats_warnings():
+    scored = explanation(checks={"special_share": 0.9})
+    exchange = Exchange(2, 3, (Artefact((2,), "position", 1.0, 0.0),), fingerprint_scores(scored.scores))
+    marked = dataclasses.replace(scored, exchange=exchange)
+    figure = Report({"attcat": marked}).plot()
+    assert [line.get_linestyle() for line in figure.axes[0].lines] == [":"]
+    said = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
+    assert "Dotted: the score belongs to the position, not to the word." in said
+    assert not Report({"attcat": scored}).plot().axes[0].lines

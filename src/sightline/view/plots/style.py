@@ -138,10 +138,13 @@ def new_figure(width: float, height: float, title: str, caption: str = "") -> Fi
         fontsize=12,
     )
     if caption:
-        figure.supxlabel(
-            _wrap(to_label(caption), width * CHARACTERS_PER_INCH), x=0.01, ha="left", fontsize=8, color=QUIET
-        )
+        figure.supxlabel(wrap_caption(caption, width), x=0.01, ha="left", fontsize=8, color=QUIET)
     return figure
+
+
+def wrap_caption(caption: str, width: float) -> str:
+    """Return a caption as it is written below a figure of `width` inches, line by line."""
+    return _wrap(to_label(caption), width * CHARACTERS_PER_INCH)
 
 
 def save_figure(figure: Figure, path: Path | str) -> None:

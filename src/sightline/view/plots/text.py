@@ -15,15 +15,15 @@ import numpy as np
 from sightline.text.units import units_of
 from sightline.view import colours
 from sightline.view.plots.style import (
-    CHARACTERS_PER_INCH,
     INK,
     QUIET,
     font_families,
     in_house_style,
     new_figure,
     to_label,
+    wrap_caption,
 )
-from sightline.view.words.sentences import MARKS, number, percent
+from sightline.view.words.sentences import MARKS, describe_verdict, notices, number, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,6 +37,7 @@ LINES = 34
 FONT_SIZE = 9.5
 LINE_HEIGHT = 0.205
 """Inches from one line to the next."""
+CAPTION_LINE_HEIGHT = 0.14
 ABOVE = 0.4
 """Inches for the title."""
 HEADING = 0.3
@@ -54,6 +55,8 @@ class Piece(NamedTuple):
     text: str
     level: int
     score: float
+    artefact: bool = False
+    """Whether the score belongs to the position, not to the word."""
 
 
 @in_house_style
@@ -102,20 +105,28 @@ def text_overlays(
 def report_overlay(report: Report, *, lines: int = LINES) -> Figure:
     """Draw the text once per explanation of a report, under its method, class and verdict.
 
-    The caption is the report's headline, so that the figure says by itself what was predicted and how far to trust it.
+    The caption is the report's headline with what else a reader must know first, so that the figure says by itself what
+    was predicted and how far to trust it.
     """
     headed = {}
     for method, label, explanation in report.entries():
         of_class = "" if label is None else f", “{label}”"
         headed[f"{report.titles[method]}{of_class}: {MARKS[explanation.verdict.level][1]}"] = explanation
-    return _draw_overlays(headed, lines, "Words by their scores", f"{report.headline} {colour_key(list(report))}")
+    warnings = {heading: describe_verdict(explanation.verdict).warning for heading, explanation in headed.items()}
+    named = [f"{heading.partition(':')[0]}: {warning}" for heading, warning in warnings.items() if warning is not None]
+    caption = [report.headline, *notices(report.first), *named, colour_key(list(report))]
+    title = prediction_caption(report.first).removesuffix(".")
+    return _draw_overlays(headed, lines, title, " ".join(caption))
 
 
 def colour_key(explanations: Sequence[Explanation]) -> str:
     """Return a sentence on what the colours mean."""
     signed = "Blue counts for the class, orange against it." if any(e.signed for e in explanations) else ""
     plain = "Violet: the method has no sign." if not all(e.signed for e in explanations) else ""
-    return f"{signed} {plain}".strip()
+    dotted = (
+        "Dotted: the score belongs to the position, not to the word." if any(e.artefacts for e in explanations) else ""
+    )
+    return " ".join(filter(None, (signed, plain, dotted)))
 
 
 def prediction_caption(explanation: Explanation, true_label: str | None = None) -> str:
@@ -142,8 +153,9 @@ def _draw_overlays(explanations: Mapping[str, Explanation], lines: int, title: s
     first = strongest_lines(pieces, total, lines)
     last = min(total, first + lines)
     if total > lines:
-        caption = f"{caption} Lines {first + 1:,} to {last:,} of {total:,}, where the scores are strongest.".strip()
-    below = 0.12 + (0.15 * (1 + len(caption) // int(WIDTH * CHARACTERS_PER_INCH)) if caption else 0.0)
+        shown = f"Lines {first + 1:,} to {last:,} of {total:,}: of so many in a row, those with the strongest colours."
+        caption = f"{caption} {shown}".strip()
+    below = 0.12 + (CAPTION_LINE_HEIGHT * (1 + wrap_caption(caption, WIDTH).count("\n")) if caption else 0.0)
     text_height = LINE_HEIGHT * (last - first)
     heights = [text_height + (HEADING if heading else 0.0) for heading in laid]
     height = below + sum(heights) + ABOVE
@@ -175,6 +187,8 @@ def _draw_lines(axes: Axes, pieces: list[Piece], signed: bool, first: int, last:
             hue = "plain" if not signed else "for" if piece.level > 0 else "against"
             colour = ramps[hue][abs(piece.level) - 1]
             axes.add_patch(Rectangle((piece.left, top), piece.width, 0.92, facecolor=colour, edgecolor="none"))
+        if piece.artefact:
+            axes.plot([piece.left, piece.left + piece.width], [top + 0.92] * 2, color=INK, linestyle=":", linewidth=1)
         ink = INK if piece.score or piece.level else QUIET
         axes.text(piece.left, top + 0.7, to_label(piece.text), fontsize=FONT_SIZE, color=ink, va="baseline")
 
@@ -184,6 +198,7 @@ def laid_out(explanation: Explanation, width: float) -> list[Piece]:
     units = units_of(explanation.encoding, "word").drawable(explanation.encoding)
     scores = units.fold(explanation.scores).tolist()
     levels = colours.levels(scores)
+    artefacts = explanation.artefact_tokens.keys()
     texts = explanation.encoding.segment_texts
     pieces: list[Piece] = []
     line, left, at, segment = 0, 0.0, 0, 0
@@ -201,7 +216,7 @@ def laid_out(explanation: Explanation, width: float) -> list[Piece]:
             left += space
         if left and left + length > width:
             line, left = line + 1, 0.0
-        pieces.append(Piece(line, left, length, word, int(level), score))
+        pieces.append(Piece(line, left, length, word, int(level), score, not artefacts.isdisjoint(unit.tokens)))
         left, at = left + length, unit.end
     return pieces
 
