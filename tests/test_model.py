@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from sightline.documents import read_document
 from sightline.errors import InputError, OptionError
@@ -122,3 +123,14 @@ def test_a_pipeline_brings_its_model_and_its_tokenizer():
         load(TextClassificationPipeline(model=module, tokenizer=tokenizer), tokenizer=wordpiece()).tokenizer
         is not tokenizer
     )
+
+
+def test_an_object_in_half_precision_is_warned_about_and_its_probabilities_sum_to_one():
+    module = tiny_module(dtype=torch.bfloat16)
+    with pytest.warns(UserWarning, match="computes in bfloat16.*dtype='float32'"):
+        model = load(module)
+    probabilities = model.trace(model.encode(ids=tiny_ids())).probabilities
+    assert abs(probabilities.sum() - 1) < 1e-6
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load(module, dtype="float32")

@@ -7,6 +7,7 @@ tensors, and here the module gets its family, attention, tokenizer and task, and
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -84,6 +85,13 @@ def load_network(
         _fits_task(task, _architectures(module), f"The model '{name}'", allow_other=False)
         if chosen is not None and chosen not in HALF_TYPES:
             module = module.to(chosen)
+        elif chosen is None and module.dtype in HALF_TYPES:
+            name_of_type = str(module.dtype).removeprefix("torch.")
+            warnings.warn(
+                f"This model object computes in {name_of_type}, with rounding errors in every score. dtype='float32' "
+                "converts it to single precision.",
+                stacklevel=3,
+            )
     else:
         folder, name = find_folder(source, allow_pickle)
         # Half types are reached from single precision, which the result is compared with.

@@ -79,7 +79,8 @@ class Task(ABC):
         return logits if position is None else logits[position]
 
     def probabilities(self, scores: Tensor) -> Tensor:
-        """Turn class scores into probabilities (sigmoid for multi-label heads, else softmax)."""
+        """Turn class scores into probabilities: sigmoid for multi-label heads, else softmax; never in a half type."""
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         return torch.sigmoid(scores) if self.facts.multi_label else torch.softmax(scores, dim=-1)
 
     def resolve(
