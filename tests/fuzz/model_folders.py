@@ -130,7 +130,8 @@ def _change_weights(random: Random, folder: Path, canary: Path) -> None:
         elif action == 3:
             weights[name] = torch.zeros([random.randrange(5) for _ in range(random.randrange(4))])
         elif action == 4:
-            weights[name] = torch.full_like(tensor, random.choice([float("nan"), float("inf"), 1e38, 0.0]))
+            value = random.choice([float("nan"), float("inf"), 1e38, 0.0])  # 1e38 is infinite in half precision
+            weights[name] = torch.full(tensor.shape, value).to(tensor.dtype)
         elif action == 5:
             weights[name] = tensor.repeat(2, *[1] * (tensor.ndim - 1)) if tensor.ndim else tensor
         else:
