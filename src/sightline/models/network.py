@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sightline.errors import InputError, ModelError, OptionError, SizeError, UnsupportedError
+from sightline.foreign import first_line
 from sightline.models import hooks
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.block_sparse.attention import documents_of
@@ -177,7 +178,13 @@ class Network:
         if self.dtype == torch.float64 or self.device.type == "mps":
             return self
         with self._lock:
-            module = copy.deepcopy(self.module)
+            try:
+                module = copy.deepcopy(self.module)
+            except RuntimeError as error:  # a module that keeps a tensor with its graph, for example
+                raise UnsupportedError(
+                    "This model cannot be copied, so nothing can be computed in double precision: use "
+                    f"precision='model'. The reason: {first_line(error)}"
+                ) from error
         return self._with_module(module.double())
 
     def _with_module(self, module: Any) -> Network:
