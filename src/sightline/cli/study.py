@@ -55,6 +55,10 @@ def study(
     documents: Annotated[
         int | None, typer.Option(min=2, metavar="N", help="Documents per data set. [default: by size]")
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Processes, each with its own models. [default: one per core; tiny: 1]"),
+    ] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
     debug: Debug = False,
@@ -62,7 +66,8 @@ def study(
     """Run a paper again: its tables, figures and claims, published beside measured.
 
     Every result is stored in the folder. A study that is stopped or killed continues when the same command is given
-    again; a finished one makes its tables and page again without computing anything.
+    again; a finished one makes its tables and page again without computing anything. The number of processes does not
+    change the results.
 
     \b
     Examples:
@@ -74,6 +79,7 @@ def study(
     """
     with LateProgress() as progress:
         with starting(progress):
+            from sightline.corpus.engines.local import available_cores
             from sightline.studies import estimate, find_study, run_study
             from sightline.view.frames import to_text
             from sightline.view.studies.folder import check_folder, claims_frame, write_study
@@ -101,6 +107,7 @@ def study(
             models=models,
             documents=documents,
             seed=seed,
+            workers=workers or (1 if size is SizeChoice.tiny else available_cores()),
             progress=report,
         )
         page = write_study(result, out, overwrite=overwrite, progress=report)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from sightline.arguments import check_count, check_one_of
 from sightline.errors import OptionError, UsageError
@@ -16,6 +16,7 @@ from sightline.studies.attcat import ATTCAT
 from sightline.studies.data import DataSources
 from sightline.studies.flow import FLOW
 from sightline.studies.longformer import LONGFORMER
+from sightline.studies.sharing import Turn, assistants, one_thread
 from sightline.studies.sparse import SPARSE
 from sightline.studies.study import Size, Study, StudyResult
 from sightline.studies.workbench import Workbench
@@ -65,13 +66,15 @@ def run_study(
     models: Mapping[str, str | Path] | None = None,
     documents: int | None = None,
     seed: int = 0,
+    workers: int = 1,
     progress: Progress | None = None,
 ) -> StudyResult:
     """Run a study and store what it measures in the folder `out`; what is stored there already is not computed again.
 
     size: "tiny" (seconds, to try it), "small" (minutes on two cores) or "paper" (data and models of the hub). data:
     files or folders with the study's data sets; what is missing is generated. models: folders or hub ids by role.
-    documents: documents per data set, instead of the size's number.
+    documents: documents per data set, instead of the size's number. workers: processes, each with one thread; they give
+    the same results as one, to the bit. With several, a script needs `if __name__ == "__main__":`.
     """
     study = find_study(name)
     check_one_of("size", size, get_args(Size))
@@ -80,15 +83,15 @@ def run_study(
     if size == "paper":
         roles = {**study.paper_size.models, **roles}
         _check_hub(study, given, roles)
+    options: dict[str, Any] = {
+        "size": size,
+        "data": given,
+        "models": roles,
+        "documents": None if documents is None else check_count("documents", documents, 2),
+        "seed": check_count("seed", seed, 0),
+    }
     bench = Workbench(
-        study,
-        Path(out),
-        size=size,
-        data=given,
-        models=roles,
-        documents=None if documents is None else check_count("documents", documents, 2),
-        seed=check_count("seed", seed, 0),
-        progress=progress,
+        study, Path(out), **options, progress=progress, turn=Turn(processes=check_count("workers", workers))
     )
     missing = [name for name in study.paper_size.not_on_hub if size == "paper" and name not in bench.sources.paths]
     if missing:
@@ -97,7 +100,8 @@ def run_study(
             f"hub. Give it with --data {missing[0]}=FILE."
         )
     provenance = bench.provenance()
-    outcome = study.run(bench)
+    with one_thread(), assistants(workers, _assist, {"name": name, "folder": Path(out).absolute(), **options}):
+        outcome = study.run(bench)
     facts = {
         "size": size,
         **{name.replace("_", " "): f"{value:,}" for name, value in bench.settings.items()},
@@ -107,3 +111,10 @@ def run_study(
         **provenance,
     }
     return StudyResult(study, outcome, facts, size, seed)
+
+
+def _assist(name: str, folder: Path, turn: Turn, **options: Any) -> None:
+    """Run a study in a process that assists another one; only what it stores is used."""
+    study = find_study(name)
+    with one_thread():
+        study.run(Workbench(study, folder, **options, turn=turn))

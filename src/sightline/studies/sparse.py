@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -312,12 +313,9 @@ def run(bench: Workbench) -> Outcome:
     """Train and measure every combination of data set, encoder and projection."""
     seed = bench.seed
     sets = _data_sets(bench)
-    cells = [
-        measure_cell(bench, data, encoder, projection)
-        for data in sets
-        for encoder in ENCODERS
-        for projection in PROJECTIONS
-    ]
+    grid = product(sets, ENCODERS, PROJECTIONS)
+    tasks = {f"{data.name} {kind} {how}": partial(measure_cell, bench, data, kind, how) for data, kind, how in grid}
+    cells = list(bench.each(tasks).values())
     tables = [
         StudyTable(
             "accuracy",

@@ -4,7 +4,7 @@ Every result is a JSON file `results/STEP-IDENTITY.json` in the study's folder, 
 renamed. The identity is a hash of the study, the step, its settings, its documents and its model: another seed or
 another file of data never meets a stored result. Work over many documents is stored in parts (`measure_documents`), so
 that a killed run loses one part. Results are always used as they are read back from the file: tables made now and
-tables made from stored results are equal bit for bit.
+tables made from stored results are equal bit for bit. Several processes may work in one folder (`studies.sharing`).
 
 Models that a study trains are stored beside, under `models/NAME-IDENTITY/`; training itself resumes from its
 checkpoints (`lab.train`).
@@ -17,13 +17,14 @@ import json
 import math
 import platform
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from sightline.files import write_whole
 from sightline.model import Model, load
 from sightline.progress import Progress
 from sightline.studies.data import DataSet, DataSources, describe_rows
+from sightline.studies.sharing import BusyError, Turn, claim
 from sightline.studies.study import Size, Study
 from sightline.text import Example
 
@@ -40,6 +42,8 @@ FORMAT = 1
 """Rises when stored results could be misread by the present code."""
 DOCUMENTS_PER_PART = 8
 RESULTS, MODELS = "results", "models"
+Key = TypeVar("Key", bound=Hashable)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +75,7 @@ class Workbench:
         documents: int | None = None,
         seed: int = 0,
         progress: Progress | None = None,
+        turn: Turn | None = None,
     ) -> None:
         self.study = study
         self.folder = folder
@@ -89,7 +94,9 @@ class Workbench:
             self.settings["documents"] = documents
         self.progress: Progress = progress or (lambda stage, done, total: None)
         self.computed = 0
-        """Steps and parts that were computed in this run; the others were stored."""
+        """Steps and parts that this process computed; the others were stored, or another process computed them."""
+        self.turn = turn or Turn()
+        self._waits = True
         self._claim_folder()
 
     def _claim_folder(self) -> None:
@@ -118,11 +125,13 @@ class Workbench:
 
     def step(self, name: str, identity: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         """Return the stored result of a step, computing it first if there is none."""
-        path = self.folder / RESULTS / f"{name}-{self._digest(name, identity)}.json"
+        path = self._result_path(name, identity)
         if not path.is_file():
-            self.progress(name, 0, 0)
-            write_whole(path, json.dumps(to_plain(compute()), ensure_ascii=False, allow_nan=False) + "\n")
-            self.computed += 1
+            with self._claim(path):
+                if not path.is_file():
+                    self.progress(name, 0, 0)
+                    write_whole(path, json.dumps(to_plain(compute()), ensure_ascii=False, allow_nan=False) + "\n")
+                    self.computed += 1
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
@@ -138,16 +147,50 @@ class Workbench:
         at_once: int = DOCUMENTS_PER_PART,
     ) -> list[Any]:
         """Return one result per example; `measure` gets `at_once` examples at a time, and each part is stored."""
-        results: list[Any] = []
-        for start in range(0, len(examples), at_once):
-            part = examples[start : start + at_once]
-            self.progress(name, start, len(examples))
+        parts = [examples[start : start + at_once] for start in range(0, len(examples), at_once)]
+        identities = [{**identity, "examples": describe_rows(part)} for part in parts]
 
-            def compute(part: Sequence[Example] = part) -> list[Any]:
-                return list(measure(part))
+        def measure_part(number: int) -> Any:
+            return self.step(name, identities[number], lambda: list(measure(parts[number])))
 
-            results += self.step(name, {**identity, "examples": describe_rows(part)}, compute)
-        return results
+        missing = [n for n in range(len(parts)) if not self._result_path(name, identities[n]).is_file()]
+        with self._without_waiting():
+            for done, number in enumerate(self.turn.order(missing)):
+                self.progress(name, at_once * (len(parts) - len(missing) + done), len(examples))
+                with suppress(BusyError):
+                    measure_part(number)
+        return [result for number in range(len(parts)) for result in measure_part(number)]
+
+    def each(self, tasks: Mapping[Key, Callable[[], T]]) -> dict[Key, T]:
+        """Return the results of tasks that do not depend on each other.
+
+        A task that needs what another process is computing is put off, so that the processes work on different tasks.
+        """
+        results: dict[Key, T] = {}
+        if self.turn.processes > 1:
+            with self._without_waiting():
+                for key in self.turn.order(list(tasks)):
+                    with suppress(BusyError):
+                        results[key] = tasks[key]()
+        return {key: results[key] if key in results else task() for key, task in tasks.items()}
+
+    @contextmanager
+    def _without_waiting(self) -> Iterator[None]:
+        """Raise BusyError inside the block instead of waiting for another process."""
+        waits, self._waits = self._waits, False
+        try:
+            yield
+        finally:
+            self._waits = waits
+
+    @contextmanager
+    def _claim(self, path: Path) -> Iterator[None]:
+        """Let no other process compute the result at `path`."""
+        with claim(path.with_name(f".{path.name}.lock"), wait=self._waits):
+            yield
+
+    def _result_path(self, name: str, identity: Mapping[str, Any]) -> Path:
+        return self.folder / RESULTS / f"{name}-{self._digest(name, identity)}.json"
 
     def _digest(self, name: str, identity: Mapping[str, Any]) -> str:
         whole = {"format": FORMAT, "study": self.study.name, "step": name, "seed": self.seed, **identity}
@@ -180,24 +223,29 @@ class Workbench:
         checkpoints = folder.with_name(f"{folder.name}.training")
 
         def train_or_load() -> Model:
-            if folder.is_dir():
-                # A run that was killed right after the model was complete leaves its checkpoints behind.
-                shutil.rmtree(checkpoints, ignore_errors=True)
-            else:
-                from sightline.lab import train
-
+            if not folder.is_dir() or checkpoints.exists():
                 folder.parent.mkdir(exist_ok=True)
-                train(
-                    list(rows),
-                    builtin.model_folder() if base == "built-in" else base,
-                    out=folder,
-                    seed=self.seed + int(options.get("seed_shift", 0)),
-                    resume=checkpoints.exists(),
-                    progress=lambda stage, done, total: self.progress(f"{name}: {stage}", done, total),
-                    **{option: value for option, value in options.items() if option != "seed_shift"},
-                )
-                self.computed += 1
+                with self._claim(folder):
+                    if folder.is_dir():
+                        # A run that was killed right after the model was complete leaves its checkpoints behind.
+                        shutil.rmtree(checkpoints, ignore_errors=True)
+                    else:
+                        train_here()
             return load(str(folder))
+
+        def train_here() -> None:
+            from sightline.lab import train
+
+            train(
+                list(rows),
+                builtin.model_folder() if base == "built-in" else base,
+                out=folder,
+                seed=self.seed + int(options.get("seed_shift", 0)),
+                resume=checkpoints.exists(),
+                progress=lambda stage, done, total: self.progress(f"{name}: {stage}", done, total),
+                **{option: value for option, value in options.items() if option != "seed_shift"},
+            )
+            self.computed += 1
 
         return Subject(name, identity, train_or_load)
 

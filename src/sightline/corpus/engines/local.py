@@ -48,8 +48,7 @@ class LocalEngine:
     """Computes units in `workers` processes; by default one per available core."""
 
     def __init__(self, workers: int | None = None) -> None:
-        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.workers = workers or available
+        self.workers = workers or available_cores()
 
     def compute(self, job: Job, units: Sequence[str]) -> Iterator[Outcome]:
         """Yield the outcome of every unit as it is finished."""
@@ -96,6 +95,11 @@ class LocalEngine:
                 process.process.join()
 
 
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _count_busy(processes: Sequence[_Process]) -> int:
     return sum(process.unit is not None for process in processes)
 
@@ -104,14 +108,14 @@ def _start(job: Job) -> _Process:
     context = mp.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_run_worker, args=(theirs, job), name="sightline-worker", daemon=True)
-    with _worker_environment():
+    with worker_environment():
         process.start()
     theirs.close()
     return _Process(process, ours)
 
 
 @contextmanager
-def _worker_environment() -> Iterator[None]:
+def worker_environment() -> Iterator[None]:
     """Start processes with one computing thread each, because two threads on one core are slower than one.
 
     Before they have the parent's path, they import nothing from the current folder, which may hold foreign files.
@@ -156,7 +160,7 @@ def _stop(process: _Process) -> None:
 
 def _run_worker(connection: Connection, job: Job) -> None:
     """Compute the received units until None is received; runs in a process of its own."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         import torch
 
@@ -171,7 +175,8 @@ def _run_worker(connection: Connection, job: Job) -> None:
         connection.send(_Failure(error))
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Wait in a thread until the parent process has ended, then end this one."""
     parent = mp.parent_process()
     if parent is not None:
         parent.join()

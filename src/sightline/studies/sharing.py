@@ -1,0 +1,119 @@
+"""Several processes that run one study together: each result is computed by one of them.
+
+Every process runs the whole study in the same folder. What is stored is read. What nobody computes yet is computed
+under a lock. What another process computes is left to it, and something else is done meanwhile; each process begins at
+another place (`Turn.order`), so that they seldom meet. Results are read back from their files in the order of the
+study, so that tables do not depend on who computed what.
+
+A lock is an open file: the system releases it when its process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sightline.corpus.engines.local import end_with_parent, worker_environment
+
+T = TypeVar("T")
+
+
+class BusyError(Exception):
+    """Another process is computing this result."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Which of the processes of a study this one is."""
+
+    number: int = 0
+    """0 is the process that was asked for the study; the others assist it."""
+    processes: int = 1
+
+    def order(self, items: Sequence[T]) -> list[T]:
+        """Return the items in the order in which this process takes them: all from another place on."""
+        start = len(items) * self.number // self.processes
+        return [*items[start:], *items[:start]]
+
+
+@contextmanager
+def claim(path: Path, *, wait: bool) -> Iterator[None]:
+    """Hold the lock `path`, which is removed afterwards; if another process holds it, wait or raise BusyError.
+
+    Whoever waited has to look first whether the result is there now.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        if not _lock(descriptor, wait):
+            raise BusyError(path.name)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, wait: bool) -> bool:
+    """Lock an open file and return whether this process may go on.
+
+    Without locks (Windows, some network drives) it may: at worst, two processes compute the same result.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return True
+    return True
+
+
+@contextmanager
+def assistants(processes: int, run: Callable[..., object], arguments: Mapping[str, Any]) -> Iterator[None]:
+    """Let `processes` − 1 further processes call `run(**arguments, turn=…)` while the block runs.
+
+    run: a function of a module, since it is imported by the new processes. They print nothing and are ended with the
+    block: what they have not computed, this process computes itself, and an error that they meet it meets too.
+    """
+    context = mp.get_context("spawn")
+    with ExitStack() as stack:
+        for number in range(1, processes):
+            call = (run, dict(arguments), Turn(number, processes))
+            process = context.Process(target=_assist, args=call, name="sightline-study", daemon=True)
+            with worker_environment():
+                process.start()
+            stack.callback(process.join)
+            stack.callback(process.kill)
+        yield
+
+
+def _assist(run: Callable[..., object], arguments: Mapping[str, Any], turn: Turn) -> None:
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    with (
+        Path(os.devnull).open("w") as nowhere,
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+        suppress(Exception, KeyboardInterrupt),
+    ):
+        run(**arguments, turn=turn)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread inside the block: sums have the same order, whatever the number of processes."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
