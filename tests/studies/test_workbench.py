@@ -11,7 +11,7 @@ import pytest
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.studies import STUDIES
 from sightline.studies import workbench as workbench_module
-from sightline.studies.data import DataSources, draw
+from sightline.studies.data import DataSources, divide, draw
 from sightline.studies.study import (
     Accuracy,
     Curve,
@@ -124,6 +124,50 @@ def test_a_file_without_splits_gives_no_row_twice(tmp_path):
     data = DataSources(ATTCAT, [str(path)]).read("sst2", list, documents=4, training=5)
     assert len(data.test) == 4
     assert len({str(row.text) for row in (*data.test, *data.train)}) == 9
+
+
+def test_rows_of_one_text_are_measured_or_trained_on_and_never_both():
+    rows = [Example(f"context {number // 5}", pair=f"question {number}") for number in range(100)]
+    train, test = divide(rows, 20, 50, seed=1)
+    assert (len(train), len(test)) == (50, 20)
+    assert not {row.text for row in train} & {row.text for row in test}
+    train, test = divide(rows, 90, 500, seed=1)  # too few for both
+    assert (len(train), len(test)) == (50, 50)
+
+
+def test_training_rows_come_from_validation_rows_or_are_held_apart_if_there_are_no_others(tmp_path):
+    def read(*splits):
+        path = tmp_path / f"{'-'.join(splits)}.jsonl"
+        rows = [
+            {"text": f"{split} {number}", "label": number % 2, "split": split}
+            for split in splits
+            for number in range(9)
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return DataSources(ATTCAT, [f"sst2={path}"]).read("sst2", list, documents=4, training=5)
+
+    for splits, measured, trained in (
+        (("train", "validation", "test"), "test", "train"),
+        (("validation", "test"), "test", "validation"),
+        (("validation", "train"), "validation", "train"),
+        (("test",), "test", "test"),
+        (("validation",), "validation", "validation"),
+    ):
+        data = read(*splits)
+        assert {str(row.text).split()[0] for row in data.test} == {measured}
+        assert {str(row.text).split()[0] for row in data.train} == {trained}
+        assert len({str(row.text) for row in (*data.test, *data.train)}) == 9
+
+
+def test_a_file_that_names_data_sets_as_sources_serves_them(tmp_path):
+    rows = [{"text": name, "label": 1, "source": name} for name in ("amazon", "yelp", "elsewhere")]
+    (tmp_path / "sentences").mkdir()
+    (tmp_path / "sentences" / "sentences.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "sst2.csv").write_text("text,label\na,1\n")
+    (tmp_path / "notes.json").write_text("{}")
+    sources = DataSources(ATTCAT, [str(tmp_path)])
+    assert sorted(sources.paths) == ["amazon", "sst2", "yelp"]
+    assert [str(row.text) for row in sources.read("yelp", list, documents=5).test] == ["yelp"]
 
 
 def test_a_draw_is_seeded_and_leaves_out_empty_rows():

@@ -1,23 +1,27 @@
 """The data sets of a study: files that were given, or generated rows in their place.
 
 `--data` is a file, NAME=FILE, or a folder that holds the study's data sets under their names: `sst2.jsonl.gz`, or
-`sst2/sst2.csv`. A file whose name is no data set of the study serves the study's first one. What is not given is
-generated, or, at the size of the paper, read from the hub.
+`sst2/sst2.csv`. A file in the folder whose rows name a data set in the field "source" serves that one. A file whose
+name is no data set of the study serves the study's first one. What is not given is generated, or, at the size of the
+paper, read from the hub.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from sightline.corpus.hub import HUB
-from sightline.corpus.readers import read_examples
+from sightline.corpus.readers import read_examples, select_rows
 from sightline.corpus.streaming import Selection, read_selection, stream_examples
 from sightline.errors import InputError, OptionError
+from sightline.text.fields import Columns
 
 if TYPE_CHECKING:
     from sightline.studies.study import Study
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 
 ENDINGS = (".jsonl.gz", ".jsonl", ".json", ".json.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 GENERATED = "generated"
+MEASURED_SPLITS = ("test", "validation")
+TRAINING_SPLITS = ("train", "validation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +67,8 @@ class DataSources:
                 self._serve(stem if stem in names else names[0], source)
                 continue
             inside = {name: _find_file(path, name) for name in names}
+            sources = _find_sources(path) if not all(inside.values()) else {}
+            inside = {name: file or sources.get(name) for name, file in inside.items()}
             if not any(inside.values()):
                 raise InputError(
                     f"The folder '{source}' holds no data set of the study '{study.name}'. It looks for "
@@ -87,8 +95,10 @@ class DataSources:
     ) -> DataSet:
         """Return `documents` rows to measure and up to `training` rows to train on.
 
-        A file with a field "split" keeps its splits; otherwise rows are drawn at random, and no row serves twice. Of a
-        file whose field "source" names several data sets, the rows of this one are read.
+        A file with a field "split" is measured on its test rows, or else on its validation rows, and trained on its
+        training rows, or else on its validation rows. If that leaves nothing to train on, or there are no splits, rows
+        are divided at random, and no text serves twice. Of a file whose field "source" names several data sets, the
+        rows of this one are read.
         """
         path = self.paths.get(name)
         if path is None:
@@ -98,12 +108,17 @@ class DataSources:
         columns: dict[str, Any] = {} if hub is None else {"text": hub.text, "label": hub.label, "pair": hub.pair}
         origin = path if path.startswith(HUB) else Path(path).name
         where = _source_condition(path, name) if hub is None and not path.startswith(HUB) else None
-        test = _read_split(path, ("test", "validation") if hub is None else (hub.test,), columns, where)
-        if test is not None:
-            train = (_read_split(path, ("train",), columns, where) or []) if training else []
-            return DataSet(name, origin, draw(train, training, seed), draw(test, documents, seed))
-        rows = draw(read_selection(path, Selection(**columns, where=where)), documents + training, seed)
-        return DataSet(name, origin, rows[documents:], rows[:documents])
+        split, test = _read_split(path, MEASURED_SPLITS if hub is None else (hub.test,), columns, where)
+        if split is None:
+            test = read_selection(path, Selection(**columns, where=where))
+        elif training:
+            others = [name for name in TRAINING_SPLITS if name != split]
+            found, train = _read_split(path, others, columns, where)
+            if found is not None:
+                return DataSet(name, origin, draw(train, training, seed), draw(test, documents, seed))
+        if not training:
+            return DataSet(name, origin, [], draw(test, documents, seed))
+        return DataSet(name, origin, *divide(test, documents, training, seed))
 
 
 def draw(rows: Sequence[Example], count: int, seed: int) -> list[Example]:
@@ -113,6 +128,23 @@ def draw(rows: Sequence[Example], count: int, seed: int) -> list[Example]:
     """
     usable = [row for row in rows if not isinstance(row.text, str) or row.text.strip()]
     return Random(seed).sample(usable, len(usable))[:count]
+
+
+def divide(rows: Sequence[Example], documents: int, training: int, seed: int) -> tuple[list[Example], list[Example]]:
+    """Return up to `training` rows to train on and up to `documents` rows to measure; no text is on both sides.
+
+    If there are too few rows for both, half of them are measured.
+    """
+    usable = draw(rows, len(rows), seed)
+    enough = len(usable) >= documents + training
+    wanted = documents if enough else min(documents, -(-len(usable) // 2))
+    measured: Counter[str] = Counter()
+    for text, size in Counter(str(row.text) for row in usable).items():
+        if measured.total() >= wanted:
+            break
+        measured[text] = size
+    test = [row for row in usable if str(row.text) in measured]
+    return [row for row in usable if str(row.text) not in measured][:training], test[:documents]
 
 
 def describe_rows(rows: Sequence[Example]) -> str:
@@ -129,8 +161,24 @@ def _find_file(folder: Path, name: str) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
+def _find_sources(folder: Path) -> dict[str, Path]:
+    """Return the data sets that rows of the files in a folder name in their field "source", with their file."""
+    files = sorted(path for ending in ENDINGS for place in ("", "*/") for path in folder.glob(f"{place}*{ending}"))
+    sources: dict[str, Path] = {}
+    for path in files:
+        try:
+            rows = select_rows(path, Columns(), None, None)
+            first = next(rows)[-1]
+            if "source" in first:
+                names = {str(row.get("source")) for row in chain([first], (fields for *_, fields in rows))}
+                sources = {**dict.fromkeys(names, path), **sources}
+        except InputError:  # no data set, or one without texts
+            continue
+    return sources
+
+
 def _source_condition(path: str, name: str) -> str | None:
-    """Return the condition that selects the rows of a data set by the field "source", or None if the file has none."""
+    """Return the condition that selects the rows of a data set by the field "source", or None if no row names it."""
     condition = f"source = '{name}'"
     try:
         rows = stream_examples(path, Selection(where=condition, limit=1))
@@ -141,14 +189,14 @@ def _source_condition(path: str, name: str) -> str | None:
 
 def _read_split(
     path: str, splits: Sequence[str], columns: Mapping[str, Any], where: str | None
-) -> list[Example] | None:
-    """Return the rows of the first of the splits that the file has, or None if it has none of them."""
+) -> tuple[str | None, list[Example]]:
+    """Return the first of the splits that the file has, and its rows; None if it has none of them."""
     for split in splits:
         try:
             if where is None:
-                return read_examples(path, **columns, split=split)
-            return read_selection(path, Selection(**columns, split=split, where=where))
+                return split, read_examples(path, **columns, split=split)
+            return split, read_selection(path, Selection(**columns, split=split, where=where))
         except InputError as error:
             if "split" not in str(error):
                 raise
-    return None
+    return None, []
