@@ -25,7 +25,8 @@ from sightline.studies.alti_steps import measure_sentence as measure_mixing
 from sightline.studies.alti_steps import special_share_of_others
 from sightline.studies.attcat import ATTCAT
 from sightline.studies.attcat_answers import answer_table, answers_better, measure_answers
-from sightline.studies.attcat_steps import find_answers, planted_subject
+from sightline.studies.attcat_steps import find_answers
+from sightline.studies.attcat_subjects import planted_subject
 from sightline.studies.data import DataSet
 from sightline.studies.flow import FLOW, SENTIMENT_TABLE, TABLES
 from sightline.studies.flow_pronouns import (
@@ -36,6 +37,7 @@ from sightline.studies.flow_pronouns import (
     draw_pronouns,
     measure_choices,
     measure_pronouns,
+    pronoun_rows,
 )
 from sightline.studies.flow_steps import measure_layers, measure_sentence
 from sightline.studies.generated import (
@@ -405,7 +407,7 @@ def test_the_masked_pronoun_is_compared_with_the_one_in_the_sentence(tmp_path):
     model = load(tiny_module(auto=AutoModelForMaskedLM, vocab_size=len(tokenizer)), tokenizer=tokenizer)
     bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
     texts = ("the king lost his key", "the king lost her key", "the king lost the key", "his key lost her king")
-    entries = measure_choices(bench, subject, [Example(text, id=text) for text in texts])
+    entries = measure_choices(bench, subject, pronoun_rows([Example(text) for text in texts]))
     assert [entry["label"] for entry in entries] == ["his", "her"]  # one pronoun each
     (trace,) = (model.trace(f"the king lost {tokenizer.mask_token} key"),)
     his, her = (trace.probabilities[tokenizer.convert_tokens_to_ids(word)] for word in ("his", "her"))
@@ -414,6 +416,17 @@ def test_the_masked_pronoun_is_compared_with_the_one_in_the_sentence(tmp_path):
     right = [{"predicted": word, "label": word} for word in ("his", "her") * 20]
     assert "has not learnt" not in describe_choice(right, 0)
     assert list(choice_table(subject, right, 0).frame["learnt"]) == ["yes"]
+
+
+def test_only_short_sentences_with_one_possessive_pronoun_are_used():
+    rows = [
+        Example("The girl reads her book.", pair="A friend of his."),
+        Example("He saw her in the street.", pair="His dog ran ."),
+        Example("Her mother saw his father.", pair="The girl reads her book."),
+        Example("word " * 25 + "his key"),
+    ]
+    assert [row.text for row in pronoun_rows(rows)] == ["The girl reads her book.", "His dog ran ."]
+    assert len(pronoun_rows(pronoun_sentences())) == len(pronoun_sentences())
 
 
 def test_the_noun_decides_the_pronoun_of_a_generated_sentence():

@@ -74,6 +74,7 @@ def study(
       sightline study attcat --size tiny --out attcat
       sightline study attcat --data sst2.jsonl.gz --model my-sentiment-model --out attcat
       sightline study flow --data my-data-folder --out flow --documents 200
+      sightline study attcat --data my-data-folder --model base=my-encoder --out attcat
       sightline study attcat --data sst2=a.csv --data squad=b.json --model sentiment=m --model squad=q --out attcat
       sightline study longformer --size paper --out longformer
     """

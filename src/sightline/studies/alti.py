@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from sightline.studies.alti_consistency import (
     measure_consistency,
 )
 from sightline.studies.alti_steps import MARKS, METHODS, REFERENCES, explain_one, measure_sentences
-from sightline.studies.attcat_steps import planted_subject
+from sightline.studies.attcat_subjects import planted_subject
+from sightline.studies.base_models import BASE, fine_tuned, new_classifier
 from sightline.studies.data import DataSet
 from sightline.studies.generated import agreement_prefixes, planted_sentences
 from sightline.studies.longformer_steps import random_twin
@@ -49,6 +51,7 @@ from sightline.studies.study import (
     without_unlearnt,
 )
 from sightline.studies.workbench import Subject, Workbench
+from sightline.text import Example
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,10 +64,18 @@ SENTIMENT = ("sentiment", "sentiment2", "sentiment3")
 """Roles of the models that read SST-2."""
 
 
-def _sentiment_models(bench: Workbench) -> dict[str, Subject]:
-    """Return the models of sentiment that were given, by the names under which tables list them."""
-    given = [subject for role in SENTIMENT if (subject := bench.given_model(role)) is not None]
-    return {f"{PREFIX}{subject.name}": subject for subject in given}
+def _sentiment_models(bench: Workbench, rows: Sequence[Example]) -> dict[str, Subject]:
+    """Return three models of sentiment, by the names under which tables list them: those given, or trained on rows.
+
+    The second has every second layer of the base, so that it needs one (`base_models`); the third starts from scratch.
+    """
+    first, second, third = (bench.given_model(role) for role in SENTIMENT)
+    subjects = (
+        first or fine_tuned(bench, "sst2", rows),
+        second or fine_tuned(bench, "sst2-shorter", rows, shorter=True),
+        third or new_classifier(bench, "sst2-new", rows),
+    )
+    return {f"{PREFIX}{subject.name}": subject for subject in subjects if subject is not None}
 
 
 def _data_of(name: str) -> str:
@@ -231,36 +242,38 @@ def run(bench: Workbench) -> Outcome:
     seed, documents, training = bench.seed, bench.number("documents"), bench.number("training")
     tests = max(documents, bench.number("tested"))
     sva = bench.read("sva", lambda: agreement_prefixes(tests + training, seed + 1), documents=tests, training=training)
-    sst2 = bench.read("sst2", lambda: planted_sentences(tests, seed + 2), documents=tests)
-    sentiment = _sentiment_models(bench)
-    left_out = []
-    if len(sentiment) < len(SENTIMENT):
-        left_out.append("Three models of sentiment side by side: give --model sentiment=, sentiment2= and sentiment3=.")
-    if not sentiment:
-        if not sst2.generated:
-            sst2 = DataSet("sst2", "generated", [], planted_sentences(tests, seed + 2))
-            left_out.append("SST-2: needs --model sentiment=FOLDER; generated sentences take its place.")
-        planted = planted_subject(bench)
+    left_out: list[str] = []
+    if "sst2" in bench.sources.paths:
+        sst2 = bench.read("sst2", list, documents=tests, training=training)
+        sentiment = _sentiment_models(bench, sst2.train)
+        if len(sentiment) < len(SENTIMENT):
+            left_out.append(
+                "Three models of sentiment side by side: give --model base=FOLDER, or sentiment=, sentiment2= and "
+                "sentiment3=."
+            )
+    else:
+        sst2 = bench.read("sst2", lambda: planted_sentences(tests, seed + 2), documents=tests)
+        planted = bench.given_model(SENTIMENT[0]) or planted_subject(bench)
         sentiment = {f"{PREFIX}{planted.name}": planted}
+        left_out.append("SST-2 and three models that read it: needs --data sst2=FILE.")
     verbs = {subject.name: subject for subject in _verb_models(bench, sva)}
-    # The models differ by their seed only, so that they have the same vocabulary.
-    sva = replace(sva, test=readable(bench, next(iter(verbs.values())), sva, left_out))
     subjects = sentiment | verbs
-    twins = {name: random_twin(bench, subject) for name, subject in subjects.items()}
-    rows = {name: sst2.test if name in sentiment else sva.test for name in subjects}
-    tested = {
-        name: measure_accuracy(bench, subject, rows[name], _file_name(name), numbered=True)
-        for name, subject in subjects.items()
-    }
-    measured = {
-        name: measure_sentences(bench, subject, rows[name][:documents], _file_name(name))
-        for name, subject in subjects.items()
-    }
     few = bench.number("control")
-    control = {
-        name: measure_sentences(bench, twin, rows[name][:few], f"random-{_file_name(name)}")
-        for name, twin in twins.items()
-    }
+    # The verb models differ by their seed only, so that they have the same vocabulary.
+    known_words = partial(readable, bench, next(iter(verbs.values())), sva)
+
+    def measure(name: str, subject: Subject) -> tuple[Entries, Entries, Entries]:
+        file, twin = _file_name(name), random_twin(bench, subject)
+        rows = sst2.test if name in sentiment else known_words([])
+        return (
+            measure_accuracy(bench, subject, rows, file, numbered=True),
+            measure_sentences(bench, subject, rows[:documents], file),
+            measure_sentences(bench, twin, rows[:few], f"random-{file}"),
+        )
+
+    results = bench.each({name: partial(measure, name, subject) for name, subject in subjects.items()})
+    tested, measured, control = ({name: entries[place] for name, entries in results.items()} for place in range(3))
+    sva = replace(sva, test=known_words(left_out))
     consistencies = {SEEDS: measure_consistency(bench, list(verbs.values()), sva.test[:documents], SEEDS)}
     if len(sentiment) > 1:
         consistencies[MODELS] = measure_consistency(bench, list(sentiment.values()), sst2.test[:documents], MODELS)
@@ -421,6 +434,7 @@ ALTI = Study(
         "sentiment": "classifier of sentiment",
         "sentiment2": "second classifier of sentiment, compared with the first",
         "sentiment3": "third classifier of sentiment",
+        BASE: "encoder from which models of sentiment that are not given are trained",
     },
     sizes={
         "tiny": {

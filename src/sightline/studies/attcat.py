@@ -9,7 +9,8 @@ belong to them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,13 @@ from sightline.studies.attcat_steps import (
     METHODS,
     OTHERS,
     OWN,
-    QUESTIONS,
     Values,
-    choose_subjects,
     explain_by_layer,
     find_answers,
     measure_methods,
 )
+from sightline.studies.attcat_subjects import QUESTIONS, choose_subjects
+from sightline.studies.base_models import BASE
 from sightline.studies.data import DataSet
 from sightline.studies.longformer_steps import random_twin
 from sightline.studies.study import (
@@ -155,6 +156,42 @@ def _judge_confidence(results: Mapping[str, dict[str, tuple[Values, Values]]], s
     return Finding(claim, verdict, evidence, measured=listed, published=Published(0.018, "confidence table"))
 
 
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """What was measured with one model on one data set."""
+
+    answers: list[dict[str, Any]]
+    """Of documents with a marked answer (`find_answers`)."""
+    random_answers: list[dict[str, Any]]
+    """The same with random weights."""
+    tested: list[dict[str, Any]] = field(default_factory=list)
+    """Prediction and label of classified documents."""
+    ours: dict[str, tuple[Values, Values]] = field(default_factory=dict)
+    theirs: dict[str, tuple[Values, Values]] = field(default_factory=dict)
+    """As the published program computes it."""
+    quality: list[dict[str, float]] = field(default_factory=list)
+    """Exact match and F1 of answers to questions."""
+    guesses: list[dict[str, float]] = field(default_factory=list)
+    """The same with random weights."""
+
+
+def _measure(bench: Workbench, whole: DataSet, subject: Subject) -> _Result:
+    """Measure a model on a data set; the first of its documents are explained."""
+    data = replace(whole, test=whole.test[: bench.number("documents")])
+    twin = random_twin(bench, subject)
+    answers, random_answers = (find_answers(bench, model, data) for model in (subject, twin))
+    if data.name in QUESTIONS:
+        quality, guesses = (measure_answers(bench, model, whole) for model in (subject, twin))
+        return _Result(answers, random_answers, quality=quality, guesses=guesses)
+    return _Result(
+        answers,
+        random_answers,
+        tested=measure_accuracy(bench, subject, [row for row in whole.test if row.label is not None], data.name),
+        ours=measure_methods(bench, subject, data, published=False),
+        theirs=measure_methods(bench, subject, data, published=True),
+    )
+
+
 def run(bench: Workbench) -> Outcome:
     """Measure faithfulness, confidence and retrieval of the paper's methods."""
     import pandas as pd
@@ -162,23 +199,16 @@ def run(bench: Workbench) -> Outcome:
     chosen, left_out = choose_subjects(bench)
     documents, seed = bench.number("documents"), bench.seed
     pairs = [(replace(data, test=data.test[:documents]), subject) for data, subject in chosen]
-    ours, theirs = {}, {}
-    answers: dict[Pair, list[dict[str, Any]]] = {}
-    controls: dict[Pair, list[dict[str, Any]]] = {}
-    tested: dict[Pair, list[dict[str, Any]]] = {}
-    quality: dict[Pair, list[dict[str, float]]] = {}
-    guesses: dict[Pair, list[dict[str, float]]] = {}
-    for (data, subject), (whole, _) in zip(pairs, chosen, strict=True):
-        key, twin = (data.name, subject.name), random_twin(bench, subject)
-        if data.name in QUESTIONS:
-            quality[key], guesses[key] = (measure_answers(bench, model, whole) for model in (subject, twin))
-        else:
-            labelled = [example for example in whole.test if example.label is not None]
-            tested[key] = measure_accuracy(bench, subject, labelled, data.name)
-            ours[data.name] = measure_methods(bench, subject, data, published=False)
-            theirs[data.name] = measure_methods(bench, subject, data, published=True)
-        answers[key] = find_answers(bench, subject, data)
-        controls[key] = find_answers(bench, twin, data)
+    tasks = {(data.name, subject.name): partial(_measure, bench, data, subject) for data, subject in chosen}
+    measured = bench.each(tasks)
+    ours = {data: result.ours for (data, _), result in measured.items() if result.ours}
+    theirs = {data: result.theirs for (data, _), result in measured.items() if result.theirs}
+    answers = {key: result.answers for key, result in measured.items()}
+    controls = {key: result.random_answers for key, result in measured.items()}
+    asked_questions = {key: result for key, result in measured.items() if key[0] in QUESTIONS}
+    quality = {key: result.quality for key, result in asked_questions.items()}
+    guesses = {key: result.guesses for key, result in asked_questions.items()}
+    tested = {key: result.tested for key, result in measured.items() if key not in asked_questions}
     # Documents without labels do not say whether a model has learnt its task.
     unlearnt = [key for key, entries in tested.items() if entries and not has_learnt(entries, seed)]
     unlearnt += [key for key, entries in quality.items() if not answers_better(entries, guesses[key], seed)]
@@ -286,19 +316,25 @@ def _layer_map(picture: Mapping[str, Any]) -> LayerMap:
 
 
 def _differences(bench: Workbench, pairs: Sequence[tuple[DataSet, Subject]]) -> list[Difference]:
-    data = ", ".join(f"{data.name} ({len(data.test):,} documents, {data.origin})" for data, _ in pairs)
+    sets = {data.name: data for data, _ in pairs}
+    data = ", ".join(f"{name} ({len(data.test):,} documents, {data.origin})" for name, data in sets.items())
+    words = bench.number("words")
+    cuts = [f"of longer texts the first {words} words"] * (words > 0 and any(name not in QUESTIONS for name in sets))
+    cuts += ["each question with the sentence that holds its answer"] * (
+        bench.number("answer_sentence") > 0 and any(name in QUESTIONS for name in sets)
+    )
     models = ", ".join(dict.fromkeys(subject.name for _, subject in pairs))
     return [
         Difference(
             "data",
             "test sets of SST-2, QQP and MNLI, 2,000 documents of Amazon, Yelp and IMDB, SQuAD v1 and v2",
-            data,
+            "; ".join([data, *cuts]),
             "a seeded sample keeps the run within minutes; --size paper reads the data sets of the paper",
         ),
         Difference(
             "models",
             "BERT, DistilBERT and RoBERTa (base) fine-tuned on each data set",
-            models,
+            f"{models}; models that were not given are trained by the study, for minutes",
             "models of the hub are read at --size paper only",
         ),
         Difference(
@@ -356,6 +392,7 @@ ATTCAT = Study(
         "imdb": "reviews of films",
         "squad": "questions with marked answers",
         "squad_v2": "questions of which some have no answer; those that have one are measured",
+        "snli": "sentence pairs on which a model of mnli is trained as well, never measured",
     },
     models={
         "sentiment": "classifier of sentiment",
@@ -364,11 +401,45 @@ ATTCAT = Study(
         "squad": "model that answers questions",
         "squad2": "second model that answers questions, beside the first",
         "squad3": "third model that answers questions",
+        BASE: "encoder from which models that are not given are trained",
     },
     sizes={
-        "tiny": {"documents": 6, "tested": 60, "steps": 40},
-        "small": {"documents": 40, "tested": 600, "steps": 300},
-        "paper": {"documents": 2000, "tested": 2000, "steps": 300},
+        "tiny": {
+            "documents": 6,
+            "tested": 60,
+            "questions": 60,
+            "training": 60,
+            "epochs": 1,
+            "layers": 2,
+            "width": 32,
+            "words": 24,
+            "answer_sentence": 1,
+            "steps": 40,
+        },
+        "small": {
+            "documents": 40,
+            "tested": 600,
+            "questions": 200,
+            "training": 6000,
+            "epochs": 3,
+            "layers": 3,
+            "width": 128,
+            "words": 64,
+            "answer_sentence": 1,
+            "steps": 300,
+        },
+        "paper": {
+            "documents": 2000,
+            "tested": 2000,
+            "questions": 2000,
+            "training": 100_000,
+            "epochs": 3,
+            "layers": 6,
+            "width": 256,
+            "words": 0,
+            "answer_sentence": 0,
+            "steps": 300,
+        },
     },
     paper_size=PaperSize(
         data={

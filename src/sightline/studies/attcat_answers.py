@@ -13,7 +13,8 @@ import numpy as np
 
 from sightline.evaluation.subject import encode_example
 from sightline.lab.answer_rows import answer_f1, exact_match
-from sightline.studies.attcat_steps import METHODS, OTHERS, OWN, QUESTIONS, TOP
+from sightline.studies.attcat_steps import METHODS, OTHERS, OWN, TOP
+from sightline.studies.attcat_subjects import QUESTIONS
 from sightline.studies.data import DataSet
 from sightline.studies.study import Claim, Finding, Measured, StudyTable, in_words, judge
 from sightline.studies.workbench import Subject, Workbench

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from sightline.evaluation import evaluate
-from sightline.evaluation.planted_model import BATCH
-from sightline.evaluation.planted_model import train as train_planted
-from sightline.evaluation.planted_task import PlantedTask
 from sightline.evaluation.subject import TargetChoice, choose_target, context_segment, encode_example
 from sightline.metrics import precision_at_k, spans_of, tokens_in_characters
 from sightline.metrics.retrieval import count_at_k
-from sightline.model import Model, load
 from sightline.storage import to_record
 from sightline.studies.data import DataSet
-from sightline.studies.generated import planted_sentences
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Example
 
@@ -28,14 +21,6 @@ TOP = (5, 20)
 FAITHFULNESS = ("aopc", "log_odds")
 CONFIDENCE = {"confidence": "tau_b", "confidence_published": "lists"}
 """Both forms of confidence -> their name in tables."""
-ROLES = {
-    **dict.fromkeys(("sst2", "amazon", "yelp", "imdb"), ("sentiment",)),
-    "qqp": ("qqp",),
-    "mnli": ("mnli",),
-    **dict.fromkeys(("squad", "squad_v2"), ("squad", "squad2", "squad3")),
-}
-"""Data set -> roles of the models that read it; questions are put to as many models as are given."""
-QUESTIONS = ("squad", "squad_v2")
 Values = dict[str, dict[str, float]]
 """Method -> document -> value."""
 
@@ -127,44 +112,3 @@ def explain_by_layer(bench: Workbench, subject: Subject, data: DataSet) -> dict[
         explain,
     )
     return result
-
-
-def choose_subjects(bench: Workbench) -> tuple[list[tuple[DataSet, Subject]], list[str]]:
-    """Return data sets with the model that reads them, and what is left out for want of a model or data.
-
-    The first documents of a data set are explained; accuracy is measured on all of them.
-    """
-    rows = max(bench.number("documents"), bench.number("tested"))
-    chosen: list[tuple[DataSet, Subject]] = []
-    left_out = []
-    sentiment = bench.given_model("sentiment")
-    if not bench.sources.paths:
-        data = bench.read("sst2", lambda: planted_sentences(rows, bench.seed + 1), documents=rows)
-        return [(data, sentiment or planted_subject(bench))], [
-            "SST-2, QQP, MNLI, Amazon, Yelp and IMDB: give the files with --data and the models with --model."
-        ]
-    for name, roles in ROLES.items():
-        subjects = [subject for role in roles if (subject := bench.given_model(role)) is not None]
-        missing = [f"--data {name}=FILE"] * (name not in bench.sources.paths)
-        missing += [f"--model {roles[0]}=FOLDER"] * (not subjects)
-        if missing:
-            left_out.append(f"{name}: needs {' and '.join(missing)}.")
-            continue
-        data = bench.read(name, list, documents=rows)
-        chosen += [(data, subject) for subject in subjects]
-    if not chosen:
-        data = bench.read(next(iter(bench.sources.paths)), list, documents=rows)
-        chosen.append((data, sentiment or bench.made_model("built-in", {}, load)))
-    return chosen, left_out
-
-
-def planted_subject(bench: Workbench) -> Subject:
-    """Return a tiny BERT trained on generated sentences, in seconds."""
-    steps, seed = bench.number("steps"), bench.seed
-
-    def make() -> Model:
-        documents = PlantedTask().documents(steps * BATCH, np.random.default_rng(seed))
-        labels = [document.label for document in documents]
-        return train_planted(documents, labels, steps=steps, seed=seed, progress=bench.progress)
-
-    return bench.made_model("tiny BERT trained on planted words", {"steps": steps}, make)

@@ -7,16 +7,18 @@ gradients; the same is done with random weights. A sentiment model, if given, su
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sightline.evaluation.agreement import LAYER, Agreement
 from sightline.studies.accuracy import measure_accuracy, readable
+from sightline.studies.base_models import BASE, classifier
 from sightline.studies.data import DataSet
-from sightline.studies.flow_pronouns import choice_table, draw_pronouns, measure_choices
+from sightline.studies.flow_pronouns import choice_table, draw_pronouns, masked_model, measure_choices
 from sightline.studies.flow_steps import (
     REFERENCES,
     STATISTIC,
@@ -25,7 +27,7 @@ from sightline.studies.flow_steps import (
     measure_layers,
     measure_predictions,
 )
-from sightline.studies.generated import agreement_prefixes, pronoun_sentences
+from sightline.studies.generated import agreement_prefixes
 from sightline.studies.longformer_steps import random_twin
 from sightline.studies.study import (
     Accuracy,
@@ -206,6 +208,32 @@ def _judge_accuracy(entries: Entries, seed: int) -> Finding:
     return Finding(claim, judge(accuracy.gain), accuracy.in_words(), accuracy.measured, ACCURACY)
 
 
+def _measure_verbs(
+    bench: Workbench, subject: Subject, data: DataSet
+) -> tuple[Entries, Entries, dict[str, Agreement], dict[str, Agreement]]:
+    """Return accuracy, predictions and ρ by reference of the verb-number model, and ρ with random weights."""
+    readable_rows = readable(bench, subject, data, [])
+    sentences, few = readable_rows[: bench.number("documents")], readable_rows[: bench.number("control")]
+    twin = random_twin(bench, subject)
+    return (
+        measure_accuracy(bench, subject, readable_rows, subject.name, numbered=True),
+        measure_predictions(bench, subject, sentences, "sentences"),
+        {name: measure_layers(bench, subject, sentences, "sentences", name) for name in REFERENCES},
+        {name: measure_layers(bench, twin, few, "random-weights", name) for name in REFERENCES},
+    )
+
+
+def _third_table(bench: Workbench, left_out: list[str]) -> Callable[[], Agreement] | None:
+    """Return what measures the table on sentiment; `left_out` says what it would need, if that is missing."""
+    if "sst2" not in bench.sources.paths:
+        left_out.append("Table 3, sentiment: needs --data sst2=FILE.")
+        return None
+    training = 0 if "sentiment" in bench.given_models else bench.number("training")
+    sst2 = bench.read("sst2", list, documents=bench.number("control"), training=training)
+    sentiment = classifier(bench, "sentiment", "sst2", sst2.train)
+    return partial(measure_layers, bench, sentiment, sst2.test, "sentiment", "gradient")
+
+
 def run(bench: Workbench) -> Outcome:
     """Train the verb-number model and compare raw attention, rollout and flow with importance."""
     seed, documents, training = bench.seed, bench.number("documents"), bench.number("training")
@@ -213,14 +241,16 @@ def run(bench: Workbench) -> Outcome:
     data = bench.read("sva", lambda: agreement_prefixes(tests + training, seed + 1), documents=tests, training=training)
     left_out: list[str] = []
     subject = _verb_model(bench, data)
+    third, masked = _third_table(bench, left_out), masked_model(bench)
+    # The verb-number model is trained while another process works on sentiment and pronouns.
+    tasks: dict[str, Callable[[], Any]] = {"sva": partial(_measure_verbs, bench, subject, data)}
+    if third is not None:
+        tasks["sst2"] = third
+    if masked is not None:
+        tasks["pronouns"] = partial(measure_choices, bench, *masked)
+    results = bench.each(tasks)
     data = replace(data, test=readable(bench, subject, data, left_out))
-    sentences = data.test[:documents]
-    twin = random_twin(bench, subject)
-    few = data.test[: bench.number("control")]
-    tested = measure_accuracy(bench, subject, data.test, subject.name, numbered=True)
-    entries = measure_predictions(bench, subject, sentences, "sentences")
-    agreements = {name: measure_layers(bench, subject, sentences, "sentences", name) for name in REFERENCES}
-    controls = {name: measure_layers(bench, twin, few, "random-weights", name) for name in REFERENCES}
+    tested, entries, agreements, controls = results["sva"]
     tables = [
         StudyTable(
             f"spearman_{name}",
@@ -243,21 +273,16 @@ def run(bench: Workbench) -> Outcome:
                 "others are left out.",
             )
         )
-    sentiment = bench.given_model("sentiment")
-    if sentiment is not None and "sst2" in bench.sources.paths:
-        sst2 = bench.read("sst2", list, documents=bench.number("control"))
-        third = measure_layers(bench, sentiment, sst2.test, "sentiment", "gradient")
+    if third is not None:
         tables.append(
             StudyTable(
                 "spearman_sentiment",
                 "Spearman's ρ with input gradients by layer, sentiment (Table 3)",
-                _table(third, third, SENTIMENT_TABLE).drop(columns="random_weights"),
+                _table(results["sst2"], results["sst2"], SENTIMENT_TABLE).drop(columns="random_weights"),
                 "Mean over sentences with its 95 % interval; ρ is over the words of a sentence. Published: DistilBERT "
                 "with six layers; layers 2 and 4 are not printed in the paper.",
             )
         )
-    else:
-        left_out.append("Table 3, sentiment: needs --data sst2=FILE and --model sentiment=FOLDER.")
     example = max(data.test[:50], key=lambda row: -abs(len(str(row.text).split()) - 9))
     maps = explain_views(bench, subject, example)
     figures = [
@@ -281,16 +306,15 @@ def run(bench: Workbench) -> Outcome:
         ),
     ]
     pronouns: list[Figure] = []
-    if (masked := bench.given_model("mlm")) is not None:
-        others = bench.read("pronouns", pronoun_sentences, documents=tests)
-        choices = measure_choices(bench, masked, others.test)
-        pronouns = draw_pronouns(bench, masked, choices)
-        if pronouns and choices:
-            tables.append(choice_table(masked, choices, seed))
+    if masked is not None:
+        pronouns = draw_pronouns(bench, masked[0], results["pronouns"])
+        if pronouns and results["pronouns"]:
+            tables.append(choice_table(masked[0], results["pronouns"], seed))
     figures += pronouns
     if not pronouns:
         left_out.append(
-            "Figure 4, his or her: needs a masked language model that knows the words of the sentences (--mlm FOLDER)."
+            "Figure 4, his or her: needs a masked language model that knows the words of the sentences (--mlm FOLDER), "
+            "or --model base=FOLDER and sentences to train one on (--data pronouns=FILE)."
         )
     learnt = _judge_accuracy(tested, seed)
     findings = [
@@ -369,11 +393,13 @@ FLOW = Study(
     data={
         "sva": "words before a verb; label 1 for a plural verb",
         "sst2": "sentences with sentiment",
-        "pronouns": "sentences with “his” or “her”, on which the masked language model is tested",
+        "pronouns": "sentences with “his” or “her”, on which the masked language model is tested and trained",
+        "snli": "sentences, of which those with “his” or “her” take the place of pronouns that are not given",
     },
     models={
         "sentiment": "classifier of sentiment, for Table 3",
         "mlm": "masked language model, for the pronouns of Figure 4",
+        BASE: "encoder from which models that are not given are trained",
     },
     sizes={
         "tiny": {

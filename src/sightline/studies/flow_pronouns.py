@@ -22,7 +22,9 @@ from sightline.errors import TargetError
 from sightline.metrics import tokens_in_characters
 from sightline.model import Model
 from sightline.studies.accuracy import accuracy_columns, has_learnt
+from sightline.studies.base_models import fine_tuned
 from sightline.studies.flow_steps import VIEWS
+from sightline.studies.generated import pronoun_sentences
 from sightline.studies.study import Accuracy, Curve, Curves, Figure, StudyTable, in_words
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Example
@@ -30,6 +32,17 @@ from sightline.trace import Trace
 
 PRONOUNS = ("his", "her")
 PRONOUN = re.compile(rf"\b({'|'.join(PRONOUNS)})\b", re.IGNORECASE)
+NOT_OWNED = (
+    r"(?:a|an|the|all|not|so|then|back|away|together|and|or|but|because|if|as|while|when|where|who|which|that|what|how|"
+    r"about|after|around|at|before|by|down|for|from|in|into|near|of|off|on|onto|out|outside|over|through|to|up|with|"
+    r"is|was|are|has|will|he|she|it|they|you)\b"
+)
+POSSESSIVE = re.compile(rf"{PRONOUN.pattern} (?!{NOT_OWNED})[a-z]", re.IGNORECASE)
+"""A pronoun before a word that can belong to somebody: "her book", and not "saw her in" or "saw her." """
+MOST_WORDS = 25
+"""Words of a sentence; longer ones are left out."""
+MOST_ROWS = 100_000
+"""Rows that are searched for pronouns."""
 
 
 class PronounSentence(NamedTuple):
@@ -79,9 +92,32 @@ def measure_pronouns(model: Model, sentence: PronounSentence) -> dict[str, Any] 
     return entry
 
 
+def masked_model(bench: Workbench) -> tuple[Subject, list[Example]] | None:
+    """Return the masked language model that was given, or one trained from the base, and sentences to test it on.
+
+    The sentences are those of the data "pronouns" or else "snli" in which one "his" or "her" stands before the word
+    that it belongs to; without these data, they are generated, and there is nothing to train on.
+    """
+    given = bench.given_model("mlm")
+    source = next((name for name in ("pronouns", "snli") if name in bench.sources.paths), None)
+    trained = given is None and source is not None
+    data = bench.read(source or "pronouns", pronoun_sentences, documents=MOST_ROWS, training=MOST_ROWS * trained)
+    train, test = (pronoun_rows(rows) for rows in (data.train, data.test))
+    subject = given or (
+        fine_tuned(bench, "pronouns", train[: bench.number("training")], "masked_lm") if train else None
+    )
+    return None if subject is None else (subject, test[: bench.number("tested")])
+
+
+def pronoun_rows(rows: Sequence[Example]) -> list[Example]:
+    """Return the texts and second texts that are a short sentence with one possessive "his" or "her"."""
+    texts = dict.fromkeys(text.strip() for row in rows for text in (str(row.text), row.pair or ""))
+    chosen = [text for text in texts if len(text.split()) <= MOST_WORDS and len(POSSESSIVE.findall(text)) == 1]
+    return [Example(text, id=str(number)) for number, text in enumerate(chosen) if len(PRONOUN.findall(text)) == 1]
+
+
 def measure_choices(bench: Workbench, subject: Subject, examples: Sequence[Example]) -> list[dict[str, Any]]:
-    """Return the more probable pronoun and the true one, of every sentence that has exactly one "his" or "her"."""
-    single = [example for example in examples if len(PRONOUN.findall(str(example.text))) == 1]
+    """Return the more probable pronoun and the true one, of sentences that each have exactly one (`pronoun_rows`)."""
 
     def choose(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
         model = subject.model
@@ -93,7 +129,7 @@ def measure_choices(bench: Workbench, subject: Subject, examples: Sequence[Examp
             yield {"predicted": chosen, "label": word.lower()}
 
     identity = {"model": subject.identity, "pronouns": PRONOUNS}
-    return bench.measure_documents("pronoun-choice", identity, single, choose, at_once=50)
+    return bench.measure_documents("pronoun-choice", identity, examples, choose, at_once=50)
 
 
 def choice_table(subject: Subject, entries: Sequence[Mapping[str, Any]], seed: int) -> StudyTable:

@@ -127,7 +127,7 @@ class Workbench:
         """Return the stored result of a step, computing it first if there is none."""
         path = self._result_path(name, identity)
         if not path.is_file():
-            with self._claim(path):
+            with self.only_here(path):
                 if not path.is_file():
                     self.progress(name, 0, 0)
                     write_whole(path, json.dumps(to_plain(compute()), ensure_ascii=False, allow_nan=False) + "\n")
@@ -184,8 +184,9 @@ class Workbench:
             self._waits = waits
 
     @contextmanager
-    def _claim(self, path: Path) -> Iterator[None]:
-        """Let no other process compute the result at `path`."""
+    def only_here(self, path: Path) -> Iterator[None]:
+        """Let no other process make the file or folder `path` meanwhile; whoever waited may find it made."""
+        path.parent.mkdir(exist_ok=True)
         with claim(path.with_name(f".{path.name}.lock"), wait=self._waits):
             yield
 
@@ -209,7 +210,7 @@ class Workbench:
         if source is None:
             return None
         folder = Path(source).expanduser()
-        identity = _hash_files(folder) if folder.is_dir() else source
+        identity = hash_files(folder) if folder.is_dir() else source
         return Subject(folder.name if folder.is_dir() else source, identity, lambda: load(source))
 
     def made_model(self, name: str, identity: Mapping[str, Any], make: Callable[[], Model]) -> Subject:
@@ -217,15 +218,19 @@ class Workbench:
         return Subject(name, self._digest(name, identity), make)
 
     def trained_model(self, name: str, rows: Sequence[Example], base: str, **options: Any) -> Subject:
-        """Return a model trained with `lab.train` on rows, stored under `models/`; training that was killed resumes."""
-        identity = self._digest(name, {"rows": describe_rows(rows), "base": base, **options})
+        """Return a model trained with `lab.train` on rows, stored under `models/`; training that was killed resumes.
+
+        base: a folder, a hub id or the name of a new model. options: those of `lab.train`; seed_shift is added to the
+        seed of the study.
+        """
+        start = hash_files(Path(base).expanduser()) if Path(base).expanduser().is_dir() else base
+        identity = self._digest(name, {"rows": describe_rows(rows), "base": start, **options})
         folder = self.folder / MODELS / f"{name}-{identity}"
         checkpoints = folder.with_name(f"{folder.name}.training")
 
         def train_or_load() -> Model:
             if not folder.is_dir() or checkpoints.exists():
-                folder.parent.mkdir(exist_ok=True)
-                with self._claim(folder):
+                with self.only_here(folder):
                     if folder.is_dir():
                         # A run that was killed right after the model was complete leaves its checkpoints behind.
                         shutil.rmtree(checkpoints, ignore_errors=True)
@@ -274,7 +279,7 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def _hash_files(folder: Path) -> str:
+def hash_files(folder: Path) -> str:
     """Return a hash of the configuration, weights and tokenizer in a model folder."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(folder.iterdir()):
