@@ -161,10 +161,35 @@ class HeadMap:
 
 
 @dataclass(frozen=True, eq=False)
+class HeadMaps:
+    """Small pictures (L, H, s, s) of all heads, each on its own colour scale."""
+
+    maps: FloatArray
+    tokens: int
+    """Length of the document."""
+    importance: FloatArray | None = None
+    """(L, H): a stronger frame for heads that matter more."""
+
+
+@dataclass(frozen=True)
+class InstanceCounts:
+    """A line at the position of every instance of a word, as high as its count, one panel per kind of count."""
+
+    positions: Sequence[int]
+    counts: Mapping[str, Sequence[float]]
+    tokens: int
+    """Length of the document."""
+
+
+@dataclass(frozen=True, eq=False)
 class Overlay:
     """The text of one document on the colours of its scores."""
 
     explanation: Explanation
+    true_label: str | None = None
+    """Named beside the prediction."""
+    total: bool = False
+    """Whether to state the prediction and the sum of all scores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +199,7 @@ class Overlays:
     explanations: Mapping[str, Explanation]
 
 
-Drawing = Curves | Dots | LayerMap | MatrixMaps | HeadMap | Overlay | Overlays
+Drawing = Curves | Dots | LayerMap | MatrixMaps | HeadMap | HeadMaps | InstanceCounts | Overlay | Overlays
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.studies.study import Curves, Dots, Drawing, Figure, HeadMap, LayerMap, MatrixMaps, Overlays
+from sightline.studies.study import (
+    Curves,
+    Dots,
+    Drawing,
+    Figure,
+    HeadMap,
+    HeadMaps,
+    InstanceCounts,
+    LayerMap,
+    MatrixMaps,
+    Overlays,
+)
 from sightline.view.plots import (
     Measured,
+    attention_grid,
     head_importance_map,
+    instance_counts,
     layer_heat_map,
     relevance_matrices,
     similarity_dots,
@@ -54,9 +67,17 @@ def _draw(drawing: Drawing, title: str, caption: str) -> Drawn:
         return relevance_matrices(drawing.matrices, drawing.labels, title=title, caption=caption)
     if isinstance(drawing, HeadMap):
         return head_importance_map(drawing.values, title=title, caption=caption)
+    if isinstance(drawing, HeadMaps):
+        return attention_grid(
+            drawing.maps, tokens=drawing.tokens, importance=drawing.importance, title=title, caption=caption
+        )
+    if isinstance(drawing, InstanceCounts):
+        return instance_counts(drawing.positions, drawing.counts, drawing.tokens, title=title, caption=caption)
     if isinstance(drawing, Overlays):
         return text_overlays(drawing.explanations, title=title, caption=caption)
-    return text_overlay(drawing.explanation, title=title, caption=caption)
+    return text_overlay(
+        drawing.explanation, true_label=drawing.true_label, total=drawing.total, title=title, caption=caption
+    )
 
 
 @in_house_style
