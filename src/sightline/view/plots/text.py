@@ -141,8 +141,8 @@ def prediction_caption(explanation: Explanation, true_label: str | None = None) 
 def total_caption(explanation: Explanation) -> str:
     """Return the sum of the scores of all tokens, special tokens included, as a sentence."""
     total = float(explanation.scores.sum())
-    written = number(total) if explanation.signed else number(total).removeprefix("+")
-    return f"Total score {written}."
+    written = number(total) if abs(total) < 1000 else f"{total:+,.0f}".replace("-", "−")
+    return f"Total score {written if explanation.signed else written.removeprefix('+')}."
 
 
 def _draw_overlays(explanations: Mapping[str, Explanation], lines: int, title: str, caption: str) -> Figure:
