@@ -12,7 +12,6 @@ from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering
 
 from sightline.analysis import cancelled_share
 from sightline.errors import ModelError
-from sightline.evaluation.rule_model import rule_model
 from sightline.lab import feature_importance
 from sightline.metrics import tokens_in_characters
 from sightline.model import load
@@ -49,7 +48,7 @@ from sightline.studies.generated import (
     pronoun_sentences,
     rule_documents,
 )
-from sightline.studies.longformer_steps import _received_by_place, _word_sums, random_twin, shorten
+from sightline.studies.longformer_steps import random_twin
 from sightline.studies.sparse import judge_claims, trend_with_lambda, untied_correlation
 from sightline.studies.sparse_steps import LAMBDAS, PROJECTIONS, Cell, count_epochs, measure_document
 from sightline.studies.workbench import Subject, Workbench
@@ -139,33 +138,6 @@ def test_rule_documents_have_both_classes_and_the_length_requested():
     rows = rule_documents(8, 40)
     assert [row.label for row in rows] == [0, 1] * 4
     assert {len(str(row.text).split()) for row in rows} == {40}
-
-
-def test_a_document_is_shortened_to_so_many_tokens_of_its_own_text():
-    model = rule_model("any")
-    example = rule_documents(1, 200)[0]
-    encoding = shorten(model, example, 64)
-    assert 60 <= len(encoding) <= 64
-    assert str(example.text).startswith(encoding.text)
-    whole = shorten(model, example, 4000)
-    assert whole.text == example.text
-
-
-def test_word_sums_add_up_the_instances_of_a_word_for_class_one():
-    model = rule_model("any")
-    encoding = model.encode("copper garden copper")
-    trace = model.trace(encoding)
-    scores = np.arange(len(encoding), dtype=float)
-    sums = dict(_word_sums(encoding, scores, trace))
-    sign = 1 if trace.prediction.index == 1 else -1
-    assert sums["copper"] == sign * (scores[1] + scores[3])
-
-
-def test_received_attention_is_one_per_token_on_average():
-    model = rule_model("any")
-    trace = model.trace(model.encode(rule_documents(1, 38)[0].text))
-    assert trace.token_count == 40
-    assert np.mean(_received_by_place(trace)) == pytest.approx(1.0)
 
 
 def test_the_true_answer_of_a_question_is_explained(tmp_path):

@@ -6,8 +6,9 @@ model has learnt.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,48 +18,60 @@ from sightline.analysis import TokenFilter, document_similarity, head_importance
 from sightline.evaluation.randomised import cascade
 from sightline.evaluation.rule_model import rule_model
 from sightline.model import Model
-from sightline.storage import to_record
+from sightline.studies.accuracy import measure_accuracy
 from sightline.studies.data import DataSet
 from sightline.studies.generated import rule_documents
+from sightline.studies.longformer_words import sum_words
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Encoding, Example
-from sightline.text.units import units_of
 from sightline.trace import Trace
 
 METHOD = "integrated_gradients"
 MASK = TokenFilter(numbers=True)
 """The published mask: alphabetic words that are no stop words."""
-PARTNERS = 5
-"""Strongest partners per token, layer and head."""
+PARTNERS = 2
+"""Strongest partners per token, layer and head. With many heads, longer lists soon hold every word of a window."""
 LISTED = 40
-"""Words kept per document and table."""
+"""Partners kept per document and direction."""
 BINS = 20
 """Parts of a document in which received attention is averaged."""
 
 
 def choose_subject(bench: Workbench) -> tuple[DataSet, Subject]:
     """Return the documents and the model that was given, fine-tuned, or made for generated documents."""
-    documents, words = bench.number("documents"), bench.number("tokens") // 2
-    data = bench.read(
-        "papers",
-        lambda: rule_documents(documents, words, bench.seed + 1),
-        documents=documents,
-        training=bench.number("training"),
-    )
+    explained, words = bench.number("documents"), bench.number("tokens") // 2
+    tested, training = max(explained, bench.number("tested")), bench.number("training")
+
+    def read(documents: int) -> DataSet:
+        return bench.read(
+            "papers",
+            lambda: rule_documents(documents, words, bench.seed + 1),
+            documents=documents,
+            training=training,
+        )
+
+    data = read(tested)
     given = bench.given_model("classifier")
     if given is not None:
         return data, given
     if data.generated:
         return data, bench.made_model("Longformer built from a rule", {}, lambda: rule_model("any", bench.seed))
-    return data, bench.trained_model(
+    if len(data.train) < training:
+        # Of a small file without splits, the test documents would leave nothing to train on.
+        smaller = read(explained)
+        data = smaller if len(smaller.train) > len(data.train) else data
+    base = bench.given_models.get("base", "built-in")
+    subject = bench.trained_model(
         "longformer",
         data.train,
-        bench.given_models.get("base", "built-in"),
+        base,
         epochs=bench.number("epochs"),
         batch=4,
         max_tokens=bench.number("tokens"),
         learning_rate=5e-5,
     )
+    source = "built-in model" if base == "built-in" else Path(base).name
+    return data, replace(subject, name=f"{source}, fine-tuned on {len(data.train):,} documents")
 
 
 def random_twin(bench: Workbench, subject: Subject, shift: int = 0) -> Subject:
@@ -76,6 +89,20 @@ def random_twin(bench: Workbench, subject: Subject, shift: int = 0) -> Subject:
     return bench.made_model(f"{subject.name} with random weights", identity, make)
 
 
+def measure_performance(bench: Workbench, subject: Subject, data: DataSet) -> list[dict[str, Any]]:
+    """Return the predicted and the true label of every test document that has one, cut like those explained."""
+    tokens = bench.number("tokens")
+    labelled = [example for example in data.test if example.label is not None]
+    return measure_accuracy(
+        bench,
+        subject,
+        labelled,
+        data.name,
+        identity={"tokens": tokens},
+        read=lambda example: shorten(subject.model, example, tokens).text,
+    )
+
+
 def measure_importance(bench: Workbench, subject: Subject, examples: Sequence[Example]) -> npt.NDArray[np.float64]:
     """Return the importance (L, H) of the heads over some documents, 0 to 1."""
 
@@ -90,62 +117,52 @@ def measure_importance(bench: Workbench, subject: Subject, examples: Sequence[Ex
     return (raw - raw.min()) / spread if spread else np.zeros_like(raw)
 
 
-def measure_similarity(
-    bench: Workbench, subject: Subject, examples: Sequence[Example], weights: npt.NDArray[np.float64], name: str
+def measure_inside(
+    bench: Workbench, subject: Subject, examples: Sequence[Example], weights: npt.NDArray[np.float64]
 ) -> list[dict[str, Any]]:
-    """Return prediction, similarity of attention and attribution, words and partners of every document."""
-    tokens, steps = bench.number("tokens"), bench.number("steps")
+    """Return, per document, the similarity of attention and attribution, the words of every class, and the partners."""
 
     def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
+        model = subject.model
         for example in part:
-            model = subject.model
-            trace = model.trace(shorten(model, example, tokens))
-            trace.require("attentions")
-            explanation = model.explain(trace, method=METHOD, steps=steps)
-            options: dict[str, Any] = {"permutations": 50, "seed": bench.seed, "filter": MASK, "head_weights": weights}
-            dropped = document_similarity(trace, explanation, **options)
-            zeroed = document_similarity(trace, explanation, mask_mode="zero", **options)
-            comparisons = [("dropped", row) for row in dropped] + [("zeroed", row) for row in zeroed if row.masked]
+            encoding = shorten(model, example, bench.number("tokens"))
+            by_class = model.explain(encoding, method=METHOD, target="all", steps=bench.number("steps"))
+            trace = model.trace(encoding)
             yield {
-                "predicted": trace.prediction.index,
-                "label": example.label,
-                "similarity": [
-                    {
-                        "mode": mode if row.masked else "unmasked",
-                        "layers": row.layers,
-                        "scaled": row.scaled,
-                        "units": row.units,
-                        **{f"{key}": [value, row.chance[key].mean] for key, value in row.values.items()},
-                    }
-                    for mode, row in comparisons
-                ],
-                "words": _word_sums(explanation.encoding, explanation.scores, trace),
+                "similarity": _compare(bench, trace, by_class[trace.prediction.label], weights),
+                "classes": list(by_class),
+                "words": sum_words(list(by_class.values())),
                 "received": _received_by_place(trace),
                 **_partners(trace),
             }
 
-    identity = {
+    identity = {**_identity(bench, subject, weights), "partners": PARTNERS, "counted": "words", "explained": "classes"}
+    return bench.measure_documents("documents", identity, examples, measure, at_once=2)
+
+
+def measure_control(
+    bench: Workbench, subject: Subject, examples: Sequence[Example], weights: npt.NDArray[np.float64]
+) -> list[dict[str, Any]]:
+    """Return the similarity of attention and attribution of every document."""
+
+    def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
+        model = subject.model
+        for example in part:
+            trace = model.trace(shorten(model, example, bench.number("tokens")))
+            explanation = model.explain(trace, method=METHOD, steps=bench.number("steps"))
+            yield {"similarity": _compare(bench, trace, explanation, weights)}
+
+    return bench.measure_documents("random-weights", _identity(bench, subject, weights), examples, measure, at_once=2)
+
+
+def _identity(bench: Workbench, subject: Subject, weights: npt.NDArray[np.float64]) -> dict[str, Any]:
+    return {
         "model": subject.identity,
-        "tokens": tokens,
-        "steps": steps,
+        "tokens": bench.number("tokens"),
+        "steps": bench.number("steps"),
         "weights": weights.round(6),
         "method": METHOD,
-        "partners": PARTNERS,
-        "counted": "words",
     }
-    return bench.measure_documents(name, identity, examples, measure, at_once=2)
-
-
-def explain_one(bench: Workbench, subject: Subject, example: Example) -> dict[str, Any]:
-    """Return the explanation of one document as a record, for the overlay."""
-
-    def explain() -> dict[str, Any]:
-        encoding = shorten(subject.model, example, min(400, bench.number("tokens")))
-        return to_record(subject.model.explain(encoding, method=METHOD, steps=bench.number("steps")))
-
-    identity = {"model": subject.identity, "text": str(example.text), "steps": bench.number("steps")}
-    record: dict[str, Any] = bench.step("overlay", identity, explain)
-    return record
 
 
 def shorten(model: Model, example: Example, tokens: int) -> Encoding:
@@ -158,25 +175,32 @@ def shorten(model: Model, example: Example, tokens: int) -> Encoding:
     return model.encode(text[:end], truncate=True)
 
 
-def _word_sums(encoding: Encoding, scores: Any, trace: Trace) -> list[list[Any]]:
-    """Return [word, sum of its scores for class 1] of the strongest words; scores of class 0 count negative."""
-    units = units_of(encoding, "word")
-    folded = units.fold(np.asarray(scores, dtype=np.float64))
-    sign = 1.0 if trace.prediction.index == 1 else -1.0
-    sums: defaultdict[str, float] = defaultdict(float)
-    for kind, score, keep in zip(units.types, folded, MASK.keep(encoding), strict=True):
-        if keep:
-            sums[kind] += sign * float(score)
-    strongest = sorted(sums.items(), key=lambda entry: -abs(entry[1]))[:LISTED]
-    return [[word, score] for word, score in strongest]
+def _compare(
+    bench: Workbench, trace: Trace, explanation: Any, weights: npt.NDArray[np.float64]
+) -> list[dict[str, Any]]:
+    """Return every statistic in every setting, each as [value, chance]."""
+    options: dict[str, Any] = {"permutations": 50, "seed": bench.seed, "filter": MASK, "head_weights": weights}
+    dropped = document_similarity(trace, explanation, **options)
+    zeroed = document_similarity(trace, explanation, mask_mode="zero", **options)
+    comparisons = [("dropped", row) for row in dropped] + [("zeroed", row) for row in zeroed if row.masked]
+    return [
+        {
+            "mode": mode if row.masked else "unmasked",
+            "layers": row.layers,
+            "scaled": row.scaled,
+            **{key: [value, row.chance[key].mean] for key, value in row.values.items()},
+        }
+        for mode, row in comparisons
+    ]
 
 
 def _partners(trace: Trace) -> dict[str, Any]:
+    """Return the words most often attended and attending, and how full the lists of partners are, 0 to 1 or None."""
     counts = relation_counts(trace, PARTNERS, MASK)
     return {
         direction: counts.by_type(direction, top=LISTED, count="tokens")[["type", "count"]].values.tolist()
         for direction in ("attended", "attending")
-    }
+    } | {"saturation": counts.saturation("attended", count="tokens")}
 
 
 def _received_by_place(trace: Trace) -> list[float]:
