@@ -229,11 +229,12 @@ def test_masking_is_an_artefact_where_shuffled_scores_gain_as_much():
     assert _judge_masking(nothing_left, 0).verdict == "not measured"
 
 
-@pytest.mark.parametrize(("change", "verdict"), [(0.01, "confirmed"), (-0.2, "not confirmed"), (0.2, "not confirmed")])
-def test_head_importance_changes_little_within_bounds(change, verdict):
+@pytest.mark.parametrize(("change", "verdict"), [(0.01, "confirmed"), (-0.2, "not confirmed"), (0, "not confirmed")])
+def test_head_importance_helps_if_tau_rises(change, verdict):
     finding = _judge_scaling(entries_of(unmasked=[(0.3, 0.1), (0.2, 0.1)], scaled=change), 0)
     assert finding.verdict == verdict
     assert finding.measured.value == pytest.approx(change)
+    assert finding.published.value in (0.003, 0.011)
 
 
 def test_agreement_is_measured_above_chance_and_beside_random_weights():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from sightline.view.words.numbers import count
+from sightline.view.words.numbers import count, format_number
 
 if TYPE_CHECKING:
     from sightline.studies.study import Difference, Finding, StudyResult
@@ -39,8 +39,11 @@ def opening_sentences(result: StudyResult) -> tuple[str, ...]:
 
 
 def finding_sentence(finding: Finding) -> str:
-    """Return verdict, statement of the paper, evidence and rule."""
-    return f"{finding.verdict.capitalize()}. {finding.claim.sentence} {finding.evidence} Rule: {finding.claim.rule}"
+    """Return verdict, statement of the paper, evidence, where the published number is from, and rule."""
+    sentences = [f"{finding.verdict.capitalize()}.", finding.claim.sentence, finding.evidence]
+    if (published := finding.published) is not None:
+        sentences.append(f"Published: {format_number(published.value, 'g')} ({published.where}).")
+    return " ".join([*sentences, f"Rule: {finding.claim.rule}"])
 
 
 def difference_sentence(difference: Difference) -> str:
