@@ -248,6 +248,13 @@ def test_a_figure_shows_every_explanation_with_its_verdict_and_the_headline(mode
         report.plot(tmp_path / "figure.gif")
 
 
+def test_a_figure_explains_dotted_lines_only_where_a_word_has_one():
+    scored = explanation()
+    assert {artefact.reason for artefact in scored.artefacts} == {"special"}
+    said = " ".join(text.get_text() for text in scored.plot().texts)
+    assert "Dotted" not in said
+
+
 def test_a_figure_marks_artefacts_and_repeats_warnings():
     scored = explanation(checks={"special_share": 0.9})
     exchange = Exchange(2, 3, (Artefact((2,), "position", 1.0, 0.0),), fingerprint_scores(scored.scores))

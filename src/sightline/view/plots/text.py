@@ -123,9 +123,9 @@ def colour_key(explanations: Sequence[Explanation]) -> str:
     """Return a sentence on what the colours mean."""
     signed = "Blue counts for the class, orange against it." if any(e.signed for e in explanations) else ""
     plain = "Violet: the method has no sign." if not all(e.signed for e in explanations) else ""
-    dotted = (
-        "Dotted: the score belongs to the position, not to the word." if any(e.artefacts for e in explanations) else ""
-    )
+    # Special tokens are artefacts as well, but they are not drawn.
+    marked = any(artefact.reason != "special" for e in explanations for artefact in e.artefacts)
+    dotted = "Dotted: the score belongs to the position, not to the word." if marked else ""
     return " ".join(filter(None, (signed, plain, dotted)))
 
 
