@@ -233,19 +233,27 @@ def test_a_check_that_is_not_possible_replaces_the_numbers_of_an_earlier_one():
     assert "single output" in checked.verdict.detail
 
 
-def test_a_figure_shows_every_explanation_with_its_verdict_and_the_headline(model, tmp_path):
+def test_a_figure_shows_every_explanation_with_its_verdict_its_total_and_the_headline(model, tmp_path):
     report = model.report(TEXT, ["attcat", "rollout"], check=False)
     figure = report.plot(tmp_path / "figure.svg")
     said = [text.get_text().replace("\n", " ") for axes in figure.axes for text in axes.texts]
     said += [text.get_text().replace("\n", " ") for text in figure.texts]
-    assert "AttCAT: not checked" in said
-    assert "Attention rollout: not checked" in said
+    total = f"{report.first.scores.sum():+.3g}".replace("-", "−")
+    assert f"AttCAT: not checked. Total score {total}." in said
+    assert "Attention rollout: not checked. Total score 1." in said
     assert any(text.startswith("Predicted “") for text in said)
     assert any(report.headline in text for text in said)
     assert (tmp_path / "figure.svg").read_text().startswith("<?xml")
     assert len(report.first.plot().axes) == 1
     with pytest.raises(UsageError, match="figures are written as svg, png, pdf"):
         report.plot(tmp_path / "figure.gif")
+
+
+def test_a_figure_names_the_true_label_beside_the_prediction(model):
+    report = model.report(TEXT, ["attcat"], check=False)
+    titles = [text.get_text() for text in report.first.plot(true_label="other").texts]
+    assert any(title.endswith("), true label “other”") and title.startswith("Predicted “") for title in titles)
+    assert not any("true label" in text.get_text() for text in report.plot().texts)
 
 
 def test_a_figure_explains_dotted_lines_only_where_a_word_has_one():

@@ -338,9 +338,12 @@ class Explanation:
         """
         return self._report(inside).to_html(path)
 
-    def plot(self, path: str | Path | None = None) -> Figure:
-        """Return the highlighted text as a matplotlib figure; with `path` (.svg, .png or .pdf), also write it."""
-        return self._report(None).plot(path)
+    def plot(self, path: str | Path | None = None, *, true_label: str | None = None) -> Figure:
+        """Return the highlighted text as a matplotlib figure; with `path` (.svg, .png or .pdf), also write it.
+
+        true_label: named in the title, beside the prediction.
+        """
+        return self._report(None).plot(path, true_label=true_label)
 
     def show(self, *, inside: Inside | None = None) -> Any:
         """Return the page as a notebook widget (needs the extra `notebook`)."""

@@ -198,16 +198,16 @@ class Report:
 
         return write_or_return(render_page(self, title=title), path)
 
-    def plot(self, path: str | Path | None = None) -> Figure:
+    def plot(self, path: str | Path | None = None, *, true_label: str | None = None) -> Figure:
         """Return the highlighted text as a matplotlib figure, once per explanation; with `path`, also write it.
 
         For papers and slides: `path` ends in .svg, .png or .pdf. Of a long document the figure shows the lines with the
-        strongest scores, and says which.
+        strongest scores, and says which. true_label: named in the title, beside the prediction.
         """
         from sightline.view.plots.style import save_figure
         from sightline.view.plots.text import report_overlay
 
-        figure = report_overlay(self)
+        figure = report_overlay(self, true_label=true_label)
         if path is not None:
             save_figure(figure, path)
         return figure

@@ -64,6 +64,8 @@ BAD_ARGUMENTS = {
     "position for a classifier": (["--position", "3"], 2, "classifies documents"),
     "global tokens in BERT": (["--global-tokens", "0,3"], 2, "only in Longformer"),
     "global tokens that are no numbers": (["--global-tokens", "first"], 2, "not a list of token positions"),
+    "true label without a figure": (["--true-label", "PL"], 2, "named in figures only"),
+    "true label that is no class": (["--true-label", "XX", "-o", "figure.svg"], 2, "There is no label 'XX'"),
     "output in a missing folder": (["-o", "absent/page.html"], 2, "does not exist"),
     "output in an unknown form": (["-o", "page.docx"], 2, "Use .html, .json, .csv, .txt, .svg, .png or .pdf"),
     "output is a folder": (["-o", "."], 2, "is a folder"),

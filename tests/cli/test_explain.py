@@ -328,6 +328,13 @@ def test_the_highlighted_text_is_written_as_a_figure(sightline, tmp_path, good_m
     assert result.stdout.startswith("summary\t")
 
 
+def test_a_figure_names_the_true_class_by_label_or_number(sightline, tmp_path, good_model):
+    for given in ("pl", "1"):
+        result = sightline("explain", "doc.txt", "--model", good_model, "--true-label", given, "-o", "figure.svg")
+        assert result.exit_code == 0, result.stderr
+        assert "true label “PL”" in (tmp_path / "figure.svg").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("arguments", [["--format", "png"], ["--format", "png", "-o", "figure.svg"]])
 def test_a_figure_is_never_printed_nor_written_under_another_suffix(sightline, good_model, arguments):
     result = sightline("explain", "doc.txt", "--model", good_model, *arguments)

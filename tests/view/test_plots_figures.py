@@ -302,7 +302,7 @@ def test_several_methods_stand_on_one_text_each_with_its_total():
         assert len(axes.patches) == sum(level != 0 for level in levels)
     said = texts(figure)
     assert f"rollout: Total score {len(encoding())}." in said
-    assert any("true label “PL”" in text for text in said)
+    assert any("true label “PL”. Totals include special tokens, which are not drawn." in text for text in said)
     tops = [axes.get_position().y0 for axes in figure.axes]
     assert tops[0] > tops[1]
 

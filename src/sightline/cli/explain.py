@@ -102,6 +102,9 @@ def explain(
     position: Annotated[
         int | None, typer.Option(metavar="N", help="Token to explain, for models that score single tokens.")
     ] = None,
+    true_label: Annotated[
+        str | None, typer.Option(metavar="LABEL|INDEX", help="True class, named in a figure beside the prediction.")
+    ] = None,
     format: Annotated[
         Format | None, typer.Option(help="Format of the result. [default: by the suffix of the output file, else text]")
     ] = None,
@@ -176,6 +179,7 @@ def explain(
       sightline explain letter.txt --target all -o page.html
       sightline explain letter.txt --format csv --level word > words.csv
       sightline explain letter.txt --check -o figure.svg
+      sightline explain letter.txt --methods attcat,alti,rollout --true-label positive -o figure.svg
       sightline explain prompt.txt --model my-llama --continuation " are on the table" -o page.html
       sightline explain letter.txt --model my-sentence-model --similar-to "refund within 30 days"
       sightline explain prompt.txt --model my-llama --max-new-tokens 40
@@ -188,6 +192,8 @@ def explain(
     continues = continuation is not None or max_new_tokens is not None
     if continues and chosen in FIGURES:
         raise OptionError("Figures of continuations are not supported: write a page with -o page.html.")
+    if true_label is not None and chosen not in FIGURES:
+        raise OptionError("--true-label is named in figures only: add -o figure.svg, or leave it out.")
     checks = not continues and (chosen is Format.html and target != EVERY_CLASS if check is None else check)
     of_check = {
         "--no-artefacts": not artefacts,
@@ -203,6 +209,7 @@ def explain(
     with LateProgress() as progress:
         with starting(progress):
             from sightline.model import load
+            from sightline.models.target import class_index
 
         for_page = chosen is Format.html
         # A page compares; other programs and pipes get one explanation unless they ask for more.
@@ -218,6 +225,8 @@ def explain(
         if not method:
             methods = list(loaded.default_methods[: None if for_page else 1])
             options = method_options(option or [], methods, seed)
+        if true_label is not None and loaded.task == "sequence_classification" and len(loaded.labels) > 1:
+            true_label = loaded.labels[class_index(true_label, loaded.labels)]
         amount = None if quantity is None else quantity.value
         # The line break at the end of a file is not what a language model is to continue.
         texts = (texts[0].removesuffix("\n"), texts[1]) if loaded.task == "causal_lm" else texts
@@ -261,4 +270,4 @@ def explain(
             on_explained=watch.explained if checks else None,
             **options,
         )
-    emit(report, chosen, output, top, level.value, all_words=all_words)
+    emit(report, chosen, output, top, level.value, all_words=all_words, true_label=true_label)

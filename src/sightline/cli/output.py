@@ -75,12 +75,22 @@ def check_printable(chosen: Format, output: Path | None) -> None:
 
 
 def emit(
-    report: Report, chosen: Format, output: Path | None, top: int, level: Level = "token", *, all_words: bool = False
+    report: Report,
+    chosen: Format,
+    output: Path | None,
+    top: int,
+    level: Level = "token",
+    *,
+    all_words: bool = False,
+    true_label: str | None = None,
 ) -> None:
-    """Write or print a report; with a page or figure, also print prediction, verdict and strongest words."""
+    """Write or print a report; with a page or figure, also print prediction, verdict and strongest words.
+
+    true_label: what a figure names beside the prediction.
+    """
     if output is not None:
         if chosen in FIGURES:
-            report.plot(output)
+            report.plot(output, true_label=true_label)
         else:
             write_whole(output, render(report, chosen, top, level, all_words=all_words))
         if chosen is Format.html or chosen in FIGURES:

@@ -97,26 +97,27 @@ def text_overlays(
     """
     first = next(iter(explanations.values()))
     headed = {f"{name}: {total_caption(explanation)}": explanation for name, explanation in explanations.items()}
-    full_caption = f"{prediction_caption(first, true_label)} {caption}".strip()
+    full_caption = " ".join(filter(None, (prediction_caption(first, true_label), total_key(first), caption)))
     return _draw_overlays(headed, lines, title or f"{len(explanations)} methods on one text", full_caption)
 
 
 @in_house_style
-def report_overlay(report: Report, *, lines: int = LINES) -> Figure:
-    """Draw the text once per explanation of a report, under its method, class and verdict.
+def report_overlay(report: Report, *, true_label: str | None = None, lines: int = LINES) -> Figure:
+    """Draw the text once per explanation of a report, under its method, class, verdict and total score.
 
     The caption is the report's headline with what else a reader must know first, so that the figure says by itself what
-    was predicted and how far to trust it.
+    was predicted and how far to trust it. true_label: named in the title, beside the prediction.
     """
     headed = {}
     for method, label, explanation in report.entries():
         of_class = "" if label is None else f", “{label}”"
-        headed[f"{report.titles[method]}{of_class}: {MARKS[explanation.verdict.level][1]}"] = explanation
+        verdict, total = MARKS[explanation.verdict.level][1], total_caption(explanation)
+        headed[f"{report.titles[method]}{of_class}: {verdict}. {total}"] = explanation
     warnings = {heading: describe_verdict(explanation.verdict).warning for heading, explanation in headed.items()}
     named = [f"{heading.partition(':')[0]}: {warning}" for heading, warning in warnings.items() if warning is not None]
-    caption = [report.headline, *notices(report.first), *named, colour_key(list(report))]
-    title = prediction_caption(report.first).removesuffix(".")
-    return _draw_overlays(headed, lines, title, " ".join(caption))
+    caption = [report.headline, *notices(report.first), *named, colour_key(list(report)), total_key(report.first)]
+    title = prediction_caption(report.first, true_label).removesuffix(".")
+    return _draw_overlays(headed, lines, title, " ".join(filter(None, caption)))
 
 
 def colour_key(explanations: Sequence[Explanation]) -> str:
@@ -127,6 +128,11 @@ def colour_key(explanations: Sequence[Explanation]) -> str:
     marked = any(artefact.reason != "special" for e in explanations for artefact in e.artefacts)
     dotted = "Dotted: the score belongs to the position, not to the word." if marked else ""
     return " ".join(filter(None, (signed, plain, dotted)))
+
+
+def total_key(explanation: Explanation) -> str:
+    """Return a sentence on what total scores include that is not drawn."""
+    return "Totals include special tokens, which are not drawn." if explanation.encoding.special.any() else ""
 
 
 def prediction_caption(explanation: Explanation, true_label: str | None = None) -> str:
