@@ -19,7 +19,7 @@ from sightline.errors import InputError, OptionError, UsageError
 from sightline.view.inspect.attention import NEARLY_FULL, relations_section
 from sightline.view.inspect.comparison import gaps
 from sightline.view.inspect.folder import check_folder, write_inspection, write_sections
-from sightline.view.inspect.parts import Section, Table
+from sightline.view.inspect.parts import Picture, Section, Table
 from sightline.view.inspect.sections import document_sections, importance_section
 from sightline.view.inspect.summary import compact, dataset_summary, document_summary, similarity_text
 from sightline.view.words.sentences import percent
@@ -222,6 +222,37 @@ def test_short_texts_and_texts_of_stop_words_say_so_in_sentences(small, text):
     if text == "the of and the":
         assert "Nothing is left to rank: the filter drops every word." in summary
         assert "Nothing is left to compare: the filter drops every word." in summary
+
+
+@pytest.mark.parametrize(
+    ("count", "counted"),
+    [("tokens", "each querying token counted once per instance"), ("pairs", "each list of a layer and head counted")],
+)
+def test_figures_of_counts_say_how_relations_were_counted(small, count, counted):
+    parts = relations_section(small.inspect("the old mill and the new mill", count=count, top_k=2)).parts
+    drawn = {part.name: part.draw() for part in parts if isinstance(part, Picture)}
+    for name in ("relations", "relations-all-words", "relations-by-position", "word-instances"):
+        said = " ".join(text.get_text().replace("\n", " ") for text in drawn[name].texts)
+        assert f"Partners among the top 2, {counted}." in said
+
+
+def test_a_word_that_lists_leave_out_is_counted_among_all_words(small):
+    inspection = small.inspect("the old mill and the new mill", word="the", top_k=2)
+    section = relations_section(inspection)
+    table = next(part for part in section.parts if isinstance(part, Table) and part.name == "word-instances")
+    unfiltered = small.inspect("the old mill and the new mill", stop_words=None, top_k=2).relations.instances("the")
+    pd.testing.assert_frame_equal(table.frame, unfiltered, check_dtype=False)
+    sentence = "The lists leave out “the”; its instances are counted and ranked among all words."
+    assert sentence in section.sentences
+    assert sentence in document_summary(inspection)
+    listed = small.inspect("the old mill and the new mill", word="new", top_k=2)
+    assert not any("leave out" in sentence for sentence in relations_section(listed).sentences)
+
+
+def test_a_word_that_does_not_occur_is_named(small):
+    inspection = small.inspect("the old mill", word="giraffe")
+    assert "The word “giraffe” does not occur in the document." in relations_section(inspection).sentences
+    assert "The word “giraffe” does not occur in the document." in document_summary(inspection)
 
 
 def test_captions_say_where_counts_are_saturated(small):

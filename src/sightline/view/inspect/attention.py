@@ -35,8 +35,9 @@ def relations_section(inspection: Inspection) -> Section:
         "Each list counts by the importance of its head." if settings.scaled else "",
         saturation_sentence(inspection, inspection.relations),
         filter_sentence(inspection),
+        "" if settings.word is None else word_instances(inspection, settings.word)[1],
     )
-    top = settings.top_k
+    top, counted = settings.top_k, _figure_caption(inspection)
     by_type = {
         side: _relation_frame(inspection, inspection.relations, side, "type") for side in ("attended", "attending")
     }
@@ -51,6 +52,7 @@ def relations_section(inspection: Inspection) -> Section:
                 plots.ranked_bars,
                 _relation_rankings(inspection, inspection.relations, top),
                 title=f"Relations {where}" + ("" if settings.filter is None else ", without stop words"),
+                caption=counted,
             ),
         )
     ]
@@ -65,6 +67,7 @@ def relations_section(inspection: Inspection) -> Section:
                     plots.ranked_bars,
                     _relation_rankings(inspection, inspection.all_relations, top),
                     title=f"Relations {where}, all words",
+                    caption=counted,
                 ),
             )
         )
@@ -89,6 +92,7 @@ def relations_section(inspection: Inspection) -> Section:
                 inspection.encoding.tokens,
                 unit="count",
                 title=f"Relations along the document, {where}",
+                caption=counted,
             ),
         )
     )
@@ -108,7 +112,8 @@ def relations_section(inspection: Inspection) -> Section:
                 ),
             )
         )
-    parts += _word_parts(inspection, settings.word or (words[0] if words else None), where)
+    word = settings.word or (words[0] if words else None)
+    parts += [] if word is None else _word_parts(inspection, word, where)
     parts += [
         Table(
             f"{side}-by-type",
@@ -151,14 +156,25 @@ _INTERSECTIONS: tuple[tuple[Literal["type", "position"], str, str], ...] = (
 )
 
 
-def _word_parts(inspection: Inspection, word: str | None, where: str) -> list[Picture | Table]:
-    """Return the counts of every instance of one word; nothing if the word does not occur among those that are kept."""
-    if word is None:
-        return []
+def word_instances(inspection: Inspection, word: str) -> tuple[pd.DataFrame, str]:
+    """Return each instance of one word with its counts, and a sentence if lists leave it out or it does not occur.
+
+    A word that the filter leaves out is counted among all words.
+    """
     settings = inspection.settings
-    frame = inspection.relations.instances(
-        word, settings.layer, settings.head, head_weights=inspection.head_weights, count=settings.counting
-    )
+    for relations in (inspection.relations, inspection.all_relations):
+        frame = relations.instances(
+            word, settings.layer, settings.head, head_weights=inspection.head_weights, count=settings.counting
+        )
+        if len(frame):
+            left_out = f"The lists leave out “{word}”; its instances are counted and ranked among all words."
+            return whole_numbers(frame), "" if relations is inspection.relations else left_out
+    return whole_numbers(frame), f"The word “{word}” does not occur in the document."
+
+
+def _word_parts(inspection: Inspection, word: str, where: str) -> list[Picture | Table]:
+    """Return the counts of every instance of one word; nothing if the word does not occur."""
+    frame, left_out = word_instances(inspection, word)
     if not len(frame):
         return []
     title = f"Instances of “{word}”, {where}"
@@ -167,16 +183,17 @@ def _word_parts(inspection: Inspection, word: str | None, where: str) -> list[Pi
             "word-instances",
             f"Every instance of “{word}”",
             "How often each instance is attended and attending, by its position in the document; "
-            f"{count_name(inspection)}.",
+            f"{count_name(inspection)}. {left_out}".rstrip(),
             partial(
                 plots.instance_counts,
                 frame["position"].tolist(),
                 {side: frame[side].tolist() for side in ("attended", "attending")},
                 len(inspection.encoding),
                 title=title,
+                caption=_figure_caption(inspection),
             ),
         ),
-        Table("word-instances", f"{title} ({count_name(inspection)})", whole_numbers(frame)),
+        Table("word-instances", f"{title} ({count_name(inspection)})", frame),
     ]
 
 
@@ -280,6 +297,12 @@ def count_name(inspection: Inspection) -> str:
     if inspection.settings.counting == "tokens":
         return "each querying token counted once per instance"
     return "each list of a layer and head counted"
+
+
+def _figure_caption(inspection: Inspection) -> str:
+    """Return how relations were counted as a sentence, for figures that leave the page."""
+    counted = count_name(inspection)
+    return f"Partners among the top {inspection.relations.k}, {counted}."
 
 
 def saturation_sentence(inspection: Inspection, relations: RelationCounts) -> str:

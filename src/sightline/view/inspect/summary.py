@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sightline.view.frames import to_text
-from sightline.view.inspect.attention import count_name, saturation_sentence, whole_numbers
+from sightline.view.inspect.attention import count_name, saturation_sentence, whole_numbers, word_instances
 from sightline.view.inspect.comparison import similarity_tables
 from sightline.view.inspect.dataset import words_title
 from sightline.view.inspect.sections import importance_frame
@@ -48,17 +48,11 @@ def document_summary(inspection: Inspection) -> str:
         blocks.append(_block(f"{title} ({counted})", whole_numbers(frame)))
     blocks += filter(None, [saturation_sentence(inspection, inspection.relations)])
     if settings.word is not None:
-        instances = inspection.relations.instances(
-            settings.word,
-            settings.layer,
-            settings.head,
-            head_weights=inspection.head_weights,
-            count=settings.counting,
-        )
+        instances, remark = word_instances(inspection, settings.word)
         names = [name for name in instances if name not in ("segment", "start", "end")]
-        blocks.append(
-            _block(f"Instances of “{settings.word}” ({count_name(inspection)})", whole_numbers(instances[names]))
-        )
+        if len(instances):
+            blocks.append(_block(f"Instances of “{settings.word}” ({count_name(inspection)})", instances[names]))
+        blocks += filter(None, [remark])
     for name, table in inspection.by_type.items():
         frame = table.to_frame()[["sign", "rank", "text", "score", "instances"]]
         blocks.append(_block(f"Strongest words by {name}", frame) if len(frame) else f"{name}: {table.note}")
