@@ -7,6 +7,7 @@ import pytest
 
 from sightline.analysis import TokenFilter, attributions_by_position, attributions_by_type, attributions_over_dataset
 from sightline.errors import InputError, OptionError
+from sightline.models import Target
 from tests.sample_explanations import encoding, explanation
 
 
@@ -53,6 +54,47 @@ def test_over_a_data_set_each_document_counts_once():
     river = table.positive[1]
     assert (river.instances, river.documents) == (3, 2)
     assert listed(attributions_over_dataset([first, second], least_documents=2).positive) == [("river", 2.5)]
+
+
+def test_over_all_documents_the_instances_of_a_word_are_summed():
+    first = explained("river river old", river=1.0, old=-1.0)
+    second = explained("river world", river=4.0, world=9.0)
+    third = explained("old", old=-5.0)
+    table = attributions_over_dataset([first, second, third], rule="mean-all")
+    assert listed(table.positive) == [("world", 3.0), ("river", 2.0)]  # (1 + 1 + 4) / 3 for the river
+    assert listed(table.negative) == [("old", -2.0)]
+    frame = table.to_frame()
+    assert frame.columns.tolist()[3:6] == ["score", "low", "high"]
+    assert not frame.isna().any(axis=None)
+
+
+@pytest.mark.parametrize("rule", ["mean-all", "mean-present"])
+def test_intervals_over_a_data_set_are_quantiles_of_resampled_documents(rule):
+    generator = np.random.default_rng(0)
+    scores = generator.standard_normal(12) + 1.0
+    documents = [explained("river river" if d % 3 else "old", river=float(s)) for d, s in enumerate(scores)]
+    row = attributions_over_dataset(documents, rule=rule).positive[0]
+    per_document = np.array(
+        [s * (1 if rule == "mean-present" else 2) if d % 3 else np.nan for d, s in enumerate(scores)]
+    )
+    assert row.score == pytest.approx(
+        np.nanmean(per_document) if rule == "mean-present" else np.nansum(per_document) / len(scores)
+    )
+    draws = per_document[generator.integers(12, size=(20_000, 12))]
+    means = np.nanmean(draws, axis=1) if rule == "mean-present" else np.nansum(draws, axis=1) / 12
+    low, high = np.quantile(means, [0.025, 0.975])
+    # 1,000 and 20,000 resamples: quantiles differ by sampling noise of some per cent of the width.
+    assert abs(row.low - low) < 0.1 * (high - low)
+    assert abs(row.high - high) < 0.1 * (high - low)
+
+
+def test_the_mean_over_all_documents_needs_one_target():
+    one = explained("old", old=1.0)
+    other = explanation(target=Target(0, "AI"))
+    with pytest.raises(InputError, match="explained for AI, PL; explain all for one target"):
+        attributions_over_dataset([one, other], rule="mean-all")
+    with pytest.raises(OptionError, match="rule='median' is not known"):
+        attributions_over_dataset([one], rule="median")
 
 
 def test_dropped_words_are_not_ranked():

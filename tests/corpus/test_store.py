@@ -63,11 +63,12 @@ def test_aggregates_by_position_equal_a_recomputation(store):
     assert means[1] == pytest.approx(np.sum(expected[1]) / len(rows), rel=1e-12)
 
 
-def test_an_inspection_of_the_data_set_shows_the_same_scores(store):
+@pytest.mark.parametrize("rule", ["mean-all", "mean-present"])
+def test_an_inspection_of_the_data_set_shows_the_same_scores(store, rule):
     rows = store.documents("status = 'done'")["row"]
     explanations = [store.document(int(row)).explanations["attcat"]["AI"] for row in rows]
-    inspected = attributions_over_dataset(explanations, 10_000).to_frame().set_index("text")
-    table = store.aggregate("type", "attcat", "AI", min_documents=1).set_index("type").query("score != 0")
+    inspected = attributions_over_dataset(explanations, 10_000, rule=rule).to_frame().set_index("text")
+    table = store.aggregate("type", "attcat", "AI", rule, min_documents=1).set_index("type").query("score != 0")
     assert set(inspected.index) == set(table.index)
     np.testing.assert_allclose(inspected["score"], table["score"][inspected.index], rtol=1e-12)
     for column in ("instances", "documents"):

@@ -364,6 +364,24 @@ def test_a_data_set_is_inspected_with_intervals_beside_chance(small, tmp_path):
     assert "[" in similarity_text(over_all)
 
 
+def test_a_fixed_class_is_averaged_over_all_documents_unless_said_otherwise(small):
+    texts = [row["text"] for row in ROWS if row["id"] != "empty"]
+    predicted, fixed, present = (
+        inspect_dataset(small, ROWS, InspectionSettings(permutations=5, stop_words=None, rule=rule), target=target)
+        for target, rule in ((None, None), (1, None), (1, "mean-present"))
+    )
+    assert {words.rule for words in predicted.words} == {"mean-present"}
+    assert [words.rule for words in (*fixed.words, *present.words)] == ["mean-all", "mean-present"]
+    explained = [small.explain(text, method="attcat", target=1) for text in texts]
+    mill = sum(score.score for one in explained for score in one.words() if score.text == "mill") / len(texts)
+    frame = fixed.words[0].table.to_frame().set_index("text")
+    assert frame.loc["mill", "score"] == pytest.approx(mill)
+    assert "averaged over all documents" in dataset_summary(fixed)
+    assert "averaged over all documents" not in dataset_summary(present)
+    with pytest.raises(OptionError, match="name it with target="):
+        inspect_dataset(small, ROWS, InspectionSettings(rule="mean-all"))
+
+
 def test_a_data_set_without_a_readable_text_is_refused(small):
     with pytest.raises(InputError, match="No document of the data set can be read"):
         inspect_dataset(small, [{"text": ""}], InspectionSettings())

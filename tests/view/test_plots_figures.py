@@ -85,6 +85,15 @@ def test_bars_are_as_long_as_the_numbers_from_the_first_rank_down():
     assert axes.get_ylim()[0] > axes.get_ylim()[1]
 
 
+def test_intervals_are_drawn_along_the_bars_and_numbers_stand_behind_them():
+    ranking = plots.Ranking("for", ["old", "mill"], [3.0, 1.0], intervals=[(2.0, 5.0), (-1.0, 1.5)])
+    axes = plots.ranked_bars([ranking], title="t").axes[0]
+    (lines,) = axes.collections
+    assert [segment[:, 0].tolist() for segment in lines.get_segments()] == [[2.0, 5.0], [-1.0, 1.5]]
+    assert [text.xy[0] for text in axes.texts] == [5.0, 1.5]
+    assert axes.get_xlim()[0] < -1.0
+
+
 def test_an_empty_ranking_says_so():
     assert "nothing to rank" in texts(plots.ranked_bars([plots.Ranking("for", [], [])], title="t"))
 

@@ -1,33 +1,43 @@
 """Attribution tables: the most positive and most negative words by position, by type, and over a data set.
 
 Words are sums of their tokens (as in `Explanation.words`). By type, the instances of a word are put together whatever
-their case. Over a data set a type's score is the mean, over the documents that hold it, of its mean over instances: a
-long document counts as much as a short one. Dropped words (a filter) and specials are never ranked; a score of 0 is
-neither positive nor negative.
+their case. Dropped words (a filter) and specials are never ranked; a score of 0 is neither positive nor negative.
+
+Over a data set of D documents, with s_d(w) the sum and m_d(w) the mean of the scores of a word's instances in document
+d, and D_w the documents that hold it:
+
+    mean-present   1/|D_w| Σ_{d ∈ D_w} m_d(w)   a long document counts as much as a short one
+    mean-all       1/D Σ_d s_d(w)               for a fixed class; rare words are small (Hou 2022)
+
+Both have a 95 % interval from documents drawn with replacement, as in `corpus.aggregation`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter, kept_tokens
 from sightline.arguments import check_count, check_one_of
 from sightline.errors import InputError
 from sightline.explanation import Explanation
+from sightline.metrics.chance import RESAMPLES, resample_counts
 from sightline.text.units import Level, units_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["position", "type", "dataset"]
+DataSetRule = Literal["mean-present", "mean-all"]
 SHARED_AMONG = 5
 """From this many documents on, words must occur in two of them by default; else words of single documents lead."""
 COLUMNS = ("sign", "rank", "text", "score", "position", "instances", "documents")
+INTERVAL_COLUMNS = ("low", "high")
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,9 @@ class AttributionRow:
     """Its first token, in tables by position; else None."""
     instances: int
     documents: int
+    low: float | None = None
+    """The ends of a 95 % interval over documents, in tables over a data set; else None."""
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +70,10 @@ class AttributionTable:
     """A sentence where there is nothing to rank."""
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per word: sign (+ or -), rank, text, score, position (-1 for types), instances, documents."""
+        """Return one row per word: sign (+ or -), rank, text, score, position (-1 for types), instances, documents.
+
+        Over a data set, `low` and `high` follow the score.
+        """
         import pandas as pd
 
         rows = [
@@ -73,7 +89,12 @@ class AttributionTable:
             for sign, side in (("+", self.positive), ("-", self.negative))
             for rank, row in enumerate(side, 1)
         ]
-        return pd.DataFrame(rows, columns=list(COLUMNS))
+        frame = pd.DataFrame(rows, columns=list(COLUMNS))
+        if self.kind == "dataset":
+            listed = [*self.positive, *self.negative]
+            for place, name in enumerate(INTERVAL_COLUMNS, COLUMNS.index("score") + 1):
+                frame.insert(place, name, np.array([getattr(row, name) for row in listed], dtype=np.float64))
+        return frame
 
 
 def attributions_by_position(
@@ -111,21 +132,26 @@ def attributions_over_dataset(
     *,
     level: Level = "word",
     filter: TokenFilter | None = None,
+    rule: DataSetRule = "mean-present",
     least_documents: int = 1,
+    seed: int = 0,
 ) -> AttributionTable:
-    """Rank words by their mean over the documents that contain them, without words in fewer than `least_documents`.
+    """Rank words by their mean over documents, with intervals; leave out words in fewer than `least_documents`.
 
-    With many documents, raise `least_documents`: the mean of a word in one document is a single score, and such words
-    would fill the table.
+    rule: "mean-present" or "mean-all" (see the module); "mean-all" needs explanations of one target. With many
+    documents, raise `least_documents` for "mean-present": the mean of a word in one document is a single score, and
+    such words would fill the table.
     """
     least = check_count("least_documents", least_documents)
-    means: defaultdict[str, list[float]] = defaultdict(list)
+    combine = np.mean if check_one_of("rule", rule, get_args(DataSetRule)) == "mean-present" else np.sum
+    by_word: defaultdict[str, dict[int, float]] = defaultdict(dict)
     instances: defaultdict[str, int] = defaultdict(int)
-    methods: set[str] = set()
-    for explanation in explanations:
+    methods, targets, total = set(), set(), 0
+    for total, explanation in enumerate(explanations, 1):
         methods.add(explanation.method)
+        targets.add(explanation.target.name)
         for word, scores in _by_type(explanation, level, filter).items():
-            means[word].append(float(np.mean(scores)))
+            by_word[word][total - 1] = float(combine(scores))
             instances[word] += len(scores)
     if len(methods) != 1:
         raise InputError(
@@ -133,12 +159,48 @@ def attributions_over_dataset(
             if methods
             else "A table over a data set needs at least one explanation; the list is empty."
         )
+    if rule == "mean-all" and len(targets) > 1:
+        raise InputError(
+            f"rule='mean-all' averages over all documents, but they were explained for {', '.join(sorted(targets))}; "
+            "explain all for one target, or use rule='mean-present'."
+        )
     rows = [
-        AttributionRow(word, float(np.mean(values)), None, instances[word], len(values))
-        for word, values in means.items()
+        AttributionRow(
+            word,
+            sum(values.values()) / (len(values) if rule == "mean-present" else total),
+            None,
+            instances[word],
+            len(values),
+        )
+        for word, values in by_word.items()
         if len(values) >= least
     ]
-    return _table("dataset", level, rows, k)
+    table = _table("dataset", level, rows, k)
+    listed = (*table.positive, *table.negative)
+    ends = _intervals([by_word[row.text] for row in listed], total, rule, seed)
+    complete = tuple(
+        replace(row, low=float(low), high=float(high)) for row, (low, high) in zip(listed, ends, strict=True)
+    )
+    split = len(table.positive)
+    return replace(table, positive=complete[:split], negative=complete[split:])
+
+
+def _intervals(
+    by_document: Sequence[Mapping[int, float]], documents: int, rule: DataSetRule, seed: int
+) -> npt.NDArray[np.float64]:
+    """Return 95 % intervals (K, 2) of the means of K words; by_document: document -> value, for each word."""
+    values = np.zeros((documents, len(by_document)))
+    present = np.zeros_like(values)
+    for column, of_word in enumerate(by_document):
+        values[list(of_word), column] = list(of_word.values())
+        present[list(of_word), column] = 1.0
+    draws = []
+    for counts in resample_counts(documents, RESAMPLES, seed):
+        held = counts @ present if rule == "mean-present" else documents
+        with np.errstate(invalid="ignore", divide="ignore"):
+            draws.append(counts @ values / held)
+    # A resample without the word has no mean for it.
+    return np.nanquantile(np.concatenate(draws), [0.025, 0.975], axis=0).T
 
 
 def _list_scores(

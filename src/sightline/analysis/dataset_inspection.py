@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.analysis.attribution_tables import SHARED_AMONG, AttributionTable, attributions_over_dataset
+from sightline.analysis.attribution_tables import (
+    SHARED_AMONG,
+    AttributionTable,
+    DataSetRule,
+    attributions_over_dataset,
+)
 from sightline.analysis.importance import head_importance
 from sightline.analysis.inspection import InspectionSettings
 from sightline.analysis.maps import AttentionMaps, MapAverage
@@ -49,6 +54,8 @@ class TargetWords:
     first: Explanation
     """One of the explanations, for what all of them share: the target, whether scores are signed."""
     table: AttributionTable
+    rule: DataSetRule
+    """How scores were averaged over the documents."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +96,12 @@ def inspect_dataset(
     settings = settings or InspectionSettings()
     if target == ALL:
         raise OptionError("An inspection explains one target; name a class, or a pair of classes for a contrast.")
+    rule = settings.rule or ("mean-present" if target is None else "mean-all")
+    if rule == "mean-all" and target is None:
+        raise OptionError(
+            "rule='mean-all' averages over all documents, which need scores for the same class: name it with target=, "
+            "or use rule='mean-present'."
+        )
     examples, encodings, notes = _readable(model, as_examples(dataset))
     predictions = predict(model, examples, progress=progress)
     importance = None
@@ -121,7 +134,9 @@ def inspect_dataset(
         predicted_targets=target is None,
         importance=importance,
         maps=maps.mean(),
-        words=tuple(words for name in settings.methods for words in _by_target(name, explanations[name], settings)),
+        words=tuple(
+            words for name in settings.methods for words in _by_target(name, explanations[name], settings, rule)
+        ),
         similarity={
             name: SimilarityTable(
                 summarise_documents(documents, seed=settings.seed), name, _comparison_notes(examples, documents)
@@ -159,7 +174,9 @@ def _comparison_notes(examples: Sequence[Example], documents: Sequence[Sequence[
     )
 
 
-def _by_target(name: str, explanations: Sequence[Explanation], settings: InspectionSettings) -> list[TargetWords]:
+def _by_target(
+    name: str, explanations: Sequence[Explanation], settings: InspectionSettings, rule: DataSetRule
+) -> list[TargetWords]:
     groups: dict[str, list[Explanation]] = {}
     for explanation in explanations:
         groups.setdefault(explanation.target.name, []).append(explanation)
@@ -173,8 +190,11 @@ def _by_target(name: str, explanations: Sequence[Explanation], settings: Inspect
                 group,
                 settings.top_k,
                 filter=settings.filter,
-                least_documents=2 if len(group) >= SHARED_AMONG else 1,
+                rule=rule,
+                least_documents=2 if rule == "mean-present" and len(group) >= SHARED_AMONG else 1,
+                seed=settings.seed,
             ),
+            rule=rule,
         )
         for target, group in sorted(groups.items())
     ]

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sightline.analysis.attribution_tables import AttributionTable, attributions_by_position, attributions_by_type
+from sightline.analysis.attribution_tables import (
+    AttributionTable,
+    DataSetRule,
+    attributions_by_position,
+    attributions_by_type,
+)
 from sightline.analysis.filters import TokenFilter
 from sightline.analysis.importance import head_importance_of
 from sightline.analysis.internals import WINDOW_COLUMNS, WINDOW_ROWS
@@ -92,6 +97,9 @@ class InspectionSettings:
     """Compute the anisotropy of hidden states, attention outputs and (up to 256 tokens) transformed vectors."""
     check: bool = False
     """Compare every explanation with random orders of the words on the model itself."""
+    rule: DataSetRule | None = None
+    """How a word's scores are averaged over a data set: "mean-present" (over the documents that hold it) or "mean-all"
+    (over all documents, for one target); by default "mean-all" if a target is given."""
     permutations: int = 100
     """Shuffles per chance level."""
     seed: int = 0
@@ -104,6 +112,8 @@ class InspectionSettings:
             raise OptionError("scaled=True weights every list of partners; leave out count='tokens'.")
         if self.count is not None:
             check_one_of("count", self.count, get_args(Count))
+        if self.rule is not None:
+            check_one_of("rule", self.rule, get_args(DataSetRule))
         self.filter  # noqa: B018  # raises for an unknown language, before a model runs
 
     @property

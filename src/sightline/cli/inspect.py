@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 KEEP_STOP_WORDS = "none"
 
 
+class RuleChoice(StrEnum):
+    """What `--rule` may be."""
+
+    mean_present = "mean-present"
+    mean_all = "mean-all"
+
+
 class CountChoice(StrEnum):
     """What `--count` may be."""
 
@@ -109,6 +116,13 @@ def inspect(
             metavar="DATA", help="Data set to inspect as well: CSV, JSON lines, Parquet, a folder, hf://name."
         ),
     ] = None,
+    rule: Annotated[
+        RuleChoice | None,
+        typer.Option(
+            help="With --data: average a word's scores over the documents that contain it, or over all documents. "
+            "[default: mean-all with --target, else mean-present]"
+        ),
+    ] = None,
     text: TextField = "text",
     label: LabelField = "label",
     split: Split = None,
@@ -148,6 +162,10 @@ def inspect(
         raise UsageError("--pair needs a text file; a data set has a field for the second text.")
     if check and file is None:
         raise UsageError("--check needs a text file; to check methods on a data set, use sightline evaluate.")
+    if rule is not None and data is None:
+        raise UsageError("--rule needs a data set; add --data DATA.")
+    if rule is RuleChoice.mean_all and target is None:
+        raise UsageError("--rule mean-all needs a class that all documents are explained for; add --target CLASS.")
     if overwrite and output is None:
         raise UsageError("--overwrite needs a folder to write to; add -o FOLDER.")
     if scaled and count is CountChoice.tokens:
@@ -179,6 +197,7 @@ def inspect(
             head_importance=head_importance,
             anisotropy=anisotropy,
             check=check,
+            rule=None if rule is None else rule.value,
             seed=seed,
         )
         if output is not None:

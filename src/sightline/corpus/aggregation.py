@@ -14,7 +14,7 @@ By written word the instances of each document are added up first. Intervals: do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -25,6 +25,7 @@ from sightline.analysis.attribution_tables import SHARED_AMONG
 from sightline.arguments import check_count, check_one_of
 from sightline.corpus.tables import quote
 from sightline.errors import InputError, OptionError
+from sightline.metrics.chance import RESAMPLES, resample_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,10 +34,8 @@ if TYPE_CHECKING:
 
 AggregateBy = Literal["word", "type", "position"]
 Rule = Literal["mean-present", "mean-all", "sum"]
-RESAMPLES = 1000
 CHOSEN_KEYS = "chosen_keys"
 """Table of the words whose intervals are computed."""
-_BLOCK = 2**22
 _KEYS = {"word": "coalesce(written, type)", "type": "type", "position": "position"}
 
 
@@ -197,12 +196,3 @@ class DocumentValues:
             return np.asarray(sums / counts.shape[1])
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(sums / (self.present.T @ counts.T).T)
-
-
-def resample_counts(documents: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.float64]]:
-    """Yield how often each of D documents is drawn in each resample, in blocks of bounded size (block, D)."""
-    generator = np.random.default_rng(seed)
-    block = max(1, _BLOCK // documents)
-    for start in range(0, resamples, block):
-        size = min(block, resamples - start)
-        yield generator.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(np.float64)

@@ -20,14 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.arguments import check_one_of
-from sightline.corpus.aggregation import (
-    RESAMPLES,
-    AggregateBy,
-    DocumentValues,
-    resample_counts,
-    sum_per_document,
-    weigh_documents,
-)
+from sightline.corpus.aggregation import AggregateBy, DocumentValues, sum_per_document, weigh_documents
+from sightline.metrics.chance import RESAMPLES, resample_counts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -33,6 +33,8 @@ from sightline.metrics.registry import METRICS
 from sightline.text.units import Units
 
 BLOCK_ENTRIES = 2**22  # entries of one block of rows: 32 MB of float64
+RESAMPLES = 1000
+"""Draws behind the intervals of words over a data set."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,13 @@ def chance_level(
         else:
             draws.append(np.array([compute(first, row) for row in rows]))
     return central_interval(np.concatenate(draws), level)
+
+
+def resample_counts(documents: int, resamples: int, seed: int) -> Iterator[FloatArray]:
+    """Yield how often each of D documents is drawn in each resample, in blocks of bounded size (block, D)."""
+    generator = np.random.default_rng(seed)
+    for size in _blocks(resamples, documents):
+        yield generator.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(np.float64)
 
 
 def bootstrap_interval(values: npt.ArrayLike, *, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> Interval:

@@ -13,6 +13,14 @@ from sightline.view.inspect.sections import attribution_rankings, importance_fra
 
 if TYPE_CHECKING:
     from sightline.analysis import DataSetInspection, SimilarityTable, TargetWords
+    from sightline.analysis.attribution_tables import DataSetRule
+
+
+RULES: dict[DataSetRule, str] = {
+    "mean-present": "Mean over the documents that contain the word, of its mean over instances.",
+    "mean-all": "Sum over the instances of the word in a document, averaged over all documents.",
+}
+"""What the scores of words over a data set are."""
 
 
 def dataset_section(inspection: DataSetInspection) -> Section:
@@ -52,10 +60,15 @@ def dataset_section(inspection: DataSetInspection) -> Section:
             Picture(
                 stem,
                 title,
-                "The score of a word is averaged over the documents that contain it.",
-                partial(plots.ranked_bars, attribution_rankings(words.first, words.table), title=title),
+                f"{RULES[words.rule]} Lines are 95 % bootstrap intervals over documents.",
+                partial(
+                    plots.ranked_bars,
+                    attribution_rankings(words.first, words.table),
+                    title=title,
+                    caption=f"{RULES[words.rule]} Lines: 95 % intervals over documents.",
+                ),
             ),
-            Table(stem, title, words.table.to_frame().drop(columns="position")),
+            Table(stem, title, words.table.to_frame().drop(columns="position"), RULES[words.rule]),
         ]
     parts += [
         Table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from sightline.view.words.takeaways import takeaways
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.analysis import AttributionTable
+    from sightline.analysis import AttributionRow, AttributionTable
     from sightline.explanation import Explanation
 
 NAMED_TOKENS = 40
@@ -129,14 +130,21 @@ def attribution_rankings(explanation: Explanation, table: AttributionTable) -> l
     label = explanation.target.label
     if not explanation.signed:
         rows = table.positive
-        return [plots.Ranking("strongest", [r.text for r in rows], [r.score for r in rows], "score", PLAIN)]
+        return [_attribution_ranking("strongest", rows, PLAIN)]
     return [
-        plots.Ranking(title, [row.text for row in rows], [row.score for row in rows], "score", colour)
+        _attribution_ranking(title, rows, colour)
         for title, rows, colour in (
             (f"for “{label}”", table.positive, FOR),
             (f"against “{label}”", table.negative, AGAINST),
         )
     ]
+
+
+def _attribution_ranking(title: str, rows: Sequence[AttributionRow], colour: str) -> plots.Ranking:
+    intervals = [(row.low, row.high) for row in rows if row.low is not None and row.high is not None]
+    return plots.Ranking(
+        title, [row.text for row in rows], [row.score for row in rows], "score", colour, intervals=intervals
+    )
 
 
 def importance_section(inspection: Inspection) -> Section:

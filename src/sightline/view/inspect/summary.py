@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sightline.view.frames import to_text
 from sightline.view.inspect.attention import count_name, saturation_sentence, whole_numbers, word_instances
 from sightline.view.inspect.comparison import similarity_tables
-from sightline.view.inspect.dataset import words_title
+from sightline.view.inspect.dataset import RULES, words_title
 from sightline.view.inspect.sections import importance_frame
 from sightline.view.words.sentences import notices, percent, prediction_sentence
 from sightline.view.words.terminal import printable
@@ -85,8 +85,8 @@ def dataset_summary(inspection: DataSetInspection) -> str:
         blocks.append(_block("Most important heads over the data set", heads))
     for words in inspection.words:
         title = words_title(inspection, words)
-        frame = words.table.to_frame()[["sign", "rank", "text", "score", "instances", "documents"]]
-        blocks.append(_block(title, frame) if len(frame) else f"{title}: {words.table.note}")
+        frame = words.table.to_frame().drop(columns="position")
+        blocks.append(_block(f"{title}. {RULES[words.rule]}", frame) if len(frame) else f"{title}: {words.table.note}")
     blocks.append(similarity_text(inspection))
     return "\n\n".join(printable(block.rstrip("\n")) for block in blocks) + "\n"
 

@@ -28,6 +28,8 @@ class Ranking:
     colour: str = PLAIN
     references: Sequence[float] = ()
     """What each value is compared with, drawn as a tick across its bar."""
+    intervals: Sequence[tuple[float, float]] = ()
+    """The ends of an interval around each value, drawn as a line along its bar."""
 
 
 @in_house_style
@@ -52,17 +54,21 @@ def _draw(axes: Axes, panel: Ranking, rows: int) -> None:
     axes.axvline(0, color=QUIET, linewidth=0.6)
     if panel.references:
         axes.plot(panel.references, places, "|", color=INK, markersize=11, markeredgewidth=1.6, zorder=3)
-    shown = [*panel.values, *panel.references]
+    if panel.intervals:
+        lows, highs = zip(*panel.intervals, strict=True)
+        axes.hlines(places, lows, highs, color=INK, linewidth=1.0, zorder=3)
+    ends = panel.intervals or [(value, value) for value in panel.values]
+    shown = [*panel.values, *panel.references, *(end for pair in panel.intervals for end in pair)]
     low, high = min(0.0, *shown), max(0.0, *shown)
     room = 0.32 * ((high - low) or 1.0)  # for the number at the end of the longest bar
     axes.set_xlim(low - (room if low < 0 else 0.0), high + (room if high > 0 or low == 0 else 0.0))
     references = panel.references or panel.values
-    for place, value, reference in zip(places, panel.values, references, strict=True):
+    for place, value, reference, (left, right) in zip(places, panel.values, references, ends, strict=True):
         written = f"{value:,}" if isinstance(value, int) else number(value).removeprefix("+")
         axes.annotate(
             written,
-            # Behind the tick of the reference where it lies beyond the bar.
-            (max(value, reference) if value >= 0 else value, place),
+            # Behind the tick of the reference, or the interval, where it lies beyond the bar.
+            (max(value, reference, right) if value >= 0 else min(value, left), place),
             xytext=(3 if value >= 0 else -3, 0),
             textcoords="offset points",
             ha="left" if value >= 0 else "right",
