@@ -261,6 +261,7 @@ def test_three_graphs_stand_side_by_side_on_one_input():
         edges = next(collection for collection in axes.collections if collection.get_gid() == "edges")
         assert len(edges.get_segments()) == len(graph_edges(weights)[0])
         assert labels(axes.xaxis) == list("abcdef")
+    assert "The 5 strongest lines of every token are drawn" in " ".join(texts(figure))
     with pytest.raises(SizeError, match="41 tokens"):
         plots.attention_graphs({"raw": np.zeros((1, 41, 41))}, ["x"] * 41, title="t")
 

@@ -68,7 +68,8 @@ def _compared_parts(inspection: Inspection) -> list[Picture | Table]:
                 "attention-graphs",
                 "Raw attention, rollout and flow",
                 "Residual connections included. Raw attention is drawn between neighbouring layers; of rollout and "
-                "flow, a line below a layer shows how much of an input token is in the token above.",
+                "flow, a line below a layer shows how much of an input token is in the token above. Each layer has "
+                "its own scale: lines of different layers cannot be compared.",
                 partial(
                     plots.attention_graphs,
                     inspection.graphs,

@@ -179,8 +179,13 @@ def attention_graphs(
 
     Raw attention is drawn between neighbouring layers. Of rollout and flow, an edge below layer l shows how much of an
     *input* token is in a token after layer l (Abnar & Zuidema 2020, Figure 1). Lines are as wide and dark as they are
-    strong beside the strongest of their layer.
+    strong beside the strongest of their layer, and the five strongest of every node are drawn, as the caption says.
     """
+    scale = (
+        f"The {EDGES_PER_NODE} strongest lines of every token are drawn, as wide and dark as they are strong beside "
+        "the strongest of their layer."
+    )
+    caption = f"{caption} {scale}".strip()
     sizes = [_check_graph(weights) for weights in graphs.values()]
     layers, n = max(size[0] for size in sizes), max(size[1] for size in sizes)
     figure = new_figure(0.8 + max(2.6, 0.8 + 0.24 * n) * len(graphs), 2.2 + 0.8 * layers, title, caption)
