@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.linalg import null_space
 
-from sightline.analysis import cancelled_share, effective_attention
-from sightline.errors import SizeError
+from sightline.analysis import cancelled_share, effective_attention, effective_head
+from sightline.errors import OptionError, SizeError
 from tests.tiny_models import tiny_ids, tiny_model
 
 
@@ -69,3 +69,16 @@ def test_long_documents_are_refused(monkeypatch):
     monkeypatch.setattr("sightline.analysis.effective.DENSE_LIMIT", 100)
     with pytest.raises(SizeError, match="above the limit"):
         effective_attention(traced("bert", 20), 0)
+
+
+def test_one_head_is_given_beside_the_shares_of_all():
+    trace = traced("longformer", 20)
+    one = effective_head(trace, 1, 2)
+    np.testing.assert_allclose(one.attention, trace.attentions[1].dense()[2])
+    np.testing.assert_array_equal(one.effective, effective_attention(trace, 1)[2])
+    np.testing.assert_array_equal(one.cancelled, cancelled_share(trace))
+    frame = one.to_frame()
+    assert frame["cancelled"].is_monotonic_decreasing
+    assert one.cancelled[frame["layer"][0], frame["head"][0]] == one.cancelled.max()
+    with pytest.raises(OptionError, match="Head 9 asked for"):
+        effective_head(trace, 0, 9)

@@ -364,6 +364,24 @@ def test_a_data_set_is_inspected_with_intervals_beside_chance(small, tmp_path):
     assert "[" in similarity_text(over_all)
 
 
+def test_effective_attention_is_shown_on_request_where_values_can_cancel(small):
+    text = "the old mill and the new mill near the river"
+    inspection = small.inspect(text, effective=True, layer=1, head=2)
+    trace = small.trace(text)
+    np.testing.assert_allclose(inspection.effective.effective, analysis.effective_attention(trace, 1)[2], atol=1e-6)
+    share = percent(float(analysis.cancelled_share(trace).mean()))
+    assert f"On average, {share} of the squared attention weights" in document_summary(inspection)
+    section = next(section for section in document_sections(inspection) if section.anchor == "mixing")
+    drawn = {part.name: part.draw() for part in section.parts if isinstance(part, Picture)}
+    shown = [axes for axes in drawn["effective-attention"].axes if axes.images]
+    assert [axes.get_title(loc="left") for axes in shown] == ["attention", "effective attention"]
+    assert "cancelled-attention" in drawn
+    assert "All attention has an effect" in document_summary(small.inspect("the mill", effective=True))
+    plain = small.inspect(text)
+    assert plain.effective is None
+    assert "effective" not in document_summary(plain).lower()
+
+
 def test_a_fixed_class_is_averaged_over_all_documents_unless_said_otherwise(small):
     texts = [row["text"] for row in ROWS if row["id"] != "empty"]
     predicted, fixed, present = (

@@ -253,6 +253,18 @@ def test_a_graph_of_a_long_text_is_refused_with_a_sentence():
         plots.attention_graph(np.zeros((1, 41, 41)), ["x"] * 41, title="t")
 
 
+def test_signed_maps_share_one_scale_and_keep_signs():
+    panels = {
+        "attention": np.array([[0.0, 1.0], [0.25, 0.0]]),
+        "effective attention": np.array([[-0.25, 1.0], [0.0, 0.0]]),
+    }
+    figure = plots.signed_maps(panels, ["a", "b"], title="t")
+    shown = [axes for axes in figure.axes if axes.images]
+    np.testing.assert_allclose(image(shown[0]), [[0.0, 1.0], [0.5, 0.0]])
+    np.testing.assert_allclose(image(shown[1]), [[-0.5, 1.0], [0.0, 0.0]])
+    assert labels(shown[0].xaxis) == ["a", "b"]
+
+
 def test_three_graphs_stand_side_by_side_on_one_input():
     graphs = {name: GENERATOR.random((2, 6, 6)) for name in ("raw attention", "rollout", "flow")}
     figure = plots.attention_graphs(graphs, list("abcdef"), readout=0, title="t")

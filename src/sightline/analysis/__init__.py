@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         attributions_over_dataset,
     )
     from sightline.analysis.dataset_inspection import DataSetInspection, TargetWords, inspect_dataset
-    from sightline.analysis.effective import cancelled_share, effective_attention
+    from sightline.analysis.effective import EffectiveHead, cancelled_share, effective_attention, effective_head
     from sightline.analysis.filters import TokenFilter, stop_word_languages
     from sightline.analysis.importance import (
         head_importance,
@@ -60,6 +60,7 @@ _HOMES = {
     "AttributionTable": "attribution_tables",
     "DataSetInspection": "dataset_inspection",
     "Disagreement": "similarity",
+    "EffectiveHead": "effective",
     "HeadMap": "inspection",
     "Inside": "internals",
     "Inspection": "inspection",
@@ -91,6 +92,7 @@ _HOMES = {
     "disagreements": "similarity",
     "document_similarity": "similarity",
     "effective_attention": "effective",
+    "effective_head": "effective",
     "head_importance": "importance",
     "head_importance_of": "importance",
     "head_importance_per_example": "importance",
@@ -119,6 +121,7 @@ __all__ = [
     "AttributionTable",
     "DataSetInspection",
     "Disagreement",
+    "EffectiveHead",
     "HeadMap",
     "Inside",
     "Inspection",
@@ -150,6 +153,7 @@ __all__ = [
     "disagreements",
     "document_similarity",
     "effective_attention",
+    "effective_head",
     "head_importance",
     "head_importance_of",
     "head_importance_per_example",

@@ -13,18 +13,61 @@ negative. Brunner et al. 2020, "On Identifiability in Transformers". O(H·n²·e
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sightline.arguments import check_layer
+from sightline.arguments import check_head, check_layer
 from sightline.attention import BandedAttention
 from sightline.attention.arrays import check_dense_size
 from sightline.attention.protocol import DENSE_LIMIT
 from sightline.trace import Trace
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class EffectiveHead:
+    """The attention of one head beside its effective attention, and what is cancelled in every head."""
+
+    layer: int
+    head: int
+    attention: Values
+    """(n, n)."""
+    effective: Values
+    """(n, n); weights may be negative."""
+    cancelled: Values
+    """(L, H): the share of every head's squared weights that has no effect."""
+    width: int
+    """Dimensions of a head; nothing is cancelled in texts of up to so many tokens."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per head, the largest share first: layer, head, cancelled."""
+        import pandas as pd
+
+        layers, heads = np.indices(self.cancelled.shape)
+        frame = pd.DataFrame({"layer": layers.ravel(), "head": heads.ravel(), "cancelled": self.cancelled.ravel()})
+        return frame.sort_values("cancelled", ascending=False, kind="stable", ignore_index=True)
+
+
+def effective_head(trace: Trace, layer: int, head: int) -> EffectiveHead:
+    """Return one head's attention and effective attention, with the cancelled share of all heads."""
+    layer, head = check_layer(layer, trace.layer_count), check_head(head, trace.head_count)
+    return EffectiveHead(
+        layer=layer,
+        head=head,
+        attention=np.asarray(trace.attentions[layer].head(head).dense()[0], dtype=np.float64),
+        effective=effective_attention(trace, layer)[head],
+        cancelled=cancelled_share(trace),
+        width=int(trace.block(layer).values.shape[2]),
+    )
 
 
 def effective_attention(trace: Trace, layer: int) -> Values:

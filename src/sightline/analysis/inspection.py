@@ -22,6 +22,7 @@ from sightline.analysis.attribution_tables import (
     attributions_by_position,
     attributions_by_type,
 )
+from sightline.analysis.effective import EffectiveHead, effective_head
 from sightline.analysis.filters import TokenFilter
 from sightline.analysis.importance import head_importance_of
 from sightline.analysis.internals import WINDOW_COLUMNS, WINDOW_ROWS
@@ -60,6 +61,8 @@ GRAPH_TOKENS = 40
 """Tokens up to which attention is kept as a graph."""
 MATRIX_TOKENS = 256
 """Tokens up to which relevance matrices are kept: they take n×n numbers per layer, and larger ones are illegible."""
+EFFECTIVE_TOKENS = 512
+"""Tokens up to which effective attention is computed: it takes n×n numbers per head."""
 FLOW_MATRIX_TOKENS = 64
 """The same for `flow`, which takes a maximum flow for every cell."""
 LAYERED_METHODS: tuple[str, ...] = get_args(LayeredMethod)
@@ -95,6 +98,9 @@ class InspectionSettings:
     """Compute the importance of every head."""
     anisotropy: bool = False
     """Compute the anisotropy of hidden states, attention outputs and (up to 256 tokens) transformed vectors."""
+    effective: bool = False
+    """Compute effective attention: of the head in the large map, and what is cancelled in all heads (up to 512
+    tokens)."""
     check: bool = False
     """Compare every explanation with random orders of the words on the model itself."""
     rule: DataSetRule | None = None
@@ -179,6 +185,8 @@ class Inspection:
     """Raw attention with its residual connection, rollout and flow, each (L, n, n), up to 24 tokens."""
     anisotropy: LayerAnisotropy | None
     """Of hidden states, y and T over the layers, where it was asked for."""
+    effective: EffectiveHead | None
+    """Effective attention, where it was asked for, up to 512 tokens."""
     token_ranks: dict[str, pd.DataFrame]
     """Ranks of special tokens and punctuation, by method."""
 
@@ -226,6 +234,9 @@ def inspect_document(
     trace.require("attentions")
     if settings.anisotropy:
         trace.require("blocks", "hidden_states")
+    show_effective = settings.effective and len(encoding) <= EFFECTIVE_TOKENS
+    if show_effective:
+        trace.require("blocks")
     if settings.head_importance:
         trace.require("head_importance")
     report("explaining", 0, 0)
@@ -250,13 +261,14 @@ def inspect_document(
         disagreement[name] = disagreements(
             trace, explanation, settings.top_k, head_weights=weights, filter=settings.filter
         )
+    head_map = _head_map(trace, layer, head, importance)
     return Inspection(
         settings=settings,
         explanations=explanations,
         importance=importance,
         maps=thumbnails(trace, progress=progress),
         windows=window_maps(trace),
-        head_map=_head_map(trace, layer, head, importance),
+        head_map=head_map,
         relations=relations,
         all_relations=(
             relations if settings.filter is None else relation_counts(trace, settings.top_k, progress=progress)
@@ -274,6 +286,7 @@ def inspect_document(
         anisotropy=(
             anisotropy_by_layer(trace, transformed=len(encoding) <= MATRIX_TOKENS) if settings.anisotropy else None
         ),
+        effective=effective_head(trace, head_map.layer, head_map.head) if show_effective else None,
         token_ranks={name: token_ranks([explanation]) for name, explanation in explanations.items()},
     )
 

@@ -107,6 +107,9 @@ def inspect(
     anisotropy: Annotated[
         bool, typer.Option("--anisotropy", help="Also show whether representations point the same way, by layer.")
     ] = False,
+    effective: Annotated[
+        bool, typer.Option("--effective", help="Also show how much attention has no effect, because values cancel.")
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Compare the explanation with random orders of the words.")
     ] = False,
@@ -196,6 +199,7 @@ def inspect(
             scaled=scaled,
             head_importance=head_importance,
             anisotropy=anisotropy,
+            effective=effective,
             check=check,
             rule=None if rule is None else rule.value,
             seed=seed,

@@ -1,19 +1,23 @@
-"""The section on how layers mix tokens: relevance matrices, attention graphs, the readout over layers, anisotropy."""
+"""How layers mix tokens: relevance matrices, attention graphs, anisotropy, effective attention."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sightline.analysis.inspection import GRAPH_TOKENS, MATRIX_TOKENS
+from sightline.analysis.inspection import EFFECTIVE_TOKENS, GRAPH_TOKENS, MATRIX_TOKENS
 from sightline.view import plots
 from sightline.view.inspect.parts import Picture, Section, Table
+from sightline.view.words.sentences import percent
 
 if TYPE_CHECKING:
-    from sightline.analysis import Inspection
+    from sightline.analysis import EffectiveHead, Inspection
 
 NAMED_TOKENS = 40
 """Tokens up to which panels side by side name them."""
+NO_SHARE = 1e-6
+"""Share of the squared weights up to which rounding alone may have removed it."""
 
 
 def mixing_section(inspection: Inspection) -> Section:
@@ -55,6 +59,13 @@ def mixing_section(inspection: Inspection) -> Section:
     else:
         sentences.append(f"The attention graph is drawn for up to {GRAPH_TOKENS} tokens; this document has {n:,}.")
     parts += _compared_parts(inspection)
+    if inspection.effective is not None:
+        sentences.append(effective_sentence(inspection.effective, n))
+        parts += _effective_parts(inspection.effective, inspection.encoding.tokens)
+    elif inspection.settings.effective:
+        sentences.append(
+            f"Effective attention is computed for up to {EFFECTIVE_TOKENS} tokens; this document has {n:,}."
+        )
     return Section("mixing", "How layers mix the tokens", tuple(sentences), tuple(parts))
 
 
@@ -112,3 +123,43 @@ def _compared_parts(inspection: Inspection) -> list[Picture | Table]:
             Table("anisotropy", "Anisotropy over the layers", frame),
         ]
     return parts
+
+
+def effective_sentence(effective: EffectiveHead, tokens: int) -> str:
+    """Return how much of the attention has no effect on the output, and in which head most."""
+    if not (effective.cancelled > NO_SHARE).any():
+        return (
+            f"All attention has an effect: a text of {tokens:,} tokens is not longer than a head is wide "
+            f"({effective.width} dimensions), so that the values of its tokens do not cancel."
+        )
+    most = effective.to_frame().iloc[0]
+    return (
+        f"On average, {percent(float(effective.cancelled.mean()))} of the squared attention weights of a head have no "
+        f"effect on its output, because the values that they weight cancel; in head {most['head']:.0f} of layer "
+        f"{most['layer']:.0f} it is {percent(most['cancelled'])}. Effective attention is the rest."
+    )
+
+
+def _effective_parts(effective: EffectiveHead, tokens: Sequence[str]) -> list[Picture | Table]:
+    here = f"layer {effective.layer}, head {effective.head}"
+    return [
+        Picture(
+            "effective-attention",
+            f"Attention and effective attention: {here}",
+            "Effective attention is attention without the part that the values cancel (Brunner et al. 2020); both give "
+            "the same output. Its weights may be negative, and rows need not sum to 1.",
+            partial(
+                plots.signed_maps,
+                {"attention": effective.attention, "effective attention": effective.effective},
+                tokens,
+                title=f"Effective attention of {here}",
+            ),
+        ),
+        Picture(
+            "cancelled-attention",
+            "Attention without effect",
+            "The share of the squared weights of every head that has no effect on its output.",
+            partial(plots.head_importance_map, effective.cancelled, title="Share of attention without effect"),
+        ),
+        Table("cancelled-attention", "Heads by the share of attention without effect", effective.to_frame()),
+    ]

@@ -8,6 +8,7 @@ from sightline.view.frames import to_text
 from sightline.view.inspect.attention import count_name, saturation_sentence, whole_numbers, word_instances
 from sightline.view.inspect.comparison import similarity_tables
 from sightline.view.inspect.dataset import RULES, words_title
+from sightline.view.inspect.mixing import effective_sentence
 from sightline.view.inspect.sections import importance_frame
 from sightline.view.words.sentences import notices, percent, prediction_sentence
 from sightline.view.words.terminal import printable
@@ -53,6 +54,8 @@ def document_summary(inspection: Inspection) -> str:
         if len(instances):
             blocks.append(_block(f"Instances of “{settings.word}” ({count_name(inspection)})", instances[names]))
         blocks += filter(None, [remark])
+    if inspection.effective is not None:
+        blocks.append(effective_sentence(inspection.effective, len(inspection.encoding)))
     for name, table in inspection.by_type.items():
         frame = table.to_frame()[["sign", "rank", "text", "score", "instances"]]
         blocks.append(_block(f"Strongest words by {name}", frame) if len(frame) else f"{name}: {table.note}")

@@ -4,7 +4,7 @@ from sightline.view.plots.bars import Ranking, ranked_bars
 from sightline.view.plots.comparisons import Gap, Measured, rank_gaps, similarity_dots
 from sightline.view.plots.layer_panels import layer_curves, layer_panels
 from sightline.view.plots.layers import attention_graph, attention_graphs, layer_heat_map, relevance_matrices
-from sightline.view.plots.maps import attention_grid, attention_map, head_importance_map, window_map
+from sightline.view.plots.maps import attention_grid, attention_map, head_importance_map, signed_maps, window_map
 from sightline.view.plots.positions import (
     LONG_DOCUMENT,
     density_over_positions,
@@ -41,6 +41,7 @@ __all__ = [
     "relevance_matrices",
     "report_overlay",
     "save_figure",
+    "signed_maps",
     "similarity_dots",
     "text_overlay",
     "text_overlays",

@@ -7,7 +7,7 @@ beside a thousand tokens that share the rest), so colours follow the square root
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from sightline.view.plots.style import (
     new_figure,
     pooling_sentence,
     position_ticks,
+    signed_colours,
+    to_label,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ ANNOTATED_HEADS = 200
 """Up to this many heads, values are written into the heat map."""
 NAMED_TOKENS = 60
 """Axes name the tokens of a document up to this length and count positions beyond it."""
+NAMED_IN_PANELS = 40
+"""The same for maps side by side."""
 GAP = 0.16
 """Space between thumbnails, as a share of their side."""
 FRAME = CATEGORIES[1]
@@ -142,6 +146,34 @@ def attention_map(
         position_ticks(axes, labels, "y", NAMED_TOKENS)
     axes.set(xlabel="attended to", ylabel="attending")
     root_scale(figure, axes, picture, "weight")
+    return figure
+
+
+@in_house_style
+def signed_maps(panels: Mapping[str, FloatArray], labels: Sequence[str], *, title: str, caption: str = "") -> Figure:
+    """Draw matrices (n, n) with weights of both signs side by side on one colour scale, for example A and A_eff."""
+    from matplotlib.colors import Normalize
+
+    full = float(max(np.abs(values).max() for values in panels.values())) or 1.0
+    scale = "Colours follow the square root of the weight."
+    sentences = " ".join(filter(None, [caption, ROWS_AND_COLUMNS, scale]))
+    figure = new_figure(0.8 + 3.9 * len(panels), 4.9, title, sentences)
+    drawn = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for axes, (name, values) in zip(drawn, panels.items(), strict=True):
+        picture = axes.imshow(
+            np.sign(values) * np.abs(values / full) ** GAMMA,
+            cmap=signed_colours(),
+            norm=Normalize(-1.0, 1.0),
+            interpolation="nearest",
+        )
+        axes.set_title(to_label(name))
+        position_ticks(axes, labels, "x", NAMED_IN_PANELS)
+        position_ticks(axes, labels, "y", NAMED_IN_PANELS)
+        axes.tick_params(labelsize=6)
+    steps = (-1.0, -0.5, 0.0, 0.5, 1.0)
+    bar = figure.colorbar(picture, ax=list(drawn), shrink=0.75, pad=0.015, label="weight", ticks=steps)
+    bar.ax.set_yticklabels([f"{np.sign(step) * abs(step) ** (1 / GAMMA) * full:.2g}" for step in steps])
+    bar.outline.set_visible(False)
     return figure
 
 
