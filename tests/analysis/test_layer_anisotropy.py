@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.analysis import anisotropy_by_layer
+from sightline.analysis import anisotropy_by_layer, mean_anisotropy
 from sightline.errors import SizeError
 from tests.tiny_models import tiny_ids, tiny_model
 
@@ -97,3 +97,17 @@ def test_vectors_of_length_zero_are_left_out():
     curves = anisotropy_by_layer(model.trace(model.encode(ids=tiny_ids("bert", TOKENS))))
     assert np.isfinite(curves.transformed).all()  # only the residual is left, one vector per row
     np.testing.assert_array_equal(curves.transformed_in_row, 0.0)
+
+
+def test_the_mean_over_documents_counts_transformed_vectors_where_they_were_computed():
+    model = tiny_model("bert")
+    whole, part, other = (
+        anisotropy_by_layer(model.trace(model.encode(ids=tiny_ids("bert", tokens))), transformed=transformed)
+        for tokens, transformed in ((TOKENS, True), (TOKENS + 1, False), (TOKENS + 2, True))
+    )
+    mean = mean_anisotropy([whole, part, other])
+    np.testing.assert_allclose(mean.hidden, (whole.hidden + part.hidden + other.hidden) / 3)
+    np.testing.assert_allclose(mean.outputs, (whole.outputs + part.outputs + other.outputs) / 3)
+    np.testing.assert_allclose(mean.transformed, (whole.transformed + other.transformed) / 2)
+    np.testing.assert_allclose(mean.transformed_in_row, (whole.transformed_in_row + other.transformed_in_row) / 2)
+    assert mean_anisotropy([part]).transformed is None

@@ -113,6 +113,8 @@ def test_the_fields_and_the_split_of_a_data_set_can_be_named(sightline, tmp_path
         (["--data", "d.csv", "--pair", "doc.txt"], "--pair needs a text file"),
         (["-", "--pair", "-"], "Only one of the two texts"),
         (["--data", "d.csv", "--check"], "--check needs a text file"),
+        (["--data", "d.csv", "--word", "mill"], "--word needs a text file"),
+        (["--data", "d.csv", "--effective"], "--effective needs a text file"),
         (["doc.txt", "--rule", "mean-all", "--target", "PL"], "--rule needs a data set"),
         (["--data", "d.csv", "--rule", "mean-all"], "add --target CLASS"),
         (["doc.txt", "--overwrite"], "--overwrite needs a folder"),

@@ -364,6 +364,28 @@ def test_a_data_set_is_inspected_with_intervals_beside_chance(small, tmp_path):
     assert "[" in similarity_text(over_all)
 
 
+def test_anisotropy_over_a_data_set_is_the_mean_of_its_documents(small, tmp_path):
+    over_all = inspect_dataset(small, ROWS, InspectionSettings(permutations=5, anisotropy=True))
+    texts = [row["text"] for row in ROWS if row["id"] != "empty"]
+    single = [analysis.anisotropy_by_layer(small.trace(text)) for text in texts]
+    for name in ("hidden", "outputs", "transformed", "transformed_in_row"):
+        expected = np.mean([getattr(one, name) for one in single], axis=0)
+        np.testing.assert_allclose(getattr(over_all.anisotropy, name), expected, atol=1e-6)
+    assert "Anisotropy over the layers, mean over documents" in dataset_summary(over_all)
+    write_inspection(tmp_path, dataset=over_all)
+    assert (tmp_path / "figures" / "dataset-anisotropy.svg").exists()
+    assert len(table(tmp_path, "dataset-anisotropy")) == len(single[0].outputs)
+    assert inspect_dataset(small, ROWS, InspectionSettings(permutations=5)).anisotropy is None
+
+
+def test_the_summary_of_a_data_set_lists_the_ranks_of_single_tokens(small):
+    over_all = inspect_dataset(small, ROWS, InspectionSettings(permutations=5))
+    said = dataset_summary(over_all)
+    assert "Ranks of special tokens and punctuation by attcat." in said
+    for token in ("[CLS]", "[SEP]", ",", "."):
+        assert any(line.split()[:1] == [token] for line in said.splitlines())
+
+
 def test_effective_attention_is_shown_on_request_where_values_can_cancel(small):
     text = "the old mill and the new mill near the river"
     inspection = small.inspect(text, effective=True, layer=1, head=2)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from sightline.analysis.inspection import HeadMap, Inspection, InspectionSettings, inspect_document
     from sightline.analysis.internals import Inside, Relations, inside
-    from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer
+    from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer, mean_anisotropy
     from sightline.analysis.maps import AttentionMaps, MapAverage, average_maps, thumbnails, window_maps
     from sightline.analysis.pickers import Pick, Predictions, predict
     from sightline.analysis.ranks import token_ranks
@@ -100,6 +100,7 @@ _HOMES = {
     "inspect_dataset": "dataset_inspection",
     "inspect_document": "inspection",
     "layer_relations": "relations",
+    "mean_anisotropy": "layer_anisotropy",
     "normalized_importance": "importance",
     "predict": "pickers",
     "relation_counts": "relations",
@@ -161,6 +162,7 @@ __all__ = [
     "inspect_dataset",
     "inspect_document",
     "layer_relations",
+    "mean_anisotropy",
     "normalized_importance",
     "predict",
     "relation_counts",

@@ -21,7 +21,8 @@ from sightline.analysis.attribution_tables import (
     attributions_over_dataset,
 )
 from sightline.analysis.importance import head_importance
-from sightline.analysis.inspection import InspectionSettings
+from sightline.analysis.inspection import MATRIX_TOKENS, InspectionSettings
+from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer, mean_anisotropy
 from sightline.analysis.maps import AttentionMaps, MapAverage
 from sightline.analysis.pickers import Predictions, predict
 from sightline.analysis.ranks import token_ranks
@@ -75,6 +76,8 @@ class DataSetInspection:
     """By method."""
     notes: tuple[str, ...]
     """Which documents were left out, and why."""
+    anisotropy: LayerAnisotropy | None
+    """Of hidden states, y and T over the layers, mean over the documents, where it was asked for."""
     token_ranks: dict[str, pd.DataFrame]
     """Ranks of special tokens and punctuation over the documents, by method."""
     provenance: dict[str, str]
@@ -110,10 +113,13 @@ def inspect_dataset(
         importance = head_importance(model, encodings, labels, progress=progress)
     explanations: dict[str, list[Explanation]] = {name: [] for name in settings.methods}
     compared: dict[str, list[tuple[Similarity, ...]]] = {name: [] for name in settings.methods}
+    anisotropies: list[LayerAnisotropy] = []
     maps = MapAverage(len(model.network.layers), model.network.heads, max(len(encoding) for encoding in encodings))
     for encoding in track(encodings, "explaining the data set", progress):
         trace = model.trace(encoding, target)
         trace.require("attentions")
+        if settings.anisotropy:
+            trace.require("blocks", "hidden_states")
         for name, explanation in model.explain(trace, methods=list(settings.methods), **settings.options).items():
             explanations[name].append(replace(explanation, layers=None, extras={}))
             compared[name].append(
@@ -127,6 +133,8 @@ def inspect_dataset(
                 )
             )
         maps.add(trace)
+        if settings.anisotropy:
+            anisotropies.append(anisotropy_by_layer(trace, transformed=len(encoding) <= MATRIX_TOKENS))
     return DataSetInspection(
         settings=settings,
         documents=len(examples),
@@ -144,6 +152,7 @@ def inspect_dataset(
             for name, documents in compared.items()
         },
         notes=tuple(notes),
+        anisotropy=mean_anisotropy(anisotropies) if anisotropies else None,
         token_ranks={name: token_ranks(explained, seed=settings.seed) for name, explained in explanations.items()},
         provenance=model.provenance(),
     )

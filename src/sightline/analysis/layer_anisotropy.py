@@ -15,6 +15,7 @@ are left out.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,21 @@ def anisotropy_by_layer(trace: Trace, *, transformed: bool = True) -> LayerAniso
         outputs = np.array([anisotropy(_as_array(block.output)) for block in blocks])
     both = np.array([_mean_cosines(block) for block in blocks]).reshape(-1, 2) if transformed else None
     return LayerAnisotropy(hidden, outputs, None if both is None else both[:, 0], None if both is None else both[:, 1])
+
+
+def mean_anisotropy(documents: Sequence[LayerAnisotropy]) -> LayerAnisotropy:
+    """Return the mean over documents of every number; of T over the documents for which it was computed."""
+    with_vectors = [document for document in documents if document.transformed is not None]
+    return LayerAnisotropy(
+        hidden=np.mean([document.hidden for document in documents], axis=0),
+        outputs=np.mean([document.outputs for document in documents], axis=0),
+        transformed=_mean_over([document.transformed for document in with_vectors]),
+        transformed_in_row=_mean_over([document.transformed_in_row for document in with_vectors]),
+    )
+
+
+def _mean_over(curves: Sequence[Values | None]) -> Values | None:
+    return np.mean(np.array(curves, dtype=np.float64), axis=0) if curves else None
 
 
 def _mean_cosines(block: AttentionBlock) -> tuple[float, float]:

@@ -165,6 +165,18 @@ def inspect(
         raise UsageError("--pair needs a text file; a data set has a field for the second text.")
     if check and file is None:
         raise UsageError("--check needs a text file; to check methods on a data set, use sightline evaluate.")
+    of_document = {
+        "--layer": layer is not None,
+        "--head": head is not None,
+        "--count": count is not None,
+        "--word": word is not None,
+        "--position": position is not None,
+        "--scaled": scaled,
+        "--effective": effective,
+    }
+    if file is None and any(of_document.values()):
+        option_name = next(name for name, given in of_document.items() if given)
+        raise UsageError(f"{option_name} needs a text file: it applies to one document.")
     if rule is not None and data is None:
         raise UsageError("--rule needs a data set; add --data DATA.")
     if rule is RuleChoice.mean_all and target is None:

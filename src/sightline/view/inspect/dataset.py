@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sightline.view import plots
 from sightline.view.inspect.comparison import HOW_TO_READ, setting_name, similarity_tables, statistic_name
+from sightline.view.inspect.mixing import anisotropy_parts
 from sightline.view.inspect.parts import Picture, Section, Table
 from sightline.view.inspect.sections import attribution_rankings, importance_frame
 
@@ -21,6 +22,10 @@ RULES: dict[DataSetRule, str] = {
     "mean-all": "Sum over the instances of the word in a document, averaged over all documents.",
 }
 """What the scores of words over a data set are."""
+
+
+RANKS = "1 is the strongest token of a document; chance is the rank of a token like any other."
+"""What the ranks of special tokens and punctuation are."""
 
 
 def dataset_section(inspection: DataSetInspection) -> Section:
@@ -75,10 +80,12 @@ def dataset_section(inspection: DataSetInspection) -> Section:
             f"dataset-{name}-token-ranks",
             f"Ranks of special tokens and punctuation by {name}",
             frame,
-            "1 is the strongest token of a document; chance is the rank of a token like any other.",
+            RANKS,
         )
         for name, frame in inspection.token_ranks.items()
     ]
+    if inspection.anisotropy is not None:
+        parts += anisotropy_parts(inspection.anisotropy, stem="dataset-", of=f", mean of {documents}")
     for name, table in inspection.similarity.items():
         if not table.cells:
             continue

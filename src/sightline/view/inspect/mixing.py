@@ -12,7 +12,7 @@ from sightline.view.inspect.parts import Picture, Section, Table
 from sightline.view.words.sentences import percent
 
 if TYPE_CHECKING:
-    from sightline.analysis import EffectiveHead, Inspection
+    from sightline.analysis import EffectiveHead, Inspection, LayerAnisotropy
 
 NAMED_TOKENS = 40
 """Tokens up to which panels side by side name them."""
@@ -105,24 +105,30 @@ def _compared_parts(inspection: Inspection) -> list[Picture | Table]:
             )
         )
     if inspection.anisotropy is not None:
-        frame = inspection.anisotropy.to_frame()
-        names = {"hidden": "hidden states", "y": "attention outputs y", "T": "vectors T", "T_in_row": "T of one row"}
-        parts += [
-            Picture(
-                "anisotropy",
-                "Anisotropy",
-                "Mean cosine between two vectors: near 1, all point the same way. y are the outputs of the attention "
-                "blocks, T the transformed vectors they are sums of.",
-                partial(
-                    plots.layer_curves,
-                    {names[name]: frame[name].to_numpy() for name in frame if name in names},
-                    unit="mean cosine",
-                    title="Anisotropy over the layers",
-                ),
-            ),
-            Table("anisotropy", "Anisotropy over the layers", frame),
-        ]
+        parts += anisotropy_parts(inspection.anisotropy)
     return parts
+
+
+def anisotropy_parts(anisotropy: LayerAnisotropy, *, stem: str = "", of: str = "") -> list[Picture | Table]:
+    """Return curves and table of the anisotropy over the layers; stem: before file names; of: after titles."""
+    frame = anisotropy.to_frame()
+    names = {"hidden": "hidden states", "y": "attention outputs y", "T": "vectors T", "T_in_row": "T of one row"}
+    title = f"Anisotropy over the layers{of}"
+    return [
+        Picture(
+            f"{stem}anisotropy",
+            f"Anisotropy{of}",
+            "Mean cosine between two vectors: near 1, all point the same way. y are the outputs of the attention "
+            "blocks, T the transformed vectors they are sums of.",
+            partial(
+                plots.layer_curves,
+                {names[name]: frame[name].to_numpy() for name in frame if name in names},
+                unit="mean cosine",
+                title=title,
+            ),
+        ),
+        Table(f"{stem}anisotropy", title, frame),
+    ]
 
 
 def effective_sentence(effective: EffectiveHead, tokens: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sightline.view.frames import to_text
 from sightline.view.inspect.attention import count_name, saturation_sentence, whole_numbers, word_instances
 from sightline.view.inspect.comparison import similarity_tables
-from sightline.view.inspect.dataset import RULES, words_title
+from sightline.view.inspect.dataset import RANKS, RULES, words_title
 from sightline.view.inspect.mixing import effective_sentence
 from sightline.view.inspect.sections import importance_frame
 from sightline.view.words.sentences import notices, percent, prediction_sentence
@@ -54,6 +54,8 @@ def document_summary(inspection: Inspection) -> str:
         if len(instances):
             blocks.append(_block(f"Instances of “{settings.word}” ({count_name(inspection)})", instances[names]))
         blocks += filter(None, [remark])
+    if inspection.anisotropy is not None:
+        blocks.append(_block("Anisotropy over the layers", inspection.anisotropy.to_frame()))
     if inspection.effective is not None:
         blocks.append(effective_sentence(inspection.effective, len(inspection.encoding)))
     for name, table in inspection.by_type.items():
@@ -90,6 +92,10 @@ def dataset_summary(inspection: DataSetInspection) -> str:
         title = words_title(inspection, words)
         frame = words.table.to_frame().drop(columns="position")
         blocks.append(_block(f"{title}. {RULES[words.rule]}", frame) if len(frame) else f"{title}: {words.table.note}")
+    for name, ranks in inspection.token_ranks.items():
+        blocks.append(_block(f"Ranks of special tokens and punctuation by {name}. {RANKS}", ranks))
+    if inspection.anisotropy is not None:
+        blocks.append(_block("Anisotropy over the layers, mean over documents", inspection.anisotropy.to_frame()))
     blocks.append(similarity_text(inspection))
     return "\n\n".join(printable(block.rstrip("\n")) for block in blocks) + "\n"
 
