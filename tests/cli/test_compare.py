@@ -51,6 +51,10 @@ def test_layers_against_a_reference_are_a_table_of_layers_and_methods(compare, g
     assert lines[0].startswith("Compares the layers of each method with occlusion on 2 documents;")
     header = next(number for number, line in enumerate(lines) if line.split() == ["layer", "rollout", "flow"])
     assert [line.split()[0] for line in lines[header + 1 : header + 4]] == ["0", "1", "2"]
+    summary = list(csv.DictReader((tmp_path / "out" / "tables" / "summary.csv").open()))
+    chances = [float(row["chance"]) for row in summary]
+    low, high = (f"{value:z.2f}".replace("-", "−") for value in (min(chances), max(chances)))
+    assert f"Chance levels lie between {low} and {high}." in lines
     assert (tmp_path / "out" / "figures" / "spearman-by-layer.svg").exists()
     rows = list(csv.DictReader((tmp_path / "out" / "tables" / "spearman-by-layer.csv").open()))
     assert [list(row) for row in rows] == [["layer", "rollout", "flow"]] * 3

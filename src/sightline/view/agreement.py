@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from sightline.metrics import METRICS
 from sightline.view import plots
 from sightline.view.frames import to_csv, to_latex, to_markdown, to_text
@@ -47,7 +49,8 @@ def agreement_text(agreement: Agreement, form: Form = "text") -> str:
     blocks = ["\n".join(sentences(agreement)) + "\n"]
     for metric in agreement.metrics:
         heading = f"{metric}: {METRICS.get(metric).summary}\n"
-        blocks.append(heading + to_text(_table(agreement, metric)))
+        chance = _chance_sentence(agreement, metric) if _by_layer(agreement) else ""
+        blocks.append(heading + to_text(_table(agreement, metric)) + (f"{chance}\n" if chance else ""))
     return "\n".join(blocks)
 
 
@@ -113,6 +116,16 @@ def _table(agreement: Agreement, metric: str) -> pd.DataFrame:
     return rows.drop(columns="method") if not rows["method"].any() else rows
 
 
+def _chance_sentence(agreement: Agreement, metric: str) -> str:
+    """Return between which values the chance levels of a table by layer lie; nothing if it has no value."""
+    chance = agreement.by_layer(metric, "chance").to_numpy(dtype=float)
+    measured = chance[np.isfinite(chance)]
+    if not measured.size:
+        return ""
+    low, high = (f"{value:z.2f}".replace("-", "−") for value in (measured.min(), measured.max()))
+    return f"Chance levels lie between {low} and {high}."
+
+
 def _parts(agreement: Agreement) -> list[Part]:
     parts: list[Part] = []
     if not agreement.pairs:
@@ -134,7 +147,12 @@ def _parts(agreement: Agreement) -> list[Part]:
                         title=f"Agreement of layers with {reference}",
                     ),
                 ),
-                Table(f"{metric}-by-layer", f"{metric} of every layer with {reference}", means.reset_index()),
+                Table(
+                    f"{metric}-by-layer",
+                    f"{metric} of every layer with {reference}",
+                    means.reset_index(),
+                    _chance_sentence(agreement, metric),
+                ),
             ]
     else:
         summary = agreement.summary()
