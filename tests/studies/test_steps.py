@@ -20,6 +20,7 @@ from sightline.studies import run_study
 from sightline.studies.accuracy import measure_accuracy, readable
 from sightline.studies.alti import ALTI
 from sightline.studies.alti_consistency import measure_consistency
+from sightline.studies.alti_published import published_lead, published_range
 from sightline.studies.alti_steps import measure_sentence as measure_mixing
 from sightline.studies.alti_steps import special_share_of_others
 from sightline.studies.attcat import ATTCAT
@@ -399,6 +400,15 @@ def test_only_short_sentences_with_one_possessive_pronoun_are_used():
     ]
     assert [row.text for row in pronoun_rows(rows)] == ["The girl reads her book.", "His dog ran ."]
     assert len(pronoun_rows(pronoun_sentences())) == len(pronoun_sentences())
+
+
+def test_published_correlations_of_alti_are_summarised_over_three_models():
+    assert published_range("sst2", "alti") == "0.54 to 0.68"
+    assert published_range("sst2", "globenc") == "not given here"
+    lead = published_lead("rollout", "sst2")
+    assert lead.value == 0.31
+    assert "DistilBERT on sst2" in lead.where
+    assert published_lead("norm_rollout", "sst2", "sva").value == 0.1
 
 
 def test_the_noun_decides_the_pronoun_of_a_generated_sentence():

@@ -26,6 +26,7 @@ from sightline.studies.alti_consistency import (
     consistency_table,
     measure_consistency,
 )
+from sightline.studies.alti_published import SOURCE, published_lead, published_range
 from sightline.studies.alti_steps import MARKS, METHODS, REFERENCES, explain_one, measure_sentences
 from sightline.studies.attcat_subjects import planted_subject
 from sightline.studies.base_models import BASE, fine_tuned, new_classifier
@@ -130,9 +131,10 @@ def _correlation_table(measured: Mapping[str, Entries], control: Mapping[str, En
     for name, entries in measured.items():
         for method in METHODS:
             row: dict[str, Any] = {"data": _data_of(name), "model": name, "method": method}
-            row["published"] = "not given here"
             for reference in REFERENCES:
                 value = Measured.of(_values(entries, f"{reference} {method}"), seed)
+                if reference == JUDGED[_data_of(name)]:
+                    row["published"] = published_range(_data_of(name), method)
                 row |= value.columns(reference)
                 random = Measured.of(_values(control[name], f"{reference} {method}"), seed)
                 row[f"{reference}_random_weights"] = random.value
@@ -170,7 +172,8 @@ def _judge_reference(
     text = "; ".join(f"{name} {in_words(effects[name])}, random weights {in_words(controls[name])}" for name in judged)
     evidence = f"ALTI is closer than rollout {tally.in_words()}. ρ of ALTI minus ρ of rollout: {text}."
     other = controls.get(name)
-    finding = Finding(claim, judge(effect, other), evidence, measured=effect, control=other, tally=tally)
+    published = published_lead("rollout", data)
+    finding = Finding(claim, judge(effect, other), evidence, effect, published, control=other, tally=tally)
     return without_unlearnt(finding, [name for name in names if name not in judged], len(names))
 
 
@@ -186,7 +189,7 @@ def _judge_norms(measured: Mapping[str, Entries], seed: int) -> Finding:
     _, least = tally.weakest
     text = "; ".join(f"{name} {in_words(value)}" for name, value in tally.effects.items())
     evidence = f"ALTI is closer {tally.in_words()}. ρ of ALTI minus that of {text}."
-    return Finding(claim, judge(least), evidence, measured=least, tally=tally)
+    return Finding(claim, judge(least), evidence, least, published_lead("norm_rollout", *JUDGED), tally=tally)
 
 
 def _judge_specials(measured: Mapping[str, Entries], seed: int) -> Finding:
@@ -294,8 +297,9 @@ def run(bench: Workbench) -> Outcome:
             "Spearman's ρ with gradients and blank-out",
             _correlation_table(measured, control, seed),
             "Mean over sentences of ρ between the word scores of a method and of the reference. The paper compares "
-            "with gradients on SST-2 and with blank-out on agreement. random weights: the same model with weights "
-            "drawn anew.",
+            "with gradients on SST-2 and with blank-out on agreement. published: that one, from the smallest to the "
+            f"largest of BERT, DistilBERT and RoBERTa ({SOURCE}). random weights: the same model with weights drawn "
+            "anew.",
         ),
         StudyTable(
             "special_tokens",
