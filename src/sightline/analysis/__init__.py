@@ -27,7 +27,13 @@ if TYPE_CHECKING:
         head_importance_per_example,
         normalized_importance,
     )
-    from sightline.analysis.inspection import HeadMap, Inspection, InspectionSettings, inspect_document
+    from sightline.analysis.inspection import (
+        HeadMap,
+        Inspection,
+        InspectionSettings,
+        attention_graphs,
+        inspect_document,
+    )
     from sightline.analysis.internals import Inside, Relations, inside
     from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer, mean_anisotropy
     from sightline.analysis.maps import AttentionMaps, MapAverage, average_maps, thumbnails, window_maps
@@ -81,6 +87,7 @@ _HOMES = {
     "TokenCounts": "relation_table",
     "TokenFilter": "filters",
     "Totals": "received",
+    "attention_graphs": "inspection",
     "anisotropy_by_layer": "layer_anisotropy",
     "attention_scores": "similarity",
     "attributions_by_position": "attribution_tables",
@@ -144,6 +151,7 @@ __all__ = [
     "TokenFilter",
     "Totals",
     "anisotropy_by_layer",
+    "attention_graphs",
     "attention_scores",
     "attributions_by_position",
     "attributions_by_type",

@@ -282,7 +282,7 @@ def inspect_document(
         graph=_mean_attention(trace) if len(encoding) <= GRAPH_TOKENS else None,
         relevance=_relevance(trace, explanations) if len(encoding) <= MATRIX_TOKENS else {},
         readout=_single_readout(trace),
-        graphs=_graphs(trace) if len(encoding) <= COMPARED_GRAPH_TOKENS else {},
+        graphs=attention_graphs(trace) if len(encoding) <= COMPARED_GRAPH_TOKENS else {},
         anisotropy=(
             anisotropy_by_layer(trace, transformed=len(encoding) <= MATRIX_TOKENS) if settings.anisotropy else None
         ),
@@ -350,7 +350,8 @@ def _relevance(trace: Trace, explanations: Mapping[str, Explanation]) -> dict[st
     }
 
 
-def _graphs(trace: Trace) -> dict[str, Floats]:
+def attention_graphs(trace: Trace) -> dict[str, Floats]:
+    """Return raw attention with its residual connection, rollout and flow of a short input, each (L, n, n)."""
     mixed = _mean_attention(trace) + np.eye(trace.token_count)
     return {
         "raw attention": mixed / mixed.sum(axis=-1, keepdims=True),

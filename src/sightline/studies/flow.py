@@ -37,6 +37,7 @@ from sightline.studies.study import (
     Difference,
     Figure,
     Finding,
+    Graphs,
     HubData,
     LayerMap,
     Measured,
@@ -234,6 +235,22 @@ def _third_table(bench: Workbench, left_out: list[str]) -> Callable[[], Agreemen
     return partial(measure_layers, bench, sentiment, sst2.test, "sentiment", "gradient")
 
 
+def _graph_figures(maps: Mapping[str, Any]) -> list[Figure]:
+    """Return the three graphs of Figure 1; nothing for a sentence that is too long to be drawn."""
+    if not maps["graphs"]:
+        return []
+    graphs = {name: np.array(weights, dtype=np.float64) for name, weights in maps["graphs"].items()}
+    return [
+        Figure(
+            "graphs",
+            "Raw attention, rollout and flow as graphs (Figure 1)",
+            Graphs(graphs, maps["tokens"], maps["readout"]),
+            "One row of tokens per layer, the inputs at the bottom; the residual connection is included. Raw attention "
+            "leads from each token to the tokens of the layer below, rollout and flow to the inputs.",
+        )
+    ]
+
+
 def run(bench: Workbench) -> Outcome:
     """Train the verb-number model and compare raw attention, rollout and flow with importance."""
     seed, documents, training = bench.seed, bench.number("documents"), bench.number("training")
@@ -286,6 +303,7 @@ def run(bench: Workbench) -> Outcome:
     example = max(data.test[:50], key=lambda row: -abs(len(str(row.text).split()) - 9))
     maps = explain_views(bench, subject, example)
     figures = [
+        *_graph_figures(maps),
         *(
             Figure(
                 f"layers_{reference}",

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from sightline.analysis import cancelled_share
+from sightline.analysis import attention_graphs, cancelled_share
+from sightline.analysis.inspection import COMPARED_GRAPH_TOKENS
 from sightline.evaluation import compare
 from sightline.evaluation.agreement import Agreement
 from sightline.metrics import SightlineWarning, spearman
@@ -104,16 +105,20 @@ def measure_sentence(model: Model, encoding: Encoding, example: Example) -> dict
 
 
 def explain_views(bench: Workbench, subject: Subject, example: Example) -> dict[str, Any]:
-    """Return tokens and the three views by layer of one sentence, for the maps of [CLS]."""
+    """Return tokens and the three views of one sentence: by layer for [CLS], and, if it is short, as whole graphs."""
 
     def explain() -> dict[str, Any]:
-        explained = subject.model.explain(str(example.text), methods=list(VIEWS.values()), truncate=True)
+        trace = subject.model.trace(subject.model.encode(str(example.text), truncate=True))
+        explained = subject.model.explain(trace, methods=list(VIEWS.values()))
         return {
             "tokens": explained["rollout"].tokens,
+            "graphs": attention_graphs(trace) if trace.token_count <= COMPARED_GRAPH_TOKENS else {},
+            "readout": int(np.argmax(trace.readout)),
             **{view: explained[name].layers for view, name in VIEWS.items()},
         }
 
-    views: dict[str, Any] = bench.step("maps", {"model": subject.identity, "text": str(example.text)}, explain)
+    identity = {"model": subject.identity, "text": str(example.text), "graphs": True}
+    views: dict[str, Any] = bench.step("maps", identity, explain)
     return views
 
 

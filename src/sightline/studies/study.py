@@ -199,7 +199,16 @@ class Overlays:
     explanations: Mapping[str, Explanation]
 
 
-Drawing = Curves | Dots | LayerMap | MatrixMaps | HeadMap | HeadMaps | InstanceCounts | Overlay | Overlays
+@dataclass(frozen=True, eq=False)
+class Graphs:
+    """Graphs (L, n, n) of one short document side by side, by name: nodes are tokens per layer, lines are weights."""
+
+    graphs: Mapping[str, FloatArray]
+    labels: Sequence[str]
+    readout: int
+
+
+Drawing = Curves | Dots | Graphs | LayerMap | MatrixMaps | HeadMap | HeadMaps | InstanceCounts | Overlay | Overlays
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from sightline.studies.study import (
     Dots,
     Drawing,
     Figure,
+    Graphs,
     HeadMap,
     HeadMaps,
     InstanceCounts,
@@ -20,6 +21,7 @@ from sightline.studies.study import (
 )
 from sightline.view.plots import (
     Measured,
+    attention_graphs,
     attention_grid,
     head_importance_map,
     instance_counts,
@@ -65,6 +67,8 @@ def _draw(drawing: Drawing, title: str, caption: str) -> Drawn:
         )
     if isinstance(drawing, MatrixMaps):
         return relevance_matrices(drawing.matrices, drawing.labels, title=title, caption=caption)
+    if isinstance(drawing, Graphs):
+        return attention_graphs(drawing.graphs, drawing.labels, readout=drawing.readout, title=title, caption=caption)
     if isinstance(drawing, HeadMap):
         return head_importance_map(drawing.values, title=title, caption=caption)
     if isinstance(drawing, HeadMaps):
