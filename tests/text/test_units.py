@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from sightline.errors import OptionError
 from sightline.text import LEVELS, encode_ids, encode_text, units_of
-from sightline.text.units import paragraph_starts, sentence_starts
 from tests.tiny_tokenizers import byte_level, unigram, wordpiece
 
 TOKENIZERS = {"wordpiece": wordpiece(), "bytes": byte_level(), "unigram": unigram()}
@@ -29,43 +28,6 @@ def encode(name, text, pair=None):
 
 def groups(encoding, level):
     return [list(unit.tokens) for unit in units_of(encoding, level)]
-
-
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("The mill. The river.", ["The mill. ", "The river."]),
-        ("Really?! Yes.", ["Really?! ", "Yes."]),
-        ('He said "no." Then left.', ['He said "no." ', "Then left."]),
-        ("See e.g. this one, 3.14 of them.", ["See e.g. this one, 3.14 of them."]),
-        ("Title\n\nfirst words", ["Title\n\n", "first words"]),
-        ("日本。語！本", ["日本。", "語！", "本"]),
-        ("one line\nanother", ["one line\nanother"]),
-        ("The end.  ", ["The end.  "]),
-        # Data sets in lower case, one sentence per line.
-        ("they crash .\none dies\n.\nwhy ?", ["they crash .\n", "one dies\n.\n", "why ?"]),
-        ("as shown by Xu et al.\nin their survey", ["as shown by Xu et al.\nin their survey"]),
-        # Lists.
-        ("Given: 1.\tAspirin daily. 2.\tRest.", ["Given: ", "1.\tAspirin daily. ", "2.\tRest."]),
-        ("Buy\n1. Milk\n2. Bread for\ntwo", ["Buy\n", "1. Milk\n", "2. Bread for\ntwo"]),
-        ("It has\n• a mill\n• a river", ["It has\n", "• a mill\n", "• a river"]),
-        ("The value is 3.\nThe end", ["The value is 3.\n", "The end"]),
-        # Headings.
-        ("1 INTRODUCTION\nThe mill", ["1 INTRODUCTION\n", "The mill"]),
-        ("Done.\n2.1 Old mills\nThe mill", ["Done.\n", "2.1 Old mills\n", "The mill"]),
-        ("## Mills\n### Old\nThe mill", ["## Mills\n", "### Old\n", "The mill"]),
-        ("Done.\nCOURSE IN HOSPITAL:\n  She was well.", ["Done.\n", "COURSE IN HOSPITAL:\n  ", "She was well."]),
-        (
-            "Done.\nTHE SELLER GIVES NO\nWARRANTY OF ANY KIND.",
-            ["Done.\n", "THE SELLER GIVES NO\nWARRANTY OF ANY KIND."],
-        ),
-        ("in the year of\n12 Angry Men\nThe Mill won", ["in the year of\n12 Angry Men\nThe Mill won"]),
-        ("", [""]),
-    ],
-)
-def test_sentences_end_where_a_reader_ends_them(text, sentences):
-    starts = sentence_starts(text).tolist()
-    assert [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)] == sentences
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -188,16 +150,6 @@ def test_selected_units_are_numbered_in_the_order_given():
     chosen = units.select([2, 0])
     assert chosen.texts == ("Millers", "Hello")
     assert [unit.tokens for unit in chosen] == [(3, 4, 5), (1,)]
-
-
-def test_paragraphs_begin_after_blank_lines():
-    assert paragraph_starts("one\ntwo\n \n three").tolist() == [0, 11]
-
-
-def test_a_text_may_end_in_any_number_of_blank_lines():
-    text = "The mill. The river." + "\n \n" * 100_000
-    assert sentence_starts(text).tolist() == [0, 10]
-    assert paragraph_starts(text).tolist() == [0]
 
 
 def test_an_unknown_level_and_scores_of_another_document_are_refused():

@@ -4,7 +4,7 @@ The format is recognised by the content of the file; only HTML is also recognise
 here. Files of every other format can be made to exhaust the machine, so they are read in a child process with limits on
 time and memory (`sightline.documents.extraction`).
 
-A blank line ends a paragraph in the text that is returned, as everywhere in Sightline (`sightline.text.units`).
+A blank line ends a paragraph in the text that is returned, as everywhere in Sightline (`sightline.text.sentences`).
 """
 
 from __future__ import annotations

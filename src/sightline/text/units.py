@@ -4,19 +4,7 @@ Everything that groups tokens uses `Units`: explanations sum scores over them, p
 metrics remove them, tables list them and pages draw them. Special tokens belong to no unit.
 
 Levels are nested. A sentence is made of whole words and a paragraph of whole sentences, so removing the words of a
-sentence and removing the sentence is the same thing. Sentences and paragraphs are found in the original text, without
-a tokenizer:
-
-- A sentence ends after one of . ! ? … and the quotes and brackets that close it, if white space follows and the next
-  word does not begin in lower case ("e.g. this"). If a line ends there, the next word may begin in lower case. After
-  the full-width signs 。！？ no white space is needed.
-- An item of a list begins a sentence: a line that begins with a number or a bullet ("1. ", "2) ", "• "), and a number
-  before a tab.
-- A heading right above its text is a unit of its own: a line after the end of a sentence that begins with # or a
-  number ("2.1 Data"), or a line of capitals above a line with other letters.
-- A blank line ends a sentence and a paragraph.
-
-An abbreviation before a capital ("Dr. Who") is taken for a sentence end.
+sentence and removing the sentence is the same thing. `text.sentences` says where sentences and paragraphs begin.
 """
 
 from __future__ import annotations
@@ -29,42 +17,16 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
-import regex  # type: ignore[import-untyped]
 
 from sightline.arguments import check_one_of
 from sightline.text.encoding import Encoding
+from sightline.text.sentences import paragraph_starts, sentence_starts
 
 Level = Literal["token", "word", "sentence", "paragraph"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 """From fine to coarse."""
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-# Runs of white space are matched as a whole (possessively): a text may end in thousands of line breaks.
-_SENTENCE_END = regex.compile(
-    r"""(?V1x)
-      [.!?\u2026][\p{Pe}\p{Pf}"']*+\s++(?!\p{Ll})
-    | [.!?\u2026][\p{Pe}\p{Pf}"']*+[^\S\n]*+\n\s*+
-    | [\u3002\uFF01\uFF1F][\p{Pe}\p{Pf}]*+\s*+
-    | \n[^\S\n]*+\n\s*+
-    """
-)
-_ABBREVIATED_END = regex.compile(r"(?V1)\b(?:e\.g|i\.e|cf|vs|al|etc)\.[^\S\n]*+\n[^\S\n]*+(?=\p{Ll})")
-"""An abbreviation at the end of a line, within a sentence."""
-_ITEM_START = regex.compile(r"(?V1)\n[^\S\n]*+(?=(?:\p{Nd}{1,3}[.)]|[•*])[^\S\n]++\S)|\s(?=\p{Nd}{1,3}\.\t)")
-_ITEM_NUMBER = regex.compile(r"(?V1m)^[^\S\n]*+\p{Nd}{1,3}\.[^\S\n]++|(?<=\s)\p{Nd}{1,3}\.\t[^\S\n]*+")
-"""The number of an item of a list: its full stop ends no sentence."""
-_HEADING = regex.compile(
-    r"""(?V1x)
-      \#{1,6}\s+\S.*
-    | \p{Nd}{1,2}(?:\.\p{Nd}{1,2}){0,3}\.?\s+\p{Lu}.*[^.!?,;:\u2026]
-    | (?P<capitals>[^\p{Ll}]*\p{Lu}{2}[^\p{Ll}]*(?<![.!?,;\u2026]))
-    """
-)
-_LONGEST_HEADING = 100
-"""Characters of a line."""
-_LINE_END = regex.compile(r"""(?V1)[.!?:\u2026\u3002\uFF01\uFF1F][\p{Pe}\p{Pf}"']*$""")
-_PARAGRAPH_END = regex.compile(r"\n[^\S\n]*+\n\s*+")
 
 
 class Unit(NamedTuple):
@@ -248,38 +210,6 @@ def units_of(encoding: Encoding, level: Level = "word") -> Units:
     np.minimum.at(spans[:, 1], of_token[inside], encoding.offsets[inside, 0])
     np.maximum.at(spans[:, 2], of_token[inside], encoding.offsets[inside, 1])
     return _build(level, spans, of_token, texts)
-
-
-def sentence_starts(text: str) -> Integers:
-    """Return the characters at which a sentence begins, ascending, the first always 0."""
-    starts = {*_ends(_SENTENCE_END, text), *_ends(_ITEM_START, text), *_heading_ends(text)}
-    starts -= {*_ends(_ITEM_NUMBER, text), *_ends(_ABBREVIATED_END, text)}
-    return np.array(sorted(starts | {0}), dtype=np.int64)
-
-
-def paragraph_starts(text: str) -> Integers:
-    """Return the characters at which a paragraph begins, ascending, the first always 0."""
-    return np.array([0, *_ends(_PARAGRAPH_END, text)], dtype=np.int64)
-
-
-def _ends(pattern: regex.Pattern[str], text: str) -> Iterator[int]:
-    """Yield where matches end, unless nothing follows."""
-    return (match.end() for match in pattern.finditer(text) if match.end() < len(text))
-
-
-def _heading_ends(text: str) -> Iterator[int]:
-    """Yield where the text right below a heading begins."""
-    place, after_end = 0, True
-    heading: regex.Match[str] | None = None
-    for line in text.split("\n"):
-        written = line.strip()
-        mixed = any(character.islower() for character in written)
-        if heading is not None and written and not written[0].islower() and (mixed or heading["capitals"] is None):
-            yield place + line.index(written[0])
-        may_head = after_end and len(written) <= _LONGEST_HEADING
-        heading = _HEADING.fullmatch(written) if may_head else None
-        after_end = not written or heading is not None or _LINE_END.search(written[-10:]) is not None
-        place += len(line) + 1
 
 
 def _renumber(groups: Integers) -> Integers:
