@@ -166,7 +166,7 @@ def test_an_incomplete_dictionary_is_refused(pair, missing):
 def test_an_encoding_is_shown_in_one_line():
     tokenizer = wordpiece()
     assert (
-        repr(encode_text(tokenizer, "The old mill.", max_tokens=20)) == "Encoding('The old mill.': 6 tokens, 4 words)"
+        repr(encode_text(tokenizer, "The old mill.", max_tokens=20)) == "Encoding('The old mill.': 6 tokens, 3 words)"
     )
     long = encode_text(tokenizer, "the old mill " * 50, "Hello!", max_tokens=20)
     assert repr(long).startswith("Encoding('the old mill the old mill the old mill t…', 'Hello!': 20 tokens, ")

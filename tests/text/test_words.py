@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.text.words import Word, has_visible_character, split_words, words_of_tokens
+from sightline.text.words import Word, count_words, has_visible_character, split_words, words_of_tokens
 
 HANGUL_FILLERS = "\u115f\u1160\u3164\uffa0"  # letters that cannot be seen
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
@@ -65,3 +65,11 @@ def test_a_token_belongs_to_the_word_of_its_first_visible_character():
     words = split_words(text)
     starts = {"a blank before": 0, "o of one": 2, "n of one": 3, "the space between": 5, "two": 6, "the line break": 9}
     assert words_of_tokens(np.array(list(starts.values())), words).tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("The mill, No. 5 (old).", 5), ("… — !", 0), ("don't 3.14 state-of-the-art", 3), ("水車 👩‍👧 [MASK]", 3), ("", 0)],
+)
+def test_words_are_counted_as_a_reader_counts_them_without_punctuation(text, count):
+    assert count_words(split_words(text)) == count

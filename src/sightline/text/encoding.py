@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sightline.errors import InputError
 from sightline.text.windows import Windows
-from sightline.text.words import Word
+from sightline.text.words import Word, count_words
 
 _ARRAYS = {"ids": np.int64, "type_ids": np.int64, "segments": np.int64, "special": np.bool_, "word_ids": np.int64}
 _SHOWN = 40
@@ -79,7 +79,7 @@ class Encoding:
         excerpts = (text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()}…" for text in self.segment_texts)
         dropped = f", {self.dropped} dropped" if self.dropped else ""
         windows = f", {len(self.windows)} windows" if self.windows is not None else ""
-        size = f"{len(self)} tokens, {len(self.words)} words{windows}{dropped}"
+        size = f"{len(self)} tokens, {count_words(self.words)} words{windows}{dropped}"
         return f"Encoding({', '.join(map(repr, excerpts))}: {size})"
 
     def __len__(self) -> int:

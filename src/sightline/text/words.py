@@ -15,6 +15,7 @@ called *blank* here. Scripts without spaces other than Chinese and Japanese (Tha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ _WORD = regex.compile(
     | (?!{_BLANK})(?:\p{{Grapheme_Cluster_Break=Prepend}}|\X)  # \X: the character with its marks, joiners, modifiers
     """
 )
+_LETTER_OR_DIGIT = regex.compile(r"[\p{L}\p{N}]")
 _VISIBLE = regex.compile(rf"(?V1)(?!{_BLANK}).")
 
 
@@ -53,6 +55,11 @@ class Word(NamedTuple):
 def has_visible_character(text: str) -> bool:
     """Say whether anything in `text` can be seen; a text of blanks has no words."""
     return _VISIBLE.search(text) is not None
+
+
+def count_words(words: Iterable[Word]) -> int:
+    """Return how many of `words` a reader would count: those with a letter or a digit, not punctuation or symbols."""
+    return sum(_LETTER_OR_DIGIT.search(word.text) is not None for word in words)
 
 
 def split_words(text: str, segment: int = 0, stop: int | None = None) -> tuple[Word, ...]:
