@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import shutil
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -156,6 +157,73 @@ def test_a_stopped_run_resumes_where_it_stopped(whole, model, data_file, tmp_pat
     assert all((out / "documents" / name).stat().st_mtime_ns == time for name, time in first.items())
 
 
+@pytest.mark.parametrize("limit", [15, None])
+@pytest.mark.parametrize("finish", [True, False], ids=["finished", "stopped"])
+def test_a_larger_limit_extends_a_run_to_what_a_fresh_one_computes(model, data_file, tmp_path, limit, finish):
+    class StopError(Exception):
+        pass
+
+    def stop(progress):
+        raise StopError
+
+    def run(out, limit, **settings):
+        selection = sl.Selection(limit=limit)
+        return sl.run(data_file, model, METHODS, out=out, unit_documents=4, selection=selection, **settings)
+
+    out = tmp_path / "extended"
+    with nullcontext() if finish else pytest.raises(StopError):
+        run(out, 6, progress=None if finish else stop)
+    first = {file.name: file.stat().st_mtime_ns for file in (out / "documents").iterdir()}
+    extended, fresh = run(out, limit), run(tmp_path / "fresh", limit)
+    assert extended.complete
+    assert contents(extended.path) == contents(fresh.path)
+    assert extended.documents().equals(fresh.documents())
+    predicted = str(fresh.documents("status = 'done'")["prediction"].iloc[0])
+    assert extended.aggregate(class_=predicted).equals(fresh.aggregate(class_=predicted))
+    assert all((out / "documents" / name).stat().st_mtime_ns == time for name, time in first.items())
+    assert run(out, limit).manifest == extended.manifest
+
+
+@pytest.mark.parametrize("last", ["texts", "plan"])
+def test_an_extension_that_was_killed_leaves_the_shorter_run_valid(
+    whole, model, data_file, tmp_path, monkeypatch, last
+):
+    """`last` is the folder of the last file that was written."""
+
+    def run(limit):
+        return sl.run(data_file, model, METHODS, out=tmp_path, unit_documents=4, selection=sl.Selection(limit=limit))
+
+    before = run(6)
+    write = RunFolder.write_table
+
+    def write_and_die(self, table, name):
+        write(self, table, name)
+        if name.startswith(last) and "/rows/" not in name:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "write_table", write_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            run(15)
+    assert len(sl.open(tmp_path).documents()) == 6
+    assert run(6).manifest == before.manifest
+    assert set(RunFolder(tmp_path).list_units("texts")) == set(RunFolder(tmp_path).finished_units())
+    assert contents(run(None).path) == contents(whole.path)
+
+
+def test_a_run_cannot_be_shortened(whole, model, data_file, tmp_path):
+    def run(limit, out=tmp_path, **selection):
+        return sl.run(data_file, model, METHODS, out=out, selection=sl.Selection(limit=limit, **selection))
+
+    run(6)
+    with pytest.raises(UsageError, match="a run with limit 6, which cannot be shortened to 5. A larger limit extends"):
+        run(5)
+    with pytest.raises(UsageError, match="a run without a limit, which cannot be shortened to 5"):
+        run(5, whole.path)
+    with pytest.raises(UsageError, match=r"selection\.limit: 6 before, 9 now; selection\.sample: null before, 3 now"):
+        run(9, sample=3)
+
+
 def test_a_torn_unit_does_not_count(whole, model, data_file, tmp_path):
     out = shutil.copytree(whole.path, tmp_path / "run")
     unit = sorted((out / "documents").iterdir())[0]
@@ -174,7 +242,7 @@ def test_a_torn_unit_does_not_count(whole, model, data_file, tmp_path):
         ({"target": "PL"}, "settings.target"),
         ({"check": True}, "settings.check"),
         ({"measures": ["heads"]}, "settings.measures"),
-        ({"selection": sl.Selection(limit=5)}, "selection.limit"),
+        ({"selection": sl.Selection(sample=5)}, "selection.sample"),
         ({"data": "other"}, "data.sha256"),
     ],
     ids=lambda value: str(value)[:30],

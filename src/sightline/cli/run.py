@@ -119,7 +119,7 @@ def run(
     """Explain every document of a data set.
 
     Results are stored for `sightline query`. A run that was stopped or killed resumes when the same command is given
-    again.
+    again; a larger --limit extends it.
 
     \b
     Examples:

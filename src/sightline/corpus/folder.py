@@ -13,7 +13,7 @@ complete by then. Every file is complete or absent (`corpus.storage`).
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,11 +80,13 @@ class RunFolder:
         foreign = [name for name in self.storage.list_names("") if name not in ours]
         return foreign or ([f"{FINISHED}/"] if self.storage.list_names(FINISHED) else [])
 
-    def remove_plan(self) -> None:
-        """Remove the files of a plan that was interrupted."""
-        for table in (TEXTS, ROWS):
-            for unit in self.list_units(table):
-                self.storage.remove(self.file(table, unit))
+    def remove_plan(self, keep_units: Collection[str] = (), keep_blocks: int = 0) -> None:
+        """Remove the files of a plan that was interrupted, but not some units and the first files of rows."""
+        for unit in self.list_units(TEXTS):
+            if unit not in keep_units:
+                self.storage.remove(self.file(TEXTS, unit))
+        for block in self.list_units(ROWS)[keep_blocks:]:
+            self.storage.remove(self.file(ROWS, block))
 
     def write_unit(self, unit: str, tables: Mapping[str, pa.Table]) -> None:
         """Write the tables of a unit, the one that marks it as finished last; empty tables are left out."""

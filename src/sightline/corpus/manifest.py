@@ -24,6 +24,7 @@ from sightline.text.examples import Example
 
 FORMAT = "sightline-corpus"
 _VERSIONS = ("sightline", "torch", "transformers", "python")
+_LIMIT = "selection.limit"
 _COMPARED = ("model", "data", "selection", "settings")
 _MAY_CHANGE = frozenset(
     {"model.name", "data.source", "data.modified", "settings.unit_documents", "settings.unit_characters"}
@@ -113,18 +114,33 @@ def write_manifest(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
     folder.storage.write(MANIFEST, f"{json.dumps(manifest, indent=1)}\n".encode())
 
 
+def is_longer_run(recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
+    """Say whether a run is requested with a larger limit, or without one: its rows begin with those of the other."""
+    before, now = recorded["selection"]["limit"], requested["selection"]["limit"]
+    # A sample of more rows is another sample.
+    return requested["selection"]["sample"] is None and before is not None and (now is None or now > before)
+
+
 def check_same_run(folder: RunFolder, recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> None:
-    """Raise UsageError that names every difference if the run in the folder is a different one."""
-    differences = [
-        f"{name}: {_abbreviate(before)} before, {_abbreviate(now)} now"
+    """Raise UsageError that names every difference if the run in the folder is another one, and not just shorter."""
+    may_change = _MAY_CHANGE | {_LIMIT} if is_longer_run(recorded, requested) else _MAY_CHANGE
+    differences = {
+        name: f"{name}: {_abbreviate(before)} before, {_abbreviate(now)} now"
         for part in _COMPARED
         for name, before, now in _differences(part, recorded[part], json.loads(json.dumps(requested[part])))
-        if name not in _MAY_CHANGE
-    ]
+        if name not in may_change
+    }
+    if list(differences) == [_LIMIT] and requested["selection"]["sample"] is None:
+        before, now = recorded["selection"]["limit"], requested["selection"]["limit"]
+        contained = "without a limit" if before is None else f"with limit {before:,}"
+        raise UsageError(
+            f"'{folder.path}' contains a run {contained}, which cannot be shortened to {now:,}. A larger limit extends "
+            "a run; for a smaller one, choose another folder."
+        )
     if differences:
         raise UsageError(
-            f"'{folder.path}' contains a different run ({'; '.join(differences)}). Choose another folder, or repeat "
-            "the original settings."
+            f"'{folder.path}' contains a different run ({'; '.join(differences.values())}). Choose another folder, or "
+            "repeat the original settings."
         )
 
 

@@ -6,6 +6,9 @@ texts of each unit are written to a separate file, so that workers only need the
 
 A unit is named by its number and the hash of its documents, the plan by the hash of its units. Memory: one block, and
 16 bytes per document for its digest.
+
+A plan can be extended by the rows that follow its own: they are divided into further units, and everything that was
+written before stays as it is. Until the manifest records the longer plan, the shorter one is valid.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -58,6 +62,8 @@ class Plan:
     rows: int
     unreadable: int
     """Rows that could not be read."""
+    blocks: int
+    """Files of the table of rows."""
 
     @property
     def documents(self) -> int:
@@ -73,17 +79,28 @@ class Plan:
             "rows": self.rows,
             "documents": self.documents,
             "unreadable": self.unreadable,
+            "blocks": self.blocks,
         }
 
 
-def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings) -> Plan:
-    """Read all rows, write the texts of each unit and the list of units, and return the plan."""
-    names: list[str] = []
-    sizes: list[int] = []
-    characters: list[int] = []
-    first_rows: dict[bytes, int] = {}
-    count = unreadable = 0
-    for number, block in enumerate(_blocks(rows)):
+def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings, before: Plan | None = None) -> Plan:
+    """Read all rows, write the texts of each unit and the list of units, and return the plan.
+
+    before: a plan of the first of these rows, in the same folder, which is extended by the others.
+    """
+    if before is None:
+        before = Plan((), (), rows=0, unreadable=0, blocks=0)
+        characters: list[int] = []
+    else:
+        characters = folder.read_table(UNITS)["characters"].to_pylist()[: len(before.units)]
+    names, sizes = list(before.units), list(before.sizes)
+    first_rows = {
+        bytes.fromhex(document.digest): document.document
+        for unit in before.units
+        for document in read_documents(folder, unit)
+    }
+    count, unreadable, blocks = before.rows, before.unreadable, before.blocks
+    for block in _blocks(islice(rows, before.rows, None)):
         documents: list[PlannedDocument] = []
         records = []
         for row in block:
@@ -91,7 +108,8 @@ def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings) ->
             records.append(record)
             unreadable += record["document"] is None
         count += len(records)
-        folder.write_table(tables.table_of(records, tables.ROWS), folder.file(ROWS, f"{number:06d}"))
+        folder.write_table(tables.table_of(records, tables.ROWS), folder.file(ROWS, f"{blocks:06d}"))
+        blocks += 1
         for unit in _cut(documents, settings):
             digest = hashlib.sha256("".join(document.digest for document in unit).encode()).hexdigest()[:10]
             names.append(f"{len(names):06d}-{digest}")
@@ -104,22 +122,27 @@ def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings) ->
         raise InputError("The data set is empty: no row is selected.")
     units = pa.table({"unit": names, "documents": sizes, "characters": characters}).cast(tables.UNITS)
     folder.write_table(units, UNITS)
-    return Plan(tuple(names), tuple(sizes), count, unreadable)
+    return Plan(tuple(names), tuple(sizes), count, unreadable, blocks)
 
 
 def read_plan(folder: RunFolder, recorded: dict[str, int | str]) -> Plan:
-    """Return the plan in the folder; raise InputError if it is not the one recorded in the manifest."""
+    """Return the plan in the folder; raise InputError if it is not the one recorded in the manifest.
+
+    What an interrupted extension of the plan wrote is left out.
+    """
     try:
         units = folder.read_table(UNITS)
     except (OSError, pa.ArrowException):
         raise InputError(f"The plan in '{folder.path}' cannot be read: remove the folder and run again.") from None
+    length = int(recorded["units"])
     plan = Plan(
-        tuple(units["unit"].to_pylist()),
-        tuple(units["documents"].to_pylist()),
+        tuple(units["unit"].to_pylist()[:length]),
+        tuple(units["documents"].to_pylist()[:length]),
         int(recorded["rows"]),
         int(recorded["unreadable"]),
+        int(recorded.get("blocks", len(folder.list_units(ROWS)))),  # not recorded by early versions
     )
-    if plan.to_dict() != recorded:
+    if plan.to_dict() != {"blocks": plan.blocks, **recorded}:
         raise InputError(f"The plan in '{folder.path}' was changed: remove the folder and run again.")
     return plan
 

@@ -3,8 +3,8 @@
     sl.run("tickets.csv", "my-model", methods=["attcat", "rollout"], out="explained")
     store = sl.open("explained")
 
-The same call continues a run. What is finished is never computed again; a changed model, setting or data file is
-refused with the difference.
+The same call continues a run, and a larger limit extends it. What is finished is never computed again; a changed
+model, setting or data file is refused with the difference.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def run(
     **settings: Any,
 ) -> Store:
     """Explain every document of a data set and return the store; the same call again resumes the run.
+
+    With a larger limit in `selection`, the rows that follow are added to the run.
 
     data: a file, a folder, hf://name, or rows in memory (a DataFrame, a list of texts or of examples).
     model: a folder or hub id, which every worker loads (`ModelSource` for further arguments of `load`), or a loaded
@@ -154,7 +156,7 @@ def _check_request(model: Model, settings: RunSettings) -> None:
 
 
 def _prepare(folder: RunFolder, model: Model, data: Any, selection: Selection, settings: RunSettings) -> Plan:
-    """Return the plan: the one that was written before, after checking that it is of this run, or a new one."""
+    """Return the plan: the one that was written before, after checking that it is of this run, longer, or new."""
     recorded = manifests.read_manifest(folder)
     if recorded is None:
         _check_fresh(folder)
@@ -169,7 +171,12 @@ def _prepare(folder: RunFolder, model: Model, data: Any, selection: Selection, s
     if manifests.add_versions(recorded, requested):
         manifests.write_manifest(folder, recorded)
     folder.make()
-    return read_plan(folder, recorded["plan"])
+    plan = read_plan(folder, recorded["plan"])
+    folder.remove_plan(keep_units=set(plan.units), keep_blocks=plan.blocks)  # what an interrupted extension left
+    if manifests.is_longer_run(recorded, requested):
+        plan = write_plan(folder, stream_examples(data, selection), settings, plan)
+        manifests.write_manifest(folder, {**recorded, "selection": requested["selection"], "plan": plan.to_dict()})
+    return plan
 
 
 def _check_fresh(folder: RunFolder) -> None:

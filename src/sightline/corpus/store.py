@@ -100,7 +100,8 @@ class Store:
         connection = duckdb.connect()
         connection.execute("SET temp_directory = ?", [str(Path(tempfile.gettempdir()) / "sightline-duckdb")])
         connection.execute("SET enable_progress_bar = false")
-        self.folder.create_view(connection, "rows", ROWS, self.folder.list_units(ROWS), tables.ROWS)
+        blocks = self.folder.list_units(ROWS)[: self.manifest["plan"].get("blocks")]  # early versions record no number
+        self.folder.create_view(connection, "rows", ROWS, blocks, tables.ROWS)
         self.folder.create_view(connection, TEXTS, TEXTS, self.folder.list_units(TEXTS), tables.TEXTS)
         for name, schema in tables.SCHEMAS.items():
             view = "results" if name == tables.FINISHED else name
