@@ -43,10 +43,24 @@ def test_run_explains_continues_and_writes_a_page(sightline, tmp_path, good_mode
     assert (tmp_path / "page" / "index.html").exists()
     again = sightline(*arguments)
     assert again.exit_code == 0
-    assert "0 failed. 4 rows were there from an earlier run. Results" in again.stderr
+    assert "Nothing to do: all 4 documents were explained before." in again.stderr
     refused = sightline(*arguments, "--target", "PL")
     assert refused.exit_code == 2
     assert "settings.target" in refused.stderr
+
+
+def test_a_run_that_goes_on_says_first_how_much_was_done_before(sightline, tmp_path, good_model, data):
+    arguments = ["run", str(data), "--model", str(good_model), "--method", "attcat", "--measure", "none"]
+    arguments += ["--out", str(tmp_path / "out"), "--workers", "1"]
+    assert "before" not in sightline(*arguments, "--limit", "2").stderr
+    more = sightline(*arguments, "--limit", "3")
+    assert more.exit_code == 0, more.output
+    assert more.stderr.index("Resumed: 2 of 3 documents were explained before.") < more.stderr.index(
+        "3 rows: 3 explained"
+    )
+    fewer = sightline(*arguments, "--limit", "2")
+    assert fewer.exit_code == 2
+    assert "cannot be shortened to 2" in fewer.stderr
 
 
 def test_labels_that_are_no_classes_of_the_model_are_counted(sightline, tmp_path, good_model):

@@ -146,11 +146,9 @@ def run(
             check_page_folder(page)
         print_minutely = EveryMinute(lambda line: typer.echo(line, err=True))
 
-        before = 0
-
         def report(state: RunProgress) -> None:
-            nonlocal before
-            before = state.before
+            if state.before and not state.done:
+                progress.note(state.first_line())
             progress(f"explaining: {state.line()}", state.before + state.done, state.total)
             if not sys.stderr.isatty():
                 print_minutely(state)
@@ -182,10 +180,8 @@ def run(
     if model is None:
         typer.echo(DEMONSTRATION, err=True)
     failed = states.get("failed", 0) + states.get("unreadable", 0)
-    resumed = f" {before:,} rows were there from an earlier run." if before else ""
     typer.echo(
-        f"{sum(states.values()):,} rows: {states.get('done', 0):,} explained, {failed:,} failed.{resumed} "
-        f"Results: {out}",
+        f"{sum(states.values()):,} rows: {states.get('done', 0):,} explained, {failed:,} failed. Results: {out}",
         err=True,
     )
     if failed:

@@ -11,7 +11,7 @@ Report = Callable[["RunProgress"], None]
 
 @dataclass
 class RunProgress:
-    """The progress of a run. Passed to the `progress` function of `run` after every unit, or once if all are done."""
+    """The progress of a run, which `run` passes to `progress` after every unit, and before the first if it resumes."""
 
     total: int
     """Documents of the data set, each counted once however often it occurs."""
@@ -45,6 +45,12 @@ class RunProgress:
             parts.append(f"{_duration(self.seconds_left)} left")
         parts.append(f"{self.failed:,} failed")
         return ", ".join(parts)
+
+    def first_line(self) -> str:
+        """Return what was done before a run was resumed: "Resumed: 120 of 5,000 documents were explained before."."""
+        if self.before == self.total:
+            return f"Nothing to do: all {self.total:,} documents were explained before."
+        return f"Resumed: {self.before:,} of {self.total:,} documents were explained before."
 
 
 class EveryMinute:

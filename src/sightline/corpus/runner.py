@@ -116,7 +116,7 @@ def run(
         sizes = dict(zip(plan.units, plan.sizes, strict=True))
         units = [unit for unit in plan.units if unit not in finished]
         state = RunProgress(plan.documents, plan.documents - sum(sizes[unit] for unit in units))
-        if not units and progress is not None:
+        if state.before and progress is not None:
             progress(state)
         if units:
             job = Job(str(folder.path), source, chosen, secrets.token_hex(4))
