@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from sightline.documents import read_document
 from sightline.errors import InputError, OptionError
 from sightline.model import load
+from sightline.text import Example, as_examples
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
@@ -104,6 +106,32 @@ def test_the_text_of_a_file_is_read_and_its_name_is_warned_about(built_in, tmp_p
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         built_in.predict(str(tmp_path / "no such letter.txt"))
+
+
+def test_a_document_read_from_a_file_goes_wherever_its_text_goes(built_in, tmp_path):
+    file = tmp_path / "letter.txt"
+    file.write_text("The compiler checks every type.")
+    document = read_document(file)
+    assert built_in.encode(document) == built_in.encode(document.text)
+    assert built_in.encode("A letter.", document) == built_in.encode("A letter.", document.text)
+    assert built_in.trace(document).encoding == built_in.trace(document.text).encoding
+    assert built_in.trace([document, "A letter."])[0].encoding == built_in.encode(document.text)
+    for method in (built_in.explain, partial(built_in.report, check=False), built_in.inspect):
+        assert method("A letter.", pair=document).encoding == method("A letter.", pair=document.text).encoding
+    assert built_in.report(document, check=False).encoding.text == document.text
+    assert built_in.inspect(document).encoding.text == document.text
+    assert built_in.check(built_in.explain(document, method="gradient")).removal is not None
+
+
+def test_rows_of_a_data_set_may_be_documents_read_from_files(tmp_path):
+    file = tmp_path / "letter.txt"
+    file.write_text("The compiler checks every type.")
+    document = read_document(file)
+    rows = [document, (document, "PL"), {"text": document, "label": "PL", "text_pair": document}]
+    rows.append(Example(document, document))
+    texts = [row.text for row in as_examples(rows)]
+    assert texts == [document.text] * 4
+    assert [row.pair for row in as_examples(rows)] == [None, None, document.text, document.text]
 
 
 def test_several_documents_are_predicted_one_by_one(built_in):

@@ -203,7 +203,7 @@ def check_trace(
     target: TargetLike,
     quantity: str | None,
     position: int | None,
-    pair: str | None,
+    pair: object,
 ) -> None:
     """Raise OptionError for a trace of another model, and for arguments that the trace already fixes."""
     if trace.network is not network:

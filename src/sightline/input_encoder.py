@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from sightline.documents import DocumentText
+from sightline.documents import DocumentText, plain_text_of
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
 from sightline.models import Network
 from sightline.models.generate import generate_greedily
@@ -49,8 +49,8 @@ class InputEncoder:
 
     def encode(
         self,
-        text: str | Chat | None = None,
-        pair: str | None = None,
+        text: str | DocumentText | Chat | None = None,
+        pair: str | DocumentText | None = None,
         global_tokens: Iterable[int] | None = None,
         *,
         ids: Sequence[int] | None = None,
@@ -60,6 +60,7 @@ class InputEncoder:
         max_windows: int | None = None,
     ) -> Encoding:
         """Return the encoding of a text, a chat or ids (see `Model.encode`)."""
+        text, pair = plain_text_of(text), plain_text_of(pair)
         cut = partial(self._read_in_windows, overlap=overlap, aggregation=aggregation, max_windows=max_windows)
         positions = None if global_tokens is None else self.network.check_global_tokens(global_tokens)
         if (text is None) == (ids is None):
@@ -102,22 +103,24 @@ class InputEncoder:
         check_known(encoding, self.tokenizer.unk_token_id)
         return encoding
 
-    def encode_document(self, document: object, pair: str | None = None, truncate: bool = False) -> Encoding:
+    def encode_document(
+        self, document: object, pair: str | DocumentText | None = None, truncate: bool = False
+    ) -> Encoding:
         """Return an encoding as it is, and the encoding of a text."""
         if isinstance(document, Encoding):
             if pair is not None:
                 raise OptionError("pair= goes with a text; an encoding already holds its pair.")
             return document
-        if isinstance(document, DocumentText):
-            document = document.text
+        document = plain_text_of(document)
         if not isinstance(document, str):
             raise InputError(f"Each document is a text or an encoding, not {type(document).__name__}.")
         return self.encode(document, pair, truncate=truncate)
 
     def encode_continuation(
-        self, prompt: object, continuation: str | Sequence[int] | None, max_new_tokens: int | None
+        self, prompt: object, continuation: str | DocumentText | Sequence[int] | None, max_new_tokens: int | None
     ) -> tuple[Encoding, Encoding]:
         """Return prompt and continuation as one encoding, and the prompt alone."""
+        prompt, continuation = plain_text_of(prompt), plain_text_of(continuation)
         if not isinstance(self.network.task, CausalLanguageModel):
             raise UnsupportedError(
                 f"Only a causal language model continues a text; this is a model for {self.network.task.name}."

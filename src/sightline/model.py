@@ -17,7 +17,7 @@ import torch
 from sightline import builtin
 from sightline.checking import Checker
 from sightline.continuation import ContinuationExplanation, Origin
-from sightline.documents import DocumentText, names_document
+from sightline.documents import DocumentText, names_document, plain_text_of
 from sightline.errors import InputError, OptionError
 from sightline.explaining import Explainer, batches, check_trace, provenance_of
 from sightline.explanation import Explanation
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from sightline.analysis.inspection import Inspection, InspectionSettings
 
 Document = str | Encoding
-Explainable = Document | DocumentText | Trace | Chat
+Readable = Document | DocumentText
+Explainable = Readable | Trace | Chat
 ByClass = dict[str, Explanation]
 """Label -> explanation, in the order of the classes."""
 
@@ -66,7 +67,7 @@ def load(
     attention: AttentionKind = "banded",
     allow_pickle: bool = False,
     allow_random: bool = False,
-    similar_to: str | None = None,
+    similar_to: str | DocumentText | None = None,
 ) -> Model:
     """Load a model from a folder, a hub id or an object of transformers; without a source, the built-in one.
 
@@ -90,7 +91,7 @@ def load(
         attention=attention,
         allow_pickle=allow_pickle,
         allow_random=allow_random,
-        similar_to=similar_to,
+        similar_to=plain_text_of(similar_to),
     )
     if source is None:
         network.name = builtin.NAME
@@ -149,8 +150,8 @@ class Model:
 
     def encode(
         self,
-        text: str | Chat | None = None,
-        pair: str | None = None,
+        text: str | DocumentText | Chat | None = None,
+        pair: str | DocumentText | None = None,
         global_tokens: Iterable[int] | None = None,
         *,
         ids: Sequence[int] | None = None,
@@ -161,6 +162,7 @@ class Model:
     ) -> Encoding:
         """Turn a text (and its pair), a chat, or token ids, into what the model reads.
 
+        A text is a string or what `read_document` returns, here and wherever a model takes a text.
         A chat is a list of messages such as {"role": "user", "content": "Where are the keys?"}; the tokenizer's chat
         template turns it into a text up to where the assistant is to answer. Tokens that the template wrote are
         special. A document longer than the model reads is cut into overlapping windows (`.windows`), where the task
@@ -187,13 +189,13 @@ class Model:
 
     @overload
     def trace(  # type: ignore[overload-overlap]  # a str is a sequence of str, too
-        self, document: Document, target: TargetLike = None, *, quantity: str = "logit", position: int | None = None
+        self, document: Readable, target: TargetLike = None, *, quantity: str = "logit", position: int | None = None
     ) -> Trace: ...
 
     @overload
     def trace(
         self,
-        document: Sequence[Document],
+        document: Sequence[Readable],
         target: TargetLike = None,
         *,
         quantity: str = "logit",
@@ -202,7 +204,7 @@ class Model:
 
     def trace(
         self,
-        document: Document | Sequence[Document],
+        document: Readable | Sequence[Readable],
         target: TargetLike = None,
         *,
         quantity: str = "logit",
@@ -217,21 +219,21 @@ class Model:
         if isinstance(self.network.task, MaskedLanguageModel) and self.tokenizer is not None:
             target = name_tokens(target, self.network.task, self.tokenizer)
         several = not isinstance(document, str | Encoding)
-        documents: Sequence[Document] = document if several else [document]  # type: ignore[assignment,list-item]
+        documents: Sequence[Readable] = document if several else [document]  # type: ignore[assignment,list-item]
         encodings = [self._encoder.encode_document(text) for text in documents]
         traces = self._explainer.trace(encodings, Request(target, quantity, position))
         return traces if several else traces[0]
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # a str is a sequence of str, too
-        self, document: Document | DocumentText | Chat, *, position: int | None = None
+        self, document: Readable | Chat, *, position: int | None = None
     ) -> Prediction: ...
 
     @overload
-    def predict(self, document: Sequence[Document], *, position: int | None = None) -> list[Prediction]: ...
+    def predict(self, document: Sequence[Readable], *, position: int | None = None) -> list[Prediction]: ...
 
     def predict(
-        self, document: Document | DocumentText | Chat | Sequence[Document], *, position: int | None = None
+        self, document: Readable | Chat | Sequence[Readable], *, position: int | None = None
     ) -> Prediction | list[Prediction]:
         """Return what the model predicts for a document, without explaining it; for a list of documents, a list.
 
@@ -243,10 +245,10 @@ class Model:
     @overload
     def explain(
         self,
-        document: Document,
+        document: Readable,
         method: str | None = None,
         *,
-        continuation: str | Sequence[int],
+        continuation: str | DocumentText | Sequence[int],
         methods: None = None,
         **options: Any,
     ) -> ContinuationExplanation: ...
@@ -297,13 +299,13 @@ class Model:
 
     @overload
     def explain(
-        self, document: Sequence[Document], method: str | None = None, *, target: Literal["all"], **options: Any
+        self, document: Sequence[Readable], method: str | None = None, *, target: Literal["all"], **options: Any
     ) -> list[Any]: ...
 
     @overload
     def explain(
         self,
-        document: Sequence[Document],
+        document: Sequence[Readable],
         method: str | None = None,
         target: TargetLike = None,
         *,
@@ -314,7 +316,7 @@ class Model:
     @overload
     def explain(
         self,
-        document: Sequence[Document],
+        document: Sequence[Readable],
         method: None = None,
         target: TargetLike = None,
         *,
@@ -324,15 +326,15 @@ class Model:
 
     def explain(
         self,
-        document: Explainable | Sequence[Document],
+        document: Explainable | Sequence[Readable],
         method: str | None = None,
         target: TargetLike = None,
         *,
         methods: Sequence[str] | None = None,
         quantity: str | None = None,
         position: int | None = None,
-        pair: str | None = None,
-        continuation: str | Sequence[int] | None = None,
+        pair: str | DocumentText | None = None,
+        continuation: str | DocumentText | Sequence[int] | None = None,
         max_new_tokens: int | None = None,
         truncate: bool = False,
         check: bool = False,
@@ -405,7 +407,7 @@ class Model:
             return finish(self._explainer.explain_traces([document], chosen, progress)[0])
         if pair is not None:
             raise OptionError("pair= goes with one text; for several documents pass encodings made with encode().")
-        documents = cast(Sequence[Document], document)
+        documents = cast(Sequence[Readable], document)
         encodings = [self._encoder.encode_document(text, truncate=truncate) for text in documents]
         results: list[Any] = [None] * len(encodings)
         for batch in batches(encodings, padded=self.network.pads):
@@ -459,7 +461,7 @@ class Model:
         inside: bool = True,
         quantity: str | None = None,
         position: int | None = None,
-        pair: str | None = None,
+        pair: str | DocumentText | None = None,
         truncate: bool = False,
         check_budget: int | None = None,
         check_replacement: CheckReplacement = "delete",
@@ -503,11 +505,11 @@ class Model:
 
     def inspect(
         self,
-        document: Document,
+        document: Readable,
         settings: InspectionSettings | None = None,
         *,
         target: TargetLike = None,
-        pair: str | None = None,
+        pair: str | DocumentText | None = None,
         progress: Progress | None = None,
         **fields: Any,
     ) -> Inspection:
@@ -531,8 +533,7 @@ class Model:
         """Return a chat as its encoding, and a document that was read from a file as its text."""
         if is_chat(document):
             return self.encode(document)
-        if isinstance(document, DocumentText):
-            return document.text
+        document = plain_text_of(document)
         if isinstance(document, str) and names_document(document):
             warnings.warn(
                 f"'{document}' is the name of a file, and only the name is read. To read the file, give "

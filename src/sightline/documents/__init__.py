@@ -5,8 +5,17 @@ from sightline.documents.reading import (
     DocumentText,
     decode_document,
     names_document,
+    plain_text_of,
     read_content,
     read_document,
 )
 
-__all__ = ["MOST_BYTES", "DocumentText", "decode_document", "names_document", "read_content", "read_document"]
+__all__ = [
+    "MOST_BYTES",
+    "DocumentText",
+    "decode_document",
+    "names_document",
+    "plain_text_of",
+    "read_content",
+    "read_document",
+]

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar, overload
 
 from sightline.errors import InputError
 from sightline.foreign import looks_binary, printable
@@ -45,6 +45,25 @@ class DocumentText:
     format: Format
     notices: tuple[str, ...] = ()
     """What of the file is not in the text, one sentence each."""
+
+
+_Other = TypeVar("_Other")
+
+
+@overload
+def plain_text_of(document: DocumentText) -> str: ...
+
+
+@overload
+def plain_text_of(document: _Other) -> _Other: ...
+
+
+def plain_text_of(document: object) -> object:
+    """Return the text of a document that was read from a file, and anything else unchanged.
+
+    Whatever takes a text from a user also takes what `read_document` returns: it calls this first.
+    """
+    return document.text if isinstance(document, DocumentText) else document
 
 
 def read_document(path: str | Path, *, plain_text: bool = False) -> DocumentText:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sightline.documents import plain_text_of
 from sightline.text.encoding import Encoding
 
 Spans = tuple[tuple[int, int], ...]
@@ -14,6 +15,7 @@ class Example:
     """A document, with what is known about it."""
 
     text: str | Encoding
+    """What `read_document` returns is replaced with its text."""
     pair: str | None = None
     label: int | str | None = None
     """The true class, as its number or its name."""
@@ -23,3 +25,7 @@ class Example:
     """Characters [start, end) of the text that answer the question, for extractive question answering."""
     id: str = ""
     """The name of this document in results; its number in the data set by default."""
+
+    def __post_init__(self) -> None:
+        for name in ("text", "pair"):
+            object.__setattr__(self, name, plain_text_of(getattr(self, name)))

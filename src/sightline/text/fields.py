@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline.documents import plain_text_of
 from sightline.errors import InputError
 from sightline.foreign import depth_exceeds
 from sightline.text.encoding import Encoding
@@ -46,7 +47,7 @@ def example_from_row(row: Mapping[str, Any], columns: Columns, number: int, wher
 
     A missing or empty text becomes "": one bad row does not make a data set unreadable.
     """
-    row = {field: _to_python(value) for field, value in row.items()}
+    row = {field: plain_text_of(_to_python(value)) for field, value in row.items()}
     content = row.get(columns.text)
     if isinstance(content, Encoding):
         document: str | Encoding = content

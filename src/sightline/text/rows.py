@@ -1,8 +1,8 @@
 """as_examples: the rows of a data set in memory as examples.
 
-Rows are what people have at hand: texts, (text, label) pairs, mappings with a "text" field (rows of a DataFrame, of a
-Hugging Face data set, of JSON lines), or examples. Fields are read by the same function as the rows of files, which
-`corpus/` opens.
+Rows are what people have at hand: texts, documents read from files, (text, label) pairs, mappings with a
+"text" field (rows of a DataFrame, of a Hugging Face data set, of JSON lines), or examples. Fields are read by the same
+function as the rows of files, which `corpus/` opens.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from sightline.documents import DocumentText, plain_text_of
 from sightline.errors import InputError
 from sightline.text.encoding import Encoding
 from sightline.text.examples import Example
@@ -41,16 +42,16 @@ def _to_example(row: Any, number: int, columns: Columns) -> Example:
     match row:
         case Example():
             return row if row.id else replace(row, id=str(number))
-        case str() | Encoding():
-            return Example(row, id=str(number))
+        case str() | Encoding() | DocumentText():
+            return Example(plain_text_of(row), id=str(number))
         case Mapping():
             if columns.text not in row:
                 raise InputError(
                     f"{where} has no field '{columns.text}'; its fields are: {', '.join(map(str, row)) or 'none'}."
                 )
             return example_from_row(row, columns, number, where)
-        case (str() | Encoding() as document, label):
-            return Example(document, label=read_label(label, where), id=str(number))
+        case (str() | Encoding() | DocumentText() as document, label):
+            return Example(plain_text_of(document), label=read_label(label, where), id=str(number))
     raise InputError(
         f"{where} is of type {type(row).__name__}. A row is a text, a (text, label) pair, or a mapping with a field "
         f"'{columns.text}'."
