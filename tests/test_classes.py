@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import warnings
 import weakref
 
@@ -13,6 +14,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, Au
 
 from sightline.errors import InputError, TargetError
 from sightline.methods import METHODS
+from sightline.model import load
 from sightline.passes import Pass, Request
 from tests.contract.test_contract import QUICK
 from tests.tiny_models import tiny_ids, tiny_model
@@ -163,3 +165,29 @@ def test_models_without_a_list_of_classes_say_so():
 def test_what_is_no_document_is_refused_with_a_sentence(document):
     with pytest.raises(InputError, match=f"not {type(document).__name__}"):
         tiny_model("bert").explain(document)
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["unchecked", "checked"])
+def test_several_explanations_are_a_dictionary_that_is_drawn_as_one_figure_and_one_page(check, tmp_path):
+    model = load()
+    text = "The compiler learns to guess."
+    options = {"target": "all", "check": check, "check_budget": 20}
+    by_class = model.explain(text, method="attcat", **options)
+    by_method = model.explain(text, methods=["attcat", "rollout"])
+    both = model.explain(text, methods=["attcat", "rollout"], **options)
+    assert isinstance(by_class, dict)
+    assert by_class == dict(by_class)
+    assert list(by_class) == list(model.labels)
+    assert list(pickle.loads(pickle.dumps(by_method))) == ["attcat", "rollout"]
+    for results, drawn in ((by_class, 2), (by_method, 2), (both, 4)):
+        assert len(results.report) == drawn
+        figure = results.plot(tmp_path / "figure.svg")
+        shown = [text.get_text() for axes in figure.axes for text in (axes.title, *axes.texts)]
+        assert (tmp_path / "figure.svg").exists()
+        assert sum("AttCAT" in line or "rollout" in line.lower() for line in shown) >= 1
+        assert results.to_html(tmp_path / "page.html").exists()
+        assert "compiler" in results._repr_html_()
+    assert set(both["rollout"]) == set(model.labels)
+    both["rollout"].plot()
+    listed = model.explain([text, text], method="attcat", target="all")
+    assert [list(one.report.explanations) for one in listed] == [["attcat"], ["attcat"]]

@@ -57,6 +57,8 @@ SECTIONS = (
         (
             "Explanation",
             "explanation.WordScore",
+            "explanation_groups.ByClass",
+            "explanation_groups.ByMethod",
             "Report",
             "analysis.consensus.Consensus",
             "ContinuationExplanation",
@@ -114,11 +116,12 @@ SECTIONS = (
 )
 ALIASES = {
     "Document": "a text, or an `Encoding` made by `model.encode`",
-    "Explainable": "a `Document`, a `Chat`, or a `Trace` of the same model",
+    "Readable": "a `Document`, or what `read_document` returns",
+    "Explainable": "a `Readable`, a `Chat`, or a `Trace` of the same model",
     "Chat": 'a list of messages such as `{"role": "user", "content": "Where are the keys?"}`',
     "TargetLike": "what to explain: a class by number or label, a pair of them for a contrast, a `Target`, or None for "
     "the predicted class",
-    "ByMethod": "explanations by method, and by class within a method if several classes are explained",
+    "Explanations": "explanations by method, and by class within a method if several classes are explained",
     "Progress": "a function that is called with the stage, the steps done and their total (0 if unknown)",
     "Reason": "why a verdict is what it is: " + ", ".join(f"`{reason}`" for reason in get_args(Reason)),
     "Need": "what a method asks of a trace: " + ", ".join(f"`{need}`" for need in get_args(Need)),
@@ -268,7 +271,7 @@ def _is_constructed_by_users(kind: type) -> bool:
     """Return whether the arguments of `__init__` are of interest and not shown as the fields of a record."""
     is_record = hasattr(kind, "__dataclass_fields__") or hasattr(kind, "_fields")
     is_abstract = getattr(kind, "_is_protocol", False) or issubclass(kind, Exception)
-    return not is_record and not is_abstract and kind.__name__ not in {"Model", "Trace", "Store"}
+    return not is_record and not is_abstract and kind.__name__ not in {"Model", "Trace", "Store", "ByClass", "ByMethod"}
 
 
 def _method_in_full(name: str, member: Member, function: Any) -> str:

@@ -21,6 +21,7 @@ from sightline.documents import DocumentText, names_document, plain_text_of
 from sightline.errors import InputError, OptionError
 from sightline.explaining import Explainer, batches, check_trace, provenance_of
 from sightline.explanation import Explanation
+from sightline.explanation_groups import ByClass, ByMethod, group
 from sightline.input_encoder import InputEncoder
 from sightline.methods.applicability import default_methods, methods_not_offered
 from sightline.methods.choice import choose_methods
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 Document = str | Encoding
 Readable = Document | DocumentText
 Explainable = Readable | Trace | Chat
-ByClass = dict[str, Explanation]
-"""Label -> explanation, in the order of the classes."""
 
 
 def _check_document_type(document: object) -> None:
@@ -273,7 +272,7 @@ class Model:
         target: Literal["all"],
         methods: Sequence[str],
         **options: Any,
-    ) -> dict[str, ByClass]: ...
+    ) -> ByMethod[ByClass]: ...
 
     @overload
     def explain(
@@ -295,7 +294,7 @@ class Model:
         *,
         methods: Sequence[str],
         **options: Any,
-    ) -> dict[str, Explanation]: ...
+    ) -> ByMethod[Explanation]: ...
 
     @overload
     def explain(
@@ -322,7 +321,7 @@ class Model:
         *,
         methods: Sequence[str],
         **options: Any,
-    ) -> list[dict[str, Explanation]]: ...
+    ) -> list[ByMethod[Explanation]]: ...
 
     def explain(
         self,
@@ -346,9 +345,9 @@ class Model:
     ) -> Any:
         """Explain a prediction by one method, or by several that share one pass.
 
-        Returns an `Explanation`; with `methods`, a dictionary from method to explanation; with target="all", a
-        dictionary from label to explanation in place of each; with a list of documents, a list of these; with a
-        continuation, a `ContinuationExplanation`.
+        Returns an `Explanation`; with `methods`, a dictionary from method to explanation (`ByMethod`); with
+        target="all", a dictionary from label to explanation (`ByClass`) in place of each; with a list of documents, a
+        list of these; with a continuation, a `ContinuationExplanation`. `.plot()` draws a dictionary as one figure.
 
         document: a text, an encoding, a chat (see `encode`), or a list of texts or encodings, which run in batches of
         similar length. A trace of this model shares its pass and is explained for its own target.
@@ -390,7 +389,7 @@ class Model:
         check_all = self._check_all(check_budget, check_replacement, artefacts, progress)
 
         def finish(by_method: dict[str, Any]) -> Any:
-            checked = check_all(by_method) if check else by_method
+            checked = group(check_all(by_method) if check else by_method)
             return checked if methods is not None else next(iter(checked.values()))
 
         request: dict[str, Any] = {"target": target, "quantity": quantity or "logit", "position": position}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sightline.text import Encoding
 
 T = TypeVar("T")
-ByMethod = Mapping[str, Explanation | Mapping[str, Explanation]]
+Explanations = Mapping[str, Explanation | Mapping[str, Explanation]]
 """Method -> explanation, or method -> label -> explanation when several classes are explained."""
 
 FORMAT, VERSION = "sightline-report", 1
@@ -47,7 +47,7 @@ class Entry(NamedTuple):
 class Report:
     """Explanations of one document, with everything a page shows beside them."""
 
-    explanations: ByMethod
+    explanations: Explanations
     """By method, and by class within a method if several classes are explained, as `Model.explain` returns them."""
     inside: Inside | None = None
     """Relations between tokens, head maps and head importance."""
