@@ -13,12 +13,12 @@ import functools
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from sightline.errors import UsageError
 from sightline.files import replacing
+from sightline.view.plots.fonts import FONT, font_families, note_missing, replace_missing, warning_about_missing
 from sightline.view.words.terminal import printable
 
 if TYPE_CHECKING:
@@ -40,25 +40,6 @@ PNG_RESOLUTION = 144
 CHARACTERS_PER_INCH = 15.5
 """Of the small type that captions are set in."""
 
-FONT = "DejaVu Sans"
-"""Comes with matplotlib."""
-
-# Used for glyphs that the default font lacks, where they are installed.
-_FURTHER_FONTS = (
-    "Noto Sans CJK SC",
-    "Noto Sans CJK JP",
-    "Noto Sans SC",
-    "WenQuan Zen Hei",
-    "Noto Sans Devanagari",
-    "Noto Sans Bengali",
-    "Noto Sans Tamil",
-    "Noto Sans Thai",
-    "Noto Sans Ethiopic",
-    "Noto Sans Symbols",
-    "Noto Sans Symbols2",
-    "Noto Emoji",
-)
-_MISSING = "▯"
 _METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": "Sightline"},
     "png": {"Software": "Sightline"},
@@ -108,7 +89,7 @@ def in_house_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     def draw_in_style(*args: P.args, **kwargs: P.kwargs) -> Figure:
         from matplotlib.text import Text
 
-        with house_style():
+        with warning_about_missing(), house_style():
             figure = draw(*args, **kwargs)
             for text in figure.findobj(Text):
                 assert isinstance(text, Text)
@@ -166,9 +147,17 @@ def save_figure(figure: Figure, path: Path | str) -> None:
 
 def to_label(text: str) -> str:
     """Return any text as a label: never parsed as mathematics, without control characters or missing glyphs."""
-    known = _drawable()
-    visible = printable(text).replace("\n", "␊").replace("\r", "␍")
-    return "".join(sign if ord(sign) in known else _MISSING for sign in visible).replace("$", r"\$")
+    note_missing(_make_visible(text))
+    return measured_label(text).replace("$", r"\$")
+
+
+def measured_label(text: str) -> str:
+    """Return the characters that are drawn for a label, to measure its width."""
+    return replace_missing(_make_visible(text))
+
+
+def _make_visible(text: str) -> str:
+    return printable(text).replace("\n", "␊").replace("\r", "␍")
 
 
 def token_label(text: str, longest: int = 18) -> str:
@@ -205,35 +194,6 @@ def pooling_sentence(cells: int, pixels: int) -> str:
     if cells <= pixels:
         return ""
     return f"{cells:,} tokens on {pixels:,} pixels: one pixel pools about {cells / pixels:.3g} × {cells / pixels:.3g}."
-
-
-def font_families(text: str) -> list[str]:
-    """Return the fonts that draw a text: the default one, and others only if it lacks a glyph."""
-    if all(ord(sign) in _glyphs(FONT) for sign in text if sign != "\n"):
-        return [FONT]
-    return [FONT, *_further_fonts()]
-
-
-@cache
-def _further_fonts() -> tuple[str, ...]:
-    from matplotlib.font_manager import fontManager
-
-    installed = set(fontManager.get_font_names())
-    return tuple(name for name in _FURTHER_FONTS if name in installed)
-
-
-@cache
-def _glyphs(family: str) -> frozenset[int]:
-    """Code points that a font can draw."""
-    from matplotlib.font_manager import FontProperties, findfont, get_font
-
-    return frozenset(get_font(findfont(FontProperties(family=family))).get_charmap())
-
-
-@cache
-def _drawable() -> frozenset[int]:
-    """Code points that one of the fonts can draw."""
-    return _glyphs(FONT).union(*(_glyphs(name) for name in _further_fonts()))
 
 
 def _wrap(text: str, width: float) -> str:

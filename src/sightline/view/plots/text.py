@@ -14,11 +14,12 @@ import numpy as np
 
 from sightline.text.units import units_of
 from sightline.view import colours
+from sightline.view.plots.fonts import font_families
 from sightline.view.plots.style import (
     INK,
     QUIET,
-    font_families,
     in_house_style,
+    measured_label,
     new_figure,
     to_label,
     wrap_caption,
@@ -242,7 +243,7 @@ def _text_width(text: str) -> float:
     """Width in points of a text in the figure's font, measured large because dots are whole."""
     from matplotlib.font_manager import FontProperties
 
-    visible = to_label(text).replace(r"\$", "$")
+    visible = measured_label(text)
     font = FontProperties(family=font_families(visible), size=FONT_SIZE)
     width, _, _ = _renderer().get_text_width_height_descent(visible, font, ismath=False)
     return float(width) / FINENESS
