@@ -153,6 +153,54 @@ def test_a_pipeline_brings_its_model_and_its_tokenizer():
     )
 
 
+@pytest.mark.parametrize(
+    ("settings", "length"),
+    [
+        ({"truncation": True, "max_length": 7}, 7),
+        ({"max_length": 7}, 7),
+        ({"truncation": "longest_first", "max_length": 7, "top_k": None, "padding": True}, 7),
+        ({"truncation": True}, 128),
+        ({}, None),
+    ],
+)
+def test_a_text_is_cut_off_where_its_pipeline_cuts_it_off(settings, length):
+    from transformers import TextClassificationPipeline
+
+    pipeline = TextClassificationPipeline(model=tiny_module(), tokenizer=wordpiece(), **settings)
+    pipeline.tokenizer.model_max_length = 128
+    text = "the old mill " * 60
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = load(pipeline)
+    encoding = model.encode(text)
+    if length is None:
+        assert encoding.windows is not None
+        return
+    seen = pipeline.preprocess(text, **pipeline._preprocess_params)["input_ids"][0].tolist()
+    assert encoding.ids.tolist() == seen
+    assert len(seen) == length
+    assert encoding.windows is None
+    (predicted,) = pipeline([text], top_k=1)[0]
+    # The pipeline computes probabilities in single precision.
+    assert model.predict(text).probability == pytest.approx(predicted["score"], abs=1e-7)
+
+
+def test_settings_of_a_pipeline_that_are_not_followed_are_named():
+    from transformers import TextClassificationPipeline
+
+    class Shouting(TextClassificationPipeline):
+        def preprocess(self, inputs, **settings):
+            return super().preprocess(inputs.upper(), **settings)
+
+    settings = {"add_special_tokens": False, "function_to_apply": "none", "truncation": "only_first"}
+    with pytest.warns(
+        UserWarning,
+        match=r"does not follow these settings of the pipeline: add_special_tokens=False, truncation='only_first', "
+        r"function_to_apply=.*, Shouting\.preprocess\. What it explains may differ",
+    ):
+        load(Shouting(model=tiny_module(), tokenizer=wordpiece(), **settings))
+
+
 def test_an_object_in_half_precision_is_warned_about_and_its_probabilities_sum_to_one():
     module = tiny_module(dtype=torch.bfloat16)
     with pytest.warns(UserWarning, match="computes in bfloat16.*dtype='float32'"):

@@ -96,7 +96,7 @@ class InputEncoder:
         if problem is not None:
             raise InputError(problem)
         encode = partial(encode_text, self.tokenizer, cast(str, text), pair, global_tokens=positions)
-        whole = truncate or not self.network.task.reads_windows
+        whole = truncate or not self.network.reads_windows
         encoding = encode(max_tokens=self.max_tokens if whole else None)
         if len(encoding) > self.max_tokens:
             encoding = cut(encoding) or encode(max_tokens=self.max_tokens)
@@ -173,4 +173,4 @@ class InputEncoder:
 
     def _read_in_windows(self, encoding: Encoding, **options: Any) -> Encoding | None:
         """Return a long document with its windows, or None if it can only be truncated."""
-        return read_in_windows(encoding, self.max_tokens, **options) if self.network.task.reads_windows else None
+        return read_in_windows(encoding, self.max_tokens, **options) if self.network.reads_windows else None

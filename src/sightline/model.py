@@ -70,7 +70,8 @@ def load(
 ) -> Model:
     """Load a model from a folder, a hub id or an object of transformers; without a source, the built-in one.
 
-    source: a folder, a hub id (`owner/name` or `hf://name`), a transformers model, or a pipeline with its tokenizer.
+    source: a folder, a hub id (`owner/name` or `hf://name`), a transformers model, or a pipeline with its tokenizer. Of
+    the settings of a pipeline, `truncation` and `max_length` are followed; a warning names others that matter.
     task: inferred from the architecture unless given, for example "sequence_classification".
     tokenizer: an object, a folder or a hub id; by default the model's own.
     device: where the model runs, for example "cpu" or "cuda:0".

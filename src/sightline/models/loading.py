@@ -31,6 +31,7 @@ from sightline.models.module_building import as_model_error, load_module, quiet_
 from sightline.models.network import Network
 from sightline.models.observe import OBSERVING, register
 from sightline.models.open_config import refuse_encoder_decoder
+from sightline.models.pipelines import PipelineSettings, read_settings
 from sightline.models.pooled import PooledClassifier
 from sightline.models.precision import HALF_TYPES, convert_to_half
 from sightline.models.recording import Recorder
@@ -75,8 +76,10 @@ def load_network(
     chosen = _dtype(dtype)
     folder: Path | None = None
     sentence: SentenceFolder | None = None
+    settings = PipelineSettings()
     if isinstance(source, Pipeline):
         tokenizer = source.tokenizer if tokenizer is None else tokenizer
+        settings = read_settings(source)
         source = source.model
     if isinstance(source, PreTrainedModel):
         module, name, untrained = source, _name_of(source), False
@@ -134,7 +137,8 @@ def load_network(
         name=name,
         token_ids=special_token_ids(module, family, reader),
         untrained=untrained,
-        limit=None if sentence is None else sentence.max_tokens,
+        limit=settings.limit if sentence is None else sentence.max_tokens,
+        truncates=settings.truncates,
     )
     if network.max_tokens < 1:
         raise ModelError(f"The model '{name}' has no position for a token: max_position_embeddings is too small.")

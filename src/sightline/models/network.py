@@ -66,6 +66,7 @@ class Network:
         token_ids: Mapping[str, int] | None = None,
         untrained: bool = False,
         limit: int | None = None,
+        truncates: bool = False,
     ) -> None:
         self.module = module.eval().requires_grad_(False)
         self.family = family
@@ -76,6 +77,8 @@ class Network:
         self.untrained = untrained
         self.limit = limit
         """Longest document in tokens, where it is shorter than the position embeddings allow."""
+        self.truncates = truncates
+        """Whether longer texts are cut off instead of read in windows, as in the pipeline that the model comes from."""
         self.rounding_error: float | None = None
         """Relative error of the logits that the conversion to a half type has brought; None without one."""
         self.reference_text: str | None = None
@@ -88,6 +91,11 @@ class Network:
         self._accepted = frozenset(accepted or inspect.signature(module.forward).parameters)
         # Causal models cache keys and values for generation, which is never used here.
         self._settings = {"use_cache": False} if "use_cache" in self._accepted else {}
+
+    @property
+    def reads_windows(self) -> bool:
+        """Whether a document longer than the limit is read in windows."""
+        return self.task.reads_windows and not self.truncates
 
     @property
     def config(self) -> Any:
@@ -197,6 +205,7 @@ class Network:
             token_ids=self.token_ids,
             untrained=self.untrained,
             limit=self.limit,
+            truncates=self.truncates,
         )
         twin.rounding_error = self.rounding_error
         return twin
