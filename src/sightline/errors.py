@@ -35,6 +35,12 @@ class ModelError(SightlineError):
     """The model folder, its weights or its tokenizer cannot be used."""
 
 
+class NoModelError(ModelError):
+    """What was given as a model is none, so the request is at fault: a file, or a folder that holds something else."""
+
+    exit_code = 2
+
+
 class UnsupportedError(SightlineError):
     """This model family or task cannot do what was asked."""
 

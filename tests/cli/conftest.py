@@ -77,6 +77,9 @@ def bad_models(tmp_path_factory: pytest.TempPathFactory, good_model: Path) -> Pa
     )
     spoil("misshapen_weights", lambda folder: set_config(folder, hidden_size=16))
     spoil("no_tokenizer", without_tokenizer)
+    (root / "data_set").mkdir()
+    (root / "data_set" / "train.csv").write_text("text,label\nThe old mill,PL\n")
+    (root / "no_folder.csv").write_text("text,label\nThe old mill,PL\n")
     spoil("large_tokenizer", lambda folder: byte_level().save_pretrained(folder))
     return root
 

@@ -82,6 +82,8 @@ BAD_ARGUMENTS = {
 BAD_MODELS = {
     "no_such_folder": (2, "There is no model folder"),
     "no_config": (1, "has no config.json"),
+    "data_set": (2, "has no config.json, so it is not a model folder"),
+    "no_folder.csv": (2, "is a file; give the folder that holds config.json"),
     "broken_config": (1, "config"),
     "unknown_family": (1, "mystery"),
     "no_weights": (1, "has no weights"),

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import sightline as sl
-from sightline.errors import ModelError, OptionError, SightlineError, UnsupportedError, UsageError
+from sightline.errors import ModelError, NoModelError, OptionError, SightlineError, UnsupportedError, UsageError
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
@@ -158,7 +158,7 @@ def test_a_damaged_weights_file_is_one_sentence(folder):
 def test_places_that_are_not_models(tmp_path):
     with pytest.raises(UsageError, match="There is no model folder"):
         sl.load(tmp_path / "nowhere")
-    with pytest.raises(ModelError, match=r"has no config.json"):
+    with pytest.raises(NoModelError, match=r"has no config.json"):
         sl.load(tmp_path)
     (tmp_path / "config.json").write_text("{broken")
     with pytest.raises(ModelError, match="config of .* could not be read"):

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from sightline.attention.projections import Projection
-from sightline.errors import ModelError, OptionError, UnsupportedError
+from sightline.errors import ModelError, NoModelError, OptionError, UnsupportedError
 from sightline.foreign import quote, read_json, regular_file
 from sightline.models.families import family_of
 from sightline.models.open_config import read_open_settings
-from sightline.models.weights import INDEX_FILE, SINGLE_FILE, describe_other_weights
+from sightline.models.weights import INDEX_FILE, SINGLE_FILE, describe_other_weights, has_weights
 
 CONFIG_BYTES = 32_000_000
 """Largest config.json: room for the names of several hundred thousand labels."""
@@ -89,8 +89,11 @@ def read_config(folder: Path) -> ConfigFacts:
     path = regular_file(folder, "config.json", ModelError)
     if path is None:
         inside = sorted(config.parent.name for config in folder.glob("*/config.json"))
-        hint = f" Did you mean its folder '{quote(inside[-1])}'?" if inside else describe_other_weights(folder)
-        raise ModelError(f"The folder '{folder}' has no config.json, so it is not a model folder.{hint}")
+        other = describe_other_weights(folder)
+        hint = f" Did you mean its folder '{quote(inside[-1])}'?" if inside else other
+        # A folder with weights is a model of which something is missing.
+        kind = ModelError if other or has_weights(folder) else NoModelError
+        raise kind(f"The folder '{folder}' has no config.json, so it is not a model folder.{hint}")
     content = read_json(path, limit=CONFIG_BYTES, error=ModelError, name=f"The config of '{folder}'")
     if not isinstance(content, dict):
         raise ModelError(f"The config of '{folder}' is {quote(content)}, not a JSON object with settings.")

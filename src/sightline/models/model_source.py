@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sightline.errors import ModelError, OptionError, SightlineError, UsageError
+from sightline.errors import ModelError, NoModelError, OptionError, SightlineError, UsageError
 from sightline.hub import MODEL_FILES, PICKLED_FILES, fetch_snapshot
 from sightline.registry import suggestion
 
@@ -40,7 +40,7 @@ def find_folder(source: str | Path, allow_pickle: bool) -> tuple[Path, str]:
         return path, path.name or path.resolve().name
     if is_file:
         original = " of the original model" if path.suffix == ".gguf" else ""
-        raise ModelError(f"'{source}' is a file; give the folder{original} that holds config.json and the weights.")
+        raise NoModelError(f"'{source}' is a file; give the folder{original} that holds config.json and the weights.")
     # If the first half of owner/name is a folder here, the second half is a mistake in a path.
     if isinstance(source, Path) or not HUB_ID.fullmatch(source) or ("/" in source and path.parent.is_dir()):
         raise UsageError(f"There is no model folder '{source}'.{_similar(path)}")

@@ -81,6 +81,11 @@ def find_checkpoint(folder: Path, *, allow_pickle: bool) -> Checkpoint | None:
     return Checkpoint(tuple(path for path in files if path is not None), {}, pickled=True)
 
 
+def has_weights(folder: Path) -> bool:
+    """Return whether a folder has a file of weights that could be read, whatever is in it."""
+    return any(next(folder.glob(pattern), None) for pattern in (SINGLE_FILE, INDEX_FILE, "pytorch_model*.bin"))
+
+
 def describe_other_weights(folder: Path) -> str:
     """Return a sentence about weights in a form that is not read, with a space before it; "" if there are none."""
     for pattern, kind in OTHER_FORMS.items():

@@ -66,7 +66,7 @@ def _open_session(connection: Connection, settings: Settings) -> WorkerSession |
         session = WorkerSession(settings)
         catalogue = session.catalogue()
     except SightlineError as error:
-        refused = isinstance(error, UsageError)
+        refused = error.exit_code == UsageError.exit_code
         connection.send_bytes(Message("unable", {"error": str(error), "refused": refused}).pack())
         return None
     except (KeyboardInterrupt, SystemExit):
