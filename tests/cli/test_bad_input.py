@@ -29,6 +29,8 @@ BAD_TEXTS = {
     "NUL bytes": (b"old\x00mill", 2, "more than a tenth of it is NUL bytes"),
     "lone surrogate": (b"old \xed\xa0\x80 mill", 2, "byte 0xed at position 4"),
     "invalid UTF-8": (b"old \xff mill", 2, "byte 0xff at position 4"),
+    "picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40, 2, "is not a text file: it holds binary data"),
+    "old encoding": ("Müller über café, naïve Größe. ".encode("cp1252") * 20, 2, "Save it as UTF-8"),
     "half a UTF-16 character": ("old mill".encode("utf-16")[:-1], 2, "not valid UTF-16"),
     "archive": (b"PK\x03\x04 old mill", 2, "is a ZIP archive"),
     "damaged PDF": (b"%PDF-1.7 old mill", 2, "is damaged"),

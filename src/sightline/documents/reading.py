@@ -31,6 +31,10 @@ MOST_SECONDS = 120
 
 _LONGEST_NAME = 1_000
 """Characters of a name that an error quotes."""
+_EXAMINED = 100_000
+"""Bytes of a file that are looked at to tell what it is."""
+_CONTROLS = [bytes([code]) for code in (*range(9), *range(14, 27), *range(28, 32), 127)]
+"""Control characters other than white space, and escape, which begins the colours of a terminal's output."""
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 _DOCUMENT_SUFFIXES = (".txt", ".text", ".md", ".docx", ".odt", ".pdf", *_HTML_SUFFIXES)
@@ -170,10 +174,23 @@ def _decode_text(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if _has_many_controls(content):
+            raise InputError(
+                f"{name} is not a text file: it holds binary data. Give plain text, HTML, .docx, .odt or .pdf."
+            ) from None
         raise InputError(
             f"{name} is not UTF-8 text: byte 0x{content[error.start]:02x} at position {error.start:,} is wrong. "
             "Save it as UTF-8."
         ) from None
+
+
+def _has_many_controls(content: bytes) -> bool:
+    """Whether more than one byte in fifty is a control character.
+
+    Images, programs and archives have about one in ten; text has none, in whatever encoding.
+    """
+    beginning = content[:_EXAMINED]
+    return 50 * sum(map(beginning.count, _CONTROLS)) > len(beginning)
 
 
 def _extract(content: bytes, name: str, file_format: Format, seconds: float) -> DocumentText:
