@@ -567,7 +567,12 @@ def test_a_masked_language_model_learns_texts_without_labels(tmp_path):
     model = sl.load(tmp_path / "model")
     assert sl.load(source).trace("mill [MASK] mill").prediction.label != "mill"
     assert model.trace("mill [MASK] mill").prediction.label == "mill"
-    assert "# Masked language model" in (tmp_path / "model" / "README.md").read_text()
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "# Masked language model" in card
+    assert "F1" not in card
+    assert "per class" not in card
+    assert "| split | accuracy on hidden tokens | loss |\n|---|---|---|\n| validation | " in card
+    assert f"| {result.metrics['validation']['loss']:.4f} |" in card
 
 
 def test_a_body_without_a_head_becomes_a_masked_language_model(tmp_path):

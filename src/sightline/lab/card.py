@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from sightline.foreign import printable
 from sightline.lab.training_data import TrainingData
@@ -26,18 +26,43 @@ _NEW_HEADS: dict[TrainingTask, str] = {
     "question_answering": "The head is new: answers were learnt from these questions alone.",
 }
 """Task -> what a card says if the starting point came without a head for it."""
-_OF_CLASSES = "Accuracy with a 95 % bootstrap interval over rows."
-_OF_ANSWERS = (
-    "Exact match and F1 of words as SQuAD defines them, with 95 % bootstrap intervals over questions. Questions on one "
-    "context are not independent, so the intervals are somewhat too narrow."
+
+
+class _Results(NamedTuple):
+    """How the results of a task are shown."""
+
+    text: str
+    columns: dict[str, str]
+    """Metric -> the head of its column."""
+
+
+_OF_CLASSES = _Results(
+    "Accuracy with a 95 % bootstrap interval over rows.", {"accuracy": "accuracy", "macro_f1": "macro F1"}
 )
+_RESULTS: dict[TrainingTask, _Results] = {
+    "sequence_classification": _OF_CLASSES,
+    "token_classification": _OF_CLASSES,
+    "masked_lm": _Results(
+        "Accuracy is the share of hidden tokens (15 % of all) that are predicted right, averaged over texts, with a "
+        "95 % bootstrap interval over texts.",
+        {"accuracy": "accuracy on hidden tokens"},
+    ),
+    "question_answering": _Results(
+        "Exact match and F1 of words as SQuAD defines them, with 95 % bootstrap intervals over questions. Questions on "
+        "one context are not independent, so the intervals are somewhat too narrow.",
+        {"exact_match": "exact match", "f1": "F1"},
+    ),
+}
 
 
 def metric_with_interval(values: Mapping[str, float], name: str) -> str:
     """Return a metric with its interval for people to read: "0.812 (0.790 to 0.834)".
 
-    Where every row has the same value, a bootstrap interval has no width, which must not be read as certainty.
+    Where every row has the same value, a bootstrap interval has no width, which must not be read as certainty. A metric
+    that is not a mean over rows has no interval.
     """
+    if f"{name}_low" not in values:
+        return f"{values[name]:.3f}"
     if values[f"{name}_low"] == values[f"{name}_high"]:
         return f"{values[name]:.3f} (the same for all {values['rows']:,.0f} rows, so without an interval)"
     return f"{values[name]:.3f} ({values[f'{name}_low']:.3f} to {values[f'{name}_high']:.3f})"
@@ -53,7 +78,7 @@ def model_card(
 ) -> str:
     """Return README.md of the model folder; metrics by split as in `Training.metrics`."""
     tag, title = KINDS[data.task]
-    answers = data.task == "question_answering"
+    shown = _RESULTS[data.task]
     # Names come from files: no line breaks, no escapes, and nothing that would end a cell of a table.
     names = {label: printable(label).replace("|", "\\|") for label in data.labels}
     classes = f" Classes: {', '.join(names.values())}." if names else ""
@@ -62,16 +87,17 @@ def model_card(
     for split in ("train", "validation", "test"):
         examples = getattr(data, split)
         counts = Counter(label for row in examples for label in labels_of(row, data.task))
-        shares = ", ".join(f"{name}: {counts[label]:,}" for label, name in names.items()) or "–"
-        if answers:
-            shares = f"without an answer: {sum(not row.answer for row in examples):,}"
-        rows.append(f"| {split} | {len(examples):,} | {shares} |")
-    results = []
-    for split, values in metrics.items():
-        cells = [metric_with_interval(values, name) for name in (("exact_match", "f1") if answers else ("accuracy",))]
-        if not answers:
-            cells.append(f"{values['macro_f1']:.3f}" if "macro_f1" in values else "–")
-        results.append(f"| {split} | {' | '.join(cells)} | {values['loss']:.4f} |")
+        cells = [split, f"{len(examples):,}"]
+        if data.task == "question_answering":
+            cells.append(f"without an answer: {sum(not row.answer for row in examples):,}")
+        elif names:
+            cells.append(", ".join(f"{name}: {counts[label]:,}" for label, name in names.items()))
+        rows.append(cells)
+    results = [
+        [split, *(metric_with_interval(values, name) for name in shown.columns), f"{values['loss']:.4f}"]
+        for split, values in metrics.items()
+    ]
+    known = {"question_answering": ["of these"], "masked_lm": []}.get(data.task, ["per class"])
     versions = ", ".join(f"{name} {version(name)}" for name in ("sightline", "transformers", "torch"))
     return "\n".join(
         [
@@ -86,25 +112,25 @@ def model_card(
             "",
             "## Data",
             "",
-            "| split | rows | of these |" if answers else "| split | rows | per class |",
-            "|---|---|---|",
-            *rows,
+            *_table(["split", "rows", *known], rows),
             "",
             "## Results",
             "",
-            f"{_OF_ANSWERS if answers else _OF_CLASSES} The validation split chose the checkpoint.",
+            f"{shown.text} The validation split chose the checkpoint.",
             "",
-            f"| split | {'exact match | F1' if answers else 'accuracy | macro F1'} | loss |",
-            "|---|---|---|---|",
-            *results,
+            *_table(["split", *shown.columns.values(), "loss"], results),
             "",
             "## Settings",
             "",
-            "| setting | value |",
-            "|---|---|",
-            *(f"| {name} | {value} |" for name, value in settings.items()),
+            *_table(["setting", "value"], [[name, str(value)] for name, value in settings.items()]),
             "",
             f"Versions: {versions}.",
             "",
         ]
     )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    first, *others = (f"| {' | '.join(cells)} |" for cells in (head, *rows))
+    return [first, f"|{'---|' * len(head)}", *others]
