@@ -75,6 +75,7 @@ def house_style() -> Iterator[None]:
         "legend.fontsize": 8,
         "lines.linewidth": 1.1,
         "svg.hashsalt": "sightline",  # the names of clip paths and glyphs would be random otherwise
+        # Outlines: SVG embeds no font. Where DejaVu Sans is missing, real text would not fill the colours behind it.
         "svg.fonttype": "path",
         "pdf.fonttype": 42,
     }
