@@ -18,7 +18,7 @@ from sightline.studies.data import DataSet
 from sightline.studies.generated import planted_sentences
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Example
-from sightline.text.units import sentence_starts
+from sightline.text.sentences import sentence_starts
 
 ROLES = {
     **dict.fromkeys(("sst2", "amazon", "yelp", "imdb"), ("sentiment",)),
