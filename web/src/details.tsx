@@ -118,7 +118,7 @@ function Scores({ page, picture, unit }: { page: Page; picture: Picture; unit: n
   const { name: target } = explanationOf(page.source.payload, picture.reading).target;
   return (
     <table class="scores" data-section="scores">
-      <caption>Share of the total of absolute word scores, and rank among {plural(picture.order.length, picture.units.level)}</caption>
+      <caption>Share of the total of absolute word scores, and rank among {plural(picture.order.length, picture.units.level)}{picture.units.level === "word" && " and punctuation marks"}</caption>
       <thead>
         <tr>
           <th scope="col">method</th>

@@ -132,7 +132,9 @@ function describeMatches({ units }: Picture, matches: number[][], match: number,
 /** One line about the selected unit, or about the document. */
 function sentence(picture: Picture, unit: number): string {
   const { units, scores, ranks, format, order, peaks } = picture;
-  if (unit < 0) return `${plural(peaks.length, `strong ${units.level}`)} in ${plural(order.length, units.level)}. Click one.`;
+  // A reader's count of words leaves punctuation out; ranks do not.
+  const marks = units.level === "word" ? " and punctuation marks" : "";
+  if (unit < 0) return `${plural(peaks.length, `strong ${units.level}`)} in ${plural(order.length, units.level)}${marks}. Click one.`;
   const rank = ranks[unit] ? `rank ${count(ranks[unit])} of ${count(order.length)}` : "excluded";
   const peak = peaks.indexOf(unit);
   const which = peak >= 0 ? `, strong ${units.level} ${peak + 1} of ${peaks.length}` : "";
