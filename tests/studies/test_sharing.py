@@ -6,6 +6,8 @@ import multiprocessing as mp
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 import torch
@@ -61,6 +63,29 @@ def test_a_lock_is_free_when_its_process_ends_however_it_ends(held, end):
     with claim(path, wait=True):
         pass
     assert not path.exists()
+
+
+def test_a_lock_that_was_waited_for_keeps_a_third_process_out(tmp_path):
+    path, waiting, inside, leave = tmp_path / "lock", threading.Event(), threading.Event(), threading.Event()
+
+    def wait_and_hold():
+        waiting.set()
+        with claim(path, wait=True):
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=wait_and_hold)
+    with claim(path, wait=False):
+        thread.start()
+        waiting.wait(60)
+        time.sleep(0.2)  # until it waits for the file that is removed here
+    try:
+        assert inside.wait(60)
+        with pytest.raises(BusyError), claim(path, wait=False):
+            raise AssertionError("two hold the lock")
+    finally:
+        leave.set()
+        thread.join()
 
 
 def test_a_lock_is_released_when_the_work_fails(tmp_path):

@@ -12,12 +12,14 @@ from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering
 
 from sightline.analysis import cancelled_share
 from sightline.errors import ModelError
+from sightline.evaluation.agreement import Agreement
 from sightline.lab import feature_importance
 from sightline.metrics import tokens_in_characters
 from sightline.model import load
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
 from sightline.studies import run_study
 from sightline.studies.accuracy import measure_accuracy, readable
+from sightline.studies.agreement import measure_agreement
 from sightline.studies.alti import ALTI
 from sightline.studies.alti_consistency import measure_consistency
 from sightline.studies.alti_published import published_lead, published_range
@@ -57,6 +59,29 @@ from sightline.text import Example
 from sightline.text.word_level import word_tokenizer
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
+
+
+def test_accuracy_is_of_rows_with_labels_by_number_or_by_name(tmp_path):
+    model = load(tiny_module(num_labels=2, id2label={0: "neg", 1: "pos"}), tokenizer=wordpiece())
+    bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
+    predicted = model.predict("the old mill").index
+    rows = [Example("the old mill", label=label, id=str(label)) for label in (predicted, model.labels[predicted], None)]
+    entries = measure_accuracy(bench, subject, rows, "tiny", numbered=True)
+    assert entries == [{"predicted": predicted, "label": predicted}] * 2
+
+
+def test_sentences_that_are_all_too_short_have_no_values(tmp_path):
+    model = load(tiny_module(), tokenizer=wordpiece())
+    bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
+    assert measure_layers(bench, subject, [Example("mill", id="0")], "sentences", "gradient").pairs == ()
+
+
+def test_what_an_interruption_left_unfinished_is_not_stored(tmp_path):
+    bench = Workbench(FLOW, tmp_path, size="tiny")
+    half = Agreement(pairs=(), between="layers", documents=(), metrics=(), settings={}, complete=False)
+    with pytest.raises(KeyboardInterrupt):
+        measure_agreement(bench, "half", {}, [Example("a", id="0")], lambda part: half, "layers")
+    assert not list((tmp_path / "results").glob("half-*"))
 
 
 def test_correlations_by_layer_are_those_of_scipy(tmp_path):

@@ -50,6 +50,47 @@ def test_a_step_is_computed_once(tmp_path):
     assert len(calls) == 1
 
 
+def test_a_part_of_another_length_is_damaged(tmp_path):
+    rows = [Example(f"text {number}", id=str(number)) for number in range(4)]
+    measure = bench_in(tmp_path).measure_documents
+    measure("ids", {}, rows, lambda part: [row.id for row in part], at_once=2)
+    path = sorted((tmp_path / "results").glob("ids-*.json"))[0]
+    for content in ("[]", "{}", '["0"]', "null"):
+        path.write_text(content)
+        with pytest.raises(InputError, match="is damaged. Delete it and run the study again"):
+            measure("ids", {}, rows, lambda part: [row.id for row in part], at_once=2)
+
+
+def test_models_in_folders_of_one_name_are_told_apart(tmp_path):
+    for parent in ("a", "b"):
+        (tmp_path / parent / "model").mkdir(parents=True)
+        (tmp_path / parent / "model" / "config.json").write_text(json.dumps({"from": parent}))
+    first, second = (str(tmp_path / parent / "model") for parent in ("a", "b"))
+    bench = bench_in(tmp_path / "study", models={"sentiment": first, "squad": second, "base": first})
+    assert [bench.given_model(role).name for role in ("sentiment", "squad")] == ["model (sentiment)", "model (squad)"]
+    alone = bench_in(tmp_path / "study", models={"sentiment": first, "base": first})
+    assert alone.given_model("sentiment").name == "model"
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("{folder}", "given as model 'base', holds no model: it has no config.json"),
+        ("{folder}/nowhere", "There is no model folder '.*nowhere', given as model 'base'"),
+        ("", "There is no model folder ''|holds no model"),
+        ("bert-base-uncased", "There is no model folder 'bert-base-uncased'.*a hub id such as owner/name"),
+    ],
+)
+def test_a_model_that_cannot_be_one_is_named_before_anything_is_computed(source, sentence, tmp_path):
+    with pytest.raises(InputError, match=sentence):
+        bench_in(tmp_path / "study", models={"base": source.format(folder=tmp_path)})
+
+
+def test_a_chosen_number_of_documents_bounds_the_controls(tmp_path):
+    bench = Workbench(STUDIES["flow"], tmp_path, size="small", documents=6)
+    assert (bench.number("documents"), bench.number("control"), bench.number("tested")) == (6, 6, 600)
+
+
 def test_a_damaged_result_is_named(tmp_path):
     bench = bench_in(tmp_path)
     bench.step("thing", {}, lambda: 1)
@@ -159,6 +200,30 @@ def test_training_rows_come_from_validation_rows_or_are_held_apart_if_there_are_
         assert len({str(row.text) for row in (*data.test, *data.train)}) == 9
 
 
+def test_a_wrong_row_is_named_wherever_its_file_is(tmp_path):
+    (tmp_path / "split").mkdir()
+    path = tmp_path / "split" / "rows.jsonl"
+    path.write_text('{"text": "a", "label": 1, "split": "validation"}\n{"text": 3, "label": 1, "split": "test"}\n')
+    with pytest.raises(InputError, match="line 2"):
+        DataSources(ATTCAT, [f"sst2={path}"]).read("sst2", list, documents=5)
+
+
+def test_rows_without_a_source_belong_to_none(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    rows = [{"text": f"other {number}"} for number in range(1100)] + [{"text": "mine", "source": "yelp"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [str(row.text) for row in DataSources(ATTCAT, [f"yelp={path}"]).read("yelp", list, documents=5).test] == [
+        "mine"
+    ]
+
+
+def test_data_without_a_text_are_refused(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": " "}\n')
+    with pytest.raises(InputError, match="No row of 'rows.jsonl' has a text to measure"):
+        DataSources(ATTCAT, [f"sst2={path}"]).read("sst2", list, documents=5)
+
+
 def test_a_file_that_names_data_sets_as_sources_serves_them(tmp_path):
     rows = [{"text": name, "label": 1, "source": name} for name in ("amazon", "yelp", "elsewhere")]
     (tmp_path / "sentences").mkdir()
@@ -178,11 +243,16 @@ def test_a_draw_is_seeded_and_leaves_out_empty_rows():
 
 @pytest.mark.parametrize(
     ("source", "sentence"),
-    [("missing.csv", "There is no data 'missing.csv'"), (".", "holds no data set of the study 'attcat'")],
+    [
+        ("missing.csv", "There is no data 'missing.csv'"),
+        (".", "holds no data set of the study 'attcat'"),
+        ("sst2=", "--data sst2= names no file"),
+        ("sst=rows.csv", "The study 'attcat' has no data set 'sst'. It reads: sst2, qqp"),
+    ],
 )
 def test_data_that_are_not_there_are_named(source, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(UsageError, match=sentence):
         DataSources(ATTCAT, [source])
 
 

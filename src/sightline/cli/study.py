@@ -84,7 +84,7 @@ def study(
             from sightline.studies import estimate, find_study, run_study
             from sightline.view.frames import to_text
             from sightline.view.studies.folder import check_folder, claims_frame, write_study
-            from sightline.view.words.studies import TRIAL
+            from sightline.view.words.studies import warnings
 
         chosen = find_study(name)
         check_folder(out, overwrite=overwrite)
@@ -114,8 +114,8 @@ def study(
         page = write_study(result, out, overwrite=overwrite, progress=report)
         printed = to_text(claims_frame(result))
     typer.echo(printed.encode(), nl=False)
-    if size is SizeChoice.tiny:
-        typer.echo(TRIAL, err=True)
+    for sentence in warnings(result):
+        typer.echo(sentence, err=True)
     typer.echo(f"Wrote {one_line(str(page))}", err=True)
 
 
@@ -128,6 +128,8 @@ def _by_role(given: list[str], roles: list[str], name: str) -> dict[str, str]:
             raise UsageError(f"The study '{name}' trains its own models; leave --model out.")
         if equals and role in roles:
             models[role] = place
+        elif equals and role.isidentifier():
+            raise UsageError(f"The study '{name}' has no model '{role}'. It takes: {', '.join(roles)}.")
         else:
             models[roles[0]] = source
     return models

@@ -47,6 +47,10 @@ _BUFFER = 1 << 16
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
+class MissingSplitError(InputError):
+    """The data set does not have the split that was asked for."""
+
+
 def file_rows(path: Path, text: str) -> Rows:
     """Yield the rows of a data file in the format of its suffix; `text` names the field of rows that are bare texts."""
     name = path.name.lower().removesuffix(".gz")

@@ -13,7 +13,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from sightline.corpus.data_files import Rows
+from sightline.corpus.data_files import MissingSplitError, Rows
 from sightline.errors import InputError, UnsupportedError
 from sightline.foreign import first_line, quote, read_json, regular_file
 
@@ -105,7 +105,7 @@ def _choose_split(loaded: Any, split: str | None, source: str) -> Any:
     if split is None:
         raise InputError(f"'{source}' has several splits ({known}): choose one with split=.")
     if split not in loaded:
-        raise InputError(f"'{source}' has no split '{split}'. Its splits: {known}.")
+        raise MissingSplitError(f"'{source}' has no split '{split}'. Its splits: {known}.")
     return loaded[split]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.arguments import check_count
-from sightline.corpus.data_files import Rows, file_rows
+from sightline.corpus.data_files import MissingSplitError, Rows, file_rows
 from sightline.corpus.hub import HUB, folder_rows, hub_rows
 from sightline.corpus.text_folders import is_text_folder, text_folder_rows
 from sightline.errors import InputError
@@ -87,7 +87,9 @@ def select_rows(
     _check_columns(path, fields, columns)
     wanted = split if split_by_field else None
     if wanted is not None and "split" not in fields:
-        raise InputError(f"split='{split}' was requested, but '{path}' has no field 'split'. {_list_fields(fields)}")
+        raise MissingSplitError(
+            f"split='{split}' was requested, but '{path}' has no field 'split'. {_list_fields(fields)}"
+        )
     seen: dict[str, int] = {}
     for number, (place, row) in enumerate(chain([first], rows)):
         if columns.text not in row:
@@ -98,7 +100,7 @@ def select_rows(
             yield number, f"'{path}', {place}", row
     if wanted is not None and wanted not in seen:
         splits = ", ".join(quote(split) for split in sorted(seen)[:_MOST_LISTED])
-        raise InputError(f"'{path}' has no row in the split '{wanted}'. Its splits: {splits}.")
+        raise MissingSplitError(f"'{path}' has no row in the split '{wanted}'. Its splits: {splits}.")
 
 
 def _source(path: str | Path, columns: Columns, split: str | None, limit: int | None) -> tuple[Rows, bool]:

@@ -25,6 +25,8 @@ from sightline.text import Example, as_examples
 from sightline.text.fields import Columns, example_from_row
 
 _BATCH_ROWS = 1024
+_ROW = "_sightline_row"
+"""Column of the place of a row in its batch."""
 SourceRow = tuple[int, str, Mapping[str, Any]]
 """Number, place ("'a.csv', line 3") and fields of a row."""
 
@@ -133,7 +135,7 @@ def _satisfying(rows: Iterable[SourceRow], condition: str) -> Iterator[SourceRow
         while batch := list(islice(remaining, _BATCH_ROWS)):
             connection.register("data", pa.table(_columns([fields for _, _, fields in batch])))
             try:
-                matches = connection.execute(f"SELECT _row FROM data WHERE ({condition}) ORDER BY _row").fetchall()
+                matches = connection.execute(f"SELECT {_ROW} FROM data WHERE ({condition}) ORDER BY {_ROW}").fetchall()
             except duckdb.Error as error:
                 reason = str(error).strip().splitlines()[0].rstrip(".!")
                 known = ", ".join(str(field) for field in batch[0][2])
@@ -148,12 +150,17 @@ def _columns(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the fields of some rows as columns; a field of mixed or nested types is compared as text."""
     import pyarrow as pa
 
-    columns: dict[str, Any] = {"_row": pa.array(range(len(rows)), pa.int32())}
+    columns: dict[str, Any] = {}
     for name in dict.fromkeys(str(field) for row in rows for field in row):
         values = [row.get(name) for row in rows]
         kinds = {type(value) for value in values if value is not None}
-        if kinds <= {int, float} or (len(kinds) == 1 and kinds <= {str, bool}):
-            columns[name] = pa.array(values)
-        else:
-            columns[name] = pa.array([None if value is None else str(value) for value in values], pa.string())
-    return columns
+        plain = kinds <= {int, float} or (len(kinds) == 1 and kinds <= {str, bool})
+        try:
+            columns[name] = pa.array(values if plain else _as_texts(values))
+        except OverflowError:  # a whole number of more than 64 bits
+            columns[name] = pa.array(_as_texts(values))
+    return columns | {_ROW: pa.array(range(len(rows)), pa.int32())}
+
+
+def _as_texts(values: Iterable[Any]) -> list[str | None]:
+    return [None if value is None else str(value) for value in values]

@@ -60,10 +60,10 @@ def measure_accuracy(
     read: Callable[[Example], str] = lambda example: str(example.text),
     numbered: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return the predicted and the true label of every document, or of a pair of texts.
+    """Return the predicted and the true label of every document or pair of texts that has a label.
 
     identity: what determines the texts besides the examples, if `read` shortens them. numbered: labels are the numbers
-    of the classes.
+    of the classes, or their names.
     """
 
     def predict(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
@@ -72,12 +72,13 @@ def measure_accuracy(
         for example, logits in zip(part, model.network.run_many(encodings), strict=True):
             number = int(logits.argmax())
             if numbered:
-                yield {"predicted": number, "label": example.label}
+                yield {"predicted": number, "label": _class_number(model, example.label)}
             else:
                 yield {"predicted": model.labels[number], "label": _class_name(model, example.label)}
 
     whole = {"model": subject.identity, **(identity or {})}
-    return bench.measure_documents(f"accuracy-{name}", whole, examples, predict, at_once=100)
+    labelled = [example for example in examples if example.label is not None]
+    return bench.measure_documents(f"accuracy-{name}", whole, labelled, predict, at_once=100)
 
 
 def _class_name(model: Model, label: Any) -> Any:
@@ -85,6 +86,11 @@ def _class_name(model: Model, label: Any) -> Any:
     if str(label) not in model.labels and isinstance(label, int) and 0 <= label < len(model.labels):
         return model.labels[label]
     return label
+
+
+def _class_number(model: Model, label: Any) -> Any:
+    """Return the number of a class that is given by its name; other labels as they are."""
+    return model.labels.index(label) if isinstance(label, str) and label in model.labels else label
 
 
 def has_learnt(entries: Sequence[Mapping[str, Any]], seed: int) -> bool:

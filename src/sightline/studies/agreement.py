@@ -26,11 +26,13 @@ def measure_agreement(
     """
 
     def measure(part: Sequence[Example]) -> Iterator[list[list[Any]]]:
-        pairs = compare_rows(part).pairs
+        compared = compare_rows(part)
+        if not compared.complete:
+            raise KeyboardInterrupt
         for row in part:
             yield [
                 [pair.method, pair.first, pair.second, pair.metric, pair.value, pair.chance]
-                for pair in pairs
+                for pair in compared.pairs
                 if pair.document == row.id
             ]
 

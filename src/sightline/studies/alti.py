@@ -29,7 +29,7 @@ from sightline.studies.alti_consistency import (
 from sightline.studies.alti_published import SOURCE, published_lead, published_range
 from sightline.studies.alti_steps import MARKS, METHODS, REFERENCES, explain_one, measure_sentences
 from sightline.studies.attcat_subjects import planted_subject
-from sightline.studies.base_models import BASE, fine_tuned, new_classifier
+from sightline.studies.base_models import fine_tuned, new_classifier
 from sightline.studies.data import DataSet
 from sightline.studies.generated import agreement_prefixes, planted_sentences
 from sightline.studies.longformer_steps import random_twin
@@ -51,7 +51,7 @@ from sightline.studies.study import (
     not_judged,
     without_unlearnt,
 )
-from sightline.studies.workbench import Subject, Workbench
+from sightline.studies.workbench import BASE, Subject, Workbench
 from sightline.text import Example
 
 if TYPE_CHECKING:
@@ -66,16 +66,18 @@ SENTIMENT = ("sentiment", "sentiment2", "sentiment3")
 
 
 def _sentiment_models(bench: Workbench, rows: Sequence[Example]) -> dict[str, Subject]:
-    """Return three models of sentiment, by the names under which tables list them: those given, or trained on rows.
+    """Return the models of sentiment, by the names under which tables list them: those given, or trained on rows.
 
-    The second has every second layer of the base, so that it needs one (`base_models`); the third starts from scratch.
+    With a base there are three: the second has every second layer of it, the third starts from scratch. Without one,
+    the models that were given, or one that starts from scratch.
     """
     first, second, third = (bench.given_model(role) for role in SENTIMENT)
-    subjects = (
-        first or fine_tuned(bench, "sst2", rows),
-        second or fine_tuned(bench, "sst2-shorter", rows, shorter=True),
-        third or new_classifier(bench, "sst2-new", rows),
-    )
+    if BASE in bench.given_models:
+        first = first or fine_tuned(bench, "sst2", rows)
+        second = second or fine_tuned(bench, "sst2-shorter", rows, shorter=True)
+    if BASE in bench.given_models or not (first or second or third):
+        third = third or new_classifier(bench, "sst2-new", rows)
+    subjects = (first, second, third)
     return {f"{PREFIX}{subject.name}": subject for subject in subjects if subject is not None}
 
 
@@ -130,11 +132,11 @@ def _correlation_table(measured: Mapping[str, Entries], control: Mapping[str, En
     rows = []
     for name, entries in measured.items():
         for method in METHODS:
-            row: dict[str, Any] = {"data": _data_of(name), "model": name, "method": method}
+            data = _data_of(name)
+            row: dict[str, Any] = {"data": data, "model": name, "method": method}
+            row |= {"reference": JUDGED[data], "published": published_range(data, method)}
             for reference in REFERENCES:
                 value = Measured.of(_values(entries, f"{reference} {method}"), seed)
-                if reference == JUDGED[_data_of(name)]:
-                    row["published"] = published_range(_data_of(name), method)
                 row |= value.columns(reference)
                 random = Measured.of(_values(control[name], f"{reference} {method}"), seed)
                 row[f"{reference}_random_weights"] = random.value
@@ -177,13 +179,26 @@ def _judge_reference(
     return without_unlearnt(finding, [name for name in names if name not in judged], len(names))
 
 
+def _different_norms(entries: Entries) -> list[str]:
+    """Return the methods based on norms that ALTI is compared with; GlobEnc only where it is not norm rollout.
+
+    The two differ by the second LayerNorm of a layer, which models that normalise before each block do not have.
+    """
+    same = all(
+        entry[f"{reference} globenc"] == entry[f"{reference} norm_rollout"]
+        for entry in entries
+        for reference in REFERENCES
+    )
+    return ["norm_rollout"] if same else ["norm_rollout", "globenc"]
+
+
 def _judge_norms(measured: Mapping[str, Entries], seed: int) -> Finding:
     claim = ALTI.claim("closer than norms")
     tally = Tally(
         {
             f"{other} ({name})": _difference(entries, JUDGED[_data_of(name)], other, seed)
             for name, entries in measured.items()
-            for other in ("norm_rollout", "globenc")
+            for other in _different_norms(entries)
         }
     )
     _, least = tally.weakest
@@ -297,9 +312,9 @@ def run(bench: Workbench) -> Outcome:
             "Spearman's ρ with gradients and blank-out",
             _correlation_table(measured, control, seed),
             "Mean over sentences of ρ between the word scores of a method and of the reference. The paper compares "
-            "with gradients on SST-2 and with blank-out on agreement. published: that one, from the smallest to the "
-            f"largest of BERT, DistilBERT and RoBERTa ({SOURCE}). random weights: the same model with weights drawn "
-            "anew.",
+            "with gradients on SST-2 and with blank-out on agreement (reference). published: ρ with that reference, "
+            f"from the smallest to the largest of BERT, DistilBERT and RoBERTa ({SOURCE}). random weights: the same "
+            "model with weights drawn anew.",
         ),
         StudyTable(
             "special_tokens",
@@ -313,7 +328,8 @@ def run(bench: Workbench) -> Outcome:
             "Agreement between models",
             consistency_table(consistencies, random_seeds),
             "ρ between the word scores of two models, on the sentences for which they predict the same class. chance: "
-            "the same scores in random order. random weights: two models with weights drawn anew.",
+            "the same token scores in random order; it is above 0 where words have several tokens, whose scores are "
+            "added up. random weights: two models with weights drawn anew.",
         ),
         StudyTable(
             "anisotropy",
@@ -417,7 +433,7 @@ ALTI = Study(
             "closer than norms",
             "ALTI correlates better with the references than methods based on vector norms.",
             "Confirmed if the paired difference of ρ to norm rollout and to GlobEnc has its 95 % interval above 0 in "
-            "every model.",
+            "every model. In models that normalise before each block, both are the same and count once.",
         ),
         Claim(
             "less weight on special tokens",
@@ -430,7 +446,7 @@ ALTI = Study(
             "more consistent than gradients",
             "ALTI's explanations of models that differ by their seed only agree more than gradient explanations do.",
             "Confirmed if the paired difference of ρ between models has its 95 % interval above 0. Artefact if two "
-            "models with random weights show it too and the intervals overlap.",
+            "models with random weights show a difference above 0 whose interval overlaps.",
         ),
     ),
     data={"sst2": "sentences with sentiment", "sva": "words before a verb; label 1 for a plural verb"},

@@ -40,6 +40,8 @@ def measure_methods(
         done = evaluate(
             subject.model, part, METHODS, metrics, ceiling=False, seed=bench.seed, random_orderings=5, **options
         )
+        if not done.complete:
+            raise KeyboardInterrupt
         for example in part:
             records = [record for record in done.records if record.document == example.id]
             yield [[record.method, record.metric, record.value, record.floor] for record in records]

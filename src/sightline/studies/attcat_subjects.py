@@ -42,7 +42,7 @@ def choose_subjects(bench: Workbench) -> tuple[list[tuple[DataSet, Subject]], li
         rows = max(bench.number("documents"), bench.number("tested"))
         data = bench.read("sst2", lambda: planted_sentences(rows, bench.seed + 1), documents=rows)
         return [(data, bench.given_model("sentiment") or planted_subject(bench))], [
-            "SST-2, QQP, MNLI, Amazon, Yelp and IMDB: give the files with --data and the models with --model."
+            "SST-2, QQP, MNLI, Amazon, Yelp, IMDB and SQuAD: give the files with --data and the models with --model."
         ]
     chosen: list[tuple[DataSet, Subject]] = []
     left_out = []
@@ -59,8 +59,8 @@ def choose_subjects(bench: Workbench) -> tuple[list[tuple[DataSet, Subject]], li
             left_out.append(f"{name}: needs --model {roles[0]}=FOLDER, or --model base=FOLDER to train one from.")
         chosen += [(data, subject) for subject in readers[roles]]
     if not chosen:
-        without_model = next(sentence for sentence in left_out if "--model" in sentence)
-        raise UsageError(f"No model reads these data. {without_model}")
+        without_model = [sentence for sentence in left_out if "--model" in sentence]
+        raise UsageError(" ".join(["No model reads these data.", *without_model[:1]]))
     return chosen, left_out
 
 

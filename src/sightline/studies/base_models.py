@@ -20,13 +20,12 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from sightline.errors import ModelError
+from sightline.errors import InputError, ModelError
 from sightline.files import write_whole
 from sightline.lab.saving import new_folder
-from sightline.studies.workbench import MODELS, Subject, Workbench, digest_of, hash_files
+from sightline.studies.workbench import BASE, MODELS, Subject, Workbench, digest_of, hash_files
 from sightline.text import Example
 
-BASE = "base"
 FINE_TUNING: Mapping[str, Mapping[str, Any]] = {
     "sequence_classification": {"epochs": 1, "batch": 32, "learning_rate": 1e-4, "max_tokens": 96},
     "question_answering": {"epochs": 3, "batch": 16, "learning_rate": 2e-4, "max_tokens": 128},
@@ -58,7 +57,13 @@ def fine_tuned(
 
 def classifier(bench: Workbench, role: str, name: str, rows: Sequence[Example]) -> Subject:
     """Return the model that was given for a role, or the base trained on rows, or a new encoder trained on them."""
-    return bench.given_model(role) or fine_tuned(bench, name, rows) or new_classifier(bench, name, rows)
+    given = bench.given_model(role)
+    if given is None and not any(row.label is not None for row in rows):
+        raise InputError(
+            f"There are no rows with labels to train the model '{role}' on. Give it with --model {role}=FOLDER, or add "
+            "a field 'label' to its data."
+        )
+    return given or fine_tuned(bench, name, rows) or new_classifier(bench, name, rows)
 
 
 def new_classifier(bench: Workbench, name: str, rows: Sequence[Example]) -> Subject:

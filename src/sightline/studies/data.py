@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from sightline.corpus.data_files import MissingSplitError
 from sightline.corpus.hub import HUB
-from sightline.corpus.readers import read_examples, select_rows
-from sightline.corpus.streaming import Selection, read_selection, stream_examples
+from sightline.corpus.readers import number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
-from sightline.text.fields import Columns
+from sightline.text.fields import Columns, example_from_row
 
 if TYPE_CHECKING:
     from sightline.studies.study import Study
@@ -62,6 +63,8 @@ class DataSources:
                 self._serve(name, place)
                 continue
             path = Path(source).expanduser()
+            if place and name.isidentifier() and not path.exists():
+                raise OptionError(f"The study '{study.name}' has no data set '{name}'. It reads: {', '.join(names)}.")
             if source.startswith(HUB) or not path.is_dir():
                 stem = path.name.partition(".")[0]
                 self._serve(stem if stem in names else names[0], source)
@@ -79,6 +82,8 @@ class DataSources:
                     self._serve(name, str(file))
 
     def _serve(self, name: str, source: str) -> None:
+        if not source:
+            raise InputError(f"--data {name}= names no file.")
         if not source.startswith(HUB) and not Path(source).expanduser().exists():
             raise InputError(f"There is no data '{source}'. Give a file, a folder, or hf://name.")
         self.paths[name] = source
@@ -105,15 +110,17 @@ class DataSources:
             rows = generate()
             return DataSet(name, GENERATED, rows[documents:][:training], rows[:documents])
         hub = self.hub.get(name)
-        columns: dict[str, Any] = {} if hub is None else {"text": hub.text, "label": hub.label, "pair": hub.pair}
+        columns = Columns() if hub is None else Columns(hub.text, hub.pair, hub.label)
         origin = path if path.startswith(HUB) else Path(path).name
-        where = _source_condition(path, name) if hub is None and not path.startswith(HUB) else None
-        split, test = _read_split(path, MEASURED_SPLITS if hub is None else (hub.test,), columns, where)
+        source = name if not path.startswith(HUB) and _names_source(path, name) else None
+        split, test = _read_split(path, MEASURED_SPLITS if hub is None else (hub.test,), columns, source)
         if split is None:
-            test = read_selection(path, Selection(**columns, where=where))
-        elif training:
+            test = _read_rows(path, None, columns, source)
+        if not draw(test, 1, seed):
+            raise InputError(f"No row of '{origin}' has a text to measure.")
+        if split is not None and training:
             others = [name for name in TRAINING_SPLITS if name != split]
-            found, train = _read_split(path, others, columns, where)
+            found, train = _read_split(path, others, columns, source)
             if found is not None:
                 return DataSet(name, origin, draw(train, training, seed), draw(test, documents, seed))
         if not training:
@@ -151,7 +158,7 @@ def describe_rows(rows: Sequence[Example]) -> str:
     """Return a hash of the texts and labels of rows."""
     digest = hashlib.blake2b(digest_size=16)
     for row in rows:
-        digest.update(repr((row.id, str(row.text), row.pair, row.label, row.answer)).encode())
+        digest.update(repr((row.id, str(row.text), row.pair, row.label, row.answer)).encode(errors="surrogatepass"))
     return digest.hexdigest()
 
 
@@ -177,26 +184,28 @@ def _find_sources(folder: Path) -> dict[str, Path]:
     return sources
 
 
-def _source_condition(path: str, name: str) -> str | None:
-    """Return the condition that selects the rows of a data set by the field "source", or None if no row names it."""
-    condition = f"source = '{name}'"
-    try:
-        rows = stream_examples(path, Selection(where=condition, limit=1))
-        return condition if next(rows, None) is not None else None
-    except OptionError:  # no field "source"
-        return None
+def _names_source(path: str, name: str) -> bool:
+    """Say whether a row of a file names the data set in its field "source"."""
+    if Path(path).expanduser().is_dir():
+        return False
+    return any(str(fields.get("source")) == name for *_, fields in select_rows(path, Columns(), None, None))
+
+
+def _read_rows(path: str, split: str | None, columns: Columns, source: str | None) -> list[Example]:
+    """Return the rows of a split, and of a source if one is named."""
+    rows = select_rows(path, columns, split, None)
+    return number_repeated_ids(
+        example_from_row(fields, columns, number, place)
+        for number, place, fields in rows
+        if source is None or str(fields.get("source")) == source
+    )
 
 
 def _read_split(
-    path: str, splits: Sequence[str], columns: Mapping[str, Any], where: str | None
+    path: str, splits: Sequence[str], columns: Columns, source: str | None
 ) -> tuple[str | None, list[Example]]:
     """Return the first of the splits that the file has, and its rows; None if it has none of them."""
     for split in splits:
-        try:
-            if where is None:
-                return split, read_examples(path, **columns, split=split)
-            return split, read_selection(path, Selection(**columns, split=split, where=where))
-        except InputError as error:
-            if "split" not in str(error):
-                raise
+        with suppress(MissingSplitError):
+            return split, _read_rows(path, split, columns, source)
     return None, []

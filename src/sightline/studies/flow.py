@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sightline.evaluation.agreement import LAYER, Agreement
 from sightline.studies.accuracy import measure_accuracy, readable
-from sightline.studies.base_models import BASE, classifier
+from sightline.studies.base_models import classifier
 from sightline.studies.data import DataSet
 from sightline.studies.flow_pronouns import choice_table, draw_pronouns, masked_model, measure_choices
 from sightline.studies.flow_steps import (
@@ -46,12 +46,13 @@ from sightline.studies.study import (
     Published,
     Study,
     StudyTable,
+    Tally,
     in_words,
     judge,
     not_judged,
     shared_difference,
 )
-from sightline.studies.workbench import Subject, Workbench
+from sightline.studies.workbench import BASE, Subject, Workbench
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +85,7 @@ SENTIMENT_TABLE: dict[str, dict[int, float]] = {
 }
 """Table 3: DistilBERT on SST-2, against input gradients; layer -> ρ."""
 TITLES = {"raw": "Raw attention", "rollout": "Attention rollout", "flow": "Attention flow"}
+VERBS, SENTIMENT = "verb-number model", "model of sentiment"
 NEARLY_EVEN = 0.9
 """Normalised entropy from which attention counts as nearly uniform; 1 is uniform."""
 
@@ -148,34 +150,60 @@ def _curves(agreement: Agreement, reference: str) -> Curves:
     return Curves([str(layer + 1) for layer in mean.index], curves, "layer", "Spearman's ρ")
 
 
-def _judge_gain(agreement: Agreement, control: Agreement, reference: str, seed: int) -> Finding:
+def _judge_gain(
+    agreement: Agreement, control: Agreement, reference: str, seed: int, sentiment: Agreement | None = None
+) -> Finding:
+    """Judge the weaker of rollout and flow against raw attention in the last layer; sentiment: of Table 3."""
     claim = FLOW.claim("better than raw: blank-out" if reference == "blank_out" else "better than raw: gradients")
-    gains = {view: _gain(agreement, view, "raw", seed) for view in ("rollout", "flow")}
-    controls = {view: _gain(control, view, "raw", seed) for view in gains}
-    weaker = min(gains, key=lambda view: gains[view].low)
     where, table = TABLES[reference]
-    published = Published(round(table[weaker][-1] - table["raw"][-1], 2), where)
+    models = {VERBS: agreement} | ({} if sentiment is None else {SENTIMENT: sentiment})
+    published = {VERBS: ({view: row[-1] for view, row in table.items()}, where)}
+    published[SENTIMENT] = ({view: row[max(row)] for view, row in SENTIMENT_TABLE.items()}, "Table 3")
+    gains = {
+        name: {view: _gain(each, view, "raw", seed) for view in ("rollout", "flow")} for name, each in models.items()
+    }
+    controls = {view: _gain(control, view, "raw", seed) for view in ("rollout", "flow")}
+    weaker = {name: min(by_view, key=lambda view: by_view[view].low) for name, by_view in gains.items()}
+    tally = Tally({name: gains[name][view] for name, view in weaker.items()})
+    model, gain = tally.weakest
+    if not model:
+        return Finding(claim, "not measured", "No sentence has a value.")
+    view = weaker[model]
+    parts = [
+        f"{name}: {', '.join(f'{view} {in_words(value)}' for view, value in by_view.items())}"
+        for name, by_view in gains.items()
+    ]
+    random = ", ".join(f"{view} {in_words(value)}" for view, value in controls.items())
     evidence = (
-        "Gain over raw attention in the last layer: "
-        + "; ".join(
-            f"{view} {in_words(gain)}, random weights {in_words(controls[view])}" for view, gain in gains.items()
-        )
-        + f". The weaker of the two, {weaker}, decides."
+        f"Gain over raw attention in the last layer: {'; '.join(parts)}; {VERBS} with random weights: {random}. The "
+        f"weakest, {view} in the {model}, decides."
     )
+    values, source = published[model]
     return Finding(
-        claim, judge(gains[weaker], controls[weaker]), evidence, gains[weaker], published, control=controls[weaker]
+        claim,
+        judge(gain, controls[view] if model == VERBS else None),
+        evidence,
+        gain,
+        Published(round(values[view] - values["raw"], 2), f"{source}, {view}, {model}"),
+        control=controls[view] if model == VERBS else None,
+        tally=tally if len(models) > 1 else None,
     )
 
 
 def _judge_flow(agreements: Mapping[str, Agreement], seed: int) -> Finding:
     claim = FLOW.claim("flow before rollout")
     gains = {name: _gain(agreement, "flow", "rollout", seed) for name, agreement in agreements.items()}
-    weaker = min(gains.values(), key=lambda gain: gain.low)
-    reference = next(name for name, gain in gains.items() if gain is weaker)
-    where, table = TABLES[reference]
-    published = Published(round(table["flow"][-1] - table["rollout"][-1], 2), where)
+    if not all(gain.documents for gain in gains.values()):
+        return Finding(claim, "not measured", "No sentence has a value.")
+    reference = min(gains, key=lambda name: gains[name].low)
+    published = {
+        name: Published(round(table["flow"][-1] - table["rollout"][-1], 2), where)
+        for name, (where, table) in TABLES.items()
+    }
     text = "; ".join(f"against {name.replace('_', '-')} {in_words(gain)}" for name, gain in gains.items())
-    return Finding(claim, judge(weaker), f"Flow minus rollout in the last layer: {text}.", weaker, published)
+    printed = ", ".join(f"{each.value:+.2f} ({each.where})" for each in published.values()).replace("-", "−")
+    evidence = f"Flow minus rollout in the last layer: {text}. In the paper: {printed}."
+    return Finding(claim, judge(gains[reference]), evidence, gains[reference], published[reference])
 
 
 def _judge_uniform(entries: Entries, seed: int) -> Finding:
@@ -224,15 +252,28 @@ def _measure_verbs(
     )
 
 
-def _third_table(bench: Workbench, left_out: list[str]) -> Callable[[], Agreement] | None:
-    """Return what measures the table on sentiment; `left_out` says what it would need, if that is missing."""
+class _ThirdTable(NamedTuple):
+    """The model of sentiment, and what measures the table on it."""
+
+    name: str
+    measure: Callable[[], Agreement]
+
+
+def _third_table(bench: Workbench, left_out: list[str]) -> _ThirdTable | None:
+    """Return the table on sentiment; `left_out` says what it would need, if that is missing."""
     if "sst2" not in bench.sources.paths:
         left_out.append("Table 3, sentiment: needs --data sst2=FILE.")
         return None
     training = 0 if "sentiment" in bench.given_models else bench.number("training")
     sst2 = bench.read("sst2", list, documents=bench.number("control"), training=training)
     sentiment = classifier(bench, "sentiment", "sst2", sst2.train)
-    return partial(measure_layers, bench, sentiment, sst2.test, "sentiment", "gradient")
+    return _ThirdTable(sentiment.name, partial(measure_layers, bench, sentiment, sst2.test, "sentiment", "gradient"))
+
+
+def _layers_sentence(layers: int) -> str:
+    """Return the caption of a figure by layer; published values are drawn for as many layers as the paper's."""
+    published = " Dashed: published." if layers == len(TABLES["gradient"][1]["raw"]) else ""
+    return f"Spearman's ρ over the words of a sentence, mean and 95 % interval over sentences.{published}"
 
 
 def _graph_figures(maps: Mapping[str, Any]) -> list[Figure]:
@@ -262,7 +303,7 @@ def run(bench: Workbench) -> Outcome:
     # The verb-number model is trained while another process works on sentiment and pronouns.
     tasks: dict[str, Callable[[], Any]] = {"sva": partial(_measure_verbs, bench, subject, data)}
     if third is not None:
-        tasks["sst2"] = third
+        tasks["sst2"] = third.measure
     if masked is not None:
         tasks["pronouns"] = partial(measure_choices, bench, *masked)
     results = bench.each(tasks)
@@ -296,8 +337,8 @@ def run(bench: Workbench) -> Outcome:
                 "spearman_sentiment",
                 "Spearman's ρ with input gradients by layer, sentiment (Table 3)",
                 _table(results["sst2"], results["sst2"], SENTIMENT_TABLE).drop(columns="random_weights"),
-                "Mean over sentences with its 95 % interval; ρ is over the words of a sentence. Published: DistilBERT "
-                "with six layers; layers 2 and 4 are not printed in the paper.",
+                f"{third.name}: mean over sentences with its 95 % interval; ρ is over the words of a sentence. "
+                "Published: DistilBERT with six layers; layers 2 and 4 are not printed in the paper.",
             )
         )
     example = max(data.test[:50], key=lambda row: -abs(len(str(row.text).split()) - 9))
@@ -309,7 +350,7 @@ def run(bench: Workbench) -> Outcome:
                 f"layers_{reference}",
                 f"Agreement with {reference.replace('_', '-')} by layer",
                 _curves(agreements[reference], reference),
-                "Spearman's ρ over the words of a sentence, mean and 95 % interval over sentences. Dashed: published.",
+                _layers_sentence(bench.number("layers")),
             )
             for reference in REFERENCES
         ),
@@ -338,7 +379,7 @@ def run(bench: Workbench) -> Outcome:
     findings = [
         learnt,
         _judge_gain(agreements["blank_out"], controls["blank_out"], "blank_out", seed),
-        _judge_gain(agreements["gradient"], controls["gradient"], "gradient", seed),
+        _judge_gain(agreements["gradient"], controls["gradient"], "gradient", seed, results.get("sst2")),
         _judge_flow(agreements, seed),
         _judge_uniform(entries, seed),
     ]
@@ -360,8 +401,9 @@ def _differences(bench: Workbench, data: DataSet) -> list[Difference]:
         Difference(
             "model",
             "6 layers, 8 heads, 128 wide, trained on the full training set",
-            f"{bench.number('layers')} layers, 8 heads, {bench.number('width')} wide, {bench.number('epochs')} epochs",
-            "the same architecture, trained for minutes",
+            f"{bench.number('layers')} layers, 8 heads, {bench.number('width')} wide; passes over the "
+            f"training rows: {bench.number('epochs')}",
+            "the same kind of model, trained for minutes",
         ),
         Difference(
             "tokens",
@@ -388,12 +430,12 @@ FLOW = Study(
             "better than raw: blank-out",
             "Rollout and flow correlate better with blank-out scores than raw attention does.",
             "Confirmed if, in the last layer, the paired difference of ρ to raw attention has its 95 % interval above "
-            "0 for both. Artefact if random weights show a gain whose interval overlaps.",
+            "0 for both. Artefact if random weights show a gain above 0 whose interval overlaps.",
         ),
         Claim(
             "better than raw: gradients",
             "Rollout and flow correlate better with input gradients than raw attention does.",
-            "As for blank-out.",
+            "As for blank-out, in the verb-number model and in the model of sentiment, if there is one.",
         ),
         Claim(
             "flow before rollout",
@@ -405,7 +447,7 @@ FLOW = Study(
             "raw attention becomes even",
             "Raw attention of [CLS] is nearly uniform in the higher layers.",
             f"Confirmed if the rise of its normalised entropy from the first to the last layer has its 95 % interval "
-            f"above 0, and the entropy of the last layer has its own above {NEARLY_EVEN}.",
+            f"above 0, and the entropy of the last layer has its own above {NEARLY_EVEN}, a bound set here.",
         ),
     ),
     data={

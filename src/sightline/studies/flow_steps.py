@@ -48,9 +48,12 @@ def measure_layers(
 
     def compare_rows(rows: Sequence[Example]) -> Agreement:
         encoded = [replace(row, text=subject.model.encode(str(row.text), truncate=True), pair=None) for row in rows]
+        ranked = [row for row in encoded if isinstance(row.text, Encoding) and has_ranking(row.text)]
+        if not ranked:
+            return Agreement(pairs=(), between="layers", documents=(), metrics=(STATISTIC,), settings={})
         return compare(
             subject.model,
-            [row for row in encoded if isinstance(row.text, Encoding) and has_ranking(row.text)],
+            ranked,
             list(VIEWS.values()),
             STATISTIC,
             level="token",

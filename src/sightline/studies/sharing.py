@@ -48,15 +48,31 @@ def claim(path: Path, *, wait: bool) -> Iterator[None]:
 
     Whoever waited has to look first whether the result is there now.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = _open_locked(path, wait)
     try:
-        if not _lock(descriptor, wait):
-            raise BusyError(path.name)
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+        yield
     finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _open_locked(path: Path, wait: bool) -> int:
+    """Return the open and locked file at `path`.
+
+    Whoever held the lock before has removed its file: then the lock is on a file that nobody else finds, and a new one
+    has to be made.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            if not _lock(descriptor, wait):
+                raise BusyError(path.name)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), path.stat()):
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
         os.close(descriptor)
 
 

@@ -380,7 +380,7 @@ def not_judged(finding: Finding, unlearnt: Sequence[str]) -> Finding:
         f"Not judged, because the task was not learnt ({_name_some(unlearnt)}): the accuracy of a model that has "
         "learnt something is above that of always naming the largest class."
     )
-    return Finding(finding.claim, "not measured", evidence)
+    return Finding(finding.claim, "not measured", evidence, published=finding.published)
 
 
 def without_unlearnt(finding: Finding, unlearnt: Sequence[str], models: int) -> Finding:
@@ -397,6 +397,10 @@ def without_unlearnt(finding: Finding, unlearnt: Sequence[str], models: int) -> 
     return replace(finding, evidence=f"{finding.evidence} {note}")
 
 
+ROUNDING = 1e-12
+"""An effect that is smaller comes from rounding."""
+
+
 def judge(effect: Measured, control: Measured | None = None) -> Verdict:
     """Return the verdict about an effect that the claim says is above 0.
 
@@ -406,7 +410,7 @@ def judge(effect: Measured, control: Measured | None = None) -> Verdict:
     """
     if not effect.documents:
         return "not measured"
-    if not effect.low > 0:
+    if not effect.low > ROUNDING:
         return "not confirmed"
     if control is not None and control.documents and control.low > 0 and control.high >= effect.low:
         return "artefact"

@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import platform
+import re
 import shutil
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +30,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sightline import builtin
+from sightline.corpus.hub import HUB
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.files import write_whole
 from sightline.model import Model, load
@@ -42,6 +44,10 @@ FORMAT = 1
 """Rises when stored results could be misread by the present code."""
 DOCUMENTS_PER_PART = 8
 RESULTS, MODELS = "results", "models"
+BASE = "base"
+"""The role of the model from which others are trained; it is no subject itself."""
+EXPLAINED = ("control", "importance", "attacked")
+"""Numbers of documents, besides "documents", that are no larger than these if their number is chosen."""
 Key = TypeVar("Key", bound=Hashable)
 T = TypeVar("T")
 
@@ -90,8 +96,11 @@ class Workbench:
                 + (f"It takes: {', '.join(study.models)}." if study.models else "It trains its own.")
             )
         self.settings = dict(study.sizes[size])
+        for role, source in self.given_models.items():
+            _check_model(role, source)
         if documents is not None:
-            self.settings["documents"] = documents
+            smaller = {name: min(self.settings[name], documents) for name in EXPLAINED if name in self.settings}
+            self.settings |= smaller | {"documents": documents}
         self.progress: Progress = progress or (lambda stage, done, total: None)
         self.computed = 0
         """Steps and parts that this process computed; the others were stored, or another process computed them."""
@@ -135,7 +144,7 @@ class Workbench:
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
-            raise InputError(f"The stored result '{path}' is damaged. Delete it and run the study again.") from None
+            raise _damaged(path) from None
 
     def measure_documents(
         self,
@@ -150,8 +159,11 @@ class Workbench:
         parts = [examples[start : start + at_once] for start in range(0, len(examples), at_once)]
         identities = [{**identity, "examples": describe_rows(part)} for part in parts]
 
-        def measure_part(number: int) -> Any:
-            return self.step(name, identities[number], lambda: list(measure(parts[number])))
+        def measure_part(number: int) -> list[Any]:
+            results = self.step(name, identities[number], lambda: list(measure(parts[number])))
+            if not isinstance(results, list) or len(results) != len(parts[number]):
+                raise _damaged(self._result_path(name, identities[number]))
+            return results
 
         missing = [n for n in range(len(parts)) if not self._result_path(name, identities[n]).is_file()]
         with self._without_waiting():
@@ -211,7 +223,9 @@ class Workbench:
             return None
         folder = Path(source).expanduser()
         identity = hash_files(folder) if folder.is_dir() else source
-        return Subject(folder.name if folder.is_dir() else source, identity, lambda: load(source))
+        name = folder.name if folder.is_dir() else source
+        others = [Path(other).name for key, other in self.given_models.items() if key not in (role, BASE)]
+        return Subject(f"{name} ({role})" if name in others else name, identity, lambda: load(source))
 
     def made_model(self, name: str, identity: Mapping[str, Any], make: Callable[[], Model]) -> Subject:
         """Return a model that a function makes, the same from the same identity."""
@@ -241,6 +255,7 @@ class Workbench:
         def train_here() -> None:
             from sightline.lab import train
 
+            self.progress(f"training {name}", 0, 0)
             train(
                 list(rows),
                 builtin.model_folder() if base == "built-in" else base,
@@ -258,6 +273,23 @@ class Workbench:
         """Return when and where the run began; stored, so that pages made later say the same."""
         facts: dict[str, str] = self.step("provenance", {}, _describe_machine)
         return facts
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(f"The stored result '{path}' is damaged. Delete it and run the study again.")
+
+
+def _check_model(role: str, source: str) -> None:
+    """Raise InputError if a model that was given cannot be one, before anything is computed."""
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
+            raise InputError(f"The folder '{source}', given as model '{role}', holds no model: it has no config.json.")
+    elif not source.startswith(HUB) and (folder.exists() or not re.fullmatch(r"[\w.-]+/[\w.-]+", source)):
+        raise InputError(
+            f"There is no model folder '{source}', given as model '{role}'. Give a folder, or a hub id such as "
+            "owner/name."
+        )
 
 
 def digest_of(value: Any) -> str:
@@ -283,7 +315,7 @@ def hash_files(folder: Path) -> str:
     """Return a hash of the configuration, weights and tokenizer in a model folder."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(folder.iterdir()):
-        if path.suffix in (".json", ".safetensors", ".txt", ".model", ".bin"):
+        if path.is_file() and path.suffix in (".json", ".safetensors", ".txt", ".model", ".bin"):
             digest.update(path.name.encode())
             with path.open("rb") as file:
                 while block := file.read(2**20):

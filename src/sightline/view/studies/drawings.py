@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
 
 
+LONGEST_LABEL = 24
+"""Characters of the label of a token."""
 MOST_TICKS = 12
 """Labels on the horizontal axis; of more places, every second or third is labelled."""
 
@@ -63,12 +66,19 @@ def _draw(drawing: Drawing, title: str, caption: str) -> Drawn:
         )
     if isinstance(drawing, LayerMap):
         return layer_heat_map(
-            drawing.layers, drawing.labels, kind=drawing.kind, signed=drawing.signed, title=title, caption=caption
+            drawing.layers,
+            _short(drawing.labels),
+            kind=drawing.kind,
+            signed=drawing.signed,
+            title=title,
+            caption=caption,
         )
     if isinstance(drawing, MatrixMaps):
-        return relevance_matrices(drawing.matrices, drawing.labels, title=title, caption=caption)
+        return relevance_matrices(drawing.matrices, _short(drawing.labels), title=title, caption=caption)
     if isinstance(drawing, Graphs):
-        return attention_graphs(drawing.graphs, drawing.labels, readout=drawing.readout, title=title, caption=caption)
+        return attention_graphs(
+            drawing.graphs, _short(drawing.labels), readout=drawing.readout, title=title, caption=caption
+        )
     if isinstance(drawing, HeadMap):
         return head_importance_map(drawing.values, title=title, caption=caption)
     if isinstance(drawing, HeadMaps):
@@ -82,6 +92,11 @@ def _draw(drawing: Drawing, title: str, caption: str) -> Drawn:
     return text_overlay(
         drawing.explanation, true_label=drawing.true_label, total=drawing.total, title=title, caption=caption
     )
+
+
+def _short(labels: Sequence[str]) -> list[str]:
+    """Return the labels of tokens, shortened: a text from a file may have words of thousands of characters."""
+    return [label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…" for label in labels]
 
 
 @in_house_style

@@ -51,7 +51,7 @@ def write_study(
 
 
 def claims_frame(result: StudyResult) -> pd.DataFrame:
-    """Return one row per claim: published, measured with its interval, difference, control, in how many it holds."""
+    """Return one row per claim: verdict, published, measured with its interval, difference, control, holds in."""
     import pandas as pd
 
     rows = []
@@ -61,6 +61,7 @@ def claims_frame(result: StudyResult) -> pd.DataFrame:
         rows.append(
             {
                 "claim": finding.claim.name,
+                "verdict": finding.verdict,
                 "published": "not given here" if published is None else format_number(published, "g"),
                 "measured": None if measured is None else measured.value,
                 "low": None if measured is None else measured.low,
@@ -68,7 +69,6 @@ def claims_frame(result: StudyResult) -> pd.DataFrame:
                 "difference": None if measured is None or published is None else measured.value - published,
                 "control": None if control is None else control.value,
                 "holds_in": None if finding.tally is None else f"{finding.tally.held} of {len(finding.tally.known)}",
-                "verdict": finding.verdict,
             }
         )
     numbers = ("measured", "low", "high", "difference", "control")
