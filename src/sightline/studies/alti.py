@@ -365,7 +365,7 @@ def run(bench: Workbench) -> Outcome:
             "Agreement between models, by method",
             consistency_dots(consistencies),
             "ρ between the word scores of two models, on the sentences for which they predict the same class, with its "
-            "interval; grey: the same scores in random order.",
+            "interval; grey: the same token scores in random order.",
         ),
     ]
     learnt = {name: measured[name] for name, entries in tested.items() if has_learnt(entries, seed)}
