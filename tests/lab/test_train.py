@@ -393,6 +393,7 @@ def test_class_weights_balance_the_classes():
         ([{"text": "a b"}] * 8, {}, InputError, "No row .* has a label"),
         ([{"text": "a b", "label": 1}] * 8, {}, InputError, "a classifier needs two classes"),
         ([("a b", 0), ("a c", 1)], {}, InputError, "too few to train on"),
+        ([(f"a {n}", n) for n in range(8)], {}, InputError, "Every row has a class of its own"),
         ([("word", 0), ("word", 1)] * 4, {}, InputError, "a vocabulary needs at least two"),
         (rows(8), {"projection": "entmax0.5"}, OptionError, "alpha >= 1"),
         (rows(8), {"projection": "sparsegen2"}, OptionError, "lam < 1"),

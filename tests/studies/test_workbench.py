@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sightline.errors import InputError, OptionError, UsageError
+from sightline.errors import InputError, ModelError, OptionError, UsageError
 from sightline.studies import STUDIES
 from sightline.studies import workbench as workbench_module
 from sightline.studies.data import DataSources, divide, draw
@@ -84,6 +84,17 @@ def test_models_in_folders_of_one_name_are_told_apart(tmp_path):
 def test_a_model_that_cannot_be_one_is_named_before_anything_is_computed(source, sentence, tmp_path):
     with pytest.raises(InputError, match=sentence):
         bench_in(tmp_path / "study", models={"base": source.format(folder=tmp_path)})
+
+
+def test_a_damaged_model_of_the_study_is_named(tmp_path):
+    rows = [Example(f"the old mill {number}", label=number % 2, id=str(number)) for number in range(8)]
+    bench = bench_in(tmp_path)
+    options = {"sizes": {"n_layer": 1, "n_head": 2, "n_embd": 8, "n_positions": 32}, "epochs": 1}
+    assert len(bench.trained_model("tiny", rows, "new-encoder", **options).model.labels) == 2
+    (weights,) = (tmp_path / "models").glob("tiny-*/model.safetensors")
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(ModelError, match="which this study trained, is damaged. Delete the folder"):
+        _ = bench.trained_model("tiny", rows, "new-encoder", **options).model
 
 
 def test_a_chosen_number_of_documents_bounds_the_controls(tmp_path):

@@ -220,6 +220,11 @@ def _hold_out(rows: list[Example], share: float, seed: int, task: TrainingTask) 
         for places in _by_group([str(row.label) if task == "sequence_classification" else "" for row in rows]):
             if len(places) > 1:
                 chosen.update(generator.permutation(places)[: max(1, round(share * len(places)))].tolist())
+        if not chosen:
+            raise InputError(
+                "Every row has a class of its own, so none can be held out for validation. Give more rows per class, "
+                "or rows in the split 'validation'."
+            )
     return (
         [row for place, row in enumerate(rows) if place not in chosen],
         [row for place, row in enumerate(rows) if place in chosen],

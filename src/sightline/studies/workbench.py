@@ -31,7 +31,7 @@ import numpy as np
 
 from sightline import builtin
 from sightline.corpus.hub import HUB
-from sightline.errors import InputError, OptionError, UsageError
+from sightline.errors import InputError, ModelError, OptionError, UsageError
 from sightline.files import write_whole
 from sightline.model import Model, load
 from sightline.progress import Progress
@@ -250,7 +250,13 @@ class Workbench:
                         shutil.rmtree(checkpoints, ignore_errors=True)
                     else:
                         train_here()
-            return load(str(folder))
+            try:
+                return load(str(folder))
+            except ModelError:
+                raise ModelError(
+                    f"The model '{folder}', which this study trained, is damaged. Delete the folder and run the study "
+                    "again."
+                ) from None
 
         def train_here() -> None:
             from sightline.lab import train
