@@ -15,13 +15,8 @@ from sightline.evaluation.rule_model import rule_model
 from sightline.model import load
 from sightline.studies import longformer_words, run_study
 from sightline.studies.generated import rule_documents
-from sightline.studies.longformer import (
-    LONGFORMER,
-    _judge_agreement,
-    _judge_masking,
-    _judge_scaling,
-    why_not_tested,
-)
+from sightline.studies.longformer import LONGFORMER, why_not_tested
+from sightline.studies.longformer_claims import judge_agreement, judge_masking, judge_scaling
 from sightline.studies.longformer_example import (
     PARTNERS,
     ExampleDocument,
@@ -217,21 +212,21 @@ def entries_of(**taus):
 def test_masking_is_an_artefact_where_shuffled_scores_gain_as_much():
     every, left_out = [(0.30, 0.05), (0.28, 0.04), (0.31, 0.05)], [(0.2, 0.0)] * 3
     by_chance = entries_of(unmasked=every, zeroed=[(0.74, 0.70), (0.70, 0.68), (0.75, 0.71)], dropped=left_out)
-    finding = _judge_masking(by_chance, 0)
+    finding = judge_masking(by_chance, 0)
     assert finding.verdict == "artefact"
     assert finding.measured.value == pytest.approx(0.433, abs=1e-3)
     assert finding.control.value == pytest.approx(0.65)
     real = entries_of(unmasked=every, zeroed=[(0.74, 0.06), (0.70, 0.05), (0.75, 0.04)], dropped=left_out)
-    assert _judge_masking(real, 0).verdict == "confirmed"
+    assert judge_masking(real, 0).verdict == "confirmed"
     none = entries_of(unmasked=every, zeroed=every, dropped=left_out)
-    assert _judge_masking(none, 0).verdict == "not confirmed"
+    assert judge_masking(none, 0).verdict == "not confirmed"
     nothing_left = entries_of(unmasked=every)
-    assert _judge_masking(nothing_left, 0).verdict == "not measured"
+    assert judge_masking(nothing_left, 0).verdict == "not measured"
 
 
 @pytest.mark.parametrize(("change", "verdict"), [(0.01, "confirmed"), (-0.2, "not confirmed"), (0, "not confirmed")])
 def test_head_importance_helps_if_tau_rises(change, verdict):
-    finding = _judge_scaling(entries_of(unmasked=[(0.3, 0.1), (0.2, 0.1)], scaled=change), 0)
+    finding = judge_scaling(entries_of(unmasked=[(0.3, 0.1), (0.2, 0.1)], scaled=change), 0)
     assert finding.verdict == verdict
     assert finding.measured.value == pytest.approx(change)
     assert finding.published.value in (0.003, 0.011)
@@ -239,11 +234,11 @@ def test_head_importance_helps_if_tau_rises(change, verdict):
 
 def test_agreement_is_measured_above_chance_and_beside_random_weights():
     trained = entries_of(unmasked=[(0.30, 0.05), (0.28, 0.04), (0.33, 0.05)])
-    finding = _judge_agreement(trained, entries_of(unmasked=[(0.05, 0.05), (0.03, 0.05), (0.06, 0.05)]), 0)
+    finding = judge_agreement(trained, entries_of(unmasked=[(0.05, 0.05), (0.03, 0.05), (0.06, 0.05)]), 0)
     assert finding.verdict == "confirmed"
     assert finding.measured.value == pytest.approx(np.mean([0.25, 0.24, 0.28]))
     assert "cosine of the report's tables is 0.50" in finding.evidence
-    assert _judge_agreement(trained, trained, 0).verdict == "artefact"
+    assert judge_agreement(trained, trained, 0).verdict == "artefact"
     assert list(similarity_values(trained, "dropped", "kendall")) == []
 
 

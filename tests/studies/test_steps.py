@@ -30,7 +30,8 @@ from sightline.studies.attcat_answers import answer_table, answers_better, measu
 from sightline.studies.attcat_steps import find_answers
 from sightline.studies.attcat_subjects import planted_subject
 from sightline.studies.data import DataSet
-from sightline.studies.flow import FLOW, SENTIMENT_TABLE, TABLES
+from sightline.studies.flow import FLOW
+from sightline.studies.flow_claims import SENTIMENT_TABLE, TABLES
 from sightline.studies.flow_pronouns import (
     PRONOUN,
     SENTENCES,
@@ -52,7 +53,7 @@ from sightline.studies.generated import (
     rule_documents,
 )
 from sightline.studies.longformer_steps import random_twin
-from sightline.studies.sparse import judge_claims, trend_with_lambda, untied_correlation
+from sightline.studies.sparse_claims import judge_claims, trend_with_lambda, untied_correlation
 from sightline.studies.sparse_steps import LAMBDAS, PROJECTIONS, Cell, count_epochs, measure_document
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Example

@@ -15,18 +15,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.evaluation.agreement import Agreement
 from sightline.studies.accuracy import CAPTION, accuracy_columns, has_learnt, measure_accuracy, readable
 from sightline.studies.alti_anisotropy import anisotropy_curves, anisotropy_table, vector_curves
+from sightline.studies.alti_claims import (
+    CLAIMS,
+    JUDGED,
+    PREFIX,
+    Entries,
+    data_of,
+    judge_consistency,
+    judge_norms,
+    judge_reference,
+    judge_specials,
+    values_of,
+)
 from sightline.studies.alti_consistency import (
     MODELS,
     SEEDS,
-    alti_gain,
     consistency_dots,
     consistency_table,
     measure_consistency,
 )
-from sightline.studies.alti_published import SOURCE, published_lead, published_range
+from sightline.studies.alti_published import SOURCE, published_range
 from sightline.studies.alti_steps import MARKS, METHODS, REFERENCES, explain_one, measure_sentences
 from sightline.studies.attcat_subjects import planted_subject
 from sightline.studies.base_models import fine_tuned, new_classifier
@@ -34,10 +44,8 @@ from sightline.studies.data import DataSet
 from sightline.studies.generated import agreement_prefixes, planted_sentences
 from sightline.studies.longformer_steps import random_twin
 from sightline.studies.study import (
-    Claim,
     Difference,
     Figure,
-    Finding,
     HubData,
     MatrixMaps,
     Measured,
@@ -45,9 +53,6 @@ from sightline.studies.study import (
     PaperSize,
     Study,
     StudyTable,
-    Tally,
-    in_words,
-    judge,
     not_judged,
     without_unlearnt,
 )
@@ -57,10 +62,6 @@ from sightline.text import Example
 if TYPE_CHECKING:
     import pandas as pd
 
-Entries = Sequence[Mapping[str, Any]]
-JUDGED = {"sst2": "gradient", "sva": "blank_out"}
-"""Data set -> the reference of the paper's table."""
-PREFIX = "sentiment: "
 SENTIMENT = ("sentiment", "sentiment2", "sentiment3")
 """Roles of the models that read SST-2."""
 
@@ -79,11 +80,6 @@ def _sentiment_models(bench: Workbench, rows: Sequence[Example]) -> dict[str, Su
         third = third or new_classifier(bench, "sst2-new", rows)
     subjects = (first, second, third)
     return {f"{PREFIX}{subject.name}": subject for subject in subjects if subject is not None}
-
-
-def _data_of(name: str) -> str:
-    """Return the data set that a model reads."""
-    return "sst2" if name.startswith(PREFIX) else "sva"
 
 
 def _verb_models(bench: Workbench, data: DataSet) -> list[Subject]:
@@ -107,20 +103,10 @@ def _file_name(name: str) -> str:
     return re.sub(r"\W+", "-", name)
 
 
-def _difference(entries: Entries, reference: str, other: str, seed: int) -> Measured:
-    """Return ρ of ALTI minus ρ of another method, paired by sentence."""
-    pairs = [(entry[f"{reference} alti"], entry[f"{reference} {other}"]) for entry in entries]
-    return Measured.of([first - second for first, second in pairs if first is not None and second is not None], seed)
-
-
-def _values(entries: Entries, key: str) -> list[float]:
-    return [np.nan if entry[key] is None else entry[key] for entry in entries]
-
-
 def _accuracy_table(tested: Mapping[str, Entries], seed: int) -> pd.DataFrame:
     import pandas as pd
 
-    names = ({"data": _data_of(name), "model": name} for name in tested)
+    names = ({"data": data_of(name), "model": name} for name in tested)
     return pd.DataFrame(
         [row | accuracy_columns(entries, seed) for row, entries in zip(names, tested.values(), strict=True)]
     )
@@ -132,13 +118,13 @@ def _correlation_table(measured: Mapping[str, Entries], control: Mapping[str, En
     rows = []
     for name, entries in measured.items():
         for method in METHODS:
-            data = _data_of(name)
+            data = data_of(name)
             row: dict[str, Any] = {"data": data, "model": name, "method": method}
             row |= {"reference": JUDGED[data], "published": published_range(data, method)}
             for reference in REFERENCES:
-                value = Measured.of(_values(entries, f"{reference} {method}"), seed)
+                value = Measured.of(values_of(entries, f"{reference} {method}"), seed)
                 row |= value.columns(reference)
-                random = Measured.of(_values(control[name], f"{reference} {method}"), seed)
+                random = Measured.of(values_of(control[name], f"{reference} {method}"), seed)
                 row[f"{reference}_random_weights"] = random.value
             rows.append(row | {"documents": len(entries)})
     return pd.DataFrame(rows)
@@ -155,104 +141,8 @@ def _rank_table(measured: Mapping[str, Entries], seed: int) -> pd.DataFrame:
                 ranks = [entry[f"ranks {method}"][mark] for entry in entries if mark in entry[f"ranks {method}"]]
                 row[title] = Measured.of(ranks, seed).value
             row["chance"] = float(np.mean([(entry["tokens"] + 1) / (2 * entry["tokens"]) for entry in entries]))
-            rows.append(row | Measured.of(_values(entries, f"special {method}"), seed).columns("special_share"))
+            rows.append(row | Measured.of(values_of(entries, f"special {method}"), seed).columns("special_share"))
     return pd.DataFrame(rows)
-
-
-def _judge_reference(
-    data: str, measured: Mapping[str, Entries], control: Mapping[str, Entries], learnt: Sequence[str], seed: int
-) -> Finding:
-    claim = ALTI.claim(f"closer to {'gradients' if data == 'sst2' else 'blank-out'} than rollout")
-    names = [name for name in measured if _data_of(name) == data]
-    judged = [name for name in names if name in learnt]
-    effects, controls = (
-        {name: _difference(entries[name], JUDGED[data], "rollout", seed) for name in judged}
-        for entries in (measured, control)
-    )
-    tally = Tally(effects)
-    name, effect = tally.weakest
-    text = "; ".join(f"{name} {in_words(effects[name])}, random weights {in_words(controls[name])}" for name in judged)
-    evidence = f"ALTI is closer than rollout {tally.in_words()}. ρ of ALTI minus ρ of rollout: {text}."
-    other = controls.get(name)
-    published = published_lead("rollout", data)
-    finding = Finding(claim, judge(effect, other), evidence, effect, published, control=other, tally=tally)
-    return without_unlearnt(finding, [name for name in names if name not in judged], len(names))
-
-
-def _different_norms(entries: Entries) -> list[str]:
-    """Return the methods based on norms that ALTI is compared with; GlobEnc only where it is not norm rollout.
-
-    The two differ by the second LayerNorm of a layer, which models that normalise before each block do not have.
-    """
-    same = all(
-        entry[f"{reference} globenc"] == entry[f"{reference} norm_rollout"]
-        for entry in entries
-        for reference in REFERENCES
-    )
-    return ["norm_rollout"] if same else ["norm_rollout", "globenc"]
-
-
-def _judge_norms(measured: Mapping[str, Entries], seed: int) -> Finding:
-    claim = ALTI.claim("closer than norms")
-    tally = Tally(
-        {
-            f"{other} ({name})": _difference(entries, JUDGED[_data_of(name)], other, seed)
-            for name, entries in measured.items()
-            for other in _different_norms(entries)
-        }
-    )
-    _, least = tally.weakest
-    text = "; ".join(f"{name} {in_words(value)}" for name, value in tally.effects.items())
-    evidence = f"ALTI is closer {tally.in_words()}. ρ of ALTI minus that of {text}."
-    return Finding(claim, judge(least), evidence, least, published_lead("norm_rollout", *JUDGED), tally=tally)
-
-
-def _judge_specials(measured: Mapping[str, Entries], seed: int) -> Finding:
-    claim = ALTI.claim("less weight on special tokens")
-    drops, parts = {}, []
-    for name, entries in measured.items():
-        raw, alti = (np.array(_values(entries, f"special {method}")) for method in ("raw_attention", "alti"))
-        drops[name] = Measured.of(raw - alti, seed)
-        parts.append(
-            f"{name}: raw attention {in_words(Measured.of(raw, seed))}, ALTI {in_words(Measured.of(alti, seed))}"
-        )
-    tally = Tally(drops)
-    _, drop = tally.weakest
-    marks = "; ".join(
-        f"{name} {in_words(rise)}"
-        for name, entries in measured.items()
-        if (rise := _mark_rank_difference(entries, seed)).documents
-    )
-    evidence = (
-        f"The share is lower {tally.in_words()}. Share of the scores on special tokens: {'; '.join(parts)}. "
-        "Punctuation is not part of the verdict: rank of commas and full stops by ALTI minus that by raw attention: "
-        f"{marks or 'no sentence has any'}."
-    )
-    return Finding(claim, judge(drop), evidence, measured=drop, tally=tally)
-
-
-def _mark_rank_difference(entries: Entries, seed: int) -> Measured:
-    """Return the normalised rank of commas and full stops by ALTI minus that by raw attention, paired by sentence."""
-    differences = []
-    for entry in entries:
-        alti, raw = entry["ranks alti"], entry["ranks raw_attention"]
-        signs = [alti[sign] - raw[sign] for sign in MARKS[2:] if sign in alti]
-        if signs:
-            differences.append(float(np.mean(signs)))
-    return Measured.of(differences, seed)
-
-
-def _judge_consistency(groups: Mapping[str, Agreement], control: Agreement, seed: int) -> Finding:
-    claim = ALTI.claim("more consistent than gradients")
-    effect, random = alti_gain(groups[SEEDS], seed), alti_gain(control, seed)
-    evidence = (
-        f"ρ between models that differ by their seed, on sentences that both predict alike: ALTI minus gradient "
-        f"{in_words(effect)}; between two models with random weights {in_words(random)}."
-    )
-    if MODELS in groups:
-        gain = in_words(alti_gain(groups[MODELS], seed))
-        evidence += f" Between different models of sentiment, per sentence and pair of models: {gain}."
-    return Finding(claim, judge(effect, random), evidence, measured=effect, control=random)
 
 
 def run(bench: Workbench) -> Outcome:
@@ -371,12 +261,12 @@ def run(bench: Workbench) -> Outcome:
     learnt = {name: measured[name] for name, entries in tested.items() if has_learnt(entries, seed)}
     unlearnt = [name for name in measured if name not in learnt]
     unlearnt_verbs = [name for name in verbs if name not in learnt]
-    consistent = _judge_consistency(consistencies, random_seeds, seed)
+    consistent = judge_consistency(consistencies, random_seeds, seed)
     findings = [
-        _judge_reference("sst2", measured, control, list(learnt), seed),
-        _judge_reference("sva", measured, control, list(learnt), seed),
-        without_unlearnt(_judge_norms(learnt, seed), unlearnt, len(measured)),
-        without_unlearnt(_judge_specials(learnt, seed), unlearnt, len(measured)),
+        judge_reference("sst2", measured, control, list(learnt), seed),
+        judge_reference("sva", measured, control, list(learnt), seed),
+        without_unlearnt(judge_norms(learnt, seed), unlearnt, len(measured)),
+        without_unlearnt(judge_specials(learnt, seed), unlearnt, len(measured)),
         # Two models are compared, so that both have to have learnt the task.
         not_judged(consistent, unlearnt_verbs) if unlearnt_verbs else consistent,
     ]
@@ -417,38 +307,7 @@ ALTI = Study(
     paper="Ferrando, Gállego & Costa-jussà 2022, Measuring the Mixing of Contextual Information in the Transformer, "
     "EMNLP",
     question="Does measuring how much each token contributes to each other explain better than attention?",
-    claims=(
-        Claim(
-            "closer to gradients than rollout",
-            "On sentiment, ALTI correlates better with gradient norms than attention rollout does.",
-            "Confirmed if the paired difference of ρ has its 95 % interval above 0 in every model. Artefact if random "
-            "weights show a difference above 0 whose interval overlaps.",
-        ),
-        Claim(
-            "closer to blank-out than rollout",
-            "On subject-verb agreement, ALTI correlates better with blank-out than attention rollout does.",
-            "As for gradients.",
-        ),
-        Claim(
-            "closer than norms",
-            "ALTI correlates better with the references than methods based on vector norms.",
-            "Confirmed if the paired difference of ρ to norm rollout and to GlobEnc has its 95 % interval above 0 in "
-            "every model. In models that normalise before each block, both are the same and count once.",
-        ),
-        Claim(
-            "less weight on special tokens",
-            "ALTI gives special tokens less relevance than attention weights do.",
-            "Confirmed if the share of the scores on special tokens is lower than with raw attention, with the 95 % "
-            "interval of the paired difference above 0 in every model. The token that is read out is left out: a layer "
-            "passes much of it on to itself, which raw attention does not count.",
-        ),
-        Claim(
-            "more consistent than gradients",
-            "ALTI's explanations of models that differ by their seed only agree more than gradient explanations do.",
-            "Confirmed if the paired difference of ρ between models has its 95 % interval above 0. Artefact if two "
-            "models with random weights show a difference above 0 whose interval overlaps.",
-        ),
-    ),
+    claims=CLAIMS,
     data={"sst2": "sentences with sentiment", "sva": "words before a verb; label 1 for a plural verb"},
     models={
         "sentiment": "classifier of sentiment",

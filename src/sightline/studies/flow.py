@@ -7,7 +7,7 @@ gradients; the same is done with random weights. A sentiment model, if given, su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +18,16 @@ from sightline.evaluation.agreement import LAYER, Agreement
 from sightline.studies.accuracy import measure_accuracy, readable
 from sightline.studies.base_models import classifier
 from sightline.studies.data import DataSet
+from sightline.studies.flow_claims import (
+    CLAIMS,
+    SENTIMENT_TABLE,
+    TABLES,
+    Entries,
+    judge_accuracy,
+    judge_flow,
+    judge_gain,
+    judge_uniform,
+)
 from sightline.studies.flow_pronouns import choice_table, draw_pronouns, masked_model, measure_choices
 from sightline.studies.flow_steps import (
     REFERENCES,
@@ -30,64 +40,26 @@ from sightline.studies.flow_steps import (
 from sightline.studies.generated import agreement_prefixes
 from sightline.studies.longformer_steps import random_twin
 from sightline.studies.study import (
-    Accuracy,
-    Claim,
     Curve,
     Curves,
     Difference,
     Figure,
-    Finding,
     Graphs,
     HubData,
     LayerMap,
     Measured,
     Outcome,
     PaperSize,
-    Published,
     Study,
     StudyTable,
-    Tally,
-    in_words,
-    judge,
     not_judged,
-    shared_difference,
 )
 from sightline.studies.workbench import BASE, Subject, Workbench
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Entries = Sequence[Mapping[str, Any]]
-ACCURACY = Published(0.96, "Section 2")
-TABLES: dict[str, tuple[str, dict[str, tuple[float, ...]]]] = {
-    "blank_out": (
-        "Table 1",
-        {
-            "raw": (0.69, 0.10, -0.11, -0.09, 0.20, 0.29),
-            "rollout": (0.32, 0.38, 0.51, 0.62, 0.70, 0.71),
-            "flow": (0.32, 0.44, 0.70, 0.70, 0.71, 0.70),
-        },
-    ),
-    "gradient": (
-        "Table 2",
-        {
-            "raw": (0.53, 0.16, -0.06, 0.00, 0.24, 0.46),
-            "rollout": (0.22, 0.27, 0.39, 0.47, 0.53, 0.54),
-            "flow": (0.22, 0.31, 0.54, 0.61, 0.60, 0.61),
-        },
-    ),
-}
-"""Reference -> where it is published, and Spearman's ρ of each view in layers 1 to 6 of the verb-number model."""
-SENTIMENT_TABLE: dict[str, dict[int, float]] = {
-    "raw": {1: 0.12, 3: 0.09, 5: 0.08, 6: 0.09},
-    "rollout": {1: 0.11, 3: 0.12, 5: 0.13, 6: 0.13},
-    "flow": {1: 0.11, 3: 0.11, 5: 0.12, 6: 0.14},
-}
-"""Table 3: DistilBERT on SST-2, against input gradients; layer -> ρ."""
 TITLES = {"raw": "Raw attention", "rollout": "Attention rollout", "flow": "Attention flow"}
-VERBS, SENTIMENT = "verb-number model", "model of sentiment"
-NEARLY_EVEN = 0.9
-"""Normalised entropy from which attention counts as nearly uniform; 1 is uniform."""
 
 
 def _verb_model(bench: Workbench, data: DataSet) -> Subject:
@@ -101,18 +73,6 @@ def _verb_model(bench: Workbench, data: DataSet) -> Subject:
         learning_rate=1e-3,
         sizes={"n_layer": layers, "n_head": 8, "n_embd": width, "n_positions": 128},
     )
-
-
-def _last_layer(agreement: Agreement, view: str) -> dict[str, float]:
-    """Return ρ in the last layer by sentence, of one view."""
-    pairs = [pair for pair in agreement.pairs if pair.method == VIEWS[view]]
-    last = pairs[-1].first if pairs else ""
-    return {pair.document: pair.value for pair in pairs if pair.first == last and pair.value is not None}
-
-
-def _gain(agreement: Agreement, view: str, other: str, seed: int) -> Measured:
-    """Return ρ of a view minus ρ of another one in the last layer, paired by sentence."""
-    return shared_difference(_last_layer(agreement, view), _last_layer(agreement, other), seed)
 
 
 def _table(agreement: Agreement, control: Agreement, published: Mapping[str, Mapping[int, float]]) -> pd.DataFrame:
@@ -150,77 +110,6 @@ def _curves(agreement: Agreement, reference: str) -> Curves:
     return Curves([str(layer + 1) for layer in mean.index], curves, "layer", "Spearman's ρ")
 
 
-def _judge_gain(
-    agreement: Agreement, control: Agreement, reference: str, seed: int, sentiment: Agreement | None = None
-) -> Finding:
-    """Judge the weaker of rollout and flow against raw attention in the last layer; sentiment: of Table 3."""
-    claim = FLOW.claim("better than raw: blank-out" if reference == "blank_out" else "better than raw: gradients")
-    where, table = TABLES[reference]
-    models = {VERBS: agreement} | ({} if sentiment is None else {SENTIMENT: sentiment})
-    published = {VERBS: ({view: row[-1] for view, row in table.items()}, where)}
-    published[SENTIMENT] = ({view: row[max(row)] for view, row in SENTIMENT_TABLE.items()}, "Table 3")
-    gains = {
-        name: {view: _gain(each, view, "raw", seed) for view in ("rollout", "flow")} for name, each in models.items()
-    }
-    controls = {view: _gain(control, view, "raw", seed) for view in ("rollout", "flow")}
-    weaker = {name: min(by_view, key=lambda view: by_view[view].low) for name, by_view in gains.items()}
-    tally = Tally({name: gains[name][view] for name, view in weaker.items()})
-    model, gain = tally.weakest
-    if not model:
-        return Finding(claim, "not measured", "No sentence has a value.")
-    view = weaker[model]
-    parts = [
-        f"{name}: {', '.join(f'{view} {in_words(value)}' for view, value in by_view.items())}"
-        for name, by_view in gains.items()
-    ]
-    random = ", ".join(f"{view} {in_words(value)}" for view, value in controls.items())
-    evidence = (
-        f"Gain over raw attention in the last layer: {'; '.join(parts)}; {VERBS} with random weights: {random}. The "
-        f"weakest, {view} in the {model}, decides."
-    )
-    values, source = published[model]
-    return Finding(
-        claim,
-        judge(gain, controls[view] if model == VERBS else None),
-        evidence,
-        gain,
-        Published(round(values[view] - values["raw"], 2), f"{source}, {view}, {model}"),
-        control=controls[view] if model == VERBS else None,
-        tally=tally if len(models) > 1 else None,
-    )
-
-
-def _judge_flow(agreements: Mapping[str, Agreement], seed: int) -> Finding:
-    claim = FLOW.claim("flow before rollout")
-    gains = {name: _gain(agreement, "flow", "rollout", seed) for name, agreement in agreements.items()}
-    if not all(gain.documents for gain in gains.values()):
-        return Finding(claim, "not measured", "No sentence has a value.")
-    reference = min(gains, key=lambda name: gains[name].low)
-    published = {
-        name: Published(round(table["flow"][-1] - table["rollout"][-1], 2), where)
-        for name, (where, table) in TABLES.items()
-    }
-    text = "; ".join(f"against {name.replace('_', '-')} {in_words(gain)}" for name, gain in gains.items())
-    printed = ", ".join(f"{each.value:+.2f} ({each.where})" for each in published.values()).replace("-", "−")
-    evidence = f"Flow minus rollout in the last layer: {text}. In the paper: {printed}."
-    return Finding(claim, judge(gains[reference]), evidence, gains[reference], published[reference])
-
-
-def _judge_uniform(entries: Entries, seed: int) -> Finding:
-    claim = FLOW.claim("raw attention becomes even")
-    layers = np.array([entry["entropy"] for entry in entries])
-    first, last = (Measured.of(layers[:, place], seed) for place in (0, -1))
-    rise = Measured.of(layers[:, -1] - layers[:, 0], seed)
-    verdict = judge(rise)
-    if verdict == "confirmed" and not last.low > NEARLY_EVEN:
-        verdict = "not confirmed"
-    evidence = (
-        f"Normalised entropy of raw attention: first layer {in_words(first)}, last layer {in_words(last)}, rise "
-        f"{in_words(rise)}."
-    )
-    return Finding(claim, verdict, evidence, measured=rise)
-
-
 def _effective_table(entries: Entries, seed: int) -> pd.DataFrame:
     """Return, by layer, the share of the weights that changes nothing, over the sentences that have such a part."""
     import pandas as pd
@@ -229,12 +118,6 @@ def _effective_table(entries: Entries, seed: int) -> pd.DataFrame:
     layers = [Measured.of(column, seed) for column in long.T]
     rows = [{"layer": layer, **m.columns(), "documents": m.documents} for layer, m in enumerate(layers, start=1)]
     return pd.DataFrame(rows, columns=["layer", "mean", "low", "high", "documents"])
-
-
-def _judge_accuracy(entries: Entries, seed: int) -> Finding:
-    claim = FLOW.claim("the model learns agreement")
-    accuracy = Accuracy.of(entries, seed)
-    return Finding(claim, judge(accuracy.gain), accuracy.in_words(), accuracy.measured, ACCURACY)
 
 
 def _measure_verbs(
@@ -375,13 +258,13 @@ def run(bench: Workbench) -> Outcome:
             "Figure 4, his or her: needs a masked language model that knows the words of the sentences (--mlm FOLDER), "
             "or --model base=FOLDER and sentences to train one on (--data pronouns=FILE)."
         )
-    learnt = _judge_accuracy(tested, seed)
+    learnt = judge_accuracy(tested, seed)
     findings = [
         learnt,
-        _judge_gain(agreements["blank_out"], controls["blank_out"], "blank_out", seed),
-        _judge_gain(agreements["gradient"], controls["gradient"], "gradient", seed, results.get("sst2")),
-        _judge_flow(agreements, seed),
-        _judge_uniform(entries, seed),
+        judge_gain(agreements["blank_out"], controls["blank_out"], "blank_out", seed),
+        judge_gain(agreements["gradient"], controls["gradient"], "gradient", seed, results.get("sst2")),
+        judge_flow(agreements, seed),
+        judge_uniform(entries, seed),
     ]
     if learnt.verdict != "confirmed":
         findings[1:] = [not_judged(finding, ["the verb-number model"]) for finding in findings[1:]]
@@ -420,36 +303,7 @@ FLOW = Study(
     title="Quantifying attention flow in Transformers",
     paper="Abnar & Zuidema 2020, Quantifying Attention Flow in Transformers, ACL",
     question="Do attention rollout and attention flow follow the importance of words better than raw attention?",
-    claims=(
-        Claim(
-            "the model learns agreement",
-            "A Transformer encoder predicts the number of the verb from the words before it.",
-            "Confirmed if accuracy minus the share of the larger class has its 95 % interval above 0.",
-        ),
-        Claim(
-            "better than raw: blank-out",
-            "Rollout and flow correlate better with blank-out scores than raw attention does.",
-            "Confirmed if, in the last layer, the paired difference of ρ to raw attention has its 95 % interval above "
-            "0 for both. Artefact if random weights show a gain above 0 whose interval overlaps.",
-        ),
-        Claim(
-            "better than raw: gradients",
-            "Rollout and flow correlate better with input gradients than raw attention does.",
-            "As for blank-out, in the verb-number model and in the model of sentiment, if there is one.",
-        ),
-        Claim(
-            "flow before rollout",
-            "Attention flow is more reliable than attention rollout.",
-            "Confirmed if, in the last layer, ρ of flow minus ρ of rollout has its 95 % interval above 0 for blank-out "
-            "and for gradients.",
-        ),
-        Claim(
-            "raw attention becomes even",
-            "Raw attention of [CLS] is nearly uniform in the higher layers.",
-            f"Confirmed if the rise of its normalised entropy from the first to the last layer has its 95 % interval "
-            f"above 0, and the entropy of the last layer has its own above {NEARLY_EVEN}, a bound set here.",
-        ),
-    ),
+    claims=CLAIMS,
     data={
         "sva": "words before a verb; label 1 for a plural verb",
         "sst2": "sentences with sentiment",

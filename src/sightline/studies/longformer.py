@@ -9,12 +9,12 @@ similarity of shuffled attribution (chance) and that of the same model with rand
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from sightline.studies.accuracy import has_learnt
 from sightline.studies.data import DataSet
+from sightline.studies.longformer_claims import CLAIMS, judge_accuracy, judge_agreement, judge_masking, judge_scaling
 from sightline.studies.longformer_example import (
     example_tables,
     instance_figures,
@@ -36,120 +36,29 @@ from sightline.studies.longformer_steps import (
 )
 from sightline.studies.longformer_tables import (
     MODES,
-    SOURCE,
     Entries,
     mean_chance,
     partner_table,
     performance_tables,
-    published_tau,
     similarity_tables,
     similarity_values,
 )
 from sightline.studies.longformer_words import word_tables
 from sightline.studies.study import (
-    Accuracy,
-    Claim,
     Curve,
     Curves,
     Difference,
     Dots,
     Figure,
-    Finding,
     HeadMap,
     HubData,
     Measured,
     Outcome,
     PaperSize,
-    Published,
     Study,
-    Verdict,
-    in_words,
-    judge,
     not_judged,
-    shared_difference,
-    two_digits,
 )
 from sightline.studies.workbench import Subject, Workbench
-
-MOSTLY_CHANCE = 0.8
-"""A similarity of which chance alone gives this share says little about the model."""
-ACCURACY = Published(0.98, "author's repository, longformer_research_papers.ipynb")
-
-
-def _above_chance(entries: Entries, mode: str, seed: int, **setting: Any) -> Measured:
-    pairs = similarity_values(entries, mode, "kendall", **setting)
-    return Measured.of([value - chance for value, chance in pairs.values()], seed)
-
-
-def _judge_accuracy(tested: Entries, reason: str, seed: int) -> Finding:
-    claim = LONGFORMER.claim("accurate classifier")
-    if reason:
-        return Finding(claim, "not measured", reason)
-    accuracy = Accuracy.of(tested, seed)
-    return Finding(claim, judge(accuracy.gain), accuracy.in_words(), accuracy.measured, ACCURACY)
-
-
-def _judge_agreement(trained: Entries, control: Entries, seed: int) -> Finding:
-    claim = LONGFORMER.claim("attention agrees with attribution")
-    effect = _above_chance(trained, "unmasked", seed)
-    other = _above_chance(control, "unmasked", seed)
-    cosine, random = (
-        Measured.of([value for value, _ in similarity_values(entries, "unmasked", "cosine_normalised").values()], seed)
-        for entries in (trained, control)
-    )
-    evidence = (
-        f"Kendall's tau of all words, all layers, minus its chance level: {in_words(effect)}. With random weights: "
-        f"{in_words(other)}. The cosine of the report's tables is {two_digits(cosine.value)}, and "
-        f"{two_digits(random.value)} with random weights. Tau is {published_tau('unmasked', 'all')} in the {SOURCE}, "
-        "without a chance level."
-    )
-    return Finding(claim, judge(effect, other), evidence, measured=effect, control=other)
-
-
-def _judge_masking(trained: Entries, seed: int) -> Finding:
-    claim = LONGFORMER.claim("masking raises similarity")
-    every, zeroed = (similarity_values(trained, mode, "kendall") for mode in ("unmasked", "zeroed"))
-    gain, chance = (
-        shared_difference(
-            {number: pair[place] for number, pair in zeroed.items()},
-            {number: pair[place] for number, pair in every.items()},
-            seed,
-        )
-        for place in (0, 1)
-    )
-    if not gain.documents:
-        return Finding(claim, "not measured", "No document has words left after masking.")
-    verdict: Verdict = judge(gain)
-    if verdict == "confirmed" and chance.value >= MOSTLY_CHANCE * gain.value:
-        verdict = "artefact"
-    masked = Measured.of([value for value, _ in zeroed.values()], seed)
-    unrelated = Measured.of([level for _, level in zeroed.values()], seed)
-    evidence = (
-        f"Setting masked words to 0 in both lists changes Kendall's tau by {in_words(gain)}, to {in_words(masked)}. "
-        f"For shuffled attribution it changes tau by {in_words(chance)}, to {in_words(unrelated)}. With masked words "
-        f"left out, tau minus chance is {in_words(_above_chance(trained, 'dropped', seed))}; with all words it is "
-        f"{in_words(_above_chance(trained, 'unmasked', seed))}."
-    )
-    published = Published(round(published_tau("zeroed", "all") - published_tau("unmasked", "all"), 3), SOURCE)
-    return Finding(claim, verdict, evidence, gain, published, control=chance)
-
-
-def _judge_scaling(trained: Entries, seed: int) -> Finding:
-    claim = LONGFORMER.claim("head importance helps")
-    gains = {}
-    for layers in ("last", "all"):
-        scaled, plain = (
-            {n: value for n, (value, _) in similarity_values(trained, "unmasked", "kendall", layers, scaling).items()}
-            for scaling in (True, False)
-        )
-        gains[layers] = shared_difference(scaled, plain, seed)
-    weaker = min(gains, key=lambda layers: gains[layers].low)
-    published = published_tau("unmasked", weaker, scaled=True) - published_tau("unmasked", weaker)
-    evidence = (
-        f"Tau of all words, scaled minus unscaled: {in_words(gains['last'])} for the last layer, "
-        f"{in_words(gains['all'])} for all layers."
-    )
-    return Finding(claim, judge(gains[weaker]), evidence, gains[weaker], Published(round(published, 3), SOURCE))
 
 
 def _similarity_dots(trained: Entries, seed: int) -> Dots:
@@ -244,13 +153,13 @@ def run(bench: Workbench) -> Outcome:
         *_received_figures(trained, seed),
     ]
     findings = [
-        _judge_agreement(trained, control, seed),
-        _judge_masking(trained, seed),
-        _judge_scaling(trained, seed),
+        judge_agreement(trained, control, seed),
+        judge_masking(trained, seed),
+        judge_scaling(trained, seed),
     ]
     if not reason and not has_learnt(tested, seed):
         findings = [not_judged(finding, [subject.name]) for finding in findings]
-    findings = [_judge_accuracy(tested, reason, seed), *findings]
+    findings = [judge_accuracy(tested, reason, seed), *findings]
     left_out = [*_left_out(data), *([f"Performance: {reason[0].lower()}{reason[1:]}"] if reason else [])]
     return Outcome(tables, figures, findings, _differences(bench, data, subject), left_out)
 
@@ -301,32 +210,7 @@ LONGFORMER = Study(
     title="Attention and attribution in a Longformer",
     paper="Hou 2022, Attention and attribution in Longformer classifiers of long documents, project report (COGS 402)",
     question="In a fine-tuned Longformer, do the words that receive attention also get the credit for the prediction?",
-    claims=(
-        Claim(
-            "accurate classifier",
-            "A Longformer fine-tuned on long documents classifies them well.",
-            "Confirmed if accuracy minus the share of the largest class has its 95 % interval above 0.",
-        ),
-        Claim(
-            "attention agrees with attribution",
-            "Words that receive more attention get more attribution.",
-            "Confirmed if Kendall's tau minus its chance level has its 95 % interval above 0. Artefact if the same "
-            "model with random weights has it above 0 too and the two intervals overlap.",
-        ),
-        Claim(
-            "masking raises similarity",
-            "Once stop words and symbols are masked, attention and attribution are far more similar.",
-            "Judged on the published form (masked words set to 0): confirmed if Kendall's tau minus that of all words "
-            "has its 95 % interval above 0. Artefact if shuffled attribution reaches 80 % of that difference; this "
-            "bound is set here.",
-        ),
-        Claim(
-            "head importance helps",
-            "Weighting heads by their importance brings attention closer to attribution.",
-            "Confirmed if the paired difference of tau, scaled minus unscaled, has its 95 % interval above 0 for the "
-            "last and for all layers. The weaker of the two is shown.",
-        ),
-    ),
+    claims=CLAIMS,
     data={"papers": "long documents with labels"},
     models={"classifier": "classifier of long documents", "base": "model that is fine-tuned if no classifier is given"},
     sizes={

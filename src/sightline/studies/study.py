@@ -71,6 +71,11 @@ class Claim:
     """How the verdict follows from the numbers."""
 
 
+def claim_of(claims: Sequence[Claim], name: str) -> Claim:
+    """Return the claim of that name."""
+    return next(claim for claim in claims if claim.name == name)
+
+
 @dataclass(frozen=True)
 class Finding:
     """What a run says about a claim."""
@@ -290,10 +295,6 @@ class Study:
     """Numbers of documents, training steps and so on, by size."""
     paper_size: PaperSize
     run: Callable[[Workbench], Outcome]
-
-    def claim(self, name: str) -> Claim:
-        """Return the claim of that name."""
-        return next(claim for claim in self.claims if claim.name == name)
 
 
 @dataclass(frozen=True)
