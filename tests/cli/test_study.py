@@ -37,6 +37,15 @@ def test_a_study_reads_given_rows_with_a_given_model(sightline, good_model, tmp_
     ("arguments", "sentence"),
     [
         (("atcat", "--out", "out"), "There is no study 'atcat'. Did you mean 'attcat'?"),
+        (
+            ("flow", "--model", "classifier=m", "--out", "out"),
+            "has no model 'classifier'. It takes: sentiment, mlm, base.",
+        ),
+        (("flow", "--model", "base=nowhere/at/all", "--out", "out"), "There is no model folder 'nowhere/at/all'"),
+        (
+            ("flow", "--data", "sst=rows.csv", "--out", "out"),
+            "has no data set 'sst'. It reads: sva, sst2, pronouns, snli",
+        ),
         (("attcat", "--data", "no.csv", "--out", "out"), "There is no data 'no.csv'."),
         (("attcat", "--out", "doc.txt"), "is a file. Name a folder."),
         (("attcat", "--size", "paper", "--out", "out"), "or give all data and models as files with --data and --model"),

@@ -1,0 +1,57 @@
+"""What the page of a study says about its verdicts, and how its figures treat texts from files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sightline.studies import STUDIES, StudyResult
+from sightline.studies.study import Claim, Figure, Finding, LayerMap, Measured, Outcome, Published
+from sightline.view.studies.drawings import LONGEST_LABEL, draw_figure
+from sightline.view.studies.folder import claims_frame
+from sightline.view.words.studies import FEW, TRIAL, UNCERTAIN_CONTROL, finding_sentence, warnings
+
+CLAIM = Claim("a claim", "It holds.", "Confirmed if it does.")
+
+
+def finding(verdict="confirmed", documents=40, control=None, published=None):
+    return Finding(CLAIM, verdict, "Evidence.", Measured(0.3, 0.2, 0.4, documents), published, control=control)
+
+
+def result(size="small", *findings):
+    return StudyResult(STUDIES["flow"], Outcome([], [], findings, []), {}, size)
+
+
+def test_a_published_number_says_where_it_is_from():
+    assert "Published: 0.41 (Table 1)." in finding_sentence(finding(published=Published(0.41, "Table 1")))
+    assert "Published" not in finding_sentence(finding())
+
+
+@pytest.mark.parametrize(
+    ("verdict", "high", "warned"),
+    [("confirmed", 0.25, True), ("confirmed", 0.1, False), ("not confirmed", 0.25, False)],
+)
+def test_a_control_that_reaches_the_measured_interval_is_named(verdict, high, warned):
+    sentence = finding_sentence(finding(verdict, control=Measured(0.0, -0.2, high, 8)))
+    assert (UNCERTAIN_CONTROL in sentence) == warned
+
+
+def test_few_documents_are_named():
+    assert warnings(result("small", finding(documents=40))) == []
+    assert warnings(result("small", finding(documents=40), finding(documents=6))) == [FEW]
+    assert warnings(result("tiny", finding(documents=6))) == [TRIAL]
+    assert warnings(result("small", Finding(CLAIM, "not measured", "Nothing."))) == []
+
+
+def test_the_verdict_stands_right_after_the_claim():
+    frame = claims_frame(result("small", finding(published=Published(0.1, "Table 1"))))
+    assert list(frame.columns)[:3] == ["claim", "verdict", "published"]
+    assert frame.loc[0, "difference"] == pytest.approx(0.2)
+
+
+def test_words_of_thousands_of_characters_are_shortened_in_figures():
+    labels = ["x" * 5000, "mill"]
+    drawn = draw_figure(Figure("map", "A map", LayerMap(np.ones((2, 2)), labels, "separate", signed=False)))
+    texts = [text.get_text() for axes in drawn.axes for text in axes.get_xticklabels()]
+    assert "mill" in texts
+    assert max(map(len, texts)) <= LONGEST_LABEL
