@@ -31,8 +31,8 @@ UNCERTAIN_CONTROL = (
 FEW_DOCUMENTS = 16
 """Measured with normal effects around 0: 10 % are confirmed with 4 documents, 5 % with 8 to 12, 4 % with 16."""
 FEW = (
-    f"Verdicts from fewer than {FEW_DOCUMENTS} documents mean little: an effect that does not exist is confirmed in 5 "
-    "to 10 % of such cases, instead of 2.5 %."
+    f"Verdicts from fewer than {FEW_DOCUMENTS} documents mean little: with 4 documents, 10 % of the effects that do "
+    "not exist are confirmed, with 8 documents 5 %, instead of 2.5 %."
 )
 TRIAL = "This is a trial on a handful of documents; its verdicts mean nothing."
 """For studies of size tiny."""
