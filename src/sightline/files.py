@@ -104,7 +104,7 @@ def _temporary_file(path: Path) -> Iterator[Path | None]:
             part.unlink(missing_ok=True)
             raise _cannot_write(path, error) from None
         try:
-            _take_lock(lock)
+            lock_file(lock)
             _remove_abandoned(final.parent)
             yield part
         finally:
@@ -167,14 +167,20 @@ def _remove_and_exit(number: int, frame: FrameType | None) -> None:
     os.kill(os.getpid(), number)
 
 
-def _take_lock(descriptor: int) -> bool:
-    """Lock a file against other processes; return whether that succeeded."""
+def lock_file(descriptor: int) -> bool | None:
+    """Lock an open file against other processes, until it is closed.
+
+    Return True if it is locked now, False if another process holds the lock, and None where there are no locks: on
+    Windows, and on some network drives.
+    """
     try:
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):  # on Windows; already locked, or the file system has no locks
+    except BlockingIOError:
         return False
+    except (ImportError, OSError):
+        return None
     return True
 
 
@@ -191,7 +197,7 @@ def _remove_abandoned(folder: Path) -> None:
             with suppress(OSError):
                 descriptor = os.open(part, os.O_WRONLY)
                 try:
-                    if _take_lock(descriptor):
+                    if lock_file(descriptor):
                         part.unlink()
                 finally:
                     os.close(descriptor)

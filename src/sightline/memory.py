@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import resource
 import sys
 from functools import cache
 from pathlib import Path
@@ -31,7 +30,11 @@ def release_memory() -> None:
 
 
 def resident_bytes() -> int:
-    """Return the memory that this process occupies now, or its peak where the current size is not known."""
+    """Return the memory that this process occupies now, its peak where only that is known, and 0 on Windows."""
+    try:
+        import resource
+    except ImportError:
+        return 0
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * resource.getpagesize()

@@ -11,7 +11,6 @@ process.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sightline.errors import UsageError
-from sightline.files import write_whole
+from sightline.files import lock_file, write_whole
 
 if TYPE_CHECKING:
     import duckdb
@@ -116,20 +115,21 @@ class LocalFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the folder for this process; the system releases the lock when the process ends, however it ends."""
+        """Lock the folder for this process; the system releases the lock when the process ends, however it ends.
+
+        Where there are no locks (Windows, some network drives), nothing keeps two runs apart.
+        """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(f"Cannot use '{self.path}' as output folder: {reason}. Choose another folder.") from None
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            if lock_file(descriptor) is False:
                 raise UsageError(
                     f"Another run is writing to '{self.path}'. Wait until it ends, or choose another folder."
-                ) from None
+                )
             yield
         finally:
             os.close(descriptor)
