@@ -127,6 +127,48 @@ def test_html_shows_what_a_reader_sees() -> None:
     assert extract(page.encode(), "html").text == "Terms & conditions\n\nOne\ntwo\n\na\tb\n\nx\ny\n"
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("a < b and 3 <4, </p>", "a < b and 3 <4,\n"),
+        ("<p title='a > b' class=\"x\">One<BR/>two", "One\ntwo\n"),
+        ("<p>One<!-- <p>no --><!--><?php x ?><![if x]></ >two", "Onetwo\n"),
+        ("<SCRIPT>if (a<b) '</p>'</script >One", "One\n"),
+        ("One<script>two", "One\n"),
+        ("One<!-- two", "One\n"),
+        ("One <b and two", "One <b and two\n"),
+        ("One<svg/><svg><svg><title>x</title>no</svg>two", "Onetwo\n"),
+        ("<p>a&lt;b>&amp;amp; &eacute;&#233;", "a<b>&amp; éé\n"),
+    ],
+)
+def test_broken_html_is_read_as_browsers_read_it(page: str, text: str) -> None:
+    assert extract(page.encode(), "html").text == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<a ",
+        "<a b=",
+        "<a b='",
+        "<!--",
+        "<![CDATA[",
+        "</",
+        "<",
+        "&",
+        "<svg>",
+        "<a b=' c=\">",
+        "<svg></title>",
+        "<pre><td>",
+    ],
+)
+def test_reading_html_takes_time_proportional_to_its_length(piece: str) -> None:
+    """At this length a reader that goes back needs more than the 120 seconds that it may take."""
+    page = b"<p>Some words.</p>" + piece.encode() * (9_000_000 // len(piece))
+    assert decode_document(page, "The page", suffix=".html").text.startswith("Some words.\n")
+
+
 def test_html_in_a_declared_encoding() -> None:
     page = '<meta charset="iso-8859-1"><p>Café</p>'
     assert extract(page.encode("latin-1"), "html").text == "Café\n"

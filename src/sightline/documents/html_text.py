@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
+from html import unescape
 
 from sightline.documents.parts import Extracted, ExtractionError, Paragraphs
 
@@ -17,6 +17,16 @@ _BLOCKS = frozenset({
 # fmt: on
 _CELLS = frozenset({"td", "th"})
 _HIDDEN = frozenset({"title", "script", "style", "template", "noscript", "svg", "select", "iframe", "object"})
+_RAW = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")}
+"""Elements whose content is no mark-up, and where it ends."""
+_NO_ELEMENT = re.compile(r"<[!?]|</[^A-Za-z]")
+"""What begins a declaration or something that browsers treat as a comment."""
+_MARK_UP = re.compile(r"<[A-Za-z/!?]")
+_TAG = re.compile(
+    r"""<(?P<slash>/?)(?P<name>[A-Za-z][^\s/>]*+)"""
+    r"""(?P<rest>(?:[^>"'=]++|=\s*+"[^"]*+"|=\s*+'[^']*+'|[="'])*+)>"""
+)
+"""A tag; `>` may be part of a quoted value. No repetition gives back what it took, so a match takes one pass."""
 _CHARSET = re.compile(rb"<meta[^>]{0,200}charset=[\"']?\s*([A-Za-z0-9_-]{1,40})", re.IGNORECASE)
 _ENCODINGS = {"iso-8859-1": "cp1252", "windows-1252": "cp1252", "us-ascii": "cp1252", "iso-8859-15": "iso-8859-15"}
 """Encodings besides UTF-8 that a page may declare; browsers read Latin-1 as Windows-1252, too."""
@@ -25,9 +35,7 @@ _ENCODINGS = {"iso-8859-1": "cp1252", "windows-1252": "cp1252", "us-ascii": "cp1
 def extract_html(content: bytes) -> Extracted:
     """Return the visible text, one paragraph per block element."""
     reader = _Reader()
-    reader.feed(_decode(content))
-    reader.close()
-    reader.end_block()
+    reader.read(_decode(content))
     return Extracted(reader.paragraphs.join())
 
 
@@ -44,42 +52,82 @@ def _decode(content: bytes) -> str:
         return content.decode(encoding, errors="replace")
 
 
-class _Reader(HTMLParser):
+class _Reader:
+    """Collects the visible text of a page, as browsers read it.
+
+    Every step goes on from where the last one ended and nothing is looked for twice, so that the time is proportional
+    to the length of the page, however damaged it is. (`html.parser` reads the rest of the page again after every tag
+    that is not closed.)
+    """
+
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self.paragraphs = Paragraphs()
         self._parts: list[str] = []
         self._hidden: list[str] = []
-        """Open elements whose content nobody sees, outermost first."""
+        """Open elements whose content nobody sees, outermost first, each name once."""
         self._preformatted = 0
 
-    def end_block(self) -> None:
+    def read(self, page: str) -> None:
+        """Read the whole page; what follows a comment or a script that does not end is part of it."""
+        place = 0
+        while (mark := _MARK_UP.search(page, place)) is not None:
+            start = mark.start()
+            self._add(page[place:start])
+            if page.startswith("<!--", start):
+                place = _after(page, "-->", start + 2)
+            elif _NO_ELEMENT.match(page, start):
+                place = _after(page, ">", start + 2)
+            elif (tag := _TAG.match(page, start)) is not None:
+                place = self._read_tag(page, tag)
+            else:  # it is not closed, and neither is any that follows
+                place = start
+                break
+        self._add(page[place:])
+        self._end_block()
+
+    def _read_tag(self, page: str, tag: re.Match[str]) -> int:
+        """Handle one tag and return where the text goes on: for scripts and styles, at their end."""
+        name = tag["name"].lower()
+        if tag["slash"]:
+            self._end(name)
+        elif name not in _HIDDEN:
+            self._start(name)
+        elif not tag["rest"].endswith("/"):
+            if name not in self._hidden:
+                self._hidden.append(name)
+            if name in _RAW:
+                end = _RAW[name].search(page, tag.end())
+                return len(page) if end is None else end.start()
+        return tag.end()
+
+    def _start(self, name: str) -> None:
+        if name == "br":
+            self._parts.append("\n")
+        elif name in _CELLS:
+            self._parts.append("\t")
+        elif name in _BLOCKS:
+            self._end_block()
+            self._preformatted += name == "pre"
+
+    def _end(self, name: str) -> None:
+        if name in self._hidden:
+            del self._hidden[self._hidden.index(name) :]
+        elif name in _BLOCKS:
+            self._end_block()
+            if name == "pre":
+                self._preformatted = max(0, self._preformatted - 1)
+
+    def _end_block(self) -> None:
         self.paragraphs.add("".join(self._parts))
         self._parts = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _HIDDEN:
-            self._hidden.append(tag)
-        elif tag == "br":
-            self._parts.append("\n")
-        elif tag in _CELLS:
-            self._parts.append("\t")
-        elif tag in _BLOCKS:
-            self.end_block()
-            self._preformatted += tag == "pre"
+    def _add(self, text: str) -> None:
+        if text and not self._hidden:
+            text = unescape(text)
+            self._parts.append(text if self._preformatted else re.sub(r"\s+", " ", text))
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in _HIDDEN:
-            self.handle_starttag(tag, attrs)
 
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._hidden:
-            del self._hidden[self._hidden.index(tag) :]
-        elif tag in _BLOCKS:
-            self.end_block()
-            if tag == "pre":
-                self._preformatted = max(0, self._preformatted - 1)
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self._parts.append(data if self._preformatted else re.sub(r"\s+", " ", data))
+def _after(page: str, mark: str, start: int) -> int:
+    """Return the place after the next `mark`, or the end of the page."""
+    place = page.find(mark, start)
+    return len(page) if place < 0 else place + len(mark)
