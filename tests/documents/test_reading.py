@@ -9,6 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 import sightline as sl
@@ -18,7 +19,7 @@ from sightline.documents.parts import ExtractionError
 from sightline.documents.pdf_text import _lines, join_lines, remove_running_lines
 from sightline.errors import InputError
 from tests.documents.samples import WORD, archive, docx, odt, paragraph, pdf
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, wait_for
 
 PARAGRAPHS = "The seller is liable.\n\nThe buyer pays.\n"
 SAME_DOCUMENT = {
@@ -306,6 +307,23 @@ def test_nothing_is_imported_from_the_current_folder(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert sl.read_document("contract.docx").text == PARAGRAPHS
     assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a signal at the death of the parent")
+def test_a_reader_ends_with_a_parent_that_is_killed() -> None:
+    program = (
+        "from sightline.documents import decode_document\n"
+        "decode_document(b'<p>Some words.' + b'<pre><td>' * 4_000_000, 'It', suffix='.html')"
+    )
+    parent = psutil.Popen([sys.executable, "-c", program])
+    wait_for(parent.children)
+    (reader,) = parent.children()
+    wait_for(lambda: reader.rlimit(psutil.RLIMIT_CPU)[0] != psutil.RLIM_INFINITY)
+    reader.suspend()  # so that it does not end by itself
+    parent.kill()
+    parent.wait()
+    wait_for(lambda: not reader.is_running() or reader.status() == psutil.STATUS_ZOMBIE)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs limits on computing time")
