@@ -353,9 +353,10 @@ class Model:
         document: a text, an encoding, a chat (see `encode`), or a list of texts or encodings, which run in batches of
         similar length. A trace of this model shares its pass and is explained for its own target.
         method: by default the first of `default_methods`.
-        target: the predicted class by default; a class number, a label, or a pair of them for a contrast. "all"
-        explains every class on one shared forward pass; a class whose label is "all" is chosen by its number.
-        "entities" explains every entity that a token classifier finds in one document.
+        target: the predicted class by default; a class number, a label, or a contrast of two: the tuple (A, B) or the
+        text "A:B", unless that is itself a label. "all" explains every class on one shared forward pass; a class whose
+        label is "all" is chosen by its number. "entities" explains every entity that a token classifier finds
+        in one document.
         quantity: "logit", "probability", "log_probability" or "margin". The default is the logit, or the probability
         for methods that change the input.
         position: the token whose output is explained, where the model predicts something for single tokens.

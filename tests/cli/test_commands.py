@@ -24,7 +24,7 @@ from sightline import __version__
 from sightline.cli.app import EXAMPLES, app
 from sightline.cli.progress import LateProgress, describe_seconds
 from sightline.cli.starting import starting
-from sightline.cli.values import parse_target, parse_value, split_names
+from sightline.cli.values import parse_value, split_names
 from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import OptionError, UsageError
 from sightline.methods import METHODS
@@ -189,16 +189,6 @@ def test_option_values_are_read_by_their_type(text, kind, value):
     parsed = parse_value(text, kind)
     assert parsed == value
     assert type(parsed) is type(value)
-
-
-def test_a_colon_is_a_contrast_only_when_no_label_has_it():
-    labels = ("a", "b:c", "c")
-    assert parse_target("b:c", labels) == "b:c"
-    assert parse_target("a:b:c", labels) == ("a", "b:c")
-    assert parse_target("b:c:a", labels) == ("b:c", "a")
-    assert parse_target("0:2", labels) == ("0", "2")
-    assert parse_target("x:y", labels) == ("x", "y")
-    assert parse_target(None, labels) is None
 
 
 def progress_output(seconds: float, patience: float = 0.1, terminal: bool = True, total: int = 4_000) -> str:

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -27,6 +28,8 @@ from sightline.memory import release_memory, resident_bytes
 from sightline.text import Example
 from sightline.view.corpus.page import write_corpus_page
 from tests.corpus.conftest import rows_of_data
+from tests.tiny_models import tiny_module
+from tests.tiny_tokenizers import wordpiece
 
 pytestmark = pytest.mark.slow
 
@@ -394,6 +397,16 @@ def test_bad_requests_are_refused_before_anything_is_written(model, model_folder
     with pytest.raises(InputError, match="empty"):
         sl.run(data_file, model, METHODS, out=out, selection=sl.Selection(where="year < 0"))
     assert not (out / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("target", ["Team: A", "Team: A:PL", ("Team: A", "PL")])
+def test_a_target_is_read_as_in_explain(tmp_path, target):
+    labels = {0: "Team: A", 1: "PL", 2: "A"}
+    model = sl.load(tiny_module("bert", dtype=torch.float32, id2label=labels), tokenizer=wordpiece())
+    text = "The river is old."
+    store = sl.run([text], model, ["attcat"], out=tmp_path / "run", target=target, measures=[])
+    (explained,) = store.sql("SELECT class FROM explanations")["class"]
+    assert explained == model.explain(text, "attcat", target=target).target.name
 
 
 def test_the_allocator_gives_memory_back():

@@ -17,6 +17,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
 from sightline.model import load
+from sightline.models.target import parse_target
 from sightline.models.tasks import TASKS, task_class
 from sightline.view.words.sentences import prediction_sentence
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -74,12 +75,41 @@ def test_quantities(quantity, value):
         ((1, 1), "two different classes"),
         ((0, 1, 2), "A contrast names two classes"),
         (True, "class number or a label"),
+        (["LABEL_0", "LABEL_1"], r"A list is not a target: .* a tuple \(A, B\) or the text 'A:B'"),
+        ("LABEL_0:LABEL_9", "There is no label 'LABEL_9'"),
     ],
 )
 def test_a_target_that_does_not_exist_is_refused(wanted, message):
     model = tiny_model()
     with pytest.raises(TargetError, match=message):
         model.explain(model.encode(ids=tiny_ids()), target=wanted)
+
+
+def test_a_list_of_targets_for_a_list_of_documents_is_refused():
+    model = tiny_model()
+    documents = [model.encode(ids=tiny_ids(seed=seed)) for seed in range(2)]
+    with pytest.raises(TargetError, match="A list is not a target"):
+        model.explain(documents, "attcat", target=["LABEL_0", "LABEL_1"])
+
+
+def test_a_colon_is_a_contrast_only_when_no_label_has_it():
+    labels = ("a", "b:c", "c")
+    assert parse_target("b:c", labels) == "b:c"
+    assert parse_target("a:b:c", labels) == ("a", "b:c")
+    assert parse_target("b:c:a", labels) == ("b:c", "a")
+    assert parse_target("0 : 2", labels) == ("0", "2")
+    assert parse_target("a:x", labels) == ("a", "x")  # the mistake is reported by its name
+    assert parse_target("x:y", labels) == "x:y"
+    assert parse_target(None, labels) is None
+    with pytest.raises(TargetError, match="'a' against 'b:c' or 'a:b' against 'c': give the numbers"):
+        parse_target("a:b:c", ("a", "a:b", "b:c", "c"))
+
+
+def test_python_reads_a_contrast_as_the_command_line_writes_it():
+    model = tiny_model()
+    encoding = model.encode(ids=tiny_ids())
+    contrast = model.trace(encoding, ("LABEL_2", "LABEL_0")).target
+    assert model.trace(encoding, contrast.name).target == contrast
 
 
 def test_an_unknown_quantity_is_refused():
@@ -295,6 +325,7 @@ def test_a_word_is_explained_if_it_is_one_token(masked):
     assert masked.trace("the [MASK] sat", "river").target.index == index
     contrast = masked.trace("the [MASK] sat", ("river", "mill")).target
     assert (contrast.index, contrast.contrast) == (index, masked.tokenizer.convert_tokens_to_ids("mill"))
+    assert masked.trace("the [MASK] sat", "river:mill").target == contrast
 
 
 def test_a_word_of_several_tokens_is_refused_with_its_tokens(masked):
@@ -360,13 +391,19 @@ def test_the_gold_answer_is_found_where_it_scores_best(answerer, question):
     assert longer.label == "the old mill"
 
 
-@pytest.mark.parametrize(("target", "side"), [((9, None), 0), ((None, 9), 1), (("9", None), 0)])
+@pytest.mark.parametrize(("target", "side"), [((9, None), 0), ((None, 9), 1), (("9", None), 0), ("9:", 0), (":9", 1)])
 def test_one_end_of_an_answer_is_explained_alone(answerer, question, target, side):
     trace = answerer.trace(question, target)
     assert trace.value == pytest.approx(scores_of(answerer, question)[side][9])
     assert np.flatnonzero(trace.readout).tolist() == [9]
     assert trace.target.read_positions == (9,)
     assert ("the start of" if side == 0 else "the end of") in trace.target.description()
+
+
+def test_token_numbers_are_not_a_text_that_the_context_holds(answerer):
+    encoding = answerer.encode("when", "the mill opens at 12:15 at the river")
+    assert answerer.trace(encoding, "12:15").target.label == "12:15"
+    assert answerer.trace(encoding, "4:5").target.span == (4, 5)
 
 
 def test_both_ends_of_the_best_answer_add_up(answerer, question):

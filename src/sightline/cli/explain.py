@@ -32,7 +32,7 @@ from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
-from sightline.cli.values import method_options, parse_positions, parse_target, split_names
+from sightline.cli.values import method_options, parse_positions, split_names
 from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import OptionError
 from sightline.files import check_writable
@@ -246,7 +246,6 @@ def explain(
             )
             emit_continuation(continuations, chosen, output, top, level.value)
             return
-        explained = parse_target(target, loaded.labels, answers=loaded.task == "question_answering")
         replacements = 2 if replacement is ReplacementChoice.both else 1
         watch = CheckTime(progress, replacements=replacements, artefacts=artefacts)
         report = loaded.report(
@@ -258,7 +257,7 @@ def explain(
                 max_windows=max_windows,
             ),
             methods,
-            explained,
+            target,
             quantity=amount,
             position=position,
             inside=for_page,

@@ -30,7 +30,7 @@ from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
-from sightline.cli.values import method_options, parse_positions, parse_target, split_names
+from sightline.cli.values import method_options, parse_positions, split_names
 from sightline.defaults import INSPECT_METHODS
 from sightline.errors import UsageError
 
@@ -225,13 +225,12 @@ def inspect(
         use_free_cores()
         progress("loading the model", 0, 0)
         loaded = load(model, allow_pickle=allow_pickle, allow_random=allow_random)
-        explained = parse_target(target, loaded.labels)
         document = dataset = page = None
         if texts is not None:
             encoding = loaded.encode(*texts, global_tokens=positions, truncate=True)
-            document = inspect_document(loaded, encoding, settings, target=explained, progress=progress)
+            document = inspect_document(loaded, encoding, settings, target=target, progress=progress)
         if examples is not None:
-            dataset = inspect_dataset(loaded, examples, settings, target=explained, progress=progress)
+            dataset = inspect_dataset(loaded, examples, settings, target=target, progress=progress)
         if output is not None:
             page = write_inspection(output, document, dataset, overwrite=overwrite, progress=progress)
     if page is None or similarity:

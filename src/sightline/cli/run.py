@@ -162,7 +162,7 @@ def run(
             engine=engine.value,
             workers=workers,
             address=address,
-            target=_parse_target(target),
+            target=target,
             measures=cast("Sequence[Measure]", measures),  # checked by the run
             check=check,
             selection=Selection(text, pair, label, split, where, limit, sample, seed),
@@ -197,9 +197,3 @@ def run(
         typer.echo(f"Wrote {index}", err=True)
     if not states.get("done", 0):
         raise typer.Exit(1)
-
-
-def _parse_target(text: str) -> str | tuple[int | str, int | str]:
-    """Return a class, or a contrast from "A:B"; whether the classes exist is known when the model is loaded."""
-    first, colon, second = (part.strip() for part in text.partition(":"))
-    return (first, second) if colon and first and second else text

@@ -1,8 +1,7 @@
-"""Parse values from the command line: method options, targets, token positions, shares."""
+"""Parse values from the command line: method options, token positions, shares."""
 
 from __future__ import annotations
 
-import re
 import types
 from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args, get_origin
@@ -72,26 +71,6 @@ def _alternatives(kind: Any) -> list[Any]:
     """Return the members of a union, int before float, so that "3" becomes an int."""
     parts = list(get_args(kind)) if get_origin(kind) in (Union, types.UnionType) else [kind]
     return sorted(parts, key=lambda part: part is float)
-
-
-def parse_target(
-    text: str | None, labels: Sequence[str], *, answers: bool = False
-) -> str | tuple[str | None, str | None] | None:
-    """Return a label or class number as it is, and "A:B" as a contrast unless that is itself a label.
-
-    For a model that answers questions (`answers`), "12:15", "12:" and ":15" are tokens, and anything else is a text.
-    """
-    if answers and text is not None:
-        numbers = re.fullmatch(r"(\d*):(\d*)", text)
-        return text if numbers is None else (numbers[1] or None, numbers[2] or None)
-    if text is None or ":" not in text or text.casefold() in {label.casefold() for label in labels}:
-        return text
-    known = {label.casefold() for label in labels} | {str(index) for index in range(len(labels))}
-    splits = [(text[:place], text[place + 1 :]) for place, sign in enumerate(text) if sign == ":"]
-    for first, second in splits:
-        if first.strip().casefold() in known and second.strip().casefold() in known:
-            return first.strip(), second.strip()
-    return splits[0][0].strip(), splits[0][1].strip()
 
 
 def parse_positions(text: str | None) -> list[int] | None:

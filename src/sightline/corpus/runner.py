@@ -30,7 +30,7 @@ from sightline.errors import InputError, OptionError, UsageError
 from sightline.methods import METHODS
 from sightline.model import Model
 from sightline.models import ALL
-from sightline.models.target import class_index
+from sightline.models.target import class_index, parse_target
 from sightline.text import as_examples
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run(
     engine: "local" uses processes on this machine, "ray" actors on a Ray cluster.
     workers: number of processes or actors.
     address: address of the Ray cluster; without it, one is started for the run.
-    target: "predicted", a class or a contrast (A, B) for all documents, or "all" classes.
+    target: "predicted", a class or a contrast (A, B), also written "A:B", for all documents, or "all" classes.
     measures: what is measured of attention.
     check: compare every explanation with random orders of the words.
     check_budget: the most model calls per check.
@@ -106,6 +106,7 @@ def run(
         loaded = model if isinstance(model, Model) else source.load()
         if methods is None:
             chosen = replace(chosen, methods=loaded.default_methods)
+        chosen = replace(chosen, target=parse_target(chosen.target, loaded.labels))
         _check_request(loaded, chosen)
         plan = _prepare(folder, loaded, data, selection, chosen)
         del loaded  # workers load their own
@@ -147,7 +148,7 @@ def _check_request(model: Model, settings: RunSettings) -> None:
     if unknown := [name for name in settings.options if name not in settings.methods]:
         raise OptionError(f"Options are given for '{unknown[0]}', which is not one of the methods.")
     if settings.target not in (PREDICTED, ALL):
-        parts = settings.target if isinstance(settings.target, tuple | list) else [settings.target]
+        parts = settings.target if isinstance(settings.target, tuple) else [settings.target]
         for part in parts:
             class_index(part, model.labels)
     columns = list(score_columns(settings, model.labels).values())

@@ -63,14 +63,15 @@ class QuestionAnswering(Task):
     ) -> Target:
         """Return the answer requested, else the best one.
 
-        wanted: a pair of token numbers (first, last), one of which may be None to explain the other end only; the text
-        of an answer, whose best occurrence in the context is explained; "start" or "end" of the best answer; or
-        "no answer".
+        wanted: the text of an answer, whose best occurrence in the context is explained; a pair of token numbers
+        (first, last), one of which may be None to explain the other end only, also written "12:15", "12:" or ":15"
+        where the context does not hold this text; "start" or "end" of the best answer; or "no answer".
         """
         if isinstance(wanted, Target):
             return wanted
         self.position(logits, encoding, position)
         chosen = check_quantity(quantity)
+        wanted = _read_token_numbers(wanted, encoding)
         scores = _windows_of(logits.detach())
         ends: Ends = "both"
         if wanted is None or wanted in ("start", "end"):
@@ -217,9 +218,17 @@ def _best_of(scores: Tensor, spans: Sequence[Span], ends: Ends) -> tuple[int, Sp
     return answer
 
 
+def _read_token_numbers(wanted: TargetLike, encoding: Encoding) -> TargetLike:
+    """Return "12:15", "12:" and ":15" as a pair of token numbers, unless the context holds this text (a time)."""
+    numbers = re.fullmatch(r"(\d*):(\d*)", wanted) if isinstance(wanted, str) else None
+    if numbers is None or numbers[0] in encoding.segment_texts[-1]:
+        return wanted
+    return numbers[1] or None, numbers[2] or None
+
+
 def _requested_span(wanted: Any, tokens: int) -> tuple[Span, Ends]:
     """Return the tokens of an answer named by numbers; one of two may be None."""
-    pair = wanted if isinstance(wanted, tuple | list) and len(wanted) == 2 else (None, None)
+    pair = wanted if isinstance(wanted, tuple) and len(wanted) == 2 else (None, None)
     if pair == (None, None) or not all(place is None or str(place).isdecimal() for place in pair):
         raise TargetError(
             "For question answering a target is a pair of token numbers (the first and the last of the answer; None "

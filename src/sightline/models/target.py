@@ -3,13 +3,15 @@
 y = logit of class c by default; a contrast y_a − y_b, a probability, a log-probability or a margin by option. The
 margin is the class's logit minus the best of the other classes'; where classes do not compete (one class, or several
 labels at once) it is the logit itself, and for a contrast y_a − y_b.
+
+Users write a contrast as the tuple (A, B) or as the text "A:B", at every door (`split_contrast`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ ENTITIES: Literal["entities"] = "entities"
 Quantity = Literal["logit", "probability", "log_probability", "margin"]
 Ends = Literal["both", "start", "end"]
 TargetLike: TypeAlias = "int | str | tuple[int | str | None, int | str | None] | Target | None"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +152,43 @@ def check_quantity(quantity: str) -> Quantity:
     if quantity not in get_args(Quantity):
         raise OptionError(f"There is no target quantity '{quantity}'. Choose one of: {', '.join(get_args(Quantity))}.")
     return quantity  # type: ignore[return-value]
+
+
+def split_contrast(text: str, is_known: Callable[[str], bool]) -> str | tuple[str, str]:
+    """Return "A:B" as the contrast (A, B) if A and B are known names, and any other text unchanged.
+
+    A text that is itself a known name is that name, so that the label "Team: A" is no contrast. A text that can be
+    split in several ways ("a:b:c" with the names "a", "a:b", "b:c" and "c") is refused.
+    """
+    if ":" not in text or is_known(text):
+        return text
+    colons = [place for place, sign in enumerate(text) if sign == ":"]
+    splits = [(text[:place].strip(), text[place + 1 :].strip()) for place in colons]
+    known = [(is_known(first), is_known(second)) for first, second in splits]
+    contrasts = [split for split, sides in zip(splits, known, strict=True) if all(sides)]
+    if len(contrasts) > 1:
+        readings = " or ".join(f"'{first}' against '{second}'" for first, second in contrasts)
+        raise TargetError(f"'{text}' can be read as {readings}: give the numbers of the classes, such as 0:2.")
+    # With one known side the other is a mistake, which the caller reports by its name.
+    return next(iter(contrasts or (split for split, sides in zip(splits, known, strict=True) if any(sides))), text)
+
+
+def parse_target(wanted: T, labels: tuple[str, ...]) -> T | tuple[str, str]:
+    """Return a target with "A:B" read as a contrast of two of the `labels`; raise TargetError for a list."""
+    if isinstance(wanted, list):
+        raise TargetError(
+            f"A list is not a target: {wanted!r}. A contrast of two classes is a tuple (A, B) or the text 'A:B'; to "
+            "explain several classes or documents with a target each, make one call for each."
+        )
+
+    def is_class(name: str) -> bool:
+        try:
+            class_index(name, labels)
+        except TargetError:
+            return False
+        return True
+
+    return split_contrast(wanted, is_class) if isinstance(wanted, str) else wanted  # type: ignore[return-value]
 
 
 def class_index(wanted: int | str | None, labels: tuple[str, ...], *, closed: bool = True) -> int:

@@ -14,7 +14,16 @@ from torch import Tensor
 
 from sightline.attention.arrays import as_array
 from sightline.errors import ModelError, OptionError, TargetError, UnsupportedError
-from sightline.models.target import ALL, Prediction, Quantity, Target, TargetLike, check_quantity, class_index
+from sightline.models.target import (
+    ALL,
+    Prediction,
+    Quantity,
+    Target,
+    TargetLike,
+    check_quantity,
+    class_index,
+    parse_target,
+)
 from sightline.text import Aggregation, Encoding
 
 LISTED_LABELS = 50
@@ -98,9 +107,10 @@ class Task(ABC):
         contrast = None
         if isinstance(wanted, str) and wanted == ALL:
             raise TargetError(_one_class_only(labels))
+        wanted = parse_target(wanted, labels)
         if wanted is None:
             index = int(self.class_logits(logits, where).argmax())
-        elif isinstance(wanted, tuple | list):
+        elif isinstance(wanted, tuple):
             if len(wanted) != 2:
                 raise TargetError(f"A contrast names two classes, {len(wanted)} were given: {wanted!r}.")
             index, contrast = (class_index(choice, labels, closed=few) for choice in wanted)

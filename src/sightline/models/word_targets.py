@@ -5,16 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from sightline.errors import TargetError
-from sightline.models.target import ALL, TargetLike
+from sightline.models.target import ALL, TargetLike, split_contrast
 from sightline.models.task import Task
 
 
 def name_tokens(target: TargetLike, task: Task, tokenizer: Any) -> TargetLike:
     """Return the target with words as token ids; what is a label of the task or a number stays as it is.
 
-    A word of several tokens is refused: one position predicts one token.
+    A word of several tokens is refused: one position predicts one token. "his:her" is a contrast of two words.
     """
-    if isinstance(target, tuple | list) and len(target) == 2:
+
+    def is_word(text: str) -> bool:
+        try:
+            token = _token_of(text, task, tokenizer)
+        except TargetError:
+            return False
+        return not isinstance(token, str) or token.isdecimal() or token in task.facts.labels
+
+    if isinstance(target, str) and target != ALL:
+        target = split_contrast(target, is_word)
+    if isinstance(target, tuple) and len(target) == 2:
         return _token_of(target[0], task, tokenizer), _token_of(target[1], task, tokenizer)
     return _token_of(target, task, tokenizer) if isinstance(target, str) and target != ALL else target
 
