@@ -385,6 +385,8 @@ def test_truncation_stays_possible(reader):
     assert len(explanation.encoding) == reader.max_tokens
     assert explanation.encoding.dropped > 0
     assert explanation.encoding.windows is None
+    with pytest.raises(OptionError, match="truncate= goes with a text"):
+        reader.explain(reader.encode(SENTENCES * 20), "attcat", truncate=True)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".parquet"])

@@ -204,14 +204,16 @@ def check_trace(
     quantity: str | None,
     position: int | None,
     pair: object,
+    truncate: bool,
 ) -> None:
     """Raise OptionError for a trace of another model, and for arguments that the trace already fixes."""
     if trace.network is not network:
         raise OptionError("The trace was made by another model. Give one of model.trace().")
     traced_quantity = trace.shared.requests[trace.document].quantity
-    if (target, position, pair) != (None, None, None) or quantity not in (None, traced_quantity):
+    if (target, position, pair, truncate) != (None, None, None, False) or quantity not in (None, traced_quantity):
         raise OptionError(
-            "A trace has its own document, target, quantity and position: leave them out, or give them to trace()."
+            "A trace has its own document, target, quantity and position, and was read in windows or truncated: leave "
+            "them out, or give them to encode() and trace()."
         )
 
 

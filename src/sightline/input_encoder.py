@@ -106,10 +106,14 @@ class InputEncoder:
     def encode_document(
         self, document: object, pair: str | DocumentText | None = None, truncate: bool = False
     ) -> Encoding:
-        """Return an encoding as it is, and the encoding of a text."""
+        """Return an encoding as it is, and the encoding of a text: in windows where it is long, unless `truncate`."""
         if isinstance(document, Encoding):
             if pair is not None:
                 raise OptionError("pair= goes with a text; an encoding already holds its pair.")
+            if truncate:
+                raise OptionError(
+                    "truncate= goes with a text; how an encoding is read was decided by encode(text, truncate=...)."
+                )
             return document
         document = plain_text_of(document)
         if not isinstance(document, str):

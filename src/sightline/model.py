@@ -377,10 +377,10 @@ class Model:
         chosen = choose_methods(self.network, method, methods, options, quantity)
         document = self._read(document)
         if continuation is not None or max_new_tokens is not None:
-            if (target, position, pair, check) != (None, None, None, False):
+            if (target, position, pair, check, truncate) != (None, None, None, False, False):
                 raise OptionError(
-                    "With a continuation every generated token is a target: leave target, position, pair and check out "
-                    "(model.check() checks one of .rows)."
+                    "With a continuation every generated token is a target and the prompt is read whole: leave target, "
+                    "position, pair, truncate and check out (model.check() checks one of .rows)."
                 )
             whole, prompt = self._encoder.encode_continuation(document, continuation, max_new_tokens)
             origin: Origin = "generated" if continuation is None else "given"
@@ -397,7 +397,7 @@ class Model:
         request: dict[str, Any] = {"target": target, "quantity": quantity or "logit", "position": position}
         _check_document_type(document)
         if isinstance(document, Trace):
-            check_trace(document, self.network, target, quantity, position, pair)
+            check_trace(document, self.network, target, quantity, position, pair, truncate)
         elif isinstance(document, str | Encoding):
             encoding = self._encoder.encode_document(document, pair, truncate)
             if self._names_entities(target):
@@ -486,7 +486,7 @@ class Model:
             _check_document_type(document)
             raise InputError(f"A report is about one text, encoding or trace, not {type(document).__name__}.")
         if isinstance(document, Trace):
-            check_trace(document, self.network, target, quantity, position, pair)
+            check_trace(document, self.network, target, quantity, position, pair, truncate)
             trace = document
         else:
             encoding = self._encoder.encode_document(document, pair, truncate)
@@ -527,7 +527,8 @@ class Model:
         if settings is not None and fields:
             raise OptionError("Give either settings= or its fields, not both.")
         settings = settings or InspectionSettings(**fields)
-        encoding = self._encoder.encode_document(self._read(document), pair, truncate=True)
+        document = self._read(document)
+        encoding = self._encoder.encode_document(document, pair, truncate=not isinstance(document, Encoding))
         return inspect_document(self, encoding, settings, target=target, progress=progress)
 
     def _read(self, document: Any) -> Any:

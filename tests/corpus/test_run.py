@@ -340,7 +340,20 @@ def test_unusual_texts_run_or_are_recorded(model, tmp_path):
     assert len(frame) == len(texts)
     assert set(frame["status"]) == {"done", "failed"}
     assert frame["error"][frame["status"] == "failed"].str.len().min() > 10
-    assert frame["dropped"][2] > 0
+    assert frame["dropped"][2] == 0
+
+
+def test_a_long_document_is_read_as_in_explain(model, tmp_path):
+    text = "The river is old. " * 60
+    for truncate in (False, True):
+        store = sl.run([text, "The mill."], model, ["attcat"], out=tmp_path / str(truncate), truncate=truncate)
+        expected = model.explain(text, "attcat", truncate=truncate)
+        rebuilt = store.document(0).first
+        assert rebuilt.encoding == expected.encoding
+        np.testing.assert_allclose(rebuilt.scores, expected.scores, rtol=1e-5, atol=1e-9)
+        # Attention is measured where the document is read at once.
+        measured = store.sql("SELECT document FROM tokens WHERE received IS NOT NULL GROUP BY 1 ORDER BY 1")
+        assert measured["document"].tolist() == ([0, 1] if truncate else [1])
 
 
 def test_a_text_with_a_nul_character_is_explained_with_offsets_into_that_text(model, tmp_path):

@@ -24,6 +24,7 @@ from sightline.cli.options import (
     Seed,
     Split,
     TextField,
+    Truncate,
     Where,
 )
 from sightline.cli.progress import LateProgress
@@ -41,6 +42,8 @@ UNKNOWN_LABELS = (
     "SELECT count(*) AS number FROM documents WHERE status = 'done' AND label IS NOT NULL AND label_class IS NULL"
 )
 """Counts explained rows whose label is no class of the model."""
+READ_IN_WINDOWS = "SELECT count(*) AS number FROM results WHERE windows IS NOT NULL"
+"""Counts documents longer than the model reads at once."""
 
 
 class EngineChoice(StrEnum):
@@ -88,6 +91,7 @@ def run(
         bool,
         typer.Option("--check", help="Compare every explanation with random orders of the words, for verdicts."),
     ] = False,
+    truncate: Truncate = False,
     text: TextField = "text",
     pair: PairField = "text_pair",
     label: LabelField = "label",
@@ -165,6 +169,7 @@ def run(
             target=target,
             measures=cast("Sequence[Measure]", measures),  # checked by the run
             check=check,
+            truncate=truncate,
             selection=Selection(text, pair, label, split, where, limit, sample, seed),
             retry_failed=retry_failed,
             progress=report,
@@ -173,6 +178,7 @@ def run(
         )
         states = dict(store.sql("SELECT status, count(*) FROM documents GROUP BY status").itertuples(index=False))
         unknown = int(store.sql(UNKNOWN_LABELS)["number"].iloc[0])
+        windowed = int(store.sql(READ_IN_WINDOWS)["number"].iloc[0]) if measures else 0
         index = None
         if page is not None:
             progress("writing the page", 0, 0)
@@ -191,6 +197,12 @@ def run(
     if unknown:
         typer.echo(
             f"Note: {unknown:,} labels are not classes of the model; their rows count neither as right nor as wrong.",
+            err=True,
+        )
+    if windowed:
+        typer.echo(
+            f"Note: {windowed:,} documents are longer than the model reads at once and were read in windows; attention "
+            "and heads are not measured in them. --truncate reads their beginnings only.",
             err=True,
         )
     if index is not None:

@@ -7,7 +7,7 @@ run that was interrupted, or that left out a document, would differ in the last 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,9 +69,9 @@ def score_columns(settings: RunSettings, labels: tuple[str, ...]) -> dict[tuple[
 
 def explain_document(model: Model, document: PlannedDocument, settings: RunSettings, results: UnitTables) -> None:
     """Explain one document and add its rows to `results`; on an error nothing is added."""
-    measures = set(settings.measures)
-    # Attention and heads are measured on what the model reads at once; only explanations can use windows.
-    encoding = model.encode(document.text, document.pair, truncate=bool(measures))
+    encoding = model.encode(document.text, document.pair, truncate=settings.truncate)
+    # Each window has its own attention and heads: they are measured in documents that the model reads at once.
+    measures = set(settings.measures) if encoding.windows is None else set()
     trace = model.trace(encoding, settings.explained)
     if measures & {"received", "counts", "similarity"}:
         trace.require("attentions")
@@ -95,7 +95,7 @@ def explain_document(model: Model, document: PlannedDocument, settings: RunSetti
     }
     if "similarity" in measures:
         rows["similarity"] = _similarity_rows(document.document, seen, explanations, heads, settings)
-    tokens = _token_columns(document.document, seen, words, explanations, settings, model.labels)
+    tokens = _token_columns(document.document, seen, words, explanations, measures, settings, model.labels)
     for name, new in rows.items():
         results.rows[name] += new
     results.tokens.append(tokens)
@@ -123,6 +123,7 @@ def _document_row(document: PlannedDocument, explanation: Explanation, words: in
         "tokens": len(encoding),
         "words": words,
         "dropped": encoding.dropped,
+        "windows": None if encoding.windows is None else json.dumps(encoding.windows.to_dict()),
         "prediction": prediction.label,
         "class": prediction.index,
         "probability": prediction.probability,
@@ -204,6 +205,7 @@ def _token_columns(
     trace: Trace,
     words: Units,
     explanations: Mapping[tuple[str, str | None], Explanation],
+    measures: Set[str],
     settings: RunSettings,
     labels: tuple[str, ...],
 ) -> Columns:
@@ -222,9 +224,9 @@ def _token_columns(
         "word": encoding.word_ids,
         **_type_columns(encoding, words),
     }
-    if "received" in settings.measures:
+    if "received" in measures:
         columns["received"] = trace.received.mean(axis=(0, 1))
-    if "counts" in settings.measures:
+    if "counts" in measures:
         counts = relation_counts(trace, settings.top_k, distinct=False)
         columns["attended"] = counts.attended.sum(axis=(0, 1))
         columns["attending"] = counts.attending.sum(axis=(0, 1))
@@ -235,19 +237,15 @@ def _token_columns(
 
 
 def _join_columns(documents: Sequence[Columns], schema: pa.Schema) -> pa.Table:
-    """Return the tokens of all documents as one table; columns that were not measured are null."""
-    if not documents:
-        return schema.empty_table()
-    count = sum(len(columns["document"]) for columns in documents)
-    arrays = {}
-    for column in schema:
-        if column.name not in documents[0]:
-            arrays[column.name] = pa.nulls(count, column.type)
-            continue
-        parts: Any = [columns[column.name] for columns in documents]
-        joined = pa.concat_arrays(parts) if isinstance(parts[0], pa.Array) else pa.array(np.concatenate(parts))
-        arrays[column.name] = joined.cast(column.type)
-    return pa.table(arrays, schema=schema)
+    """Return the tokens of all documents as one table; what was not measured in a document is null."""
+
+    def values(columns: Columns, field: pa.Field) -> pa.Array:
+        if field.name not in columns:
+            return pa.nulls(len(columns["document"]), field.type)
+        return pa.array(columns[field.name]).cast(field.type)
+
+    joined = {field.name: [values(columns, field) for columns in documents] for field in schema}
+    return pa.table({name: pa.chunked_array(parts, schema.field(name).type) for name, parts in joined.items()}, schema)
 
 
 def _type_columns(encoding: Encoding, words: Units) -> Columns:

@@ -6,6 +6,7 @@ Scores are those of the table, with 20 significant bits; scores by layer and the
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sightline.explanation import Explanation, RemovalCurve, fingerprint_scores
 from sightline.models.target import Prediction, Target
 from sightline.report import Report
 from sightline.text import Encoding
+from sightline.text.windows import Windows
 from sightline.text.words import Word, split_words
 
 if TYPE_CHECKING:
@@ -34,7 +36,10 @@ def rebuild_report(store: Store, row: int) -> Report:
     (result,) = store.sql(f"SELECT * FROM results WHERE document = {document}").to_dict("records")
     tokens = store.sql(f"SELECT * FROM tokens WHERE document = {document} ORDER BY position")
     pair = content["pair"] if isinstance(content["pair"], str) else None
+    windows = result.get("windows")  # runs of earlier versions have none
     encoding = _encoding(content["text"], pair, tokens, int(result["dropped"]))
+    if isinstance(windows, str):
+        encoding = replace(encoding, windows=Windows.from_dict(json.loads(windows)))
     prediction = Prediction(
         index=int(result["class"]),
         label=result["prediction"],

@@ -54,9 +54,11 @@ class RunSettings:
     """Options by method."""
     target: str | int | tuple[int | str, int | str] = PREDICTED
     """A class or contrast to explain in all documents, "predicted", or "all" for every class."""
+    truncate: bool = False
+    """Cut off what the model cannot read at once, instead of reading a long document in windows."""
     measures: tuple[Measure, ...] = MEASURES
     """What is measured of attention: received attention, counts of the top-k partners, importance of heads, and
-    similarity of attention and attribution."""
+    similarity of attention and attribution; not in documents that are read in windows."""
     check: bool = False
     """Compare every explanation with random orders of the words, for its verdict."""
     check_budget: int | None = None

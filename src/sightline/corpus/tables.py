@@ -44,6 +44,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
             ("tokens", pa.int32()),
             ("words", pa.int32()),
             ("dropped", pa.int32()),  # tokens lost to truncation
+            ("windows", pa.string()),  # JSON: where the windows of a long document are; null if it was read at once
             ("prediction", pa.string()),
             ("class", pa.int32()),
             ("probability", pa.float64()),
