@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -195,10 +197,38 @@ def test_questions_that_cannot_be_answered_are_refused(store):
         store.aggregate("word", rule="max")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="cannot be answered"):
         store.sql("SELEC 1")
-    with pytest.raises(OptionError, match="cannot be answered"):
-        store.sql("SELECT * FROM read_csv('/etc/passwd')")
-    with pytest.raises(OptionError, match="cannot be answered"):
-        store.sql("COPY rows TO '/tmp/stolen.csv'")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "COPY (SELECT 1 AS row) TO '{file}'",
+        "EXPLAIN ANALYZE COPY (SELECT 1 AS row) TO '{file}'",
+        "WITH t AS (COPY (SELECT 1 AS row) TO '{file}' (USE_TMP_FILE false)) SELECT 1",
+        "SELECT * FROM query('WITH t AS (COPY (SELECT 1) TO ''{file}'' (USE_TMP_FILE false)) SELECT 1')",
+        "COPY rows TO '{folder}/stolen.csv'",
+        "SELECT 1; COPY rows TO '{folder}/stolen.csv'",
+        "DROP VIEW words",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM read_text('{folder}/manifest.json')",
+        "SELECT * FROM '{file}'",
+        "SELECT getenv('HOME')",
+    ],
+)
+def test_a_query_reads_the_tables_of_the_run_and_nothing_else(store, query):
+    """Also where the statement that writes is inside a SELECT or inside a text that is run as a query."""
+    before = {path: path.read_bytes() for path in Path(store.path).rglob("*") if path.is_file()}
+    file = next(path for path in sorted(before) if path.suffix == ".parquet")
+    with pytest.raises(OptionError, match=r"^[^\n]+\.$"):
+        store.sql(query.format(file=file, folder=store.path))
+    assert {path: path.read_bytes() for path in Path(store.path).rglob("*") if path.is_file()} == before
+    assert len(store.words())
+
+
+def test_a_condition_cannot_smuggle_in_a_second_statement(store):
+    with pytest.raises(OptionError, match="one SELECT statement"):
+        store.documents("true); DROP VIEW words; SELECT (1")
+    assert len(store.words())
 
 
 def test_a_fixed_class_over_all_documents_needs_scores_for_it(model, data_file, tmp_path):

@@ -1,4 +1,4 @@
-"""Store: the results of a run, asked with SQL (DuckDB over the Parquet files, which are streamed, not loaded).
+"""Store: the results of a run, asked with SQL (DuckDB; the Parquet files are streamed, not loaded).
 
     store = sl.open("explained")
     store.documents()                       one row per row of the data set
@@ -96,7 +96,7 @@ class Store:
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The database in which the views are; it may read the folder of the run and nothing else."""
+        """The database in which the views are. It opens no files; the views read those of the run through Arrow."""
         connection = duckdb.connect()
         connection.execute("SET temp_directory = ?", [str(Path(tempfile.gettempdir()) / "sightline-duckdb")])
         connection.execute("SET enable_progress_bar = false")
@@ -136,9 +136,16 @@ class Store:
             return None
 
     def sql(self, query: str, *, arrow: bool = False) -> pd.DataFrame | pa.Table:
-        """Return the result of a query as a DataFrame, or as an Arrow table."""
+        """Return the result of a SELECT statement as a DataFrame, or as an Arrow table."""
         try:
+            kinds = [statement.type for statement in duckdb.extract_statements(query)]
+            if kinds != [duckdb.StatementType.SELECT]:
+                raise OptionError("A store answers one SELECT statement at a time and changes nothing.")
             return self.connection.sql(query).to_arrow_table() if arrow else self.connection.execute(query).df()
+        except duckdb.PermissionException:
+            raise OptionError(
+                "A query reads the tables of the run and no files: name a table, such as documents or words."
+            ) from None
         except duckdb.Error as error:
             reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2]).rstrip(".")
             raise OptionError(f"The query cannot be answered: {reason}.") from None
