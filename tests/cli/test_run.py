@@ -116,6 +116,28 @@ def test_slices_are_compared(sightline, finished):
     assert done.exit_code == 0, done.output
 
 
+def test_slices_are_compared_by_the_rule_that_was_asked_for(sightline, tmp_path, good_model):
+    """The means over all documents and over those with a word differ for a word that some documents lack."""
+    data = tmp_path / "letters.csv"
+    texts = ["The old mill", "The river", "Hello world"] * 4
+    data.write_text("text,label\n" + "".join(f"{text} {n},{('AI', 'PL')[n % 2]}\n" for n, text in enumerate(texts)))
+    out = tmp_path / "out"
+    arguments = ["run", str(data), "--model", str(good_model), "--method", "attcat", "--measure", "none"]
+    assert sightline(*arguments, "--target", "PL", "--out", str(out), "--workers", "1").exit_code == 0
+    question = ["query", str(out), "--by", "type", "--where", "label = 'AI'", "--against", "label = 'PL'"]
+    by_default, over_all, over_present = (
+        sightline(*question, *rule, "--format", "csv")
+        for rule in ([], ["--rule", "mean-all"], ["--rule", "mean-present"])
+    )
+    assert over_all.exit_code == 0, over_all.output
+    assert by_default.stdout == over_all.stdout
+    assert over_present.exit_code == 0, over_present.output
+    assert over_present.stdout != over_all.stdout
+    refused = sightline(*question, "--rule", "sum")
+    assert refused.exit_code == 2
+    assert "rule='sum'" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -243,6 +243,16 @@ def test_a_fixed_class_over_all_documents_needs_scores_for_it(model, data_file, 
         fixed.aggregate("word", "attcat", "AI", "mean-all")
 
 
+def test_scores_for_different_classes_are_not_averaged_over_all_documents(data_file, tmp_path, model):
+    own = sl.run(data_file, model, ["attcat", "rollout"], out=tmp_path / "own", measures=[])
+    predicted = own.documents("status = 'done'")["prediction"].unique()
+    assert len(predicted) > 1, "the data set must have documents of several predicted classes"
+    with pytest.raises(OptionError, match="explained for its prediction.*mean-present"):
+        own.aggregate("word", "attcat", rule="mean-all")
+    assert len(own.aggregate("word", "attcat", rule="mean-all", where=f"prediction = '{predicted[0]}'"))
+    assert len(own.aggregate("word", "rollout", rule="mean-all")), "rollout explains no class"
+
+
 def test_a_fixed_class_gives_the_same_table_whether_one_or_all_were_explained(store, model, data_file, tmp_path):
     fixed = sl.run(data_file, model, ["attcat"], out=tmp_path / "fixed", measures=[], target="PL")
     pd.testing.assert_frame_equal(

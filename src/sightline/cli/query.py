@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -13,6 +13,9 @@ from sightline.cli.options import Debug
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.errors import UsageError
+
+if TYPE_CHECKING:
+    from sightline.corpus.slices import SliceRule
 
 
 class TableFormatChoice(StrEnum):
@@ -61,8 +64,12 @@ def query(
         str | None, typer.Option("--class", metavar="LABEL|INDEX", help="With --by: the class that the scores explain.")
     ] = None,
     rule: Annotated[
-        RuleChoice, typer.Option(help="With --by: mean over the documents that contain a word, mean over all, or sum.")
-    ] = RuleChoice.mean_present,
+        RuleChoice | None,
+        typer.Option(
+            help="With --by: mean over the documents that contain a word, mean over all, or sum. "
+            "[default: mean-present; mean-all with --against]"
+        ),
+    ] = None,
     where: Annotated[
         str | None, typer.Option(metavar="CONDITION", help="With --by: an SQL condition on documents.")
     ] = None,
@@ -108,9 +115,14 @@ def query(
         if sql is not None:
             frame = store.sql(sql)
         elif against is not None and where is not None and by is not None:
-            frame = compare_slices(store, where, against, by=by.value, method=method, class_=class_, top=top).to_frame()
+            averaging = cast("SliceRule", (rule or RuleChoice.mean_all).value)  # checked by the comparison
+            comparison = compare_slices(
+                store, where, against, by=by.value, method=method, class_=class_, rule=averaging, top=top
+            )
+            frame = comparison.to_frame()
         else:
             assert by is not None
+            rule = rule or RuleChoice.mean_present
             frame = store.aggregate(by.value, method, class_, rule.value, where=where, top=top, interval=interval)
         content = export_table(frame, format.value)
     if output is None:

@@ -23,8 +23,10 @@ import numpy.typing as npt
 
 from sightline.analysis.attribution_tables import SHARED_AMONG
 from sightline.arguments import check_count, check_one_of
+from sightline.corpus.settings import PREDICTED
 from sightline.corpus.tables import quote
 from sightline.errors import InputError, OptionError
+from sightline.methods import METHODS
 from sightline.metrics.chance import RESAMPLES, resample_counts
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ def aggregate(
             f"explained for its prediction. Run again with target='{explained_for}' or target='all', or use "
             "rule='mean-present'."
         )
+    if rule == "mean-all" and class_ is None:
+        _check_one_class(store, column, where)
     weights, total = weigh_documents(store, where, explained_for)
     least = min_documents
     if least is None:
@@ -80,6 +84,23 @@ def aggregate(
     if interval:
         _add_intervals(frame, store, column, by, rule, weights, total, seed)
     return frame
+
+
+def _check_one_class(store: Store, column: str, where: str | None) -> None:
+    """Raise OptionError if the documents were explained for different classes, whose scores have no common mean."""
+    class_specific = column not in METHODS or METHODS.get(column).class_specific
+    if store.manifest["settings"]["target"] != PREDICTED or not class_specific:
+        return
+    query = (
+        f"SELECT DISTINCT prediction FROM documents WHERE status = 'done' AND ({where or 'true'}) ORDER BY prediction"
+    )
+    classes = store.sql(query)["prediction"].tolist()
+    if len(classes) > 1:
+        raise OptionError(
+            f"rule='mean-all' averages over all documents, but each was explained for its prediction "
+            f"({', '.join(classes[:3])}{', …' if len(classes) > 3 else ''}). Run again with target='all', restrict the "
+            f"documents with where=\"prediction = '{classes[0]}'\", or use rule='mean-present'."
+        )
 
 
 def weigh_documents(store: Store, where: str | None, explained_for: str | None) -> tuple[str, int]:
