@@ -7,7 +7,7 @@ argument, the value and what is allowed.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from sightline.errors import OptionError, SightlineError
@@ -87,6 +87,19 @@ def check_one_of(name: str, value: T, known: Sequence[T]) -> T:
         hint = suggestion(str(value), [str(choice) for choice in known])
         raise OptionError(f"{name}={value!r} is not known.{hint} Use one of: {', '.join(map(str, known))}.")
     return value
+
+
+def refuse_unused(options: Mapping[str, object], reason: str) -> None:
+    """Raise OptionError with the reason if one of these options was given (is neither None nor False).
+
+    For options that have no effect together with the others:
+
+        if not check:
+            refuse_unused({"check_budget": check_budget}, "belongs to the check: add check=True.")
+    """
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise OptionError(f"{name} {reason}")
 
 
 def _whole(value: Any) -> int | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import torch
 
 from sightline import builtin
+from sightline.arguments import refuse_unused
 from sightline.checking import Checker
 from sightline.continuation import ContinuationExplanation, Origin
 from sightline.documents import DocumentText, names_document, plain_text_of
@@ -375,6 +376,7 @@ class Model:
         `rollout={"fusion": "max"}`.
         """
         chosen = choose_methods(self.network, method, methods, options, quantity)
+        check_all = self._check_all(check, check_budget, check_replacement, artefacts, progress)
         document = self._read(document)
         if continuation is not None or max_new_tokens is not None:
             if (target, position, pair, check, truncate) != (None, None, None, False, False):
@@ -388,10 +390,9 @@ class Model:
                 whole, prompt, origin, chosen, quantity or "logit", progress
             )
             return continued if methods is not None else next(iter(continued.values()))
-        check_all = self._check_all(check_budget, check_replacement, artefacts, progress)
 
         def finish(by_method: dict[str, Any]) -> Any:
-            checked = group(check_all(by_method) if check else by_method)
+            checked = group(by_method if check_all is None else check_all(by_method))
             return checked if methods is not None else next(iter(checked.values()))
 
         request: dict[str, Any] = {"target": target, "quantity": quantity or "logit", "position": position}
@@ -501,7 +502,7 @@ class Model:
             return self.explain(trace, methods=names, quantity=quantity, progress=progress, **options)
 
         seen = trace if inside else None
-        check_all = self._check_all(check_budget, check_replacement, artefacts, progress, seen) if check else None
+        check_all = self._check_all(check, check_budget, check_replacement, artefacts, progress, seen)
         return build_report(trace, explain, check_all, inside=inside, progress=progress, on_explained=on_explained)
 
     def inspect(
@@ -562,16 +563,25 @@ class Model:
 
     def _check_all(
         self,
+        check: bool,
         budget: int | None,
         replacement: CheckReplacement,
         artefacts: bool,
         progress: Progress | None,
         seen: Trace | None = None,
-    ) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        """Return a function that checks all explanations of a document.
+    ) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
+        """Return a function that checks all explanations of a document, or None if no check is wanted.
 
         seen: a trace of the document whose attention is known already, and is not computed again.
         """
+        if not check:
+            of_check = {
+                "check_budget": budget,
+                "check_replacement": replacement != "delete",
+                "artefacts=False": not artefacts,
+            }
+            refuse_unused(of_check, "belongs to the check, which is not made: add check=True, or leave it out.")
+            return None
         checker = self._checker
         if seen is not None:
             checker = replace(checker, received=lambda _explanation: seen.received)

@@ -161,6 +161,8 @@ BAD_REQUESTS = {
     "unknown method": (["--methods", "atcat"], "Did you mean 'attcat'?"),
     "unknown metric": (["--metrics", "aopcc"], "Did you mean 'aopc'?"),
     "all and more": (["--methods", "all,attcat"], "'all' cannot be combined"),
+    "nothing to overwrite": (["--overwrite"], "--overwrite needs a folder"),
+    "no metric at k": (["--metrics", "aopc", "--k", "5"], "k has no effect"),
     "no names": (["--metrics", ","], "contains no name"),
     "metric the data cannot supply": (["--metrics", "token_f1"], "has no field 'rationale'"),
     "option of no method": (

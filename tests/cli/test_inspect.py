@@ -118,6 +118,8 @@ def test_the_fields_and_the_split_of_a_data_set_can_be_named(sightline, tmp_path
         (["doc.txt", "--rule", "mean-all", "--target", "PL"], "--rule needs a data set"),
         (["--data", "d.csv", "--rule", "mean-all"], "add --target CLASS"),
         (["doc.txt", "--overwrite"], "--overwrite needs a folder"),
+        (["doc.txt", "--split", "test"], "--split needs a data set"),
+        (["--data", "d.csv", "--global-tokens", "0"], "--global-tokens needs a text file"),
         (["doc.txt", "--target", "all"], "one target"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sightline as sl
 from sightline.errors import OptionError
 from sightline.evaluation.rule_model import rule_model
 from sightline.evaluation.rule_task import clear_documents
@@ -282,3 +283,14 @@ def test_checks_of_sampling_and_flow_are_told_in_sentences():
         "Bounds settled 1 token.",
     ]
     assert check_sentences({"settled_by_flow": 0, "certified": False}) == []
+
+
+@pytest.mark.parametrize("option", [{"check_replacement": "mask"}, {"check_budget": 40}, {"artefacts": False}])
+def test_options_of_the_check_are_refused_without_it(model, tmp_path, option):
+    name = next(iter(option))
+    for call in (model.explain, model.report):
+        with pytest.raises(OptionError, match=f"{name}.* belongs to the check"):
+            call(TEXT, check=False, **option)
+    if name == "check_budget":
+        with pytest.raises(OptionError, match="check_budget belongs to the check"):
+            sl.run([TEXT], model, out=tmp_path / "run", **option)

@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from sightline.arguments import refuse_unused
 from sightline.cli.errors import STOPPED, one_line, reports_errors
 from sightline.cli.evaluate import LevelChoice, SummaryFormat, TargetChoice, TargetOption
 from sightline.cli.options import (
+    NO_FOLDER,
     AllowPickle,
     AllowRandom,
     Debug,
@@ -106,10 +108,10 @@ def compare(
     sources: list[str | None] = [*model] if model else [None]
     if len(sources) > 1 and (layers or reference is not None):
         raise UsageError("Several models are compared with each other; leave out --layers and --reference.")
-    if all_documents and len(sources) < 2:
-        raise UsageError("--all-documents applies to several models: give --model at least twice.")
-    if overwrite and output is None:
-        raise UsageError("--overwrite needs a folder to write to; add -o FOLDER.")
+    if len(sources) < 2:
+        refuse_unused({"--all-documents": all_documents}, "applies to several models: give --model at least twice.")
+    if output is None:
+        refuse_unused({"--overwrite": overwrite}, NO_FOLDER)
     with LateProgress() as progress:
         with starting(progress):
             from sightline.corpus.streaming import Selection, read_selection

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from sightline.arguments import refuse_unused
 from sightline.cli.errors import STOPPED, one_line, reports_errors
 from sightline.cli.options import (
+    NO_FOLDER,
     AllowPickle,
     AllowRandom,
     Debug,
@@ -186,6 +188,8 @@ def evaluate(
       sightline evaluate questions.jsonl --model my-qa-model --target label --metrics count_at_k --k 5,10,20
       sightline evaluate reviews.csv --sanity -o out/
     """
+    if output is None:
+        refuse_unused({"--overwrite": overwrite}, NO_FOLDER)
     with LateProgress() as progress:
         with starting(progress):
             from sightline.corpus.streaming import Selection, read_selection

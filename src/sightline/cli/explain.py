@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sightline.arguments import refuse_unused
 from sightline.cli.check_time import FEWEST_CALLS, CheckTime
 from sightline.cli.continuation import emit_continuation
 from sightline.cli.errors import reports_errors
@@ -192,17 +193,16 @@ def explain(
     continues = continuation is not None or max_new_tokens is not None
     if continues and chosen in FIGURES:
         raise OptionError("Figures of continuations are not supported: write a page with -o page.html.")
-    if true_label is not None and chosen not in FIGURES:
-        raise OptionError("--true-label is named in figures only: add -o figure.svg, or leave it out.")
+    if chosen not in FIGURES:
+        refuse_unused({"--true-label": true_label}, "is named in figures only: add -o figure.svg, or leave it out.")
     checks = not continues and (chosen is Format.html and target != EVERY_CLASS if check is None else check)
-    of_check = {
-        "--no-artefacts": not artefacts,
-        "--replacement": replacement is not ReplacementChoice.delete,
-        "--check-calls": check_calls is not None,
-    }
-    if not checks and any(of_check.values()):
-        option_name = next(name for name, given in of_check.items() if given)
-        raise OptionError(f"{option_name} belongs to the check, which is not made here: add --check, or leave it out.")
+    if not checks:
+        of_check = {
+            "--no-artefacts": not artefacts,
+            "--replacement": replacement is not ReplacementChoice.delete,
+            "--check-calls": check_calls,
+        }
+        refuse_unused(of_check, "belongs to the check, which is not made here: add --check, or leave it out.")
     texts = read_texts(file, pair, plain_text=plain_text)
     positions = parse_positions(global_tokens)
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sightline.arguments import refuse_unused
 from sightline.cli.errors import one_line, reports_errors
 from sightline.cli.options import (
+    NO_FOLDER,
     AllowPickle,
     AllowRandom,
     Debug,
@@ -161,28 +163,27 @@ def inspect(
     # Mistakes in the request are reported before a model is loaded.
     if file is None and data is None:
         raise UsageError("There is nothing to inspect: name a text file, or a data set with --data.")
-    if pair is not None and file is None:
-        raise UsageError("--pair needs a text file; a data set has a field for the second text.")
-    if check and file is None:
-        raise UsageError("--check needs a text file; to check methods on a data set, use sightline evaluate.")
-    of_document = {
-        "--layer": layer is not None,
-        "--head": head is not None,
-        "--count": count is not None,
-        "--word": word is not None,
-        "--position": position is not None,
-        "--scaled": scaled,
-        "--effective": effective,
-    }
-    if file is None and any(of_document.values()):
-        option_name = next(name for name, given in of_document.items() if given)
-        raise UsageError(f"{option_name} needs a text file: it applies to one document.")
-    if rule is not None and data is None:
-        raise UsageError("--rule needs a data set; add --data DATA.")
+    if file is None:
+        refuse_unused({"--pair": pair}, "needs a text file; a data set has a field for the second text.")
+        refuse_unused({"--check": check}, "needs a text file; to check methods on a data set, use sightline evaluate.")
+        of_document = {
+            "--plain-text": plain_text,
+            "--layer": layer,
+            "--head": head,
+            "--count": count,
+            "--word": word,
+            "--position": position,
+            "--scaled": scaled,
+            "--effective": effective,
+            "--global-tokens": global_tokens,
+        }
+        refuse_unused(of_document, "needs a text file: it applies to one document.")
+    if data is None:
+        refuse_unused({"--rule": rule, "--split": split}, "needs a data set; add --data DATA.")
     if rule is RuleChoice.mean_all and target is None:
         raise UsageError("--rule mean-all needs a class that all documents are explained for; add --target CLASS.")
-    if overwrite and output is None:
-        raise UsageError("--overwrite needs a folder to write to; add -o FOLDER.")
+    if output is None:
+        refuse_unused({"--overwrite": overwrite}, NO_FOLDER)
     if scaled and count is CountChoice.tokens:
         raise UsageError("--scaled weights every list of partners; leave out --count tokens.")
     if scaled and not head_importance:

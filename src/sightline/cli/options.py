@@ -18,6 +18,8 @@ class AggregationChoice(StrEnum):
     first = "first"
 
 
+NO_FOLDER = "needs a folder to write to; add -o FOLDER."
+"""Why `--overwrite` alone is refused."""
 BUILT_IN = "[default: the built-in demonstration model]"
 MODEL = "Model folder, or a hub model as owner/name or hf://name"
 

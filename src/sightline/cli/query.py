@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from sightline.arguments import refuse_unused
 from sightline.cli.errors import reports_errors
 from sightline.cli.options import Debug
 from sightline.cli.progress import LateProgress
@@ -99,6 +100,13 @@ def query(
     """
     if (sql is None) == (by is None):
         raise UsageError('Give either a query, for example "SELECT * FROM documents", or --by.')
+    if sql is not None:
+        of_aggregates = {"--method": method, "--class": class_, "--rule": rule, "--where": where, "--against": against}
+        refuse_unused(
+            {**of_aggregates, "--top": top, "--interval": interval}, "goes with --by: write it into the query."
+        )
+    if against is not None:
+        refuse_unused({"--interval": interval}, "is left out with --against, whose table always has intervals.")
     if against is not None and where is None:
         raise UsageError("--against compares with the documents of --where: give both.")
     if format is TableFormatChoice.parquet and output is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from sightline.arguments import refuse_unused
 from sightline.cli.errors import reports_errors
 from sightline.cli.options import (
     AllowPickle,
@@ -114,8 +115,11 @@ def run(
         Path | None, typer.Option(metavar="FOLDER", help="Write the corpus page here when the run is complete.")
     ] = None,
     page_documents: Annotated[
-        int, typer.Option(min=0, metavar="N", help="With --page: write reading pages for at most N documents.")
-    ] = 200,
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="With --page: write reading pages for at most N documents. [default: 200]"
+        ),
+    ] = None,
     allow_pickle: AllowPickle = False,
     allow_random: AllowRandom = False,
     debug: Debug = False,
@@ -140,13 +144,17 @@ def run(
             from sightline.corpus.settings import MEASURES
             from sightline.corpus.settings import ModelSource as Source
             from sightline.corpus.streaming import Selection
-            from sightline.view.corpus.page import check_page_folder, write_corpus_page
+            from sightline.view.corpus.page import PAGE_DOCUMENTS, check_page_folder, write_corpus_page
             from sightline.view.words.sentences import DEMONSTRATION
 
         methods = split_names(method) if method else list(DEFAULT_METHODS)
         options = method_options(option or [], methods, seed)
         measures = MEASURES if measure is None else tuple(name for name in split_names(measure) if name != "none")
-        if page is not None:
+        if engine is EngineChoice.local:
+            refuse_unused({"--address": address}, "names a Ray cluster; add --engine ray.")
+        if page is None:
+            refuse_unused({"--page-documents": page_documents}, "needs a page; add --page FOLDER.")
+        else:
             check_page_folder(page)
         print_minutely = EveryMinute(lambda line: typer.echo(line, err=True))
 
@@ -182,7 +190,9 @@ def run(
         index = None
         if page is not None:
             progress("writing the page", 0, 0)
-            index = write_corpus_page(store, page, documents=page_documents)
+            index = write_corpus_page(
+                store, page, documents=PAGE_DOCUMENTS if page_documents is None else page_documents
+            )
     if model is None:
         typer.echo(DEMONSTRATION, err=True)
     failed = states.get("failed", 0) + states.get("unreadable", 0)

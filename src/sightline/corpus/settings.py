@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from sightline.arguments import refuse_unused
 from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import OptionError
 from sightline.models import TargetLike
@@ -78,6 +79,8 @@ class RunSettings:
             raise OptionError(
                 "methods= takes a list with at least one name, for example methods=['attcat', 'rollout']."
             )
+        if not self.check:
+            refuse_unused({"check_budget": self.check_budget}, "belongs to the check: add check=True.")
         if unknown := [name for name in self.measures if name not in MEASURES]:
             raise OptionError(f"There is no measure '{unknown[0]}'. Known: {', '.join(MEASURES)}.")
         object.__setattr__(self, "methods", tuple(dict.fromkeys(self.methods)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sightline.arguments import refuse_unused
 from sightline.errors import OptionError
 from sightline.evaluation.arguments import list_names
 from sightline.methods import METHODS
@@ -65,7 +66,29 @@ def chosen_metrics(
             skipped[entry.name] = reason[:1].upper() + reason[1:] + "."
         else:
             raise OptionError(f"The metric '{entry.name}' cannot be measured: {reason}.")
+    measured = [entry for entry in entries if entry.name not in skipped]
+    _refuse_unused_settings(measured, settings, reference, depths)
     return list(dict.fromkeys(applicable)), skipped
+
+
+def _refuse_unused_settings(
+    entries: Sequence[MetricEntry],
+    settings: FaithfulnessSettings,
+    reference: str | None,
+    depths: Sequence[int] | None,
+) -> None:
+    """Raise OptionError for a setting that none of the chosen metrics uses."""
+    removing = [settings.plan(entry.name).replacement for entry in entries if entry.plan is not None]
+    unused = "has no effect: none of the metrics"
+    if not any(entry.name.endswith("_at_k") for entry in entries):
+        refuse_unused({"k": depths}, f"{unused} looks at the first k words, as precision_at_k does.")
+    if not any("other_scores" in entry.needs for entry in entries):
+        refuse_unused({"reference": reference}, f"{unused} compares with another method, as spearman does.")
+    if not removing:
+        of_removal = {"replacement": settings.replacement, "ratios": settings.ratios}
+        refuse_unused(of_removal, f"{unused} removes words, as aopc does.")
+    if "pad" not in removing:
+        refuse_unused({"mask_pads": settings.mask_pads}, f"{unused} puts pad tokens in place of words.")
 
 
 def _at_depths(name: str, depths: Sequence[int] | None) -> list[str]:

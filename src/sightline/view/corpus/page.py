@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from sightline.corpus.store import Store
 
 DOCUMENTS = "documents"
+PAGE_DOCUMENTS = 200
+"""Documents that get a reading page unless a number is given."""
 _NUMBERS = ("probability", "faithfulness")
 _RULES = {
     "mean-all": "mean over all documents of the sum of the word's scores",
@@ -56,7 +58,7 @@ def write_corpus_page(
     store: Store,
     folder: Path | str,
     *,
-    documents: int = 200,
+    documents: int = PAGE_DOCUMENTS,
     progress: Progress | None = None,
 ) -> Path:
     """Write the index and the reading pages of at most `documents` documents; return the path of the index."""
