@@ -171,7 +171,7 @@ def test_what_is_no_document_is_refused_with_a_sentence(document):
 def test_several_explanations_are_a_dictionary_that_is_drawn_as_one_figure_and_one_page(check, tmp_path):
     model = load()
     text = "The compiler learns to guess."
-    options = {"target": "all", "check": check, "check_budget": 20}
+    options = {"target": "all", "check": check, "check_budget": 20 if check else None}
     by_class = model.explain(text, method="attcat", **options)
     by_method = model.explain(text, methods=["attcat", "rollout"])
     both = model.explain(text, methods=["attcat", "rollout"], **options)

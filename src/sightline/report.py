@@ -81,13 +81,14 @@ class Report:
         )
 
     def entries(self) -> list[Entry]:
-        """Return all explanations with their names, method by method, class by class."""
+        """Return all explanations with their names, method by method, class by class, the predicted class first."""
         entries: list[Entry] = []
         for method, explanation in self.explanations.items():
             if isinstance(explanation, Explanation):
                 entries.append(Entry(method, None, explanation))
             else:
-                entries += [Entry(method, label, of_class) for label, of_class in explanation.items()]
+                by_class = [Entry(method, label, of_class) for label, of_class in explanation.items()]
+                entries += sorted(by_class, key=lambda entry: not _explains_prediction(entry.explanation))
         return entries
 
     def __iter__(self) -> Iterator[Explanation]:
@@ -280,6 +281,13 @@ def _by_class(explanations: list[Explanation]) -> Explanation | dict[str, Explan
         name if classes.count(name) == 1 else explanation.target.description(): explanation
         for name, explanation in zip(classes, explanations, strict=True)
     }
+
+
+def _explains_prediction(explanation: Explanation) -> bool:
+    """Return whether the target is the class that the model predicts for the document."""
+    target = explanation.target
+    is_class = target.contrast is None and not target.read_positions
+    return is_class and target.index == explanation.prediction.index
 
 
 def _is_same_document(first: Encoding, second: Encoding) -> bool:

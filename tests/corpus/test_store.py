@@ -11,6 +11,7 @@ import pytest
 import sightline as sl
 from sightline.analysis.attribution_tables import attributions_over_dataset
 from sightline.errors import InputError, OptionError, TargetError
+from sightline.view.page.payload import build
 
 pytestmark = pytest.mark.slow
 
@@ -144,6 +145,23 @@ def test_heads_are_the_mean_over_all_rows(store, model):
     np.testing.assert_allclose(frame["raw"], raw.ravel(), rtol=1e-5)
     assert frame["importance"].min() == 0
     assert frame["importance"].max() == 1
+
+
+def test_a_run_over_all_classes_shows_the_predicted_one_first(store):
+    rows = store.documents("status = 'done'")
+    assert (rows["prediction"] != store.labels[0]).any(), "the first class must not always be the predicted one"
+    for row, prediction in zip(rows["row"], rows["prediction"], strict=True):
+        report = store.document(int(row))
+        assert report.first.target.label == prediction
+        assert build(report).json["explanations"][0]["target"]["label"] == f"“{prediction}”"
+
+
+def test_similarity_over_all_classes_counts_every_document_once(store, model, data_file, tmp_path):
+    """The table is that of a run which explained the predictions."""
+    predicted = sl.run(data_file, model, ["attcat"], out=tmp_path / "own", measures=["similarity"])
+    frame = store.similarity().query("method == 'attcat'").reset_index(drop=True)
+    assert (frame["documents"] <= len(store.documents("status = 'done'"))).all()
+    pd.testing.assert_frame_equal(frame, predicted.similarity(), rtol=1e-5)
 
 
 def test_similarity_has_intervals_and_chance_levels(store):

@@ -216,13 +216,20 @@ class Store:
         )
 
     def similarity(self, *, seed: int = 0) -> pd.DataFrame:
-        """Return how similar attention and attribution are: mean over documents with interval, beside chance."""
+        """Return how similar attention and attribution are: mean over documents with interval, beside chance.
+
+        Where all classes were explained, the attribution is that of the predicted class.
+        """
         import pandas as pd
 
         groups = ("method", "layers", "scaled", "masked", "statistic")
         values = self.connection.execute(
-            f"""SELECT {", ".join(groups)}, list(value ORDER BY row), avg(chance), count(*)
-                FROM similarity JOIN rows USING (document) GROUP BY {", ".join(groups)} ORDER BY {", ".join(groups)}"""
+            f"""WITH single AS (
+                  SELECT s.* FROM similarity s JOIN results d USING (document)
+                  QUALIFY row_number() OVER (
+                    PARTITION BY s.document, {", ".join(groups)} ORDER BY s.class = d.prediction DESC, s.class) = 1)
+                SELECT {", ".join(groups)}, list(value ORDER BY row), avg(chance), count(*)
+                FROM single JOIN rows USING (document) GROUP BY {", ".join(groups)} ORDER BY {", ".join(groups)}"""
         ).fetchall()
         rows = []
         for *group, scores, chance, documents in values:
