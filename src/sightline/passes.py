@@ -7,24 +7,30 @@ gradients are needed, one backward per target) serves them all. A need that was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from sightline.attention import Attention
 from sightline.attention.arrays import as_array
 from sightline.models import ALL, Network, Recorder, Target, TargetLike
 from sightline.models.head_weights import HeadWeights
-from sightline.models.layerwise import LayerGradients, Layerwise, LinearOutputs, run_keeping
-from sightline.models.recording import PlainLayerRecord
+from sightline.models.layerwise import (
+    LayerGradients,
+    Layerwise,
+    LinearOutputs,
+    StagedBackward,
+    run_keeping,
+    weighted_sum,
+)
+from sightline.models.relevance import BackwardRules, ReceivedRelevance, Relevance
 from sightline.models.streamed import StreamedRecord
 from sightline.text import Encoding
 
@@ -84,82 +90,6 @@ class WindowPart:
     """The places of its tokens in the document."""
     share: float
     """∂y/∂(number of the window that is explained)."""
-
-
-class BackwardRules(Protocol):
-    """Backward rules that replace those of gradients (hashable: equal rules share one pass)."""
-
-    def active(self, module: nn.Module) -> AbstractContextManager[None]:
-        """Return a context in which the operations of the module follow these rules."""
-
-    def seed(self, logits: Tensor, gradient: Tensor) -> Tensor:
-        """Return the relevance of the logits, from the logits and ∂y/∂logits."""
-
-    def reduce(self, relevance: Tensor, gradient: Tensor | None) -> tuple[Tensor, ...]:
-        """Return what is kept of the relevance of a part of one layer's attention, (…, H or 1, rows, keys) each.
-
-        `gradient` is the same part of ∂y/∂A where that is needed. Every pair is treated by itself.
-        """
-
-
-@dataclass(frozen=True)
-class Relevance:
-    """The relevances of one document from one pass with other backward rules."""
-
-    seed: Array
-    """The relevance given to the logits."""
-    embeddings: Array
-    """Relevance of the word embeddings, (n, ·)."""
-    hidden: tuple[Array, ...]
-    """Relevance of x^0 … x^L, each (n, d)."""
-    attentions: tuple[tuple[Attention, ...], ...]
-    """What the rules keep of the relevance of A^1 … A^L; empty unless "attention_relevance" was required."""
-    lost: int = 0
-    """How many numbers were set to zero because they exceeded the root of the largest representable number (so that
-    products of two stay finite)."""
-
-
-@dataclass
-class _ReceivedRelevance:
-    """Collects the relevances of the layers, the last layer first."""
-
-    reduce: Callable[[Tensor, Tensor | None], tuple[Tensor, ...]]
-    """As in `BackwardRules`."""
-    output_gradient: Callable[[int], Tensor] | None
-    """Returns ∂y/∂(attention output) of a layer, if gradients of attention are needed."""
-    hidden: list[Tensor] = field(default_factory=list)
-    attentions: list[tuple[Attention, ...]] = field(default_factory=list)
-    lost: int = 0
-
-    def take(self, layer: LayerGradients) -> None:
-        """Keep the relevance of a layer's input and attention; of the last layer, also that of its output."""
-        if not self.hidden:
-            missing = layer.input.shape[-2] - layer.output.shape[-2]  # rows that were not evaluated have no relevance
-            self.hidden.append(nn.functional.pad(self.bound(layer.output), (0, 0, 0, missing)))
-        self.hidden.append(self.bound(layer.input))
-        if layer.record is not None:
-            self.attentions.append(self._reduce(layer, cast(PlainLayerRecord, layer.record)))
-
-    @torch.no_grad()
-    def _reduce(self, layer: LayerGradients, record: PlainLayerRecord) -> tuple[Attention, ...]:
-        """Return what is kept of the relevance of a layer's attention, reduced part by part."""
-        gradients: Iterable[Tensor | None] = repeat(None, len(layer.parts))
-        if self.output_gradient is not None:
-            gradients = record.gradient_parts(0, self.output_gradient(layer.layer))
-        reduced = [
-            self.reduce(self.bound(part), gradient) for part, gradient in zip(layer.parts, gradients, strict=True)
-        ]
-        return tuple(record.assemble(0, parts) for parts in zip(*reduced, strict=True))
-
-    def bound(self, relevance: Tensor) -> Tensor:
-        """Return the relevance with zeros in place of numbers that are too large, and count these in `lost`."""
-        limit = torch.finfo(relevance.dtype).max ** 0.5
-        smallest, largest = relevance.aminmax()
-        if bool((smallest > -limit) & (largest < limit)):  # as nearly always, and a mask takes ten times as long
-            return relevance
-        too_large = ~(relevance.abs() < limit)
-        self.lost += int(too_large.sum())
-        return relevance.masked_fill(too_large, 0)
 
 
 class Pass:
@@ -421,29 +351,32 @@ class Pass:
         def rules_active() -> AbstractContextManager[None]:
             return rules.active(network.module)
 
-        received = _ReceivedRelevance(
+        received = ReceivedRelevance(
             rules.reduce, partial(self.output_gradient, document, target) if self.attention_gradients else None
         )
-        layerwise = Layerwise(
-            lengths=(len(encoding),),
-            parts=(lambda record: record.probabilities[0]) if self.attention_relevance else None,
-            within=lambda: _all_of(network.plain_operations(), rules_active()),
-            receive=received.take,
-            known=known[: len(network.layers)] if first_only else known,
-            linear_outputs=self._linear_outputs if known else {},
-            last=not self._more_rounds,
+        staged = StagedBackward(
+            Layerwise(
+                lengths=(len(encoding),),
+                parts=(lambda record: record.probabilities[0]) if self.attention_relevance else None,
+                within=lambda: _all_of(network.plain_operations(), rules_active()),
+                receive=received.take,
+                known=known[: len(network.layers)] if first_only else known,
+                linear_outputs=self._linear_outputs if known else {},
+                last=not self._more_rounds,
+            )
         )
         network.require_plain_operations()
-        (logits,) = network.run([encoding], recorder, gradient=True, within=rules_active(), step=layerwise.step)
+        (logits,) = network.run([encoding], recorder, gradient=True, within=rules_active(), step=staged.step)
         leaf = logits.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(network.task.value(leaf, target), leaf)
-        seed = rules.seed(logits.detach(), gradient)
+        seeds = rules.seeds(logits.detach(), gradient)
         assert recorder.embeddings is not None
-        (embeddings,) = network.backward((logits * seed).sum(), [recorder.embeddings])
+        network.backward_passes += len(seeds)
+        embeddings = staged.backward(logits, seeds, recorder.embeddings)
         assert recorder.layout is not None
         layout = recorder.layout
         return Relevance(
-            seed=as_array(seed),
+            seed=as_array(weighted_sum([weight for weight, _ in seeds], [seed for _, seed in seeds])),
             embeddings=as_array(received.bound(embeddings)[0, : len(encoding)]),
             hidden=tuple(as_array(layout.cut(tensor, 0)) for tensor in reversed(received.hidden)),
             attentions=tuple(reversed(received.attentions)),

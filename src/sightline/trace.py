@@ -24,8 +24,9 @@ from sightline.models import Network, Prediction, Recorder, Target, TargetLike
 from sightline.models.families import BlockWeights
 from sightline.models.hooks import Place
 from sightline.models.recording import Summary
+from sightline.models.relevance import BackwardRules, Relevance
 from sightline.models.target import check_quantity
-from sightline.passes import Array, BackwardRules, Gradients, Need, Pass, Relevance
+from sightline.passes import Array, Gradients, Need, Pass
 from sightline.progress import StepProgress
 from sightline.text import Encoding
 
@@ -225,7 +226,7 @@ class Trace:
     @property
     def value(self) -> float:
         """y, the number that is explained."""
-        return float(self.network.task.value(self._logits, self.target))
+        return self.value_of()
 
     @cached_property
     def readout(self) -> NDArray[np.float64]:
@@ -382,10 +383,10 @@ class Trace:
         """Return the logits of this document where `inputs` (B, n, d) replace x^l, one result per replacement."""
         return self.network.run([self.encoding] * len(inputs), given={layer: inputs})
 
-    def value_of(self, logits: Tensor, quantity: str | None = None) -> float:
-        """Return y for other logits of this task, in the target's quantity or another one."""
+    def value_of(self, logits: Tensor | None = None, quantity: str | None = None) -> float:
+        """Return y of this document, or for other logits of this task, in the target's quantity or another one."""
         target = self.target if quantity is None else _with_quantity(self.target, quantity)
-        return float(self.network.task.value(logits, target))
+        return float(self.network.task.value(self._logits if logits is None else logits, target))
 
     def values_at(self, points: Mapping[Place, Tensor], recorder: Recorder | None = None) -> Tensor:
         """Return y (B,) on the autograd path, where `points` (B, n, ·) replace what the model computes there."""

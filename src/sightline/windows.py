@@ -29,9 +29,10 @@ from sightline.attention.arrays import as_array
 from sightline.errors import UnsupportedError
 from sightline.models import Network, Recorder, Target
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
+from sightline.models.relevance import BackwardRules, Relevance
 from sightline.models.target import Direction, check_quantity
 from sightline.models.windowed import combine, window_positions
-from sightline.passes import BackwardRules, Gradients, Need, Pass, Relevance, Request, WindowPart
+from sightline.passes import Gradients, Need, Pass, Request, WindowPart
 from sightline.text import Encoding, window_encodings
 
 LIVE_TOKENS = 2 * BATCH_TOKENS

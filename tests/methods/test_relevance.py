@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import softmax
 from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
@@ -164,6 +165,71 @@ def test_a_contrast_is_the_difference_of_its_classes_where_rules_are_linear_in_r
     encoding = model.encode(ids=tiny_ids())
     first, second, contrast = (model.explain(encoding, "attnlrp", target) for target in (0, 1, (0, 1)))
     close(contrast.scores, first.scores - second.scores)
+
+
+OTHER_QUANTITIES = {
+    "contrast": ({"target": (0, 2)}, lambda z: np.array([1.0, 0.0, -1.0])),
+    "margin": ({"target": 0, "quantity": "margin"}, lambda z: np.eye(3)[0] - np.eye(3)[1 + z[1:].argmax()]),
+    "probability": ({"target": 0, "quantity": "probability"}, lambda z: softmax(z)[0] * (np.eye(3)[0] - softmax(z))),
+    "log-probability": ({"target": 0, "quantity": "log_probability"}, lambda z: np.eye(3)[0] - softmax(z)),
+}
+"""What is explained, and its weights over the logits z (3,)."""
+
+
+@pytest.mark.parametrize("rules", ["positive", "classic"])
+@pytest.mark.parametrize("case", OTHER_QUANTITIES)
+@pytest.mark.parametrize("family", ["bert", "longformer"])
+def test_other_quantities_combine_the_relevance_of_every_logit_by_its_weight(family, case, rules, monkeypatch):
+    """The logits are propagated one by one by hand, weighted and added; then come the formulas of the methods."""
+    monkeypatch.setattr(relevance_rules, "EPSILON", 0.0)
+    asked, weigh = OTHER_QUANTITIES[case]
+    model = tiny_model(family)
+    encoding = model.encode(ids=tiny_ids(family, 13))
+    trace = model.trace(encoding, **asked)
+    facts = {"global_tokens": (0,), "window": 4} if family == "longformer" else {}
+    alone = [reference(model.network.module, trace.hidden_states[0], c, rules, **facts) for c in range(3)]
+    weights = weigh(alone[0].logits)
+    R_tokens = sum(weight * part.hidden[0] for weight, part in zip(weights, alone, strict=True)).sum(axis=1)
+    R_attention = [
+        sum(weight * layer for weight, layer in zip(weights, layers, strict=True))
+        for layers in zip(*(part.attentions for part in alone), strict=True)
+    ]
+    gradient = [np.asarray(layer) for layer in trace.attention_gradients]
+    explained = model.explain(
+        encoding, methods=["lrp", "partial_lrp", "transatt"], **asked,
+        lrp={"rules": rules}, partial_lrp={"rules": rules}, transatt={"rules": rules},
+    )  # fmt: skip
+    assert np.abs(R_tokens).max() > 1e-6  # far from rounding: the seed as a whole would leave 1e-17
+    close(explained["lrp"].scores, R_tokens)
+    close(explained["partial_lrp"].scores, np.maximum(R_attention[-1], 0).mean(axis=0)[0])
+    steps = [np.maximum(g * R, 0).mean(axis=0) + np.eye(13) for g, R in zip(gradient, R_attention, strict=True)]
+    steps = [step / step.sum(axis=1, keepdims=True) for step in steps]
+    close(explained["transatt"].scores, (steps[2] @ steps[1] @ steps[0])[0])
+
+
+def test_logits_of_both_signs_share_the_forward_pass():
+    model = tiny_model("bert")
+    network = model.network
+    network.forward_passes = network.backward_passes = 0
+    model.explain(model.encode(ids=tiny_ids()), "lrp", target=(0, 1))
+    assert (network.forward_passes, network.backward_passes) == (2, 2)
+
+
+def test_the_tail_of_a_vocabulary_is_propagated_together(monkeypatch):
+    model = tiny_model("bert", auto=AutoModelForMaskedLM)
+    encoding = model.encode(ids=tiny_ids())
+    asked = {"target": 20, "quantity": "log_probability", "position": 4}
+    monkeypatch.setattr("sightline.methods.relevance.mode.LOGITS_ALONE", 1000)
+    one_by_one = model.explain(encoding, "lrp", **asked)
+    monkeypatch.setattr("sightline.methods.relevance.mode.LOGITS_ALONE", 8)
+    model.network.backward_passes = 0
+    with_tail = model.explain(encoding, "lrp", **asked)
+    assert model.network.backward_passes == 9  # eight logits, and all others of negative weight
+    for explanation in (one_by_one, with_tail):
+        assert explanation.checks["relevance_given"] == pytest.approx(0, abs=1e-9)
+        assert explanation.checks["conservation_error"] < 1e-5
+        assert np.abs(explanation.scores).max() > 1e-3
+    assert np.corrcoef(one_by_one.scores, with_tail.scores)[0, 1] > 0.9
 
 
 def test_methods_with_the_same_rules_share_one_pass():

@@ -9,7 +9,6 @@ import numpy as np
 
 from sightline.arguments import check_layer
 from sightline.methods.registry import Array, Attribution, method
-from sightline.methods.scaling.shares import warn_if_all_zero
 from sightline.trace import Trace
 
 
@@ -47,12 +46,12 @@ def grads(trace: Trace, *, layer: int = -1) -> Array:
     cost="one forward and one backward pass",
     use="Use it as a class-specific view of the tokens from which attention draws evidence.",
     avoid="Avoid it for finding evidence against the class: negative gradients are dropped.",
+    zeros_mean="no attention weight has a positive gradient",
 )
 def attgrads(trace: Trace) -> Attribution:
     """Column means of A⊙relu(∂A)."""
     layers = trace.gradient_received.mean(axis=1) / trace.token_count
     scores = layers.mean(axis=0)
-    warn_if_all_zero(scores, "attgrads", "no attention weight has a positive gradient")
     return Attribution(scores, layers=layers, layer_kind="averaged")
 
 
@@ -69,6 +68,7 @@ def attgrads(trace: Trace) -> Attribution:
     cost="one forward and one backward pass",
     use="Use it as a coarse class-specific attention map.",
     avoid="Avoid it when all head weights may be negative: every score is then zero.",
+    zeros_mean="the heads' mean gradients count against the target",
 )
 def attention_gradcam(trace: Trace, *, layer: int = -1) -> Array:
     """Heads of one layer weighted by their mean gradient; zeros when every weighted entry is negative."""
@@ -76,5 +76,4 @@ def attention_gradcam(trace: Trace, *, layer: int = -1) -> Array:
     weights = trace.attention_gradients[chosen].received().sum(axis=1) / trace.token_count**2
     rows = trace.readout_rows[chosen]
     scores: Array = np.maximum((weights[:, None] * rows).mean(axis=0), 0)
-    warn_if_all_zero(scores, "attention_gradcam", "the heads' mean gradients count against the target")
     return scores

@@ -179,7 +179,7 @@ def rollout(
         even = [even_attention(attention) for attention in trace.mean_attentions]
         even_first = None if first is None else even[top].left(trace.readout)[0]
         even_scores, even_rows = _roll_out(even, trace.readout, top, even_first, residual)
-        scores, rows = rescale_by_field(scores, even_scores, "rollout"), rescale_by_field(rows, even_rows, "rollout")
+        scores, rows = rescale_by_field(scores, even_scores), rescale_by_field(rows, even_rows)
     cumulative = head is None and top == trace.layer_count - 1
     kind: LayerKind = "cumulative" if cumulative else "separate"
     return Attribution(scores, layers=rows, checks=checks, layer_kind=kind)

@@ -30,7 +30,7 @@ from sightline.trace import Trace
 )
 def gradient(trace: Trace) -> Array:
     """ℓ2 norm of ∂y/∂e_i, normalised."""
-    return sum_to_one(np.linalg.norm(trace.embedding_gradient, axis=-1), "gradient")
+    return sum_to_one(np.linalg.norm(trace.embedding_gradient, axis=-1))
 
 
 @method(

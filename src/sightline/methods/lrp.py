@@ -3,6 +3,10 @@
 Notation: R(x^l) (n, d) the relevance of the input of layer l, R(A^l) (H, n, n) that of its attention, r the readout
 row. The rules are in `relevance/rules.py`; the model itself is not rewritten (`relevance/mode.py`). Relevance starts at
 the logits with ∂y/∂logits, that is 1 for the target's logit; for `attnlrp` with that times the logits, that is y.
+
+Of a quantity that raises some logits and lowers others (a contrast, a probability, a margin), the positive rules would
+cancel everything: they keep sums, and the sum is 0. They propagate every logit by itself, and R = Σ_c (∂y/∂z_c) R_c,
+with R_c the relevance for logit c and the weights ∂y/∂z_c as they are for this document (`Propagation.seeds`).
 """
 
 from __future__ import annotations
@@ -17,8 +21,8 @@ from sightline.methods.attention_weights import rollout_rows
 from sightline.methods.registry import Attribution, method
 from sightline.methods.relevance.propagation import propagate
 from sightline.methods.relevance.rules import ATTENTION_AWARE, RULE_SETS, RuleSet
-from sightline.methods.scaling.shares import warn_if_all_zero
-from sightline.passes import Need, Relevance
+from sightline.models.relevance import Relevance
+from sightline.passes import Need
 from sightline.trace import Trace
 
 Embeddings = Literal["full", "word"]
@@ -76,6 +80,7 @@ def propagate_by(trace: Trace, rules: RuleSet, precision: Precision, *needs: Nee
     cost="two forward passes, one relevance pass, in double precision",
     use="Use it as a class-specific view of one layer's attention.",
     avoid="Avoid it for words that act through lower layers: relevance stops at the attention of one layer.",
+    zeros_mean="no attention weight that is read has positive relevance",
 )
 def partial_lrp(
     trace: Trace, *, rules: RuleSet = "positive", layer: int = -1, precision: Precision = "double"
@@ -84,7 +89,6 @@ def partial_lrp(
     chosen = check_layer(layer, trace.layer_count)
     relevances = propagate_by(trace, rules, precision, "attention_relevance").attentions
     layers = np.stack([positive.left(trace.readout)[0] for positive, *_ in relevances])
-    warn_if_all_zero(layers[chosen], "partial_lrp", "no attention weight that is read has positive relevance")
     return Attribution(layers[chosen], layers=layers, layer_kind="separate")
 
 

@@ -96,7 +96,7 @@ def flow(
             _Graph(even[: len(graph.layers)], starts if graph.starts is starts else even_starts) for graph in graphs
         ]
         even_raw = np.stack([flow.raw for flow in _solve_graphs(even_graphs, residual, None)])
-        normalised = rescale_by_field(raw, even_raw, "flow")
+        normalised = rescale_by_field(raw, even_raw)
     chosen = {"raw": raw, "normalised": normalised}[values]
     kind: LayerKind = "cumulative" if cumulative else "separate"
     return Attribution(

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import inspect
 import types
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+import torch
 
 from sightline.errors import ModelError, OptionError
 from sightline.methods.attribution import Array, Attribution, Check, merge_windows
@@ -49,6 +51,7 @@ class Method:
     use: str
     avoid: str
     costly: bool = False
+    zeros_mean: str = "the target does not depend on any token"
 
     @property
     def origin(self) -> str:
@@ -126,11 +129,13 @@ class Method:
         trace.require(*self.requirements(options))
         if trace.windowed and not self.reads_documents:
             quantity = options.get("quantity")
-            return merge_windows(
+            attribution = merge_windows(
                 trace.token_count,
                 ((window, self._run_once(window.trace, options)) for window in trace.windows(quantity)),
             )
-        return self._run_once(trace, options)
+        else:
+            attribution = self._run_once(trace, options)
+        return self._clear_rounding(trace, options, attribution)
 
     def _run_once(self, trace: Trace, options: dict[str, Any]) -> Attribution:
         result = self.function(trace, **options)
@@ -143,6 +148,32 @@ class Method:
                 "Its weights may be damaged, or the number type too narrow (try dtype='float64')."
             )
         return attribution
+
+    def _clear_rounding(self, trace: Trace, options: dict[str, Any], attribution: Attribution) -> Attribution:
+        """Return zeros in place of scores that are zero to working precision, and warn: zeros rank nothing.
+
+        Scores in units of y are so if their total is below the rounding error of y; differences between values of y,
+        each with that error, if none exceeds two of them. Other scores are if they underflow single precision.
+        """
+        magnitudes = np.abs(attribution.scores)
+        size, threshold = float(magnitudes.sum()), float(np.finfo(np.float32).tiny)
+        if self.signed and self.class_specific and size:
+            probing = "probes" in self.requirements(options)
+            precision = trace.network.dtype if probing else torch.from_numpy(attribution.scores).dtype
+            error = torch.finfo(precision).eps * abs(trace.value_of(quantity=options.get("quantity")))
+            if self.kind == "perturbation":
+                # Neighbours with equal scores share one difference, that of their word or sentence.
+                firsts = np.flatnonzero(np.diff(attribution.scores, prepend=np.nan))
+                size, error = float(np.add.reduceat(magnitudes, firsts).max()), 2 * error
+            threshold = max(threshold, error)
+        if size > threshold or trace.encoding.special.all():
+            return attribution
+        rounding = f" to working precision (none exceeds {magnitudes.max():.0e})" if size else ""
+        warnings.warn(f"All scores of {self.name} are zero{rounding}: {self.zeros_mean}.", stacklevel=3)
+        layers = attribution.layers
+        if layers is not None and size and attribution.layer_kind != "separate":
+            layers = np.zeros_like(layers)
+        return replace(attribution, scores=np.zeros_like(attribution.scores), layers=layers)
 
     def __call__(self, trace: Trace, **options: Any) -> Attribution:
         """Run the method on a trace; options not given have their defaults."""
@@ -167,6 +198,7 @@ def method(
     use: str = "",
     avoid: str = "",
     costly: bool = False,
+    zeros_mean: str = Method.zeros_mean,
 ) -> Callable[[MethodFunction], MethodFunction]:
     """Register the decorated function as a method and return it unchanged.
 
@@ -174,7 +206,7 @@ def method(
     needs: what the trace must record, or a function from the options to that. signed: whether negative scores speak
     against the target. class_specific: whether scores depend on the class that is explained. cost: in model passes.
     use, avoid: a sentence that starts with "Use" or "Avoid". costly: whether one run takes far longer than the passes
-    it needs.
+    it needs. zeros_mean: what it means if all scores are zero, for a warning.
     """
     if kind not in get_args(Kind):
         raise OptionError(f"The kind of the method '{name}' must be one of {', '.join(get_args(Kind))}, not {kind!r}.")
@@ -196,6 +228,7 @@ def method(
                 use=use,
                 avoid=avoid,
                 costly=costly,
+                zeros_mean=zeros_mean,
             )
         )
         return function

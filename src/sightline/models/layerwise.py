@@ -167,8 +167,18 @@ class Layerwise:
             return after[0].detach().view_as(x)
         return run_keeping(self.linear_outputs, number, compute, x)
 
-    def differentiate(self, number: int, compute: Compute, x: Tensor, output_gradient: Tensor) -> Tensor:
-        """Run one layer again, pass its gradients to `receive`, and return the gradient with respect to x."""
+    def differentiate(
+        self,
+        number: int,
+        compute: Compute,
+        x: Tensor,
+        output_gradients: Sequence[Tensor],
+        weights: Sequence[float] = (1.0,),
+    ) -> list[Tensor]:
+        """Run one layer again and return the gradient with respect to x for each of the gradients of its output.
+
+        `receive` gets the sum of all gradients, each times its weight.
+        """
         # Attention is recorded even if it is not requested: only then is it computed by ordinary operations.
         recorder = Recorder(lengths=self.lengths, plain=True)
         leaf = x.detach().requires_grad_()
@@ -178,10 +188,21 @@ class Layerwise:
                 output = compute(leaf)
             record = None if self.parts is None else recorder.layers[0]
             parts = () if self.parts is None or record is None else self.parts(record)
-            gradients = torch.autograd.grad(output, (leaf, *parts), output_gradient, allow_unused=True)
-        filled = [torch.zeros_like(t) if g is None else g for t, g in zip((leaf, *parts), gradients, strict=True)]
-        self.receive(LayerGradients(number, output_gradient, filled[0], record, tuple(filled[1:])))
-        return filled[0]
+            input_gradients: list[Tensor] = []
+            part_gradients: list[Tensor] = []
+            for weight, output_gradient in zip(weights, output_gradients, strict=True):
+                again = len(input_gradients) + 1 < len(output_gradients)
+                gradients = _grad(output, (leaf, *parts), output_gradient, keep_graph=again)
+                filled = [
+                    torch.zeros_like(t) if g is None else g for t, g in zip((leaf, *parts), gradients, strict=True)
+                ]
+                input_gradients.append(filled[0])
+                # Summed up at once: those of attention are larger than all others.
+                weighted = [weighted_sum((weight,), (gradient,)) for gradient in filled[1:]]
+                part_gradients = [a + b for a, b in zip(part_gradients, weighted, strict=False)] or weighted
+        whole = (weighted_sum(weights, gradients) for gradients in (output_gradients, input_gradients))
+        self.receive(LayerGradients(number, *whole, record, tuple(part_gradients)))
+        return input_gradients
 
     def _kept_outputs(self, number: int) -> AbstractContextManager[Any]:
         """Return the context in which the linear maps of a layer return what they have computed before."""
@@ -205,4 +226,61 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        return ctx.layerwise.differentiate(*ctx.call, x, gradients[0]), None, None, None
+        return ctx.layerwise.differentiate(*ctx.call, x, gradients)[0], None, None, None
+
+
+class StagedBackward:
+    """Backward passes of several seeds through the layers together: every layer runs again once for all of them.
+
+    The forward pass cuts the graph at the output of every layer; what lies between the layers, before the first and
+    behind the last keeps its graph.
+    """
+
+    def __init__(self, layerwise: Layerwise) -> None:
+        self._layerwise = layerwise
+        self._stages: list[tuple[int, Compute, Tensor, Tensor]] = []
+        """Number, layer, input and output of the layers that ran."""
+
+    def step(self, number: int, compute: Compute, x: Tensor) -> Tensor:
+        """Return compute(x) as the beginning of a new graph."""
+        with torch.no_grad():
+            output = self._layerwise.run_first(number, compute, x)
+        leaf = output.detach().requires_grad_()
+        self._stages.append((number, compute, x, leaf))
+        return leaf
+
+    def backward(self, logits: Tensor, seeds: Sequence[tuple[float, Tensor]], x: Tensor) -> Tensor:
+        """Return Σ weight · (gradient with respect to x), each from its own gradient of the logits."""
+        weights = [weight for weight, _ in seeds]
+        leaves = [x, *(output for *_, output in self._stages)]
+        received = [_grad(logits, leaves, seed, keep_graph=True) for _, seed in seeds]
+        for number, compute, stage_input, _ in reversed(self._stages):
+            last = leaves.pop()
+            output_gradients = [
+                torch.zeros_like(last) if gradient is None else gradient
+                for gradient in (gradients.pop() for gradients in received)
+            ]
+            input_gradients = self._layerwise.differentiate(number, compute, stage_input, output_gradients, weights)
+            for gradients, gradient in zip(received, input_gradients, strict=True):
+                further = _grad(stage_input, leaves, gradient, keep_graph=True)
+                gradients[:] = [
+                    new if before is None else before if new is None else before + new
+                    for before, new in zip(gradients, further, strict=True)
+                ]
+        found = [torch.zeros_like(x) if gradients[0] is None else gradients[0] for gradients in received]
+        return weighted_sum(weights, found)
+
+
+def weighted_sum(weights: Sequence[float], tensors: Sequence[Tensor]) -> Tensor:
+    """Return Σ w·t; a single tensor of weight 1 is returned as it is."""
+    if len(tensors) == 1 and weights[0] == 1:
+        return tensors[0]
+    total = tensors[0] * weights[0]
+    for weight, tensor in zip(weights[1:], tensors[1:], strict=True):
+        total += weight * tensor
+    return total
+
+
+def _grad(output: Tensor, inputs: Sequence[Tensor], gradient: Tensor, *, keep_graph: bool) -> list[Tensor | None]:
+    """Return the gradient with respect to each input, None where the output does not depend on it."""
+    return list(torch.autograd.grad(output, inputs, gradient, retain_graph=keep_graph, allow_unused=True))

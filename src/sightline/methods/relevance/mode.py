@@ -42,6 +42,9 @@ MOVING = frozenset(
 """Operations that move or drop numbers and change none (dropout is off while explaining)."""
 ACTIVATIONS = ("elu", "gelu", "leaky_relu", "mish", "relu", "relu6", "selu", "sigmoid", "silu", "softplus", "tanh")
 
+LOGITS_ALONE = 32
+"""Logits that are propagated one by one where seeds of both signs must not meet; each costs a backward pass."""
+
 ACTIVATION_MODULES = "transformers.activations"
 """Where the library keeps activation functions that are modules."""
 
@@ -289,9 +292,23 @@ class Propagation:
         """While open, what runs in the module gets the rules."""
         return relevance_mode(module, self.rules)
 
-    def seed(self, logits: Tensor, gradient: Tensor) -> Tensor:
-        """1 for the logit of the target class (in general ∂y/∂logits), or that times the logits."""
-        return gradient * logits if self.rules.seed_is_value else gradient
+    def seeds(self, logits: Tensor, gradient: Tensor) -> list[tuple[float, Tensor]]:
+        """1 for the logit of the target class (in general ∂y/∂logits), or that times the logits, all at once.
+
+        Where rules are not additive, seeds of both signs would cancel in the sums that they keep. Every logit is then
+        propagated by itself, with relevance 1, and counts by its weight ∂y/∂logit. Of more than `LOGITS_ALONE` logits
+        those with the smallest weights (a vocabulary's tail) are propagated together, each sign by itself.
+        """
+        if self.rules.additive:
+            return [(1.0, gradient * logits if self.rules.seed_is_value else gradient)]
+        if bool((gradient >= 0).all()) or bool((gradient <= 0).all()):
+            return [_scaled_to_one(gradient)]
+        weights = gradient.flatten()
+        order = weights.abs().argsort(descending=True, stable=True)[: int(weights.count_nonzero())]
+        alone, tail = order[:LOGITS_ALONE], order[LOGITS_ALONE:]
+        groups = [*alone.split(1), tail[weights[tail] > 0], tail[weights[tail] < 0]]
+        seeds = [torch.zeros_like(weights).index_copy(0, group, weights[group]) for group in groups if len(group)]
+        return [_scaled_to_one(seed.view_as(gradient)) for seed in seeds]
 
     def reduce(self, relevance: Tensor, gradient: Tensor | None) -> tuple[Tensor, ...]:
         """mean_h max(0, R(A)), and mean_h max(0, ∂y/∂A ⊙ R(A)) given ∂y/∂A; or R(A) itself."""
@@ -301,6 +318,12 @@ class Propagation:
         if gradient is None:
             return (positive,)
         return positive, (gradient * relevance).relu_().mean(dim=-3, keepdim=True)
+
+
+def _scaled_to_one(seed: Tensor) -> tuple[float, Tensor]:
+    """Return a weight and the seed divided by it, whose largest entry is 1: ε is small beside that, whatever y is."""
+    weight = float(seed.flatten()[seed.abs().argmax()])
+    return (weight, seed / weight) if weight else (1.0, seed)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import torch
 
 from sightline.methods.relevance.mode import Propagation
 from sightline.methods.relevance.rules import Rules
-from sightline.passes import Relevance
+from sightline.models.relevance import Relevance
 from sightline.trace import Trace
 
 

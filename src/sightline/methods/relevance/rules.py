@@ -243,6 +243,8 @@ class Rules:
     norm: NormRule
     copy: CopyRule | None
     """For an activation that several operations read, and for a slice of one; None: R is only summed and moved."""
+    additive: bool
+    """The relevance handed on from a sum of relevances is the sum of what each would hand on."""
     seed_is_value: bool
     """The output's relevance is the target's value; else it is 1 (the gradient of the target by the logits)."""
     bias_absorbs: bool
@@ -257,6 +259,7 @@ POSITIVE = Rules(
     softmax=positive_masked_softmax,
     norm=passed_norm,
     copy=nonzero,
+    additive=False,
     seed_is_value=False,
     bias_absorbs=False,
 )
@@ -268,6 +271,7 @@ CLASSIC = Rules(
     softmax=masked_softmax,
     norm=passed_norm,
     copy=nonzero,
+    additive=True,
     seed_is_value=False,
     bias_absorbs=False,
 )
@@ -279,6 +283,7 @@ ATTENTION_AWARE = Rules(
     softmax=taylor_softmax,
     norm=fixed_variance_norm,
     copy=None,
+    additive=True,
     seed_is_value=True,
     bias_absorbs=True,
 )

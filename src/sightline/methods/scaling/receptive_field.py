@@ -49,8 +49,8 @@ def even_attention(attention: Attention) -> Attention:
     return DenseAttention((seen / seen.sum(dim=1, keepdim=True))[None])
 
 
-def rescale_by_field(scores: Array, even: Array, name: str) -> NDArray[np.float64]:
+def rescale_by_field(scores: Array, even: Array) -> NDArray[np.float64]:
     """s / s(U) scaled to sum 1, for scores (n,) or rows of them (L, n); 0 where even attention brings nothing."""
     ratios = np.divide(scores, even, out=np.zeros(scores.shape), where=even > 0)
-    shares: NDArray[np.float64] = np.apply_along_axis(lambda row: sum_to_one(row, name), -1, ratios)
+    shares: NDArray[np.float64] = np.apply_along_axis(sum_to_one, -1, ratios)
     return shares
