@@ -6,11 +6,14 @@ import re
 
 import numpy as np
 import pytest
+import torch
 
 import sightline as sl
 from sightline.errors import OptionError
 from sightline.methods import Attribution, Method
-from tests.tiny_models import tiny_ids, tiny_model
+from sightline.model import load
+from sightline.view.words.headline import headline
+from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
 SPINE = {
     "raw_attention",
@@ -132,3 +135,25 @@ def test_layers_without_a_statement_are_separate_and_unknown_statements_are_refu
     assert Attribution(np.zeros(2), layer_kind="additive").layer_kind is None
     with pytest.raises(ValueError, match="layer_kind must be one of additive"):
         Attribution(np.zeros(2), layers=np.zeros((3, 2)), layer_kind="sum")
+
+
+@pytest.mark.parametrize("method", ["leave_one_out", "occlusion", "input_x_gradient"])
+def test_scores_below_the_rounding_error_of_a_saturated_probability_are_zeros_with_a_warning(method):
+    module = tiny_module(dtype=torch.float32)
+    with torch.no_grad():
+        module.classifier.bias[1] += 40.0  # a probability of 1, whatever the words are
+    model = load(module)
+    with pytest.warns(UserWarning, match=f"All scores of {method} are zero"):
+        explanation = model.explain(model.encode(ids=tiny_ids()), method, target=1, quantity="probability")
+    assert not explanation.scores.any()
+    assert "because of" not in headline(explanation)
+
+
+@pytest.mark.parametrize("method", ["leave_one_out", "occlusion", "input_x_gradient"])
+def test_small_scores_above_the_rounding_error_are_kept(method):
+    module = tiny_module(dtype=torch.float64)
+    with torch.no_grad():
+        module.classifier.bias[1] += 15.0
+    model = load(module)
+    scores = model.explain(model.encode(ids=tiny_ids()), method, target=1, quantity="probability").scores
+    assert 0 < np.abs(scores).max() < 1e-4

@@ -200,8 +200,8 @@ class Layerwise:
                 # Summed up at once: those of attention are larger than all others.
                 weighted = [weighted_sum((weight,), (gradient,)) for gradient in filled[1:]]
                 part_gradients = [a + b for a, b in zip(part_gradients, weighted, strict=False)] or weighted
-        whole = (weighted_sum(weights, gradients) for gradients in (output_gradients, input_gradients))
-        self.receive(LayerGradients(number, *whole, record, tuple(part_gradients)))
+        output_sum, input_sum = weighted_sum(weights, output_gradients), weighted_sum(weights, input_gradients)
+        self.receive(LayerGradients(number, output_sum, input_sum, record, tuple(part_gradients)))
         return input_gradients
 
     def _kept_outputs(self, number: int) -> AbstractContextManager[Any]:

@@ -306,7 +306,7 @@ class Propagation:
         weights = gradient.flatten()
         order = weights.abs().argsort(descending=True, stable=True)[: int(weights.count_nonzero())]
         alone, tail = order[:LOGITS_ALONE], order[LOGITS_ALONE:]
-        groups = [*alone.split(1), tail[weights[tail] > 0], tail[weights[tail] < 0]]
+        groups = [*torch.split(alone, 1), tail[weights[tail] > 0], tail[weights[tail] < 0]]
         seeds = [torch.zeros_like(weights).index_copy(0, group, weights[group]) for group in groups if len(group)]
         return [_scaled_to_one(seed.view_as(gradient)) for seed in seeds]
 
