@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from sightline.errors import OptionError
 from sightline.model import load
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
@@ -82,6 +83,13 @@ def test_raw_and_received_attention_weigh_heads_by_importance(lib):
     fused = np.einsum("lh,lhij->lij", weights / weights.sum(1, keepdims=True), lib.A)
     np.testing.assert_allclose(scores("raw_attention", head_weights=weights), fused[-1, 0], atol=1e-12)
     np.testing.assert_allclose(scores("received_attention", head_weights=weights), fused.sum((0, 1)), atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["raw_attention", "received_attention"])
+@pytest.mark.parametrize("options", [{"fusion": "max"}, {"head_weights": [[1.0, 2.0, 3.0, 4.0]] * 3}])
+def test_a_single_head_cannot_be_fused(method, options):
+    with pytest.raises(OptionError, match="head= chooses one head"):
+        scores(method, head=1, **options)
 
 
 @pytest.mark.parametrize("fusion", ["mean", "max", "min"])

@@ -18,6 +18,7 @@ from sightline.metrics import (
     jaccard,
     kendall,
     masked_pair,
+    minmax_magnitude,
     rbo,
     spearman,
 )
@@ -354,3 +355,9 @@ def test_zero_masking_makes_unrelated_scores_agree_and_dropping_does_not():
     assert means["overlap"] == pytest.approx(0.75, abs=0.01)
     assert means["dropped tau"] == pytest.approx(0.0, abs=0.02)
     assert means["dropped overlap"] == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_magnitudes_that_are_not_finite_are_refused(value):
+    with pytest.raises(InputError, match="NaN or infinite"):
+        minmax_magnitude(np.array([1.0, value, 3.0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -49,6 +50,7 @@ def test_areas_are_trapezoids_over_the_width(curve):
     steps = [(shares[i + 1] - shares[i]) * (curve[i] + curve[i + 1]) / 2 for i in range(len(curve) - 1)]
     expected = sum(steps) / (shares[-1] - shares[0])
     assert area(curve, shares) == pytest.approx(expected, abs=1e-12)
+    assert area(curve[::-1], shares[::-1]) == pytest.approx(expected, abs=1e-12)
     assert insertion(curve, 0.5, ratios=shares) == deletion(curve, 0.9, ratios=shares) == area(curve, shares)
     drops = [0.5 - p for p in curve]
     assert aopc(curve, 0.5, ratios=shares, summary="area") == pytest.approx(area(drops, shares), abs=1e-12)
@@ -57,6 +59,13 @@ def test_areas_are_trapezoids_over_the_width(curve):
 def test_a_constant_curve_is_its_own_area_and_so_is_a_single_point():
     assert area([0.25, 0.25, 0.25], [0.0, 0.3, 0.5]) == pytest.approx(0.25)
     assert area([0.7], [0.2]) == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("name", ["comprehensiveness", "sufficiency"])
+def test_the_summary_names_every_share_that_is_averaged(name):
+    entry = METRICS.get(name)
+    named = [int(number) for number in re.findall(r"\d+", entry.summary)]
+    assert named == [round(100 * share) for share in entry.plan.ratios]
 
 
 def test_every_faithfulness_metric_has_a_plan_and_a_curve():

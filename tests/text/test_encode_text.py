@@ -180,7 +180,8 @@ def test_specials_have_their_names_and_no_place_in_the_text():
 
 
 def test_a_separator_typed_by_a_person_is_special_but_a_mask_is_a_word():
-    encoding = encode_text(TOKENIZERS["wordpiece"], "hello [SEP] old [MASK] 😀", max_tokens=None)
+    with pytest.warns(UserWarning, match=r"contains \[SEP\], which the tokenizer reads as a special token"):
+        encoding = encode_text(TOKENIZERS["wordpiece"], "hello [SEP] old [MASK] 😀", max_tokens=None)
     assert encoding.tokens == ("[CLS]", "hello", "[SEP]", "old", "[MASK]", "😀", "[SEP]")
     assert encoding.special.tolist() == [True, False, True, False, False, False, True]
     assert encoding.segments.tolist() == [-1, 0, -1, 0, 0, 0, -1]

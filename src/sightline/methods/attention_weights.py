@@ -51,6 +51,14 @@ def fuse_layers(trace: Trace, fusion: Fusion, head_weights: Sequence[Sequence[fl
     ]
 
 
+def _check_fusion_has_effect(head: int | None, fusion: Fusion, head_weights: Sequence[Sequence[float]] | None) -> None:
+    """Raise OptionError if heads are to be fused although a single one is chosen."""
+    if head is not None and (fusion != "mean" or head_weights is not None):
+        raise OptionError(
+            "head= chooses one head, so there is nothing to fuse: leave out fusion= and head_weights=, or head=."
+        )
+
+
 @method(
     "raw_attention",
     title="Raw attention",
@@ -75,6 +83,7 @@ def raw_attention(
 ) -> Attribution:
     """Row r of A in one layer, of one head or of all fused; `layers` holds the same for every layer."""
     chosen = check_layer(layer, trace.layer_count)
+    _check_fusion_has_effect(head, fusion, head_weights)
     if head is not None:
         layers = trace.readout_rows[:, check_head(head, trace.head_count)]
     elif fusion == "mean" and head_weights is None:
@@ -107,6 +116,7 @@ def received_attention(
     head_weights: Sequence[Sequence[float]] | None = None,
 ) -> Attribution:
     """Column sums, of one head or of all fused; over all layers, the lower or upper half, or one layer."""
+    _check_fusion_has_effect(head, fusion, head_weights)
     if head is not None:
         per_layer = trace.received[:, check_head(head, trace.head_count)]
     elif fusion == "mean" and head_weights is None:

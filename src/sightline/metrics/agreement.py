@@ -67,6 +67,8 @@ def masked_pair(
 
 def minmax_magnitude(scores: FloatArray) -> FloatArray:
     """Map |scores| (..., n) linearly onto [0, 1] along the last axis; constant magnitudes become 0."""
+    if not np.isfinite(scores).all():
+        raise InputError("The scores hold NaN or infinite values, which have no magnitude to map onto [0, 1].")
     magnitude = np.abs(scores)
     lowest = magnitude.min(axis=-1, keepdims=True)
     spread = magnitude.max(axis=-1, keepdims=True) - lowest

@@ -85,11 +85,14 @@ def plan_of(
 def area(curve: npt.ArrayLike, ratios: npt.ArrayLike) -> float:
     """Return the area under a curve (K,) over `ratios` (K,) by the trapezoid rule, divided by their width.
 
-    So a constant curve has its own value as area, whatever the shares. A single share has no width: its value.
+    The points may come in any order. A constant curve has its own value as area, whatever the shares; a single share
+    has no width, and its value is the area.
     """
     values, shares = score_vector(curve, "curve"), score_vector(ratios, "ratios")
     if values.size != shares.size:
         raise InputError(f"The curve has {values.size} points and there are {shares.size} ratios; give as many.")
+    order = np.argsort(shares, kind="stable")
+    values, shares = values[order], shares[order]
     width = shares[-1] - shares[0]
     return float(np.trapezoid(values, shares) / width) if width > 0.0 else float(values.mean())
 
@@ -163,7 +166,7 @@ def log_odds(
     plan=Plan(ratios=ERASER_BINS),
     curve=DROP,
     higher_is_better=True,
-    summary="Mean fall of the probability when the top 1, 5, 10, 20 and 50 % of the words are deleted.",
+    summary="Mean fall of the probability when the top 0, 1, 5, 10, 20 and 50 % of the words are deleted.",
     citation="DeYoung et al. 2020",
 )
 def comprehensiveness(

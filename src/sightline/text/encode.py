@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -32,7 +33,7 @@ def encode_text(
     The ids and token types are those of `tokenizer(text, pair)`. If they are more than `max_tokens` (None: no limit),
     tokens are cut from the end, always of the longer text, until they fit; special tokens stay; `dropped` says how many
     were cut. Tokens that the tokenizer adds and those of `special_tokens` are special, even if "[SEP]" was typed in the
-    text, because the model sees the same id.
+    text, because the model sees the same id; a warning then names it.
     """
     require_fast(tokenizer)
     texts = [check_text(text)]
@@ -58,6 +59,13 @@ def _encode_checked(
 
     marks = special_tokens(tokenizer)
     special = (sequence < 0) | np.isin(ids, list(marks))
+    typed = sorted({marks[int(mark)] for mark in ids[special & (sequence >= 0)]})
+    if typed:
+        warnings.warn(
+            f"The text contains {' and '.join(typed)}, which the tokenizer reads as a special token: it is not a word "
+            "of the text and gets no score of a word. Write it differently if it is meant as text.",
+            stacklevel=2,
+        )
     offsets = np.zeros((len(ids), 2), dtype=np.int64)
     word_ids = np.full(len(ids), -1, dtype=np.int64)
     tokens = [""] * len(ids)
