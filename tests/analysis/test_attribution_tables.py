@@ -131,3 +131,12 @@ def test_what_cannot_be_averaged_is_refused():
         attributions_over_dataset([explained("old", old=1.0), other])
     with pytest.raises(OptionError, match="k must be a whole number of at least 1, not 0"):
         attributions_by_position(other, 0)
+
+
+@pytest.mark.parametrize("level", ["sentence", "paragraph"])
+def test_a_filter_drops_a_sentence_only_if_none_of_its_words_is_left(level):
+    gap = " " if level == "sentence" else "\n\n"
+    explanation = explained(f"The river is old.{gap}And it was.{gap}Miller!", The=1.0, river=2.0, was=5.0, Miller=1.0)
+    table = attributions_by_position(explanation, level=level, filter=TokenFilter())
+    assert listed(table.positive) == [("The river is old.", 3.0), ("Miller!", 1.0)]
+    assert TokenFilter().keep(explanation.encoding, level).tolist() == [True, False, True]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sightline.analysis.filters import TokenFilter, kept_tokens
+from sightline.analysis.filters import TokenFilter, kept_units
 from sightline.arguments import check_count, check_one_of
 from sightline.errors import InputError
 from sightline.explanation import Explanation
@@ -209,7 +209,7 @@ def _list_scores(
     """(text, type, score, position) of the words that count, in document order."""
     units = units_of(explanation.encoding, level)
     scores = units.fold(explanation.scores)
-    stay = np.flatnonzero(kept_tokens(filter, explanation.encoding)[units.first_tokens])
+    stay = np.flatnonzero(kept_units(filter, explanation.encoding, units))
     return [(units.texts[i], units.types[i], float(scores[i]), int(units.first_tokens[i])) for i in stay]
 
 

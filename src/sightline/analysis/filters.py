@@ -19,7 +19,7 @@ from sightline.analysis.source import Booleans
 from sightline.errors import OptionError
 from sightline.registry import suggestion
 from sightline.text import Encoding
-from sightline.text.units import Level, units_of
+from sightline.text.units import Level, Units, units_of
 
 _LETTER = regex.compile(r"\p{L}")
 _LETTER_OR_DIGIT = regex.compile(r"[\p{L}\p{N}]")
@@ -75,8 +75,11 @@ class TokenFilter:
         return np.asarray(stays[encoding.word_ids])  # the last entry serves the -1 of specials
 
     def keep(self, encoding: Encoding, level: Level = "word") -> Booleans:
-        """Return the mask (U,) of the words (or tokens) that stay, in the order of `units_of(encoding, level)`."""
-        return np.asarray(self.keep_tokens(encoding)[units_of(encoding, level).first_tokens])
+        """Return the mask (U,) of the units that stay, in the order of `units_of(encoding, level)`.
+
+        A sentence or paragraph stays, with all its words, if one of its words does.
+        """
+        return kept_units(self, encoding, units_of(encoding, level))
 
     def description(self) -> str:
         """Return a phrase for captions, such as "without stop words (en), punctuation"."""
@@ -86,9 +89,10 @@ class TokenFilter:
         return f"without {', '.join(parts)}" if parts else "all words"
 
 
-def kept_tokens(filter: TokenFilter | None, encoding: Encoding) -> Booleans:
-    """Return the mask (n,) of the tokens that count; without a filter all but the specials, which are never ranked."""
-    return ~encoding.special if filter is None else filter.keep_tokens(encoding)
+def kept_units(filter: TokenFilter | None, encoding: Encoding, units: Units) -> Booleans:
+    """Return the mask (U,) of the units with a token that counts; without a filter that is all of them."""
+    kept = ~encoding.special if filter is None else filter.keep_tokens(encoding)
+    return units.fold(kept) > 0
 
 
 def stop_word_languages() -> dict[str, str]:

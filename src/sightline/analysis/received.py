@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sightline.analysis.filters import TokenFilter, kept_tokens
+from sightline.analysis.filters import TokenFilter, kept_units
 from sightline.analysis.source import AttentionSource, Floats, check_head_weights, is_banded, weighted_mean
 from sightline.arguments import check_count, check_head, check_layer, check_position
 from sightline.errors import InputError, OptionError
@@ -123,7 +123,7 @@ class Totals:
         units = units_of(self.encoding, level)
         received = self.over(layers)
         values, total = units.fold(received), float(received.sum())
-        listed = np.flatnonzero(kept_tokens(filter, self.encoding)[units.first_tokens])
+        listed = np.flatnonzero(kept_units(filter, self.encoding, units))
         order = listed[np.argsort(-values[listed], kind="stable")][: check_count("k", k)]
         return pd.DataFrame(
             {

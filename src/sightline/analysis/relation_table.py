@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sightline.analysis.filters import TokenFilter, kept_tokens
+from sightline.analysis.filters import TokenFilter, kept_units
 from sightline.analysis.source import check_head_weights
 from sightline.arguments import check_count, check_head, check_layer, check_one_of
 from sightline.errors import OptionError
@@ -330,7 +330,7 @@ class RelationCounts:
     def _units(self, level: Level) -> tuple[Units, npt.NDArray[np.int64]]:
         """The words (or tokens) and the numbers of those that were kept."""
         units = units_of(self.encoding, level)
-        return units, np.flatnonzero(kept_tokens(self.filter, self.encoding)[units.first_tokens])
+        return units, np.flatnonzero(kept_units(self.filter, self.encoding, units))
 
 
 def _sum_by_type(

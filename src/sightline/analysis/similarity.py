@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.analysis.filters import TokenFilter, kept_tokens
+from sightline.analysis.filters import TokenFilter, kept_units
 from sightline.analysis.received import LayerChoice, LayerName, layer_numbers
 from sightline.analysis.source import AttentionSource, check_head_weights, weighted_mean
 from sightline.arguments import check_count
@@ -204,7 +204,7 @@ def document_similarity(
     masks = [None] if filter is None else [None, filter]
     results = []
     for choice, weights, mask in product(layers, scalings, masks):
-        keep = kept_tokens(mask, explanation.encoding)[units.first_tokens]
+        keep = kept_units(mask, explanation.encoding, units)
         attention = units.fold(attention_scores(source, choice, weights))
         if not len(units):
             similarity = Similarity(0, {}, {}, note="The document has no words to compare.")
@@ -241,7 +241,7 @@ def disagreements(
     _check_same_document(source, explanation)
     k = check_count("k", k)
     units = units_of(explanation.encoding, level)
-    stay = np.flatnonzero(kept_tokens(filter, explanation.encoding)[units.first_tokens])
+    stay = np.flatnonzero(kept_units(filter, explanation.encoding, units))
     attention = units.fold(attention_scores(source, layers, head_weights))[stay]
     attribution = units.fold(explanation.scores)[stay]
     ranks = [descending_ranks(attention), descending_ranks(np.abs(attribution))]
