@@ -112,6 +112,20 @@ def test_a_trace_keeps_its_target_and_its_model():
         tiny_model().explain(trace, "attcat")
 
 
+@pytest.mark.parametrize("method", ["owen", "occlusion", "leave_one_out", "lime", "integrated_gradients"])
+def test_a_trace_is_explained_for_its_own_quantity_by_every_method(method):
+    model = tiny_model()
+    document = model.encode(ids=tiny_ids(n=8))
+    margin = model.explain(document, method, quantity="margin")
+    trace = model.trace(document, quantity="margin")
+    for own in (trace, model.trace(document).with_target(margin.target.index, "margin")):
+        explanation = model.explain(own, method)
+        assert explanation.target == margin.target
+        np.testing.assert_allclose(explanation.scores, margin.scores, atol=1e-12)
+    by_default = model.explain(model.trace(document), method)
+    np.testing.assert_allclose(by_default.scores, model.explain(document, method).scores, atol=1e-12)
+
+
 def test_another_target_shares_the_forward():
     model = tiny_model()
     trace = model.trace(model.encode(ids=tiny_ids()), target=0)

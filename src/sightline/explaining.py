@@ -209,7 +209,7 @@ def check_trace(
     """Raise OptionError for a trace of another model, and for arguments that the trace already fixes."""
     if trace.network is not network:
         raise OptionError("The trace was made by another model. Give one of model.trace().")
-    traced_quantity = trace.shared.requests[trace.document].quantity
+    traced_quantity = trace.chosen_quantity or "logit"
     if (target, position, pair, truncate) != (None, None, None, False) or quantity not in (None, traced_quantity):
         raise OptionError(
             "A trace has its own document, target, quantity and position, and was read in windows or truncated: leave "

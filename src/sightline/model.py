@@ -190,7 +190,7 @@ class Model:
 
     @overload
     def trace(  # type: ignore[overload-overlap]  # a str is a sequence of str, too
-        self, document: Readable, target: TargetLike = None, *, quantity: str = "logit", position: int | None = None
+        self, document: Readable, target: TargetLike = None, *, quantity: str | None = None, position: int | None = None
     ) -> Trace: ...
 
     @overload
@@ -199,7 +199,7 @@ class Model:
         document: Sequence[Readable],
         target: TargetLike = None,
         *,
-        quantity: str = "logit",
+        quantity: str | None = None,
         position: int | None = None,
     ) -> list[Trace]: ...
 
@@ -208,7 +208,7 @@ class Model:
         document: Readable | Sequence[Readable],
         target: TargetLike = None,
         *,
-        quantity: str = "logit",
+        quantity: str | None = None,
         position: int | None = None,
     ) -> Trace | list[Trace]:
         """Return the trace of one pass over a document; nothing runs until something of it is needed.
@@ -352,7 +352,8 @@ class Model:
         list of these; with a continuation, a `ContinuationExplanation`. `.plot()` draws a dictionary as one figure.
 
         document: a text, an encoding, a chat (see `encode`), or a list of texts or encodings, which run in batches of
-        similar length. A trace of this model shares its pass and is explained for its own target.
+        similar length. A trace of this model shares its pass and is explained for its own target and
+        quantity.
         method: by default the first of `default_methods`.
         target: the predicted class by default; a class number, a label, or a contrast of two: the tuple (A, B) or the
         text "A:B", unless that is itself a label. "all" explains every class on one shared forward pass; a class whose
@@ -375,7 +376,8 @@ class Model:
         options: options of the method. With `methods`, give the options of one of them as a dictionary under its name:
         `rollout={"fusion": "max"}`.
         """
-        chosen = choose_methods(self.network, method, methods, options, quantity)
+        traced_quantity = document.chosen_quantity if isinstance(document, Trace) else None
+        chosen = choose_methods(self.network, method, methods, options, quantity or traced_quantity)
         check_all = self._check_all(check, check_budget, check_replacement, artefacts, progress)
         document = self._read(document)
         if continuation is not None or max_new_tokens is not None:
@@ -395,7 +397,7 @@ class Model:
             checked = group(by_method if check_all is None else check_all(by_method))
             return checked if methods is not None else next(iter(checked.values()))
 
-        request: dict[str, Any] = {"target": target, "quantity": quantity or "logit", "position": position}
+        request: dict[str, Any] = {"target": target, "quantity": quantity, "position": position}
         _check_document_type(document)
         if isinstance(document, Trace):
             check_trace(document, self.network, target, quantity, position, pair, truncate)
@@ -403,7 +405,7 @@ class Model:
             encoding = self._encoder.encode_document(document, pair, truncate)
             if self._names_entities(target):
                 trace = self.trace(encoding)
-                return finish(self._explainer.explain_entities(trace, chosen, request["quantity"], progress))
+                return finish(self._explainer.explain_entities(trace, chosen, quantity or "logit", progress))
             document = self.trace(encoding, **request)
         if isinstance(document, Trace):
             return finish(self._explainer.explain_traces([document], chosen, progress)[0])
@@ -492,7 +494,7 @@ class Model:
         else:
             encoding = self._encoder.encode_document(document, pair, truncate)
             wanted = None if self._names_entities(target) else target
-            trace = self.trace(encoding, wanted, quantity=quantity or "logit", position=position)
+            trace = self.trace(encoding, wanted, quantity=quantity, position=position)
         names = self.default_methods if methods is None else methods
 
         def explain() -> dict[str, Any]:

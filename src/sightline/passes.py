@@ -64,7 +64,8 @@ class Request:
     """What the user wants explained, before the model has run."""
 
     target: TargetLike = None
-    quantity: str = "logit"
+    quantity: str | None = None
+    """None leaves it to the methods: the logit, or the probability for those that change the input."""
     position: int | None = None
 
 
@@ -238,7 +239,11 @@ class Pass:
         """Return the target that was requested for one document."""
         request = self.requests[document]
         return self.network.task.resolve(
-            self.logits(document).detach(), self.encodings[document], request.target, request.quantity, request.position
+            self.logits(document).detach(),
+            self.encodings[document],
+            request.target,
+            request.quantity or "logit",
+            request.position,
         )
 
     def windows(self, target: Target, quantity: str | None = None) -> Iterator[WindowPart]:
@@ -264,7 +269,7 @@ class Pass:
         """
         task = self.network.task
         documents = [
-            task.all_targets(self.logits(document).detach(), encoding, request.quantity, request.position)
+            task.all_targets(self.logits(document).detach(), encoding, request.quantity or "logit", request.position)
             for document, (encoding, request) in enumerate(zip(self.encodings, self.requests, strict=True))
         ]
         rounds = list(zip(*documents, strict=True))

@@ -102,6 +102,8 @@ class Trace:
         self._pass = shared
         self._document = document
         self._target = target
+        self.chosen_quantity = shared.requests[document].quantity
+        """The quantity that was asked for; None if it is left to the method."""
         self.progress: StepProgress | None = None
         """Called with (done, total) by methods that run the model many times."""
         self.reader: Callable[[str], Encoding] | None = None
@@ -172,10 +174,12 @@ class Trace:
 
     def with_target(self, target: TargetLike, quantity: str | None = None, position: int | None = None) -> Trace:
         """Return a trace of the same pass for another target (the forward is shared)."""
-        chosen = quantity or self._pass.requests[self._document].quantity
-        resolved = self.network.task.resolve(self._logits, self.encoding, target, chosen, position)
+        chosen = quantity or self.chosen_quantity
+        resolved = self.network.task.resolve(self._logits, self.encoding, target, chosen or "logit", position)
         self._pass.keep_graph = True
-        return self.sibling(resolved)
+        other = self.sibling(resolved)
+        other.chosen_quantity = chosen
+        return other
 
     @property
     def longest(self) -> Trace:

@@ -190,7 +190,7 @@ class WorkerSession:
         return model.trace(
             self._encode(model, request),
             _target(request["target"]),
-            quantity=request["quantity"] or "logit",
+            quantity=request["quantity"],
             position=request["position"],
         )
 
