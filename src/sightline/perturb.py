@@ -40,9 +40,11 @@ Replacement = Literal["delete", "pad", "mask", "unk"]
 
 
 def removable_units(encoding: Encoding, target: Target, level: Level = "word") -> Units:
-    """Return the units that may be removed: without special tokens and without tokens whose output the head reads.
+    """Return the units that a metric or check removes: without special tokens and tokens whose output the head reads.
 
-    Without those (the masked token, the tokens of an answer) there would be nothing to measure.
+    Metrics delete units, and all of them remove the same ones, so that their curves can be compared. A token that the
+    head reads (the masked token, the tokens of an answer) cannot be deleted: there would be nothing to measure.
+    Perturbation methods, which replace tokens, score these as well (`methods.structure.removals`).
     """
     units = units_of(encoding, level).without(target.read_positions)
     if not len(units):

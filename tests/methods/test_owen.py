@@ -8,6 +8,7 @@ from math import comb
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification
 
 from sightline.errors import OptionError
 from sightline.methods.structure.owen_values import (
@@ -292,3 +293,14 @@ def test_ids_without_words_are_units_as_well():
     model = tiny_model()
     explanation = model.explain(model.encode(ids=tiny_ids()), "owen")
     assert explanation.checks["completeness_gap"] < 1e-6
+
+
+@pytest.mark.parametrize("auto", [AutoModelForTokenClassification, AutoModelForMaskedLM])
+def test_the_token_that_the_head_reads_gets_its_shapley_value(auto):
+    model = tiny_model(auto=auto)
+    encoding = model.encode(ids=tiny_ids(n=7))  # one sentence, so that Owen values are Shapley values
+    owen, shap = (model.explain(encoding, name, position=3, replacement="unk") for name in ("owen", "kernel_shap"))
+    assert owen.checks["exact"]
+    assert shap.checks["exact"]
+    np.testing.assert_allclose(owen.scores, shap.scores, atol=1e-12)
+    assert abs(owen.scores[3]) > 1e-6

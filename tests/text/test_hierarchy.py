@@ -42,12 +42,6 @@ def test_the_units_of_every_level_are_nodes(encoding, branching):
     assert ("group" in tree.levels) == (branching is not None)
 
 
-def test_excluded_tokens_are_in_no_node(encoding):
-    tree = build_hierarchy(encoding, "word", without=[1, 2, 3, 4])
-    assert not set(tree.tokens[ROOT]) & {1, 2, 3, 4}
-    assert all(len(tokens) for tokens in tree.tokens)
-
-
 def test_a_value_is_shared_by_the_tokens_of_the_finest_measured_nodes(encoding):
     tree = build_hierarchy(encoding, "sentence")
     first, second = tree.children[ROOT]

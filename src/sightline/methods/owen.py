@@ -64,8 +64,7 @@ def owen(
     is the share of the tokens whose unit of the finest level was measured.
     """
     check_count("branching", branching, 2)
-    excluded = trace.target.read_positions
-    tree = build_hierarchy(trace.encoding, level, without=excluded)
+    tree = build_hierarchy(trace.encoding, level)
     chosen = replacement or default_replacement(trace.network)
     if not len(tree.tokens[ROOT]):
         return Attribution(
@@ -76,7 +75,7 @@ def owen(
     if exact:
         result = exact_owen_values(tree, game)
     else:
-        tree = build_hierarchy(trace.encoding, level, without=excluded, branching=branching)
+        tree = build_hierarchy(trace.encoding, level, branching=branching)
         needed = least_sampled_calls(tree)
         if needed > budget:
             raise OptionError(

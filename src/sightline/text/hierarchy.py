@@ -12,7 +12,7 @@ hundred sentences without a blank line) would be expensive to look into, so chil
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -62,21 +62,18 @@ class Hierarchy:
         return inside / len(self.tokens[ROOT])
 
 
-def build_hierarchy(
-    encoding: Encoding, finest: Level = "word", *, without: Iterable[int] = (), branching: int | None = None
-) -> Hierarchy:
+def build_hierarchy(encoding: Encoding, finest: Level = "word", *, branching: int | None = None) -> Hierarchy:
     """Return the tree of a document from its paragraphs down to units of the level `finest`.
 
-    Special tokens and the tokens in `without` are in no node. No node has more than `branching` children if that is
-    given: k children are put into about √k groups of neighbours, again and again until they fit.
+    Special tokens are in no node. No node has more than `branching` children if that is given: k children are put into
+    about √k groups of neighbours, again and again until they fit.
     """
-    excluded = list(without)
     levels: list[NodeLevel] = ["document"]
     tokens: list[Integers] = [np.empty(0, dtype=np.int64)]
     parents = [-1]
     holder = np.zeros(len(encoding), dtype=np.int64)  # the finest node so far that holds each token
     for level in reversed(LEVELS[LEVELS.index(finest) :]):
-        for positions in units_of(encoding, level).without(excluded).tokens:
+        for positions in units_of(encoding, level).tokens:
             parents.append(int(holder[positions[0]]))
             holder[positions] = len(levels)
             levels.append(level)

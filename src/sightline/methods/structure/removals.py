@@ -1,6 +1,9 @@
 """Documents with some of their tokens removed: their values y, and the coalition game that they make up.
 
 v(present units) = y(document without the others).
+
+One rule says which tokens perturbation methods remove: every ordinary token may be replaced, also the one whose output
+is explained; special tokens stay; a token that the head reads is never deleted.
 """
 
 from __future__ import annotations
