@@ -301,6 +301,27 @@ def test_integrated_gradients_add_up_over_the_document(model):
     assert explanation.scores.sum() == pytest.approx(float(whole[1] - nothing[1]), rel=0.02)
 
 
+@pytest.mark.parametrize("quantity", ["logit", "probability"])
+@pytest.mark.parametrize("aggregation", RULES)
+def test_leave_one_out_erases_a_token_in_every_window_and_measures_the_document(quantity, aggregation):
+    model = tiny_model()
+    encoding = long_encoding(model, 150, seed=THREE_DECIDE, aggregation=aggregation)
+    scores = model.explain(encoding, "leave_one_out", target=1, quantity=quantity).scores
+    held = np.bincount(np.concatenate([positions for _, positions in windows_of(encoding)]), minlength=150)
+
+    def value(erased):
+        rows = []
+        for window, positions in windows_of(encoding):
+            states = model.network.embed(window, 0).clone()
+            states[torch.from_numpy(positions == erased)] = 0.0
+            rows += model.network.run([window], given={0: states[None]})
+        return float(NUMBERS[quantity](RULES[aggregation](torch.stack(rows))))
+
+    whole = value(None)
+    for token in (0, 1, int(np.flatnonzero(held == 2)[0]), 100, 148, 149):
+        assert scores[token] == pytest.approx(whole - value(token), abs=1e-10)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("aggregation", RULES)
 def test_occlusion_changes_the_whole_document(model, aggregation):

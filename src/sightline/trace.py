@@ -26,9 +26,10 @@ from sightline.models.hooks import Place
 from sightline.models.recording import Summary
 from sightline.models.relevance import BackwardRules, Relevance
 from sightline.models.target import check_quantity
-from sightline.passes import Array, Gradients, Need, Pass
+from sightline.models.windowed import combine, window_positions
+from sightline.passes import Array, Gradients, Need, Pass, Request
 from sightline.progress import StepProgress
-from sightline.text import Encoding
+from sightline.text import Encoding, window_encodings
 
 T = TypeVar("T")
 CACHED_BYTES = 300_000_000
@@ -147,6 +148,24 @@ class Trace:
             trace = Trace(part.shared, part.document)
             trace.progress, trace.reader = self.progress, self.reader
             yield Window(trace, part.positions, part.share)
+
+    def parts(self) -> Iterator[tuple[Trace, NDArray[np.int64]]]:
+        """Yield all windows in document order, with the places of their tokens, each on a pass of its own.
+
+        Their target is not the document's; `combine` makes its logits of theirs. Without windows there is one part.
+        """
+        if not self.windowed:
+            yield self, np.arange(self.token_count)
+            return
+        positions = window_positions(self.encoding)
+        for window, places in zip(window_encodings(self.encoding, positions), positions, strict=True):
+            trace = Trace(Pass(self.network, [window], [Request()]))
+            trace.progress, trace.reader = self.progress, self.reader
+            yield trace, places
+
+    def combine(self, logits: Sequence[Tensor]) -> Tensor:
+        """Return the logits of the document from those of its `parts`."""
+        return combine(self.network.task, self.encoding, logits)
 
     @property
     def token_count(self) -> int:

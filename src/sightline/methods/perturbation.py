@@ -20,6 +20,7 @@ from sightline.methods.registry import Attribution, method
 from sightline.methods.structure.removals import DocumentGame, evaluate_removals, request_removals
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
+from sightline.models.task import place_of
 from sightline.perturb import Replacement, default_replacement
 from sightline.text.hierarchy import BRANCHING, ROOT, Hierarchy, HierarchyScores, build_hierarchy
 from sightline.text.units import Level, units_of
@@ -115,6 +116,7 @@ def _occlude_best_first(
     needs={"inputs", "probes"},
     signed=True,
     class_specific=True,
+    reads_windows=True,
     cost="one forward pass per token",
     use="Use it to measure what the model still needs from a token in the middle of its computation.",
     avoid="Avoid reading upper layers as scores of words: representations have been mixed there.",
@@ -126,13 +128,24 @@ def leave_one_out(
     replacement: Literal["zero", "mean"] = "zero",
     quantity: Quantity = "probability",
 ) -> Attribution:
-    """y(x) − y(x^l_i replaced by zeros, or by the mean of x^l over the tokens); specials are tokens like all others."""
+    """y(x) − y(x^l_i replaced by zeros, or by the mean of x^l over the tokens); specials are tokens like all others.
+
+    In a document that is read in windows, a token is replaced in every window that holds it.
+    """
     number = check_layer(layer, trace.layer_count)
-    logits = trace.once(
-        ("leave_one_out", number, replacement), lambda: _logits_without_each(trace, number, replacement)
+    parts = trace.once(
+        ("leave_one_out", number, replacement),
+        lambda: [(at, _logits_without_each(part, number, replacement)) for part, at in trace.parts()],
     )
-    values = [trace.value_of(document_logits, quantity) for document_logits in logits]
-    return Attribution(values[-1] - np.array(values[:-1]), checks={"model_calls": len(values)})
+
+    def value_without(token: int | None) -> float:
+        places = [None if token is None else place_of(token, positions) for positions, _ in parts]
+        chosen = [logits[-1 if place is None else place] for place, (_, logits) in zip(places, parts, strict=True)]
+        return trace.value_of(trace.combine(chosen), quantity)
+
+    values = np.array([value_without(token) for token in range(trace.token_count)])
+    calls = sum(len(logits) for _, logits in parts)
+    return Attribution(value_without(None) - values, checks={"model_calls": calls})
 
 
 def _logits_without_each(trace: Trace, layer: int, replacement: Literal["zero", "mean"]) -> list[Tensor]:

@@ -51,6 +51,7 @@ class Method:
     use: str
     avoid: str
     costly: bool = False
+    reads_windows: bool = False
     zeros_mean: str = "the target does not depend on any token"
 
     @property
@@ -121,8 +122,12 @@ class Method:
 
     @property
     def reads_documents(self) -> bool:
-        """Whether the method only calls the model on changed documents, so that it need not know about windows."""
-        return self.kind in ("perturbation", "baseline") and not callable(self.needs) and self.needs <= {"probes"}
+        """Whether the method takes a document that is read in windows as it is.
+
+        It handles windows itself, or only calls the model on changed documents and need not know about them.
+        """
+        only_probes = not callable(self.needs) and self.needs <= {"probes"}
+        return self.reads_windows or (self.kind in ("perturbation", "baseline") and only_probes)
 
     def run(self, trace: Trace, options: dict[str, Any]) -> Attribution:
         """Run the method with options from `resolve_options`; on a document read in windows, window by window."""
@@ -198,6 +203,7 @@ def method(
     use: str = "",
     avoid: str = "",
     costly: bool = False,
+    reads_windows: bool = False,
     zeros_mean: str = Method.zeros_mean,
 ) -> Callable[[MethodFunction], MethodFunction]:
     """Register the decorated function as a method and return it unchanged.
@@ -206,7 +212,8 @@ def method(
     needs: what the trace must record, or a function from the options to that. signed: whether negative scores speak
     against the target. class_specific: whether scores depend on the class that is explained. cost: in model passes.
     use, avoid: a sentence that starts with "Use" or "Avoid". costly: whether one run takes far longer than the passes
-    it needs. zeros_mean: what it means if all scores are zero, for a warning.
+    it needs. reads_windows: whether the function itself handles documents that are read in windows. zeros_mean: what it
+    means if all scores are zero, for a warning.
     """
     if kind not in get_args(Kind):
         raise OptionError(f"The kind of the method '{name}' must be one of {', '.join(get_args(Kind))}, not {kind!r}.")
@@ -228,6 +235,7 @@ def method(
                 use=use,
                 avoid=avoid,
                 costly=costly,
+                reads_windows=reads_windows,
                 zeros_mean=zeros_mean,
             )
         )
