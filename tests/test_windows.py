@@ -26,6 +26,8 @@ LENGTH = 300
 SENTENCES = "The old mill. Hello river world, hello miller! The river runs. "
 THREE_DECIDE = 3
 """Seed of a document whose three classes have their largest logits in three windows, so that no two rules agree."""
+LINEAR_ONLY = ("gradient_shap", "layer_conductance")
+"""Methods that are refused where the windows enter the document's number in any other way."""
 LINEAR = ("attcat", "input_x_gradient", "rollout", "alti", "raw_attention", "transatt", "lrp")
 
 
@@ -301,6 +303,44 @@ def test_integrated_gradients_add_up_over_the_document(model):
     assert explanation.scores.sum() == pytest.approx(float(whole[1] - nothing[1]), rel=0.02)
 
 
+@pytest.mark.parametrize("quantity", NUMBERS)
+@pytest.mark.parametrize("aggregation", RULES)
+def test_integrated_gradients_follow_the_document_along_the_path(model, quantity, aggregation):
+    encoding = long_encoding(model, seed=THREE_DECIDE, aggregation=aggregation)
+    options = {"target": 1, "quantity": quantity, "embeddings": "word", "baseline": list(range(20, 80))}
+    explanation = model.explain(encoding, "integrated_gradients", steps=4, **options)
+    ids = np.where(encoding.special, encoding.ids, model.network.token_ids["pad"])
+    ids[np.flatnonzero(~encoding.special)[:60]] = options["baseline"]
+
+    def number(z):
+        return NUMBERS[quantity](RULES[aggregation](z))
+
+    module = model.network.module
+    table, parts = module.get_input_embeddings(), windows_of(encoding)
+    ends = [table(torch.from_numpy(window.ids)[None]).detach() for window, _ in parts]
+    starts = [table(torch.from_numpy(ids[positions])[None]).detach() for _, positions in parts]
+    expected = torch.zeros(LENGTH, dtype=torch.float64)
+    for node, weight in zip(*np.polynomial.legendre.leggauss(4), strict=True):
+        leaves = [torch.lerp(a, b, (node + 1) / 2).requires_grad_() for a, b in zip(starts, ends, strict=True)]
+        value = number(torch.stack([module(inputs_embeds=leaf).logits[0] for leaf in leaves]))
+        gradients = torch.autograd.grad(value, leaves, materialize_grads=True, allow_unused=True)
+        for (_, positions), gradient, a, b in zip(parts, gradients, starts, ends, strict=True):
+            expected[torch.from_numpy(positions)] += weight / 2 * ((b - a) * gradient)[0].sum(-1)
+    np.testing.assert_allclose(explanation.scores, expected, atol=1e-9)
+
+    whole, empty = (number(logits_by_hand(model, document)) for document in (encoding, encoding.replace_ids(ids)))
+    rise, total = float(whole - empty), explanation.scores.sum()
+    scale = abs(rise) if abs(rise) >= 0.05 * np.abs(explanation.scores).sum() else np.abs(explanation.scores).sum()
+    assert explanation.checks["completeness_gap"] == pytest.approx(abs(total - rise) / scale, abs=1e-6)
+
+
+@pytest.mark.parametrize("method", LINEAR_ONLY)
+@pytest.mark.parametrize(("quantity", "aggregation"), [("probability", "mean"), ("logit", "max"), ("margin", "mean")])
+def test_path_methods_that_would_linearise_the_document_are_refused(model, method, quantity, aggregation):
+    with pytest.raises(UnsupportedError, match="use the quantity 'logit'"):
+        model.explain(long_encoding(model, 150, aggregation=aggregation), method, quantity=quantity)
+
+
 @pytest.mark.parametrize("quantity", ["logit", "probability"])
 @pytest.mark.parametrize("aggregation", RULES)
 def test_leave_one_out_erases_a_token_in_every_window_and_measures_the_document(quantity, aggregation):
@@ -335,8 +375,13 @@ def test_occlusion_changes_the_whole_document(model, aggregation):
         assert scores[place] == pytest.approx(float(whole - without), abs=1e-10)
 
 
-@pytest.mark.parametrize("method", METHODS.names())
-@pytest.mark.parametrize("aggregation", ["mean", pytest.param("max", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("method", "aggregation"),
+    [
+        *((name, "mean") for name in METHODS.names()),
+        *(pytest.param(name, "max", marks=pytest.mark.slow) for name in METHODS.names() if name not in LINEAR_ONLY),
+    ],
+)
 def test_every_method_explains_a_long_document(model, method, aggregation):
     encoding = long_encoding(model, 150, aggregation=aggregation)
     explanation = model.explain(encoding, method, **QUICK.get(method, {}))

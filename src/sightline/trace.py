@@ -160,7 +160,7 @@ class Trace:
         positions = window_positions(self.encoding)
         for window, places in zip(window_encodings(self.encoding, positions), positions, strict=True):
             trace = Trace(Pass(self.network, [window], [Request()]))
-            trace.progress, trace.reader = self.progress, self.reader
+            trace.progress = self.progress
             yield trace, places
 
     def combine(self, logits: Sequence[Tensor]) -> Tensor:
@@ -422,14 +422,18 @@ class Trace:
         count = len(next(iter(points.values())))
         return self.network.run([self.encoding] * count, given=points)
 
-    def gradients_at(self, points: Mapping[Place, Tensor], targets: Sequence[Target]) -> Iterator[list[Tensor]]:
-        """Yield ∂y/∂points for each of the targets, one (B, n, ·) per place: one forward, one backward per target."""
+    def gradients_at(
+        self, points: Mapping[Place, Tensor], rounds: Sequence[Sequence[Target]]
+    ) -> Iterator[list[Tensor]]:
+        """Yield ∂y/∂points, one (B, n, ·) per place, for each round of B targets: one forward, a backward per round."""
         leaves = {place: tensor.detach().requires_grad_() for place, tensor in points.items()}
         count = len(next(iter(leaves.values())))
         logits = self.network.run([self.encoding] * count, gradient=True, given=leaves)
-        for number, target in enumerate(targets, start=1):
-            total = torch.stack([self.network.task.value(scores, target) for scores in logits]).sum()
-            yield self.network.backward(total, list(leaves.values()), keep_graph=number < len(targets))
+        for number, targets in enumerate(rounds, start=1):
+            values = [self.network.task.value(scores, target) for scores, target in zip(logits, targets, strict=True)]
+            yield self.network.backward(
+                torch.stack(values).sum(), list(leaves.values()), keep_graph=number < len(rounds)
+            )
 
     def _gradients(self) -> Gradients:
         return self._pass.gradients(self._document, self.target)

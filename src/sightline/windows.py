@@ -15,7 +15,7 @@ forward pass, without gradients, finds what is predicted, so that the memory doe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn
@@ -31,6 +31,7 @@ from sightline.models import Network, Recorder, Target
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.relevance import BackwardRules, Relevance
 from sightline.models.target import Direction, check_quantity
+from sightline.models.task import Task
 from sightline.models.windowed import combine, window_positions
 from sightline.passes import Gradients, Need, Pass, Request, WindowPart
 from sightline.text import Encoding, window_encodings
@@ -150,19 +151,17 @@ class WindowedPass(Pass):
 
     def _differentiate(self, target: Target) -> list[_Weight]:
         task, encoding = self.network.task, self.encodings[0]
-        leaves = [logits.cpu().double().requires_grad_() for logits in self.window_logits]
-        with torch.enable_grad():
-            value = task.value(combine(task, encoding, leaves, self._positions), target)
-            gradients = torch.autograd.grad(value, leaves, allow_unused=True)
+        gradients = _window_gradients(task, encoding, self.window_logits, target)
         assert encoding.windows is not None
-        mean = encoding.windows.aggregation == "mean" and leaves[0].ndim == 1
+        mean = encoding.windows.aggregation == "mean" and gradients[0].ndim == 1
         weights = []
-        for leaf, gradient, positions in zip(leaves, gradients, self._positions, strict=True):
+        for logits, gradient, positions in zip(self.window_logits, gradients, self._positions, strict=True):
             placed = task.place_in_window(target, positions)
-            if gradient is None or not gradient.any():
-                weights.append(_Weight(0.0, placed or _placeless(target, leaf)))
+            if not gradient.any():
+                weights.append(_Weight(0.0, placed or _with_direction(target, gradient)))
                 continue
-            share = 1.0 / len(leaves) if mean else 1.0
+            leaf = logits.cpu().double().requires_grad_()
+            share = 1.0 / len(gradients) if mean else 1.0
             direction = gradient / share
             plain = placed is not None and self._is_gradient(direction, leaf, placed)
             chosen = placed if plain and placed is not None else _with_direction(target, direction)
@@ -171,7 +170,7 @@ class WindowedPass(Pass):
 
     def _is_gradient(self, direction: Tensor, leaf: Tensor, target: Target) -> bool:
         """Whether y of the window itself has this gradient whatever the logits are: a logit or a contrast of logits."""
-        if target.quantity != "logit" and not (target.quantity == "margin" and target.contrast is not None):
+        if not _is_linear(target):
             return False
         (gradient,) = torch.autograd.grad(self.network.task.value(leaf, target), leaf)
         return torch.equal(gradient, direction)
@@ -182,9 +181,28 @@ def _with_direction(target: Target, direction: Tensor) -> Target:
     return replace(target, position=None, span=None, window=None, direction=Direction(weights))
 
 
-def _placeless(target: Target, logits: Tensor) -> Target:
-    """Return the target of a window that does not hold the tokens explained: the number 0."""
-    return _with_direction(target, torch.zeros_like(logits))
+def _is_linear(target: Target) -> bool:
+    """Whether y is a logit or a contrast of logits."""
+    return target.quantity == "logit" or (target.quantity == "margin" and target.contrast is not None)
+
+
+def combines_linearly(encoding: Encoding, target: Target) -> bool:
+    """Whether y of a document is the same linear function of the logits of its windows, whatever these are."""
+    by_token = target.position is not None or target.span is not None
+    return _is_linear(target) and (encoding.windows is None or by_token or encoding.windows.aggregation != "max")
+
+
+def window_targets(task: Task, encoding: Encoding, logits: Sequence[Tensor], target: Target) -> list[Target]:
+    """Return for every window the number Σ G_w ⊙ z_w that has the gradient of y at these `logits` of the windows."""
+    return [_with_direction(target, gradient) for gradient in _window_gradients(task, encoding, logits, target)]
+
+
+def _window_gradients(task: Task, encoding: Encoding, logits: Sequence[Tensor], target: Target) -> list[Tensor]:
+    """Return G_w = ∂y/∂z_w for every window, in double precision."""
+    leaves = [window_logits.cpu().double().requires_grad_() for window_logits in logits]
+    with torch.enable_grad():
+        value = task.value(combine(task, encoding, leaves), target)
+        return list(torch.autograd.grad(value, leaves, allow_unused=True, materialize_grads=True))
 
 
 def describe_windows(shared: Pass, target: Target) -> dict[str, NDArray[Any]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightline.methods.integration.paths import Baseline, Embeddings, build_path
+from sightline.methods.integration.paths import Baseline, Embeddings, build_paths
 from sightline.methods.integration.patterson import nested_rules
 from sightline.methods.integration.quadrature import PathProducts, gauss_legendre, gauss_legendre_nodes, nested
 from sightline.methods.registry import Attribution, method
@@ -24,6 +24,7 @@ from sightline.trace import Trace
     needs={"probes"},
     signed=True,
     class_specific=True,
+    reads_windows=True,
     cost="7 to 127 forward and backward passes (as many as the tolerance requires)",
     use="Use it when the scores must add up and a few more seconds are acceptable.",
     avoid="Avoid a baseline that is itself meaningful to the model: try another one.",
@@ -52,7 +53,7 @@ def integrated_gradients(
     text = baseline if isinstance(baseline, str) else tuple(np.ravel(baseline).tolist())
     products = trace.once(
         ("integrated_gradients", text, baseline_text, embeddings, steps, max_evaluations),
-        lambda: PathProducts(build_path(trace, baseline, baseline_text, embeddings), nodes),
+        lambda: PathProducts(build_paths(trace, baseline, baseline_text, embeddings), nodes),
     )
     if steps is None:
         integral = nested(trace, products, tolerance, max_evaluations)

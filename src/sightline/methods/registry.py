@@ -18,11 +18,12 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 import torch
 
-from sightline.errors import ModelError, OptionError
+from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.methods.attribution import Array, Attribution, Check, merge_windows
 from sightline.passes import Need
 from sightline.registry import METHOD_PLUGINS, Registry, origin_of, suggestion
 from sightline.trace import Trace
+from sightline.windows import combines_linearly
 
 __all__ = ["METHODS", "Array", "Attribution", "Check", "Kind", "Method", "group_methods", "list_methods", "method"]
 
@@ -134,6 +135,12 @@ class Method:
         trace.require(*self.requirements(options))
         if trace.windowed and not self.reads_documents:
             quantity = options.get("quantity")
+            target = trace.target if quantity is None else replace(trace.target, quantity=quantity)
+            if "probes" in self.requirements(options) and not combines_linearly(trace.encoding, target):
+                raise UnsupportedError(
+                    f"{self.title} explains documents that are read in windows only where their numbers add up: use "
+                    "the quantity 'logit' and the aggregation 'mean' or 'first', or integrated_gradients."
+                )
             attribution = merge_windows(
                 trace.token_count,
                 ((window, self._run_once(window.trace, options)) for window in trace.windows(quantity)),

@@ -57,16 +57,43 @@ def build_path(trace: Trace, baseline: Baseline, baseline_text: str | None, embe
     Otherwise position and type are the input's all along.
     """
     network, encoding = trace.network, trace.encoding
-    if baseline_text is not None:
-        if not isinstance(baseline, str) or baseline != "pad":
-            raise OptionError("Give either baseline= or baseline_text=, not both.")
-        baseline = read_baseline(trace, baseline_text)
+    baseline = _choose_baseline(trace, baseline, baseline_text)
     chosen: dict[Embeddings, tuple[Place, ...]] = {"full": (0,), "word": ("word",), "separate": tuple(network.tables)}
     places = chosen[embeddings]
     end = torch.cat([network.embed(encoding, place) for place in places], dim=-1)
     start = torch.cat([_baseline_part(trace, baseline, place) for place in places], dim=-1)
     special = torch.from_numpy(encoding.special).to(end.device)[:, None]
     return Path(places, torch.where(special, end, start), end)
+
+
+@dataclass(frozen=True)
+class PathPart:
+    """The path of one window of a document, or of a whole document that is read at once."""
+
+    trace: Trace
+    positions: NDArray[np.int64]
+    """The places of its tokens in the document."""
+    path: Path
+
+
+def build_paths(trace: Trace, baseline: Baseline, baseline_text: str | None, embeddings: Embeddings) -> list[PathPart]:
+    """Return the path of every window; together they are the path of the document, from the document's baseline."""
+    baseline = _choose_baseline(trace, baseline, baseline_text)
+    ids = None if isinstance(baseline, str) else baseline_ids(trace, baseline)
+    parts = []
+    for window, positions in trace.parts():
+        own = baseline if ids is None else ids[positions][~window.encoding.special].tolist()
+        parts.append(PathPart(window, positions, build_path(window, own, None, embeddings)))
+    return parts
+
+
+def _choose_baseline(trace: Trace, baseline: Baseline, text: str | None) -> Baseline:
+    """Return the baseline, or the ids of the text that stands for it."""
+    if text is None:
+        return baseline
+    if not isinstance(baseline, str) or baseline != "pad":
+        raise OptionError("Give either baseline= or baseline_text=, not both.")
+    return read_baseline(trace, text)
 
 
 def read_baseline(trace: Trace, text: str) -> Sequence[int]:

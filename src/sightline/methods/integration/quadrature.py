@@ -23,11 +23,12 @@ from torch import Tensor
 
 from sightline.attention.arrays import as_array
 from sightline.errors import OptionError
-from sightline.methods.integration.paths import Path
+from sightline.methods.integration.paths import PathPart
 from sightline.methods.integration.patterson import nested_rules
 from sightline.methods.registry import Check
 from sightline.models import Target
 from sightline.trace import Trace
+from sightline.windows import window_targets
 
 FIRST_RULE = 2
 """The rules of 1, 3 and 7 nodes are evaluated together: fewer say nothing about their error."""
@@ -52,37 +53,62 @@ class PathProducts:
     forward, and a backward for each. Adaptive rules of the classes of one document mostly stop at the same node.
     """
 
-    def __init__(self, path: Path, positions: NDArray[np.float64]) -> None:
-        self.places = path.places
-        self._path = path
-        self._positions = positions
+    def __init__(self, parts: Sequence[PathPart], nodes: NDArray[np.float64]) -> None:
+        self.places = parts[0].path.places
+        self._parts = parts
+        self._nodes = nodes
         self._products: dict[Target, list[Tensor]] = {}
         self._start_logits: Tensor | None = None
 
     def first(self, trace: Trace, count: int) -> Tensor:
         """Return the products at the first `count` nodes for the target of the trace: (count, P, n)."""
         own = self._products.setdefault(trace.target, [])
-        step = max(1, trace.network.graph_tokens // trace.token_count)
+        step = max(1, trace.network.graph_tokens // max(len(part.positions) for part in self._parts))
         while len(own) < count:
-            nodes = slice(len(own), min(count, len(own) + step))
-            targets = [trace.target, *(t for t in trace.later_targets if len(self._products.get(t, [])) == nodes.start)]
-            points = self._path.points(torch.from_numpy(self._positions[nodes]))
-            for target, gradients in zip(targets, trace.gradients_at(points, targets), strict=True):
-                self._products.setdefault(target, []).extend(self._multiply(gradients))
+            start = len(own)
+            nodes = torch.from_numpy(self._nodes[start : min(count, start + step)])
+            targets = [trace.target, *(t for t in trace.later_targets if len(self._products.get(t, [])) == start)]
+            for target, products in zip(targets, self._multiply(trace, nodes, targets), strict=True):
+                self._products.setdefault(target, []).extend(products)
             if trace.progress is not None:
                 trace.progress(len(own), 0)
         return torch.stack(own[:count])
 
-    def _multiply(self, gradients: Sequence[Tensor]) -> Tensor:
-        """Σ_d (x − x') ⊙ ∂y/∂x of every place: (m, P, n)."""
-        differences = self._path.split(self._path.difference).values()
-        products = [(gradient * d).sum(dim=-1) for gradient, d in zip(gradients, differences, strict=True)]
-        return torch.from_numpy(as_array(torch.stack(products, dim=1))).double()
+    def _multiply(self, trace: Trace, nodes: Tensor, targets: Sequence[Target]) -> Tensor:
+        """Σ_d (x − x') ⊙ ∂y/∂x of every place at m nodes, for T targets: (T, m, P, n).
+
+        Tokens that several windows hold get the sum over these.
+        """
+        totals = torch.zeros(len(targets), len(nodes), len(self.places), trace.token_count, dtype=torch.float64)
+        for part, rounds in zip(self._parts, self._part_targets(trace, nodes, targets), strict=True):
+            differences = part.path.split(part.path.difference).values()
+            for total, gradients in zip(totals, part.trace.gradients_at(part.path.points(nodes), rounds), strict=True):
+                products = [(gradient * d).sum(dim=-1) for gradient, d in zip(gradients, differences, strict=True)]
+                total[:, :, part.positions] += torch.from_numpy(as_array(torch.stack(products, dim=1))).double()
+        return totals
+
+    def _part_targets(self, trace: Trace, nodes: Tensor, targets: Sequence[Target]) -> list[list[list[Target]]]:
+        """Return what is differentiated in each part, for each target and node: [part][target][node].
+
+        In a window it is the linear function of its logits with the gradient of the document's y, which depends on
+        what all windows say at that node; so they run once before, without gradient.
+        """
+        if not trace.windowed:
+            return [[[target] * len(nodes) for target in targets]]
+        task = trace.network.task
+        logits = [part.trace.logits_at(part.path.points(nodes)) for part in self._parts]
+        by_window = [
+            [window_targets(task, trace.encoding, at_node, target) for at_node in zip(*logits, strict=True)]
+            for target in targets
+        ]
+        return [[[at_node[w] for at_node in by_node] for by_node in by_window] for w in range(len(self._parts))]
 
     def ends(self, trace: Trace) -> NDArray[np.float64]:
         """y(x') and y(x), by forwards without gradient, one at most: y(x) is what the trace has computed already."""
         if self._start_logits is None:
-            (self._start_logits,) = trace.logits_at(self._path.points(torch.zeros(1, dtype=torch.float64)))
+            start = torch.zeros(1, dtype=torch.float64)
+            logits = [part.trace.logits_at(part.path.points(start))[0] for part in self._parts]
+            self._start_logits = trace.combine(logits)
         return np.array([trace.value_of(self._start_logits), trace.value])
 
 
