@@ -206,9 +206,11 @@ def check_trace(
     pair: object,
     truncate: bool,
 ) -> None:
-    """Raise OptionError for a trace of another model, and for arguments that the trace already fixes."""
+    """Raise OptionError for a trace of another model or other weights, and for arguments that the trace fixes."""
     if trace.network is not network:
         raise OptionError("The trace was made by another model. Give one of model.trace().")
+    if trace.shared.weights_state != network.weights_state:
+        raise OptionError("The weights of the model have changed since the trace was made: make a new trace.")
     traced_quantity = trace.chosen_quantity or "logit"
     if (target, position, pair, truncate) != (None, None, None, False) or quantity not in (None, traced_quantity):
         raise OptionError(

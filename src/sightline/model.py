@@ -72,7 +72,8 @@ def load(
     """Load a model from a folder, a hub id or an object of transformers; without a source, the built-in one.
 
     source: a folder, a hub id (`owner/name` or `hf://name`), a transformers model, or a pipeline with its tokenizer. Of
-    the settings of a pipeline, `truncation` and `max_length` are followed; a warning names others that matter.
+    the settings of a pipeline, `truncation` and `max_length` are followed; a warning names others that matter. An
+    object is not changed: a module of our own shares its weights, and sees them when they are updated in place.
     task: inferred from the architecture unless given, for example "sequence_classification".
     tokenizer: an object, a folder or a hub id; by default the model's own.
     device: where the model runs, for example "cpu" or "cuda:0".

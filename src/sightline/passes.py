@@ -100,6 +100,8 @@ class Pass:
         self.network = network
         self.encodings = list(encodings)
         self.requests = list(requests)
+        self.weights_state = network.weights_state
+        """That of the weights that are read: results of others must not be mixed with theirs."""
         self.keep_graph = False
         self.attention_gradients = False
         """Whether gradients of attention are needed."""

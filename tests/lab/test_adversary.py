@@ -16,6 +16,7 @@ import sightline as sl
 from sightline.cli.app import app
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.lab import AdversarialResult
+from sightline.models.shared_weights import hash_weights
 from sightline.text.word_level import word_tokenizer
 from tests.models.test_single_attention import ids_of, tiny_single
 from tests.tiny_models import tiny_ids, tiny_model
@@ -92,7 +93,7 @@ def test_the_same_seed_gives_the_same_result_and_the_model_stays(model, document
     first, second = (sl.lab.adversary(model, documents, **QUICK) for _ in range(2))
     for pair, other in zip(first.pairs, second.pairs, strict=True):
         np.testing.assert_array_equal(pair.other_weights, other.other_weights)
-    assert type(model.network).weights_hash.func(model.network) == weights
+    assert hash_weights(model.network.module) == weights
 
 
 def test_requests_that_cannot_be_met_are_refused(model, documents):

@@ -459,16 +459,6 @@ def test_nothing_of_a_pass_outlives_its_explanation(methods, options):
     assert count_passes() == count_passes() == count_passes()
 
 
-def test_a_model_that_cannot_be_copied_is_said_to_be_one():
-    module = tiny_module("bert", dtype=torch.float32)
-    module.last = torch.ones(2, requires_grad=True) * 2
-    model = load(module)
-    encoding = model.encode(ids=tiny_ids("bert", 5))
-    with pytest.raises(UnsupportedError, match="cannot be copied.*use precision='model'"):
-        model.explain(encoding, "lrp", 0)
-    assert np.isfinite(model.explain(encoding, "lrp", 0, precision="model").scores).all()
-
-
 class LinearMaps(TorchFunctionMode):
     """Counts the rows that every linear map computes."""
 

@@ -172,9 +172,7 @@ def test_a_library_that_chooses_other_random_blocks_is_noticed():
 
 
 def test_loading_twice_replaces_the_attention_once():
-    module = tiny_module("big_bird", **FACTS)
-    load(module)
-    attention = module.base_model.encoder.layer[0].attention.self
-    load(module)
-    assert module.base_model.encoder.layer[0].attention.self is attention
+    module = load(tiny_module("big_bird", **FACTS)).network.module
+    attention = load(module).network.module.base_model.encoder.layer[0].attention.self
     assert isinstance(attention, BlockSparseSelfAttention)
+    assert type(attention.query) is torch.nn.Linear

@@ -76,10 +76,3 @@ def redraw(parameter: nn.Parameter, name: str, seed: int) -> None:
     noise = torch.randn(values.shape, generator=generator, dtype=torch.float64)
     with torch.no_grad():
         parameter.copy_(values.mean() + values.std(correction=0) * noise)
-
-
-def fingerprint(network: Network) -> str:
-    """Return the hash of the weights as they are now, not as they were when it was first asked for."""
-    now = copy.copy(network)
-    now.__dict__.pop("weights_hash", None)
-    return now.weights_hash

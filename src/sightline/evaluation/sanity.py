@@ -27,7 +27,7 @@ import numpy as np
 from sightline.arguments import check_one_of
 from sightline.corpus import read_dataset
 from sightline.errors import OptionError, SightlineError
-from sightline.evaluation.randomised import cascade, fingerprint
+from sightline.evaluation.randomised import cascade
 from sightline.evaluation.seeds import add_seed, seed_for
 from sightline.evaluation.statistics import mean_interval
 from sightline.evaluation.subject import describe_error, encode_example
@@ -38,6 +38,7 @@ from sightline.metrics.agreement import spearman_rows
 from sightline.metrics.chance import TokenScores
 from sightline.model import Model
 from sightline.models import Target
+from sightline.models.shared_weights import hash_weights
 from sightline.progress import Progress
 from sightline.text import Example
 from sightline.text.units import units_of
@@ -169,7 +170,7 @@ def weight_randomisation(
     mode: "cascading" makes the weights random step by step, from the top of the model; "full" makes all of them random.
     """
     check_one_of("mode", mode, get_args(Mode))
-    before = fingerprint(model.network)
+    before = hash_weights(model.network.module)
 
     def stages() -> Iterator[tuple[str, Model]]:
         for part, changed in cascade(model, seed):
@@ -179,7 +180,7 @@ def weight_randomisation(
             yield "all weights", changed
 
     result = _compare_stages(f"weight randomisation, {mode}", model, stages(), documents, methods, seed, progress)
-    if fingerprint(model.network) != before:
+    if hash_weights(model.network.module) != before:
         raise RuntimeError("the weights of the model changed during the test of its copy")
     return result
 

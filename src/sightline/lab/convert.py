@@ -15,6 +15,7 @@ short length P: attention and attribution react to those tokens. Three ways to f
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -104,6 +105,7 @@ def convert(
         module.config.attention_projection = projection.name
         difference = None
     if tokenizer is not None and to == "longformer":
+        tokenizer = copy.deepcopy(tokenizer)  # that of a pipeline is the user's
         tokenizer.model_max_length = positions
     write_model(module, tokenizer, folder)
     is_long = to == "longformer"

@@ -114,7 +114,8 @@ def starting_point(
         raise OptionError("dropout= and units= are for new models; a checkpoint has its own dropout and tokenizer.")
     if sizes:
         raise OptionError(f"Sizes are for new models, and a checkpoint has its own ({', '.join(sizes)} was given).")
-    return _checkpoint(model, data)
+    # Training changes the weights and the pad token of an object, which are the user's.
+    return _checkpoint(model if isinstance(model, str | Path) else copy.deepcopy(model), data)
 
 
 def _new_model(

@@ -217,11 +217,11 @@ def _run(
         prepare_to_resume,
     )
 
-    module, tokenizer = point.module, point.tokenizer
+    tokenizer = point.tokenizer
     answers = data.task == "question_answering"
-    network, _ = load_network(module, task=data.task, tokenizer=tokenizer)
+    network, _ = load_network(point.module, task=data.task, tokenizer=tokenizer)
+    module = network.module.requires_grad_(True)
     max_tokens = _max_tokens(network.max_tokens, tokenizer, data, settings.max_tokens)
-    module.requires_grad_(True)
     sets = _make_sets(data, module, tokenizer, max_tokens, settings.seed)
     open_work_folder()
     steps_per_epoch = -(-len(sets["train"]) // (settings.batch * settings.accumulate))

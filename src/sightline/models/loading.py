@@ -37,6 +37,7 @@ from sightline.models.precision import HALF_TYPES, convert_to_half
 from sightline.models.recording import Recorder
 from sightline.models.returned import observe_returned
 from sightline.models.sentence_folder import SentenceFolder, read_sentence_folder
+from sightline.models.shared_weights import share_weights
 from sightline.models.task_binding import bind_task, special_token_ids
 from sightline.models.tasks import task_class, task_of_architecture
 from sightline.text import Encoding, check_fit, encode_ids, encode_text, load_tokenizer
@@ -82,7 +83,7 @@ def load_network(
         settings = read_settings(source)
         source = source.model
     if isinstance(source, PreTrainedModel):
-        module, name, untrained = source, _name_of(source), False
+        module, name, untrained = share_weights(source), _name_of(source), False
         if family_of(module.config.model_type).attention_layout == "unseen":
             check_inputs(type(module), module.config.model_type)
         _fits_task(task, _architectures(module), f"The model '{name}'", allow_other=False)
@@ -92,7 +93,7 @@ def load_network(
             name_of_type = str(module.dtype).removeprefix("torch.")
             warnings.warn(
                 f"This model object computes in {name_of_type}, with rounding errors in every score. dtype='float32' "
-                "converts it to single precision.",
+                "explains a copy of it in single precision.",
                 stacklevel=3,
             )
     else:

@@ -7,7 +7,6 @@ N tokens of the longest, d width of the model.
 from __future__ import annotations
 
 import copy
-import hashlib
 import inspect
 import operator
 import threading
@@ -22,7 +21,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sightline.errors import InputError, ModelError, OptionError, SizeError, UnsupportedError
-from sightline.foreign import first_line
 from sightline.models import hooks
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.block_sparse.attention import documents_of
@@ -32,6 +30,7 @@ from sightline.models.longformer.encoder import BandedEncoder, one_row_mask
 from sightline.models.memory import graph_tokens
 from sightline.models.pooled import PooledClassifier
 from sightline.models.recording import Recorder, recording
+from sightline.models.shared_weights import hash_weights, share_weights, weights_state
 from sightline.models.side_by_side import Send, run_side_by_side
 from sightline.models.task import Task
 from sightline.models.windowed import run_windows
@@ -69,6 +68,7 @@ class Network:
         truncates: bool = False,
     ) -> None:
         self.module = module.eval().requires_grad_(False)
+        """A module of our own: a user's is copied around its weights first (`shared_weights`)."""
         self.family = family
         self.task = task
         self.name = name
@@ -85,6 +85,8 @@ class Network:
         """The text that documents are compared with; None unless the model measures similarity."""
         self.forward_passes = 0
         self.backward_passes = 0
+        self._hashed: tuple[int, str] | None = None
+        """The hash of the weights, with their state when it was computed."""
         # Hooks belong to the module: two threads that run it at once would record each other's tensors.
         self._lock = threading.RLock()
         accepted = getattr(module, "accepted_inputs", None)
@@ -161,39 +163,33 @@ class Network:
         known = from_library and not isinstance(self.module, PooledClassifier)
         return self.task.name == "sequence_classification" and self.sees_inside and not known
 
-    @cached_property
+    @property
+    def weights_state(self) -> int:
+        """A number that changes when the weights do."""
+        return weights_state(self.module)
+
+    @property
     def weights_hash(self) -> str:
-        """A hash of all weights: equal weights have equal hashes."""
-        digest = hashlib.blake2b(digest_size=16)
-        for key, tensor in sorted(self.module.state_dict().items()):
-            digest.update(key.encode())
-            digest.update(str(tensor.dtype).encode())
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-        return digest.hexdigest()
+        """A hash of all weights as they are now: equal weights have equal hashes."""
+        state = self.weights_state
+        if self._hashed is None or self._hashed[0] != state:
+            self._hashed = state, hash_weights(self.module)
+        return self._hashed[1]
 
     def twin(self) -> Network:
         """Return a network that shares the weights of this one but has its own hooks.
 
         Two threads that share one network take turns; with one twin per thread they run side by side.
         """
-        shared = {id(tensor): tensor for tensor in (*self.module.parameters(), *self.module.buffers())}
         with self._lock:  # or the hooks of a running pass would be copied as well
-            module = copy.deepcopy(self.module, shared)
-        return self._with_module(module)
+            return self._with_module(share_weights(self.module))
 
     def in_double(self) -> Network:
         """Return a copy of this network in double precision; the network itself if it has that or cannot."""
         if self.dtype == torch.float64 or self.device.type == "mps":
             return self
         with self._lock:
-            try:
-                module = copy.deepcopy(self.module)
-            except RuntimeError as error:  # a module that keeps a tensor with its graph, for example
-                raise UnsupportedError(
-                    "This model cannot be copied, so nothing can be computed in double precision: use "
-                    f"precision='model'. The reason: {first_line(error)}"
-                ) from error
-        return self._with_module(module.double())
+            return self._with_module(copy.deepcopy(self.module).double())
 
     def _with_module(self, module: Any) -> Network:
         """Return a network with everything of this one but the module."""
@@ -378,6 +374,8 @@ class Network:
         lengths = tuple(len(encoding) for encoding in encodings)
         with ExitStack() as stack:
             stack.enter_context(self._lock)
+            if self.module.training:  # dropout would make every result another one
+                self.module.eval()
             stack.enter_context(self._declare_pad_token(encodings))
             inputs = self.inputs(encodings, hidden)
             stack.enter_context(torch.enable_grad() if gradient else torch.no_grad())
