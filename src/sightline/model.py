@@ -239,10 +239,20 @@ class Model:
     ) -> Prediction | list[Prediction]:
         """Return what the model predicts for a document, without explaining it; for a list of documents, a list.
 
+        A list runs in batches of similar length.
+
         position: the token, for models that score single tokens.
         """
-        traced: Trace | list[Trace] = self.trace(document, position=position)  # type: ignore[arg-type]
-        return traced.prediction if isinstance(traced, Trace) else [trace.prediction for trace in traced]
+        document = self._read(document)
+        _check_document_type(document)
+        if isinstance(document, str | Encoding):
+            return self.trace(self._encoder.encode_document(document), position=position).prediction
+        encodings = [self._encoder.encode_document(text) for text in cast(Sequence[Readable], document)]
+        predictions: dict[int, Prediction] = {}
+        for batch in batches(encodings, padded=self.network.pads):
+            traces = self.trace([encodings[index] for index in batch], position=position)
+            predictions.update(zip(batch, (trace.prediction for trace in traces), strict=True))
+        return [predictions[index] for index in range(len(encodings))]
 
     @overload
     def explain(

@@ -29,7 +29,7 @@ from sightline.models.model_inputs import check_inputs
 from sightline.models.model_source import find_folder
 from sightline.models.module_building import as_model_error, load_module, quiet_library
 from sightline.models.network import Network
-from sightline.models.observe import OBSERVING, register
+from sightline.models.observe import OBSERVING
 from sightline.models.open_config import refuse_encoder_decoder
 from sightline.models.pipelines import PipelineSettings, read_settings
 from sightline.models.pooled import PooledClassifier
@@ -72,7 +72,6 @@ def load_network(
     """
     if attention not in get_args(AttentionKind):
         raise OptionError(f"There is no attention implementation '{attention}'. Choose banded or library.")
-    register()
     register_architectures()
     chosen = _dtype(dtype)
     folder: Path | None = None

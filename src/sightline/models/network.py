@@ -24,7 +24,7 @@ from sightline.errors import InputError, ModelError, OptionError, SizeError, Uns
 from sightline.models import hooks
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.block_sparse.attention import documents_of
-from sightline.models.families import Family
+from sightline.models.families import Family, family_of, unseen_family
 from sightline.models.hooks import EmbeddingTable, Place, Step
 from sightline.models.longformer.encoder import BandedEncoder, one_row_mask
 from sightline.models.memory import graph_tokens
@@ -205,6 +205,17 @@ class Network:
         )
         twin.rounding_error = self.rounding_error
         return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy needs; a lock cannot be copied, nor the functions of a family, which has a name."""
+        with self._lock:
+            known = self.family.model_type, self.sees_inside
+            return {**vars(self), "_lock": None, "family": known}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        model_type, sees_inside = state["family"]
+        family = family_of(model_type) if sees_inside else unseen_family(model_type)
+        vars(self).update(state, _lock=threading.RLock(), family=family, _hashed=None)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:

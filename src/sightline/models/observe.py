@@ -160,7 +160,6 @@ def _repeat_heads(grouped: Tensor, heads: int) -> Tensor:
     return grouped.unsqueeze(2).expand(-1, -1, heads // groups, -1, -1).flatten(1, 2)
 
 
-def register() -> None:
-    """Register the observing function and its mask with transformers (idempotent)."""
-    AttentionInterface.register(OBSERVING, observing_attention)
-    AttentionMaskInterface.register(OBSERVING, AttentionMaskInterface()["eager"])
+# At import, because a model that was unpickled in another process needs them as well.
+AttentionInterface.register(OBSERVING, observing_attention)
+AttentionMaskInterface.register(OBSERVING, AttentionMaskInterface()["eager"])

@@ -166,7 +166,6 @@ def use_blocks(model: PreTrainedModel) -> None:
     layers = list(base.encoder.layer)
     if isinstance(layers[0].attention.self, BlockSparseSelfAttention):
         return
-    AttentionMaskInterface.register(BLOCKS, _keep_mask)
     config = model.config
     _compare(base, layers[0].attention.self, BlockSparseSelfAttention(layers[0].attention.self, config))
     base.set_attention_type("original_full")  # the library neither pads nor chooses the attention
@@ -178,6 +177,9 @@ def use_blocks(model: PreTrainedModel) -> None:
 def _keep_mask(*_args: Any, attention_mask: Tensor | None = None, **_: Any) -> Tensor | None:
     """Return the mask (B, N) as it is."""
     return attention_mask
+
+
+AttentionMaskInterface.register(BLOCKS, _keep_mask)
 
 
 @torch.no_grad()
