@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-from sightline.errors import OptionError
+from sightline.errors import ModelError, OptionError
 from sightline.methods.decomposition.block import measure_contributions
+from sightline.methods.decomposition.matrices import relevance_matrices
+from sightline.model import load
 from tests.methods.test_decomposition_of_models import IDS, bert_blocks, longformer_blocks, modernbert_blocks
-from tests.tiny_models import tiny_model
+from tests.tiny_models import tiny_model, tiny_module
 
 BLOCKS = {"bert": bert_blocks, "longformer": longformer_blocks, "modernbert": modernbert_blocks}
 GLOBAL = {"longformer": {"global_tokens": [0, 5, 6]}}
@@ -50,3 +54,30 @@ def test_one_forward_and_no_backward_serves_all_three():
     model = tiny_model("longformer")
     model.explain(model.encode(ids=IDS[0].tolist()), methods=["alti", "globenc", "norm_rollout", "rollout"])
     assert (model.network.forward_passes, model.network.backward_passes) == (1, 0)
+
+
+class Stronger(nn.Linear):
+    """A linear map that returns more than its weights say."""
+
+    def forward(self, x):
+        return 1.01 * super().forward(x)
+
+
+@pytest.mark.parametrize("method", ["norm_rollout", "globenc", "alti"])
+def test_a_layer_that_does_not_compute_what_its_weights_say_is_refused(method):
+    module = tiny_module("bert")
+    module.bert.encoder.layer[1].attention.output.dense.__class__ = Stronger
+    model = load(module)
+    document = model.encode(ids=IDS[0].tolist())
+    with pytest.raises(ModelError, match=r"attention of layer 1 cannot be split .* differs .* by 0\.0"):
+        model.explain(document, method)
+    with pytest.raises(ModelError, match="attention of layer 1 cannot be split"):
+        relevance_matrices(model.trace(document), method)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.filterwarnings("ignore:This model object computes in")
+def test_rounding_in_a_half_type_is_not_refused(dtype):
+    model = tiny_model("bert", dtype=dtype)
+    checks = model.explain(model.encode(ids=IDS[0].tolist()), "alti").checks
+    assert 1e-5 < checks["reconstruction_error"] < torch.finfo(dtype).eps

@@ -18,10 +18,9 @@ from sightline.methods.decomposition.block import (
     Contributions,
     Kind,
     measure_contributions,
-    reconstruction_error,
     roll_out_rows,
 )
-from sightline.methods.decomposition.from_trace import attention_block
+from sightline.methods.decomposition.from_trace import attention_block, check_reconstruction
 from sightline.methods.registry import Attribution, method
 from sightline.trace import Trace
 
@@ -39,8 +38,9 @@ def roll_out_blocks(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool =
 
         def measure(of: Trace, rows: list[int] | None, layer: int = index) -> tuple[float, Contributions]:
             block = attention_block(of, layer)
+            error = check_reconstruction(of, layer, block)
             step = measure_contributions(block, kind=kind, p=p, second_norm=second_norm, rows=rows)
-            return reconstruction_error(block), step
+            return error, step
 
         if longest is trace:
             layer_error, step = measure(trace, rows)

@@ -19,6 +19,7 @@ from transformers import Pipeline, PreTrainedModel
 
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
 from sightline.foreign import quote
+from sightline.models.adapters import merge_adapters
 from sightline.models.architectures import register_architectures
 from sightline.models.block_sparse.attention import use_blocks
 from sightline.models.config import read_config
@@ -83,6 +84,7 @@ def load_network(
         source = source.model
     if isinstance(source, PreTrainedModel):
         module, name, untrained = share_weights(source), _name_of(source), False
+        merge_adapters(module)
         if family_of(module.config.model_type).attention_layout == "unseen":
             check_inputs(type(module), module.config.model_type)
         _fits_task(task, _architectures(module), f"The model '{name}'", allow_other=False)

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from sightline.errors import InputError, ModelError, OptionError, SizeError, UnsupportedError
 from sightline.models import hooks
+from sightline.models.adapters import follow_adapters
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.block_sparse.attention import documents_of
 from sightline.models.families import Family, family_of, unseen_family
@@ -166,6 +167,7 @@ class Network:
     @property
     def weights_state(self) -> int:
         """A number that changes when the weights do."""
+        follow_adapters(self.module)
         return weights_state(self.module)
 
     @property
@@ -387,6 +389,7 @@ class Network:
             stack.enter_context(self._lock)
             if self.module.training:  # dropout would make every result another one
                 self.module.eval()
+            follow_adapters(self.module)
             stack.enter_context(self._declare_pad_token(encodings))
             inputs = self.inputs(encodings, hidden)
             stack.enter_context(torch.enable_grad() if gradient else torch.no_grad())
@@ -497,6 +500,7 @@ class Network:
             vectors.append(hidden[0, : len(encoding)].detach())
             raise _Reached
 
+        follow_adapters(self.module)
         with self._lock, hooks.change_at(self, place, stop), torch.no_grad():
             try:
                 self._call(self.inputs([encoding]))

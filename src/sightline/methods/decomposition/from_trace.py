@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 from sightline.attention import DenseAttention, StreamedAttention
 from sightline.attention.protocol import DENSE_LIMIT
-from sightline.errors import SizeError
-from sightline.methods.decomposition.block import AttentionBlock, BranchNorm, Norm
+from sightline.errors import ModelError, SizeError
+from sightline.methods.decomposition.block import AttentionBlock, BranchNorm, Norm, reconstruction_error
 from sightline.trace import Trace
+
+LARGEST_ERROR = 1e-3
+"""Relative error of the parts' sum above which they do not describe the block."""
+ROUNDINGS = 8
+"""The same in roundings of the model's number type, where these are larger: 0.008 in float16, 0.06 in bfloat16. Errors
+of tiny and trained models of all families are below one rounding."""
 
 
 def attention_block(trace: Trace, layer: int) -> AttentionBlock:
@@ -39,6 +46,19 @@ def attention_block(trace: Trace, layer: int) -> AttentionBlock:
         second_norm=_read_norm(weights.second_norm),
         second_input=None if weights.second_norm is None else parts.second_input,
     )
+
+
+def check_reconstruction(trace: Trace, layer: int, block: AttentionBlock) -> float:
+    """Return the reconstruction error of a block; raise ModelError if the block is not what the layer computes."""
+    error = reconstruction_error(block)
+    limit = max(LARGEST_ERROR, ROUNDINGS * torch.finfo(trace.network.dtype).eps)
+    if not error <= limit:
+        raise ModelError(
+            f"The attention of layer {layer} cannot be split into contributions of tokens: their sum differs from the "
+            f"layer's output by {error:.2g} of its size (at most {limit:.2g}), because the model's modules compute "
+            "something else than their weights say; choose a method that does not split it (for example attcat)."
+        )
+    return error
 
 
 def _read_norm(module: nn.LayerNorm | None) -> Norm | None:

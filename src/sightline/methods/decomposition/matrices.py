@@ -32,7 +32,7 @@ from sightline.attention.protocol import DENSE_LIMIT
 from sightline.errors import OptionError
 from sightline.methods.attention_weights import fuse_layers
 from sightline.methods.decomposition.block import Kind, measure_contributions
-from sightline.methods.decomposition.from_trace import attention_block
+from sightline.methods.decomposition.from_trace import attention_block, check_reconstruction
 from sightline.methods.flow.solve import solve_flow
 from sightline.trace import Trace
 
@@ -61,12 +61,13 @@ def layer_contributions(
     if method not in _KINDS:
         raise OptionError(f"'{method}' has no contributions by layer. Those that have: {', '.join(_KINDS)}.")
     kind, both_norms = _KINDS[method]
-    return [
-        measure_contributions(
-            attention_block(trace, layer), kind=kind, p=p, second_norm=second_norm or both_norms
-        ).attention
-        for layer in range(trace.layer_count)
-    ]
+    contributions = []
+    for layer in range(trace.layer_count):
+        block = attention_block(trace, layer)
+        check_reconstruction(trace, layer, block)
+        step = measure_contributions(block, kind=kind, p=p, second_norm=second_norm or both_norms)
+        contributions.append(step.attention)
+    return contributions
 
 
 def matrix_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
