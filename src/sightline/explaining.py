@@ -23,6 +23,7 @@ from sightline.methods.choice import ChosenMethods
 from sightline.models import ALL, Network, TargetLike
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.tasks import TokenClassification
+from sightline.models.torch_context import own_torch_context
 from sightline.passes import Pass, Request
 from sightline.prefixes import PrefixPass
 from sightline.progress import Progress
@@ -91,10 +92,11 @@ class Explainer:
             if progress is not None:
                 progress(entry.name, step, len(chosen))
                 trace.progress = partial(progress, entry.name)
-            attribution = class_independent.get(entry.name) or entry.run(trace, options)
-            if not entry.class_specific and not trace.windowed:
-                class_independent[entry.name] = attribution
-            explanations[entry.name] = self._make_explanation(trace, entry, options, attribution)
+            with trace.shared.lock, own_torch_context():
+                attribution = class_independent.get(entry.name) or entry.run(trace, options)
+                if not entry.class_specific and not trace.windowed:
+                    class_independent[entry.name] = attribution
+                explanations[entry.name] = self._make_explanation(trace, entry, options, attribution)
         trace.progress = None
         return explanations
 

@@ -7,11 +7,12 @@ gradients are needed, one backward per target) serves them all. A need that was 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, TypeVar, cast
+from functools import partial, wraps
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 import numpy as np
 import torch
@@ -32,9 +33,11 @@ from sightline.models.layerwise import (
 )
 from sightline.models.relevance import BackwardRules, ReceivedRelevance, Relevance
 from sightline.models.streamed import StreamedRecord
+from sightline.models.torch_context import own_torch_context
 from sightline.text import Encoding
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Array = NDArray[np.floating[Any]]
 Need = Literal[
     "attentions",
@@ -93,6 +96,17 @@ class WindowPart:
     """∂y/∂(number of the window that is explained)."""
 
 
+def _alone(compute: Callable[Concatenate[Pass, P], T]) -> Callable[Concatenate[Pass, P], T]:
+    """Let a method of a pass run in one thread at a time, under our own settings of torch."""
+
+    @wraps(compute)
+    def run(self: Pass, /, *args: P.args, **options: P.kwargs) -> T:
+        with self.lock, own_torch_context():
+            return compute(self, *args, **options)
+
+    return run
+
+
 class Pass:
     """One forward of a padded batch, and its backward passes; shared by the traces of its documents."""
 
@@ -102,6 +116,8 @@ class Pass:
         self.requests = list(requests)
         self.weights_state = network.weights_state
         """That of the weights that are read: results of others must not be mixed with theirs."""
+        self.lock = threading.RLock()
+        """Held while a thread computes something from the pass: a backward frees the graph that another would read."""
         self.keep_graph = False
         self.attention_gradients = False
         """Whether gradients of attention are needed."""
@@ -144,6 +160,7 @@ class Pass:
         self._linear_outputs.clear()  # only the copy needs its own from here on
         return self._doubles[document]
 
+    @_alone
     def require(self, *needs: Need) -> None:
         """Announce what will be needed; results of a pass that recorded less are dropped, and it runs again later."""
         wanted = set(needs)
@@ -172,6 +189,7 @@ class Pass:
             self._forget()
 
     @property
+    @_alone
     def recorder(self) -> Recorder:
         """What the forward pass recorded; runs it if necessary."""
         if self._recorder is None:
@@ -301,6 +319,7 @@ class Pass:
             self._made_once[document, key] = made
         return made
 
+    @_alone
     def gradients(self, document: int, target: Target) -> Gradients:
         """Return ∂y/∂· for one document; documents that use their requested targets share one backward."""
         self.require("gradients")
@@ -338,6 +357,7 @@ class Pass:
         assert importance is not None
         return importance
 
+    @_alone
     def relevance(self, document: int, target: Target, rules: BackwardRules) -> Relevance:
         """Run one document alone (rules may depend on whole tensors) and propagate relevance by `rules`."""
         key = (document, target, rules)

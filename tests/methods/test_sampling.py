@@ -8,9 +8,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from captum.attr import GradientShap
 from sklearn.linear_model import Ridge
 
 from sightline.errors import OptionError
+from sightline.methods.integration.paths import build_path
 from sightline.methods.sampling import shapley_fit, weighted_ridge
 from sightline.model import load
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -136,6 +138,24 @@ def test_gradient_shap_averages_over_batches_of_any_size(monkeypatch):
     explanation = explain("gradient_shap", samples=300, noise=0.0)
     exact = explain("integrated_gradients", steps=100).scores
     assert np.abs(explanation.scores - exact).sum() < 0.2 * np.abs(exact).sum()
+
+
+def test_gradient_shap_is_captum_s_but_for_the_draws():
+    model = tiny_model()
+    explanation = model.explain(model.encode(ids=IDS), "gradient_shap", target=TARGET, samples=4000)
+    trace = model.trace(model.encode(ids=IDS), target=TARGET)
+    path = build_path(trace, "pad", None, "full")
+    inner = torch.arange(1, len(IDS) - 1)
+
+    def values(points):
+        return trace.values_at({0: path.end.expand(len(points), -1, -1).index_copy(1, inner, points)})
+
+    end, start = path.end[None, inner], path.start[None, inner]
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    deviation = 0.1 * float(end.std(correction=0))
+    expected = GradientShap(values).attribute(end, start, n_samples=4000, stdevs=deviation)[0].sum(-1).numpy()
+    assert np.abs(explanation.scores[1:-1] - expected).sum() < 0.05 * np.abs(expected).sum()
 
 
 @pytest.mark.parametrize("method", SAMPLED)

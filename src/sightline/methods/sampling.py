@@ -1,4 +1,4 @@
-"""LIME, KernelSHAP and GradientSHAP: explanations fitted to random variations of the document with captum.
+"""LIME, KernelSHAP and GradientSHAP: explanations from random variations of the document; captum runs the first two.
 
 LIME and KernelSHAP remove parts of the document (words by default, never special tokens) and fit a linear model to
 the output: z in {0, 1}^F says which of the F parts are there, y(z) is the output for that document.
@@ -309,32 +309,28 @@ def gradient_shap(
         raise OptionError(f"gradient_shap needs at least one sample, not {samples}.")
     if not 0 <= noise <= LARGEST_VALUE:
         raise OptionError(f"noise must be between 0 and {LARGEST_VALUE:g}, not {noise}.")
-    from captum.attr import GradientShap
-
+    generator = np.random.default_rng(check_seed(seed))
     path = build_path(trace, baseline, baseline_text, "full")
     ordinary = torch.from_numpy(np.flatnonzero(~trace.encoding.special)).to(path.end.device)
     scores: Array = np.zeros(trace.token_count)
     if not len(ordinary):
         return Attribution(scores, checks={"evaluations": 0, "completeness_gap": 0.0})
-
-    def values(points: Tensor) -> Tensor:
-        """Y (B,) for the embeddings (B, ·, d) of the ordinary tokens."""
-        whole = path.end.expand(len(points), -1, -1)
-        return trace.values_at({0: whole.index_copy(1, ordinary, points.to(whole.dtype))})
-
-    engine = GradientShap(values)
-    end, start = path.end[None, ordinary], path.start[None, ordinary]
-    total = torch.zeros_like(end[0])
+    end, start = path.end[ordinary], path.start[ordinary]
+    deviation = noise * float(end.std(correction=0))
+    shares = generator.random(samples)  # all at once, so that the size of a batch changes no draw
+    total = torch.zeros_like(end)
     batch = max(1, BATCH_TOKENS // trace.token_count)
-    with _seed_global_generators(check_seed(seed)):
-        for done in range(0, samples, batch):
-            count = min(batch, samples - done)
-            deviation = noise * float(end.std(correction=0))
-            total += count * engine.attribute(end, start, n_samples=count, stdevs=deviation)[0].detach()
-            if trace.progress is not None:
-                trace.progress(done + count, samples)
+    for done in range(0, samples, batch):
+        share = torch.from_numpy(shares[done : done + batch]).to(end)[:, None, None]
+        noises = deviation * generator.standard_normal((len(share), *end.shape))
+        difference = end + torch.from_numpy(noises).to(end) - start
+        points = path.end.expand(len(share), -1, -1).index_copy(1, ordinary, start + share * difference)
+        ((gradient,),) = trace.gradients_at({0: points}, [[trace.target] * len(share)])
+        total += (difference * gradient[:, ordinary]).sum(dim=0)
+        if trace.progress is not None:
+            trace.progress(done + len(share), samples)
     scores[ordinary.cpu().numpy()] = as_array((total / samples).sum(dim=-1))
-    ends = torch.cat([values(start), values(end)]).detach().cpu().double().numpy()
+    ends = np.array([trace.value_of(logits) for logits in trace.logits_at({0: torch.stack([path.start, path.end])})])
     gap = completeness_gap(torch.from_numpy(scores), ends)
     return Attribution(scores, checks={"completeness_gap": gap, "evaluations": samples})
 

@@ -7,6 +7,7 @@ import torch
 from sightline.arguments import check_count
 from sightline.errors import InputError, UnsupportedError
 from sightline.models.network import Network
+from sightline.models.torch_context import own_torch_context
 from sightline.text import Encoding
 
 
@@ -27,7 +28,7 @@ def generate_greedily(network: Network, prompt: Encoding, max_new_tokens: int) -
             "to generate."
         )
     ids = torch.from_numpy(prompt.ids)[None].to(network.device)
-    with network.exclusive(), torch.no_grad():
+    with network.exclusive(), own_torch_context(), torch.no_grad():
         output = module.generate(
             ids,
             attention_mask=torch.ones_like(ids),

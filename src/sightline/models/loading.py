@@ -41,6 +41,7 @@ from sightline.models.sentence_folder import SentenceFolder, read_sentence_folde
 from sightline.models.shared_weights import share_weights
 from sightline.models.task_binding import bind_task, special_token_ids
 from sightline.models.tasks import task_class, task_of_architecture
+from sightline.models.torch_context import own_torch_context
 from sightline.text import Encoding, check_fit, encode_ids, encode_text, load_tokenizer
 
 AttentionKind = Literal["banded", "library"]
@@ -54,6 +55,7 @@ _WRITERS = ("ForConditionalGeneration", "WithLMHeadModel")
 """How the names of architectures end that read a text in an encoder and write another one."""
 
 
+@own_torch_context()
 def load_network(
     source: str | Path | PreTrainedModel | Pipeline,
     *,

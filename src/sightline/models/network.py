@@ -34,6 +34,7 @@ from sightline.models.recording import Recorder, recording
 from sightline.models.shared_weights import hash_weights, share_weights, weights_state
 from sightline.models.side_by_side import Send, run_side_by_side
 from sightline.models.task import Task
+from sightline.models.torch_context import own_torch_context
 from sightline.models.windowed import run_windows
 from sightline.progress import StepProgress
 from sightline.text import Encoding
@@ -178,6 +179,7 @@ class Network:
             self._hashed = state, hash_weights(self.module)
         return self._hashed[1]
 
+    @own_torch_context()
     def twin(self) -> Network:
         """Return a network that shares the weights of this one but has its own hooks.
 
@@ -186,6 +188,7 @@ class Network:
         with self._lock:  # or the hooks of a running pass would be copied as well
             return self._with_module(share_weights(self.module))
 
+    @own_torch_context()
     def in_double(self) -> Network:
         """Return a copy of this network in double precision; the network itself if it has that or cannot."""
         if self.dtype == torch.float64 or self.device.type == "mps":
@@ -365,6 +368,7 @@ class Network:
             )
         return encoding.type_ids
 
+    @own_torch_context()
     def run(
         self,
         encodings: Sequence[Encoding],
@@ -492,6 +496,7 @@ class Network:
             for twin in twins:
                 self.count_passes_of(twin)
 
+    @own_torch_context()
     def embed(self, encoding: Encoding, place: Place) -> Tensor:
         """Return the vectors (n, ·) of one document at the output of an embedding table or the input of a layer."""
         vectors: list[Tensor] = []
@@ -521,6 +526,7 @@ class Network:
         tables.update({table: modules[path] for table, path in paths.items() if path is not None and path in modules})
         return tables
 
+    @own_torch_context()
     def backward(self, value: Tensor, inputs: Sequence[Tensor], *, keep_graph: bool = False) -> list[Tensor]:
         """Return ∂value/∂input for each input (zeros where the value does not depend on it)."""
         self.backward_passes += 1

@@ -30,7 +30,8 @@ def share_weights(module: Any) -> Any:
     shared: dict[int, Any] = {}
     for part in module.modules():
         for tensor in _tensors(part):
-            alias = tensor.detach()
+            # No gradient passes through a tensor that was made in inference mode, so it is copied.
+            alias = tensor.clone() if tensor.is_inference() else tensor.detach()
             is_parameter = isinstance(tensor, nn.Parameter)
             shared[id(tensor)] = nn.Parameter(alias, requires_grad=False) if is_parameter else alias
     return copy_module(module, shared)
