@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pandas as pd
@@ -60,6 +61,25 @@ def test_excerpts_end_with_a_word(page, monkeypatch):
         assert excerpt.endswith("…") == (len(texts[name]) > 40)
 
 
+def test_every_word_of_a_text_can_be_searched_for(tmp_path, monkeypatch):
+    """Also words behind the excerpt; where that takes too much room, the page says so."""
+    text = "The network learns. " * 20 + "Finally\nZebras graze."
+    store = sl.run([{"text": text, "id": "long"}], sl.load(), ["attcat"], out=tmp_path / "run", measures=[])
+    (vocabulary,) = summarise(store).documents["vocabulary"]
+    assert vocabulary.split() == sorted(set(text.casefold().split()))
+    html = render_corpus(summarise(store), {})
+    records = json.loads(re.search(r'id="documents">(.*?)</script>', html)[1])
+    assert "zebras" in records[0]["vocabulary"]
+    assert "fold(d.vocabulary)" in html
+    assert "excerpts only" not in html
+    monkeypatch.setattr("sightline.corpus.summary.SEARCHED", 100)
+    html = render_corpus(summarise(store), {})
+    assert '"vocabulary": null' in html
+    assert "the search looks at the excerpts only" in html
+    query = re.search(r"(SELECT id .*?\))\.</p>", html)[1].replace("&#x27;", "'")
+    assert store.sql(query.replace("'word'", "'zebras'"))["id"].tolist() == ["long"]
+
+
 def test_tables_confusion_and_plots_are_there(page):
     html = page.read_text()
     for heading in ("Documents", "Labels and predictions", "Words over the data set", "Confidence and faithfulness"):
@@ -80,7 +100,7 @@ def test_a_table_of_words_has_one_unit(scale, head, cell):
         title="papers",
         facts={},
         counts={"done": 1},
-        documents=pd.DataFrame([{"row": 0, "id": "0", "status": "done", "excerpt": "a", **missing}]),
+        documents=pd.DataFrame([{"row": 0, "id": "0", "status": "done", "excerpt": "a", "vocabulary": "a", **missing}]),
         confusion=pd.DataFrame({"label": [], "prediction": [], "documents": []}),
         words=(WordTable("attcat", "AI", "mean-all", words),),
         slices=None,

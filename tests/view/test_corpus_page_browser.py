@@ -38,7 +38,7 @@ def record(row: int) -> dict[str, object]:
 
 
 RECORDS = [
-    {**record(row), "excerpt": f"The {'neural' if row % 4 else 'typed'} paper {row} <b>reads</b>."}
+    {**record(row), "vocabulary": "", "excerpt": f"The {'neural' if row % 4 else 'typed'} paper {row} <b>reads</b>."}
     for row in range(COUNT)
 ]
 

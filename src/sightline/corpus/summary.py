@@ -19,6 +19,9 @@ WORDS = 15
 LISTED = 20_000
 """Documents that the index lists, at most."""
 EXCERPT = 140
+"""Characters of a text that the index shows, at most."""
+SEARCHED = 20_000_000
+"""Characters of all listed texts up to which the index can be searched for every word, not only for the excerpts'."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class CorpusSummary:
     counts: dict[str, int]
     """Rows by status."""
     documents: pd.DataFrame
-    """Row, id, label, prediction, probability, correct, status, error, verdict, faithfulness, excerpt."""
+    """Row, id, label, prediction, probability, correct, status, error, verdict, faithfulness, excerpt, vocabulary
+    (every word of the text in lower case, once; missing if the texts are longer than `SEARCHED` together)."""
     confusion: pd.DataFrame
     """Label, prediction, documents."""
     words: tuple[WordTable, ...]
@@ -89,12 +93,18 @@ def _documents(store: Store) -> pd.DataFrame:
               WHERE e.method = '{store.methods[0]}'
               -- If several classes were explained: the one that the model predicts.
               QUALIFY row_number() OVER (PARTITION BY e.document ORDER BY e.class = d.prediction DESC, e.class) = 1),
-            lines AS (SELECT document, trim(regexp_replace(text, '\\s+', ' ', 'g')) AS line FROM texts)
+            lines AS (
+              SELECT document, trim(regexp_replace(text, '\\s+', ' ', 'g')) AS line, concat_ws(' ', text, pair) AS whole
+              FROM texts),
+            listed AS (SELECT * FROM documents ORDER BY row LIMIT {LISTED})
             SELECT row, id, label, prediction, probability, correct, status, error, verdict, faithfulness,
                    if(length(line) <= {EXCERPT}, line, regexp_replace(left(line, {EXCERPT}), ' [^ ]*$', '') || ' …')
-                   AS excerpt
-            FROM documents LEFT JOIN lines USING (document) LEFT JOIN checked USING (document)
-            ORDER BY row LIMIT {LISTED}"""
+                   AS excerpt,
+                   CASE WHEN sum(length(whole)) OVER () <= {SEARCHED} THEN
+                     array_to_string(list_sort(list_distinct(regexp_split_to_array(lower(whole), '\\s+'))), ' ')
+                   END AS vocabulary
+            FROM listed LEFT JOIN lines USING (document) LEFT JOIN checked USING (document)
+            ORDER BY row"""
     )
 
 

@@ -53,7 +53,7 @@ for (const name of ['label', 'prediction', 'verdict', 'status']) {
 }
 function matches(d) {
   const f = form.elements, words = fold(f.search.value).split(/\\s+/).filter(Boolean);
-  const text = fold(d.id) + ' ' + fold(d.excerpt) + ' ' + fold(d.error);
+  const text = fold(d.id) + ' ' + fold(d.excerpt) + ' ' + fold(d.vocabulary) + ' ' + fold(d.error);
   return words.every(w => text.includes(w))
     && ['label', 'prediction', 'verdict', 'status'].every(n => !f[n].value || d[n] === f[n].value)
     && (!f.wrong.checked || d.correct === false)

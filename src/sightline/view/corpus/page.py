@@ -146,6 +146,12 @@ def _documents_section(summary: CorpusSummary) -> str:
     heads = "".join(f"<th{' class=n' if name in _NUMBERS else ''}>{name}</th>" for name in names)
     total, listed = sum(summary.counts.values()), len(summary.documents)
     note = f'<p class="quiet">The first {listed:,} of {total:,} rows are listed.</p>' if listed < total else ""
+    if summary.documents["vocabulary"].isna().all():
+        note += (
+            '<p class="quiet">These texts are too long for one page: the search looks at the excerpts only. To search '
+            "whole texts, use sightline query with SELECT id FROM documents JOIN texts USING (document) WHERE "
+            "contains(lower(text), &#x27;word&#x27;).</p>"
+        )
     return (
         f'<h2>Documents</h2>{note}<form id="filters"><label>search<input name="search" type="search"></label>'
         f'{selects}<label>probability from (%)<input name="least" type="number" min="0" max="100" size="4"></label>'
@@ -293,6 +299,7 @@ def _records(documents: pd.DataFrame, pages: dict[int, str]) -> list[dict[str, A
         "verdict",
         "faithfulness",
         "excerpt",
+        "vocabulary",
     )
     rows = _without_missing(documents).to_dict("records")
     return [{**{name: _plain(row[name]) for name in names}, "page": pages.get(int(row["row"]))} for row in rows]
