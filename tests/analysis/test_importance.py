@@ -166,7 +166,7 @@ def test_without_labels_the_predicted_class_counts():
 def test_of_a_data_set_is_the_mean_of_its_examples():
     model = tiny_model("roberta")
     encodings = [model.encode(ids=tiny_ids("roberta", n, seed=n)) for n in (5, 12, 8)]
-    labels = [0, "LABEL_2", 1]
+    labels = ["LABEL_0", "LABEL_2", "LABEL_1"]
     each = np.concatenate(
         [head_importance_per_example(model, [e], [c]) for e, c in zip(encodings, labels, strict=True)]
     )

@@ -92,7 +92,7 @@ def test_predictions_equal_those_of_single_documents(model):
 def test_bad_rows_are_named(model):
     with pytest.raises(InputError, match="Row 1 of the data set: "):
         predict(model, ["old", ""])
-    with pytest.raises(TargetError, match="Row 0 of the data set: There is no label 'sunny'"):
+    with pytest.raises(TargetError, match="Row 0 of the data set: The label 'sunny' is not a class"):
         predict(model, [("old", "sunny")])
     with pytest.raises(InputError, match="The data set is empty"):
         predict(model, [])

@@ -14,7 +14,7 @@ import pytest
 
 from sightline.corpus import read_examples
 from sightline.errors import InputError, OptionError, UnsupportedError
-from sightline.text import Example
+from sightline.text import Example, as_examples
 
 ROWS = [
     {"id": "a", "split": "train", "text": 'The mill, old;\nand "grey".', "text_pair": "Is it?", "label": 1},
@@ -22,9 +22,9 @@ ROWS = [
     {"id": "c", "split": "test", "text": "plain", "text_pair": "", "label": None},
 ]
 EXPECTED = [
-    Example(ROWS[0]["text"], "Is it?", 1, id="a"),
-    Example(ROWS[1]["text"], None, 0, id="b"),
-    Example("plain", None, None, id="c"),
+    Example(ROWS[0]["text"], "Is it?", 1, id="a", split="train"),
+    Example(ROWS[1]["text"], None, 0, id="b", split="test"),
+    Example("plain", None, None, id="c", split="test"),
 ]
 
 
@@ -135,11 +135,39 @@ def test_a_cell_may_hold_a_long_document_and_the_process_s_limit_stays(tmp_path)
 def test_repeated_ids_are_told_apart(tmp_path):
     (tmp_path / "a.csv").write_text("id,text\n7,one\n7,two\n,three\n7,four\n")
     assert [example.id for example in read_examples(tmp_path / "a.csv")] == ["7", "7#2", "2", "7#3"]
+    (tmp_path / "a.csv").write_text("id,text\na,one\na,two\na#2,three\n")
+    assert [example.id for example in read_examples(tmp_path / "a.csv")] == ["a", "a#3", "a#2"]
+
+
+def test_a_split_is_found_under_its_usual_names(tmp_path):
+    (tmp_path / "a.csv").write_text("text,split\none,Training\ntwo,DEV\nthree,Test\nfour,holdout\n")
+    for name, texts in {"train": ["one"], "val": ["two"], "TEST": ["three"], "holdout": ["four"]}.items():
+        assert [example.text for example in read_examples(tmp_path / "a.csv", split=name)] == texts
+
+
+def test_minus_one_is_missing_only_where_the_data_set_says_so(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    rows = [{"text": "one", "label": -1}, {"text": "two", "label": 1}]
+    features = datasets.Features(text=datasets.Value("string"), label=datasets.ClassLabel(names=["bad", "good"]))
+    for typed, labels in ((None, [-1, 1]), (features, [None, 1])):
+        data = datasets.Dataset.from_list(rows, features=typed)
+        assert [example.label for example in as_examples(data)] == labels
+        data.save_to_disk(tmp_path / f"saved-{typed is None}")
+        assert [example.label for example in read_examples(tmp_path / f"saved-{typed is None}")] == labels
 
 
 @pytest.mark.parametrize(
     ("cell", "label"),
-    [("1", 1), ("1.0", 1), (" 0 ", 0), ("-1", None), ("positive", "positive"), ("", None), ("1.5", "1.5")],
+    [
+        ("1", 1),
+        ("1.0", 1),
+        (" 0 ", 0),
+        ("-1", -1),
+        ("Bad ", "Bad"),
+        ("positive", "positive"),
+        ("", None),
+        ("1.5", "1.5"),
+    ],
 )
 def test_labels_of_a_table_are_numbers_where_they_look_like_numbers(tmp_path, cell, label):
     (tmp_path / "a.csv").write_text(f"text,label\nhello,{cell}\n")

@@ -109,7 +109,7 @@ def inspect_dataset(
     predictions = predict(model, examples, progress=progress)
     importance = None
     if settings.head_importance:
-        labels = [example.label for example in examples]
+        labels = [None if index < 0 else model.labels[index] for index in predictions.labels]
         importance = head_importance(model, encodings, labels, progress=progress)
     explanations: dict[str, list[Explanation]] = {name: [] for name in settings.methods}
     compared: dict[str, list[tuple[Similarity, ...]]] = {name: [] for name in settings.methods}

@@ -29,6 +29,7 @@ from sightline.analysis.source import track
 from sightline.arguments import check_one_of
 from sightline.errors import InputError, UnsupportedError
 from sightline.models import Network
+from sightline.models.classes import classes_of, no_class
 from sightline.models.head_weights import HeadWeights
 from sightline.progress import Progress
 from sightline.text import Encoding
@@ -86,11 +87,17 @@ def head_importance_per_example(
         given = 1 if isinstance(labels, str) else len(labels)
         raise InputError(f"{given} labels were given for {len(documents)} documents; give one per document, or None.")
     network = model.network
+    named = list(labels or ())
+    if not network.task.classes_are_tokens:
+        classes = classes_of(named, model.labels)
+        if unknown := [label for label, index in classes.items() if index is None]:
+            raise InputError(no_class(unknown[0], model.labels))
+        named = [None if label is None else model.labels[classes[label] or 0] for label in named]
     weights = HeadWeights(network)
     importance = np.zeros((len(documents), len(network.layers), network.heads))
     for number, document in enumerate(track(documents, "head importance", progress)):
         encoding = model.encode(document, truncate=True) if isinstance(document, str) else document
-        importance[number] = _importance(network, weights, encoding, None if labels is None else labels[number])
+        importance[number] = _importance(network, weights, encoding, named[number] if named else None)
     return importance
 
 

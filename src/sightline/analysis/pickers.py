@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sightline.arguments import check_count
 from sightline.errors import InputError, TargetError, UnsupportedError
+from sightline.models.classes import classes_of, no_class
 from sightline.models.target import class_index
 from sightline.progress import Progress
 from sightline.text import Encoding, Example, as_examples
@@ -135,14 +136,18 @@ def predict(model: Model, dataset: Iterable[Any], *, progress: Progress | None =
         raise UnsupportedError(f"Documents are picked by their class; this model does {model.task.replace('_', ' ')}.")
     examples = as_examples(dataset)
     task = model.network.task
+    classes = classes_of((example.label for example in examples), model.labels)
     encodings, labels = [], []
     for number, example in enumerate(examples):
+        text = example.text
         try:
-            text = example.text
             encodings.append(model.encode(text, example.pair, truncate=True) if isinstance(text, str) else text)
-            labels.append(-1 if example.label is None else class_index(example.label, model.labels))
-        except (InputError, TargetError) as error:
-            raise type(error)(f"Row {number} of the data set: {error}") from None
+        except InputError as error:
+            raise InputError(f"Row {number} of the data set: {error}") from None
+        index = -1 if example.label is None else classes[example.label]
+        if index is None:
+            raise TargetError(f"Row {number} of the data set: {no_class(example.label, model.labels)}")
+        labels.append(index)
     logits = model.network.run_many(
         encodings, progress=None if progress is None else lambda done, total: progress("predictions", done, total)
     )

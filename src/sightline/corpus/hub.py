@@ -16,6 +16,7 @@ from typing import Any
 from sightline.corpus.data_files import MissingSplitError, Rows
 from sightline.errors import InputError, UnsupportedError
 from sightline.foreign import first_line, quote, read_json, regular_file
+from sightline.text.fields import class_label_fields, split_name, without_missing_classes
 
 HUB = "hf://"
 _SPLITS, _FILES = "dataset_dict.json", "state.json"
@@ -34,8 +35,9 @@ def folder_rows(path: Path, split: str | None) -> Rows:
     name = f"The data set in '{path}'"
     loaded = _call_library(lambda: library.load_from_disk(str(path)), name)
     chosen = _choose_split(loaded, split, str(path))
+    class_labels = class_label_fields(chosen.features)
     for place, table in _iterate_rows(_call_library(lambda: chosen.with_format("arrow"), name), name):
-        yield place, _call_library(partial(_single_row, table), name)
+        yield place, without_missing_classes(_call_library(partial(_single_row, table), name), class_labels)
 
 
 def hub_rows(source: str, split: str | None, limit: int | None) -> Rows:
@@ -49,7 +51,9 @@ def hub_rows(source: str, split: str | None, limit: int | None) -> Rows:
         lambda: library.load_dataset(name, configuration or None, streaming=limit is not None), title
     )
     rows = _choose_split(loaded, split, source)
-    yield from _iterate_rows(rows if limit is None else islice(rows, limit), title)
+    class_labels = class_label_fields(rows.features)
+    for place, row in _iterate_rows(rows if limit is None else islice(rows, limit), title):
+        yield place, without_missing_classes(row, class_labels)
 
 
 def _check_saved(path: Path) -> None:
@@ -104,9 +108,10 @@ def _choose_split(loaded: Any, split: str | None, source: str) -> Any:
         return next(iter(loaded.values()))
     if split is None:
         raise InputError(f"'{source}' has several splits ({known}): choose one with split=.")
-    if split not in loaded:
+    name = split if split in loaded else next((name for name in loaded if split_name(name) == split_name(split)), None)
+    if name is None:
         raise MissingSplitError(f"'{source}' has no split '{split}'. Its splits: {known}.")
-    return loaded[split]
+    return loaded[name]
 
 
 def _single_row(table: Any) -> Mapping[str, Any]:

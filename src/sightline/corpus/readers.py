@@ -20,7 +20,7 @@ from sightline.errors import InputError
 from sightline.foreign import quote
 from sightline.registry import suggestion
 from sightline.text import Example, as_examples
-from sightline.text.fields import Columns, example_from_row
+from sightline.text.fields import Columns, example_from_row, split_name
 
 _MOST_LISTED = 20
 TEXT, PAIR, LABEL = Columns.text, Columns.pair, Columns.label
@@ -55,7 +55,8 @@ def read_examples(
     library, or hf://name for a data set of the hub.
     text, pair, label: the names of the fields. The text field must exist; so must the others if they are not the
     default names.
-    split: keep the rows with this value in the field 'split', or this split of a saved data set.
+    split: keep the rows with this value in the field 'split', or this split of a saved data set. "val", "valid", "dev"
+    and "validation" are one split, as are "train" and "training", in any case.
     """
     if limit is not None:
         check_count("limit", limit)
@@ -65,13 +66,19 @@ def read_examples(
 
 
 def number_repeated_ids(examples: Iterable[Example]) -> list[Example]:
-    """Return the examples with "#2", "#3" … appended to ids that occurred before."""
+    """Return the examples with "#2", "#3" … appended to ids that occurred before, unless a row is called so itself."""
+    examples = list(examples)
+    taken = {example.id for example in examples}
     numbered: list[Example] = []
     times: Counter[str] = Counter()
     for example in examples:
         times[example.id] += 1
-        count = times[example.id]
-        numbered.append(example if count == 1 else replace(example, id=f"{example.id}#{count}"))
+        if times[example.id] > 1:
+            while (name := f"{example.id}#{times[example.id]}") in taken:
+                times[example.id] += 1
+            taken.add(name)
+            example = replace(example, id=name)
+        numbered.append(example)
     return numbered
 
 
@@ -85,22 +92,24 @@ def select_rows(
         raise InputError(f"The data set '{path}' is empty: it has no rows.")
     fields = [str(field) for field in first[1]]
     _check_columns(path, fields, columns)
-    wanted = split if split_by_field else None
+    wanted = split_name(split) if split_by_field else None
     if wanted is not None and "split" not in fields:
         raise MissingSplitError(
             f"split='{split}' was requested, but '{path}' has no field 'split'. {_list_fields(fields)}"
         )
-    seen: dict[str, int] = {}
+    seen: dict[str, str | None] = {}
     for number, (place, row) in enumerate(chain([first], rows)):
         if columns.text not in row:
             raise InputError(f"'{path}', {place} has no field '{columns.text}'. {_list_fields(list(map(str, row)))}")
-        here = str(row.get("split"))
-        seen[here] = seen.get(here, 0) + 1
-        if wanted is None or here == wanted:
+        if wanted is None:
             yield number, f"'{path}', {place}", row
-    if wanted is not None and wanted not in seen:
-        splits = ", ".join(quote(split) for split in sorted(seen)[:_MOST_LISTED])
-        raise MissingSplitError(f"'{path}' has no row in the split '{wanted}'. Its splits: {splits}.")
+            continue
+        written = str(row.get("split"))
+        if seen.setdefault(written, split_name(row.get("split"))) == wanted:
+            yield number, f"'{path}', {place}", row
+    if wanted is not None and wanted not in seen.values():
+        splits = ", ".join(quote(name) for name in sorted(seen)[:_MOST_LISTED])
+        raise MissingSplitError(f"'{path}' has no row in the split '{split}'. Its splits: {splits}.")
 
 
 def _source(path: str | Path, columns: Columns, split: str | None, limit: int | None) -> tuple[Rows, bool]:

@@ -26,9 +26,10 @@ from sightline.corpus.folder import ROWS, TEXTS, RunFolder
 from sightline.corpus.manifest import read_manifest
 from sightline.corpus.rebuild import rebuild_report
 from sightline.corpus.settings import PREDICTED
-from sightline.errors import InputError, OptionError, TargetError
+from sightline.errors import InputError, OptionError
 from sightline.metrics.chance import bootstrap_interval
 from sightline.models import ALL
+from sightline.models.classes import Label, classes_of
 from sightline.models.target import class_index
 from sightline.registry import suggestion
 from sightline.report import Report
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 _EXPANDED = """
 CREATE VIEW documents AS
-SELECT r.row, r.document, r.id, r.label, l.class AS label_class,
+SELECT r.row, r.document, r.id, coalesce(l.name, r.label) AS label, l.class AS label_class,
        d.prediction, d.class AS prediction_class, d.probability,
        CASE WHEN l.class IS NULL OR d.class IS NULL THEN NULL ELSE l.class = d.class END AS correct,
        d.tokens, d.words, d.dropped,
@@ -107,10 +108,17 @@ class Store:
             view = "results" if name == tables.FINISHED else name
             self.folder.create_view(connection, view, name, self.folder.units_with(name), schema)
         labels = [label for (label,) in connection.execute("SELECT DISTINCT label FROM rows").fetchall()]
-        classes = {label: self._label_class(label) for label in labels}
+        classes = self._label_classes(labels)
+        names = [None if index is None else self.labels[index] for index in classes.values()]
         connection.register(
             "label_classes",
-            pa.table({"label": pa.array(classes.keys(), pa.string()), "class": pa.array(classes.values(), pa.int32())}),
+            pa.table(
+                {
+                    "label": pa.array(classes.keys(), pa.string()),
+                    "class": pa.array(classes.values(), pa.int32()),
+                    "name": pa.array(names, pa.string()),
+                }
+            ),
         )
         connection.execute(_EXPANDED)
         sums = "".join(
@@ -126,14 +134,12 @@ class Store:
         described = connection.execute("SELECT * FROM tokens LIMIT 0").description or []
         return [str(column[0]) for column in described if column[0] not in known]
 
-    def _label_class(self, label: str | None) -> int | None:
-        """Return the class that a label of the data means, None if the model has no such class."""
-        if label is None:
-            return None
-        try:
-            return class_index(label, self.labels)
-        except TargetError:
-            return None
+    def _label_classes(self, labels: list[str | None]) -> dict[Label, int | None]:
+        """Return the class that each label of the data means, None if the model has no such class."""
+        if self.manifest["model"]["task"] not in ("masked_lm", "causal_lm"):
+            return classes_of(labels, self.labels)
+        tokens = {token: number for number, token in reversed(list(enumerate(self.labels)))}
+        return {label: tokens.get(label) for label in labels if label is not None}
 
     def sql(self, query: str, *, arrow: bool = False) -> pd.DataFrame | pa.Table:
         """Return the result of a SELECT statement as a DataFrame, or as an Arrow table."""

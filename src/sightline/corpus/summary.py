@@ -58,15 +58,10 @@ def summarise(store: Store) -> CorpusSummary:
     manifest = store.manifest
     counts = dict(store.sql("SELECT status, count(*) FROM documents GROUP BY status").itertuples(index=False))
     confusion = store.sql(
-        """SELECT label, label_class, prediction, count(*) AS documents FROM documents
+        """SELECT label, prediction, count(*) AS documents FROM documents
            WHERE status = 'done' AND label_class IS NOT NULL
-           GROUP BY ALL ORDER BY label_class, label, any_value(prediction_class)"""
+           GROUP BY ALL ORDER BY any_value(label_class), any_value(prediction_class)"""
     )
-    # The data may give the number of a class where the model has a name.
-    names = [store.labels[index] for index in confusion.pop("label_class")]
-    confusion["label"] = [
-        label if label == name else f"{label} ({name})" for label, name in zip(confusion["label"], names, strict=True)
-    ]
     target = manifest["settings"]["target"]
     return CorpusSummary(
         title=f"{manifest['model']['name']}: {manifest['plan']['rows']:,} documents",

@@ -28,12 +28,20 @@ from sightline.evaluation.agreement import Agreement, Failure, Pair, layer_name
 from sightline.evaluation.arguments import check_method_options, check_model, list_names
 from sightline.evaluation.choice import chosen_methods
 from sightline.evaluation.seeds import add_seed, seed_for
-from sightline.evaluation.subject import Missing, TargetChoice, choose_target, describe_error, encode_example
+from sightline.evaluation.subject import (
+    Missing,
+    TargetChoice,
+    choose_target,
+    describe_error,
+    encode_example,
+    label_classes,
+)
 from sightline.evaluation.workers import report_document
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, SightlineWarning, chance_level
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import without_conventions
+from sightline.models.classes import Label
 from sightline.models.target import Prediction
 from sightline.passes import Array
 from sightline.perturb import removable_units
@@ -104,6 +112,7 @@ def compare(
     check_one_of("target", target, get_args(TargetChoice))
     reference = None if reference is None else METHODS.get(reference).name
     between = _question(named, names, layers, level, reference)
+    examples = read_dataset(dataset, limit)
     comparison = _Comparison(
         named,
         names,
@@ -117,8 +126,8 @@ def compare(
         check_count("permutations", permutations),
         check_count("seed", seed, None),
         check_method_options(options, [*names, *([reference] if reference is not None else [])]),
+        {name: label_classes(model, examples) for name, model in named.items()},
     )
-    examples = read_dataset(dataset, limit)
     done: list[str] = []
     complete = True
     try:
@@ -233,6 +242,8 @@ class _Comparison:
     permutations: int
     seed: int
     options: Mapping[str, Mapping[str, Any]]
+    classes: Mapping[str, Mapping[Label, int | None]]
+    """By model: the class that each label of the data set means."""
 
     def __post_init__(self) -> None:
         self.pairs: list[Pair] = []
@@ -281,7 +292,9 @@ class _Comparison:
         names = list(dict.fromkeys([*self.methods, *([self.reference] if self.reference is not None else [])]))
         try:
             encoding = encode_example(model, example)
-            trace = model.trace(encoding, choose_target(model, example, encoding, self.target))
+            trace = model.trace(
+                encoding, choose_target(model, example, encoding, self.target, self.classes[model_name])
+            )
             target, predictions[model_name] = trace.target, trace.prediction
             units = removable_units(encoding, target, self.level)
         except (Missing, SightlineError) as error:

@@ -36,6 +36,7 @@ from sightline.metrics.measurement import Faithfulness, FaithfulnessSettings, Me
 from sightline.metrics.plans import Compat
 from sightline.metrics.registry import SHUFFLED_SCORES, MetricNeed
 from sightline.models import Target
+from sightline.models.classes import Label
 from sightline.perturb import removable_units
 from sightline.progress import Progress
 from sightline.text import Encoding, Example
@@ -54,6 +55,8 @@ class Assignment:
     options: Mapping[str, Mapping[str, Any]]
     """Options of the methods, by method."""
     target: TargetChoice
+    classes: Mapping[Label, int | None]
+    """The class of the model that each label of the data set means."""
     reference: str | None
     settings: FaithfulnessSettings
     seed: int
@@ -88,7 +91,8 @@ def evaluate_document(
     """Measure one document."""
     try:
         encoding = encode_example(model, example)
-        target = model.trace(encoding, choose_target(model, example, encoding, assignment.target)).target
+        chosen = choose_target(model, example, encoding, assignment.target, assignment.classes)
+        target = model.trace(encoding, chosen).target
     except Missing as reason:
         return _without(example, assignment, str(reason), "missing")
     except SightlineError as error:
@@ -174,13 +178,11 @@ class _Document:
         seconds = time.perf_counter() - begin
         rows = None
         if self.assignment.needs("class_scores") and name in self.assignment.methods:
-            classes = range(len(self.model.labels))
-            position = self.target.position
             rows = [
                 scores
                 if c == self.target.index or not entry.class_specific
-                else entry(trace.with_target(c, position=position), **options).scores
-                for c in classes
+                else entry(trace.with_target(replace(self.target, index=c, label=label)), **options).scores
+                for c, label in enumerate(self.model.labels)
             ]
         class_scores = None if rows is None else np.stack(rows).astype(np.float64)
         return Explained(scores.astype(np.float64), class_scores, seconds)

@@ -20,7 +20,7 @@ from sightline.evaluation.arguments import check_method_options, check_model
 from sightline.evaluation.choice import chosen_methods, chosen_metrics
 from sightline.evaluation.document import Assignment, DocumentResult, evaluate_document
 from sightline.evaluation.result import Evaluation
-from sightline.evaluation.subject import TargetChoice, has_gold
+from sightline.evaluation.subject import TargetChoice, has_gold, label_classes
 from sightline.evaluation.workers import each_document
 from sightline.methods import METHODS
 from sightline.metrics.measurement import RANDOM_ORDERINGS, FaithfulnessSettings
@@ -108,6 +108,7 @@ def evaluate(
         metrics=applicable,
         options=check_method_options(options, [*names, *([reference] if reference is not None else [])]),
         target=target,
+        classes=label_classes(model, examples),
         reference=reference,
         settings=settings,
         seed=check_count("seed", seed, None),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from sightline.errors import SightlineError
+from sightline.errors import SightlineError, TargetError
 from sightline.metrics import tokens_in_characters
 from sightline.models.answers import NO_ANSWER
+from sightline.models.classes import Label, classes_of, no_class
 from sightline.models.target import TargetLike
 from sightline.text import Encoding, Example
 
@@ -39,10 +41,24 @@ def has_gold(model: Model, example: Example) -> bool:
     return (example.answer if model.task == "question_answering" else example.label) is not None
 
 
-def choose_target(model: Model, example: Example, encoding: Encoding, choice: TargetChoice) -> TargetLike:
+def label_classes(model: Model, examples: Iterable[Example]) -> dict[Label, int | None]:
+    """Return the class of the model that each label of a data set means (`models.classes`); None for no class."""
+    if model.task == "question_answering" or model.network.task.classes_are_tokens:
+        return {}
+    return classes_of((example.label for example in examples), model.labels)
+
+
+def choose_target(
+    model: Model,
+    example: Example,
+    encoding: Encoding,
+    choice: TargetChoice,
+    classes: Mapping[Label, int | None],
+) -> TargetLike:
     """Return what to explain: None for the prediction; for "label" the true class, or the true answer of a question.
 
     Of several true answers, the first one that the model reads whole is explained; none at all is "no answer".
+    classes: the `label_classes` of the data set.
     """
     if choice == "predicted":
         return None
@@ -50,9 +66,12 @@ def choose_target(model: Model, example: Example, encoding: Encoding, choice: Ta
         return _true_answer(example, encoding)
     if example.label is None:
         raise Missing("The document has no label, and the label was to be explained.")
-    # A class may be named by a number ("1" to "5" stars): then a label of the data is its name, not its index.
-    name = str(example.label)
-    return name if name in model.labels else example.label
+    if model.network.task.classes_are_tokens:
+        return example.label
+    index = classes.get(example.label)
+    if index is None:
+        raise TargetError(no_class(example.label, model.labels))
+    return model.labels[index]
 
 
 def context_segment(model: Model, encoding: Encoding) -> int:

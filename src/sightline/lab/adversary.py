@@ -34,6 +34,7 @@ from sightline.lab.divergences import jensen_shannon, total_variation
 from sightline.lab.seeds import check_seed
 from sightline.metrics import bootstrap_interval
 from sightline.model import Model
+from sightline.models.classes import classes_of, no_class
 from sightline.progress import Progress, StepProgress
 from sightline.text import Encoding
 
@@ -388,16 +389,11 @@ def check_tests(tests: Sequence[str]) -> list[Test]:
 def _class_numbers(model: Model, labels: Sequence[int | str], count: int) -> tuple[int, ...]:
     if len(labels) != count:
         raise InputError(f"{len(labels)} labels were given for {count} documents; give one per document.")
-    names = {str(name): number for number, name in enumerate(model.labels)}
-    numbers = []
-    for label in labels:
-        if str(label) in names:
-            numbers.append(names[str(label)])
-        elif isinstance(label, int) and 0 <= label < len(names):
-            numbers.append(label)
-        else:
-            raise InputError(f"The model has no class '{label}'. Its classes: {', '.join(names)}.")
-    return tuple(numbers)
+    classes = classes_of(labels, model.labels)
+    unknown = next((label for label in labels if classes[label] is None), None)
+    if unknown is not None:
+        raise InputError(no_class(unknown, model.labels))
+    return tuple(index for label in labels if (index := classes[label]) is not None)
 
 
 def _name_progress(progress: Progress | None, test: str) -> StepProgress | None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import OptionError, TargetError
+from sightline.models.classes import class_named, list_names, numbers_name_others, whole_number
 from sightline.registry import suggestion
 
 ALL: Literal["all"] = "all"
@@ -192,25 +193,34 @@ def parse_target(wanted: T, labels: tuple[str, ...]) -> T | tuple[str, str]:
 
 
 def class_index(wanted: int | str | None, labels: tuple[str, ...], *, closed: bool = True) -> int:
-    """Return the class that a user names by a number, a number in quotes, or a label in upper or lower case.
+    """Return the class that a user names by its label or its number, as `models.classes` says.
 
-    `closed` means that `labels` are classes, which an error message can list; else they are a vocabulary.
+    `closed` means that `labels` are classes; else they are a vocabulary, where a number is the id of a token.
     """
     if isinstance(wanted, bool) or not isinstance(wanted, int | str | np.integer):
         raise TargetError(f"A target is a class number or a label, not {wanted!r}.")
-    if isinstance(wanted, str):
-        exact = [i for i, label in enumerate(labels) if label == wanted]
-        folded = [i for i, label in enumerate(labels) if label.casefold() == wanted.casefold()]
-        if exact or folded:
-            return (exact or folded)[0]
-        try:
-            wanted = int(wanted)
-        except ValueError:
-            known = f" The model's labels: {', '.join(labels)}." if closed else ""
-            hint = suggestion(str(wanted), list(labels))
-            noun = "label" if closed else "token in the vocabulary that reads"
-            raise TargetError(f"There is no {noun} '{wanted}'.{hint}{known}") from None
-    if not 0 <= wanted < len(labels):
+    if closed or isinstance(wanted, str):
+        named = class_named(wanted, labels) if closed else _token_named(str(wanted), labels)
+        if named is not None:
+            return named
+    number = whole_number(wanted if isinstance(wanted, str) else int(wanted))
+    if number is None:
+        known = f" The model's labels: {list_names(labels)}." if closed else ""
+        noun = "label" if closed else "token in the vocabulary that reads"
+        raise TargetError(f"There is no {noun} '{wanted}'.{suggestion(str(wanted), list(labels))}{known}")
+    if closed and numbers_name_others(labels):
+        raise TargetError(
+            f"There is no class named '{wanted}'. The classes of this model are named by numbers, so that a number is "
+            f"a name: {list_names(labels)}."
+        )
+    if not 0 <= number < len(labels):
         noun = "class" if len(labels) == 1 else "classes"
-        raise TargetError(f"Class {wanted} asked for, the model has {len(labels)} {noun} (0-{len(labels) - 1}).")
-    return int(wanted)
+        raise TargetError(f"Class {number} asked for, the model has {len(labels)} {noun} (0-{len(labels) - 1}).")
+    return number
+
+
+def _token_named(wanted: str, vocabulary: tuple[str, ...]) -> int | None:
+    """Return the first token that reads like this, exactly or without regard to case."""
+    if wanted in vocabulary:
+        return vocabulary.index(wanted)
+    return next((i for i, token in enumerate(vocabulary) if token.casefold() == wanted.casefold()), None)

@@ -26,9 +26,6 @@ from sightline.models.target import (
 )
 from sightline.text import Aggregation, Encoding
 
-LISTED_LABELS = 50
-"""Labels up to which an error message lists them all; a vocabulary has more."""
-
 
 @dataclass(frozen=True)
 class TaskFacts:
@@ -53,6 +50,8 @@ class Task(ABC):
     """How the names of architectures with this head end."""
     reads_windows: ClassVar[bool] = False
     """Whether documents longer than the model reads are read in windows; else their end is cut off."""
+    classes_are_tokens: ClassVar[bool] = False
+    """Whether the classes are the tokens of a vocabulary, whose numbers are their ids."""
 
     def __init__(self, facts: TaskFacts) -> None:
         self.facts = facts
@@ -103,7 +102,7 @@ class Task(ABC):
             raise OptionError(f"The model has a single output, which has no {chosen}: choose the quantity 'logit'.")
         where = self.position(logits, encoding, position)
         labels = self.facts.labels
-        few = len(labels) <= LISTED_LABELS
+        closed = not self.classes_are_tokens
         contrast = None
         if isinstance(wanted, str) and wanted == ALL:
             raise TargetError(_one_class_only(labels))
@@ -113,11 +112,11 @@ class Task(ABC):
         elif isinstance(wanted, tuple):
             if len(wanted) != 2:
                 raise TargetError(f"A contrast names two classes, {len(wanted)} were given: {wanted!r}.")
-            index, contrast = (class_index(choice, labels, closed=few) for choice in wanted)
+            index, contrast = (class_index(choice, labels, closed=closed) for choice in wanted)
             if index == contrast:
                 raise TargetError(f"A contrast needs two different classes, '{labels[index]}' was given twice.")
         else:
-            index = class_index(wanted, labels, closed=few)
+            index = class_index(wanted, labels, closed=closed)
         return Target(
             index=index,
             label=labels[index],
@@ -129,7 +128,8 @@ class Task(ABC):
 
     def all_targets(self, logits: Tensor, encoding: Encoding, quantity: str, position: int | None) -> list[Target]:
         """Return one target per class, in the order of the classes."""
-        return [self.resolve(logits, encoding, index, quantity, position) for index in range(len(self.facts.labels))]
+        predicted = self.resolve(logits, encoding, None, quantity, position)
+        return [replace(predicted, index=index, label=label) for index, label in enumerate(self.facts.labels)]
 
     def value(self, logits: Tensor, target: Target) -> Tensor:
         """Return y, the scalar that is explained, on the autograd path."""

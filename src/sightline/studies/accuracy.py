@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sightline.errors import ModelError
-from sightline.model import Model
+from sightline.evaluation.subject import label_classes
 from sightline.studies.data import DataSet
 from sightline.studies.study import Accuracy, judge
 from sightline.studies.workbench import Subject, Workbench
@@ -70,27 +70,17 @@ def measure_accuracy(
         model = subject.model
         encodings = [model.encode(read(example), example.pair, truncate=True) for example in part]
         for example, logits in zip(part, model.network.run_many(encodings), strict=True):
-            number = int(logits.argmax())
+            number, index = int(logits.argmax()), classes.get(example.label)
             if numbered:
-                yield {"predicted": number, "label": _class_number(model, example.label)}
+                yield {"predicted": number, "label": example.label if index is None else index}
             else:
-                yield {"predicted": model.labels[number], "label": _class_name(model, example.label)}
+                label = example.label if index is None else model.labels[index]
+                yield {"predicted": model.labels[number], "label": label}
 
     whole = {"model": subject.identity, **(identity or {})}
     labelled = [example for example in examples if example.label is not None]
+    classes: dict[Any, int | None] = label_classes(subject.model, labelled)
     return bench.measure_documents(f"accuracy-{name}", whole, labelled, predict, at_once=100)
-
-
-def _class_name(model: Model, label: Any) -> Any:
-    """Return the model's name of a label: the label itself, or the class that it numbers."""
-    if str(label) not in model.labels and isinstance(label, int) and 0 <= label < len(model.labels):
-        return model.labels[label]
-    return label
-
-
-def _class_number(model: Model, label: Any) -> Any:
-    """Return the number of a class that is given by its name; other labels as they are."""
-    return model.labels.index(label) if isinstance(label, str) and label in model.labels else label
 
 
 def has_learnt(entries: Sequence[Mapping[str, Any]], seed: int) -> bool:

@@ -78,7 +78,7 @@ def find_answers(bench: Workbench, subject: Subject, data: DataSet) -> list[dict
             spans, keep = spans_of(answer), ~encoding.special
             entry: dict[str, Any] = {"chance": float(answer[keep].mean())}
             choice: TargetChoice = "label" if model.task == "question_answering" else "predicted"
-            target = choose_target(model, example, encoding, choice)
+            target = choose_target(model, example, encoding, choice, {})
             explanations = model.explain(encoding, methods=METHODS, target=target, random={"seed": bench.seed})
             for name, explanation in explanations.items():
                 scores = explanation.scores

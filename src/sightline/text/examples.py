@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from sightline.documents import plain_text_of
 from sightline.text.encoding import Encoding
@@ -25,6 +27,11 @@ class Example:
     """Characters [start, end) of the text that answer the question, for extractive question answering."""
     id: str = ""
     """The name of this document in results; its number in the data set by default."""
+    split: str | None = None
+    """The part of the data set it belongs to: "train", "validation", "test", or another name as written."""
+    # Not compared: the same row has numbers in a JSON file and texts in a CSV file.
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """The other fields of its row, as read: all but text, pair, label and id."""
 
     def __post_init__(self) -> None:
         for name in ("text", "pair"):

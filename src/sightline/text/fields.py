@@ -1,5 +1,13 @@
 """From a row with named fields to an Example: which field is what, and spans of characters in the forms data sets use.
 
+Rows of files, folders, the hub and lists in memory are all read here, so that every command understands them alike.
+
+- `label`: a whole number or a name, without blanks around it. Only an empty cell is a missing label; −1 is a label like
+  any other, except where the data set itself says that it is none: the datasets library defines the negative numbers
+  of a field of type ClassLabel as missing (`class_label_fields`), as in the test sets of GLUE. Which class of a model a
+  label means is decided in `models.classes`.
+- `split`: train or training; validation, valid, val or dev; test; in any case (`split_name`). Other names are kept as
+  written.
 - `rationale`: characters [[start, end), …] of the text, or `rationale_tokens`: the same counted in `text.split()`, as
   in the files of ERASER.
 - `answers` in the form of SQuAD, {"text": […], "answer_start": […]}, a list of such objects with one text each, or
@@ -33,6 +41,14 @@ _WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0+)?")
 _MOST_DIGITS = 20
 
 
+SPLITS: Mapping[str, tuple[str, ...]] = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "val", "dev"),
+    "test": ("test",),
+}
+"""The parts of a data set, and how data sets call them."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """The names of the fields that hold text, second text and label."""
@@ -40,6 +56,26 @@ class Columns:
     text: str = "text"
     pair: str = "text_pair"
     label: str = "label"
+
+
+def split_name(written: Any) -> str | None:
+    """Return the part of a data set that a name means, the name itself if it is none of `SPLITS`; None if empty."""
+    written = _to_python(written)
+    if _is_empty(written) or not (name := str(written).strip()):
+        return None
+    return next((split for split, names in SPLITS.items() if name.casefold() in names), name)
+
+
+def class_label_fields(features: Any) -> tuple[str, ...]:
+    """Return the fields of type ClassLabel among the features of a data set of the datasets library."""
+    named = features.items() if isinstance(features, Mapping) else ()
+    return tuple(name for name, feature in named if type(feature).__name__ == "ClassLabel")
+
+
+def without_missing_classes(row: Mapping[str, Any], fields: Sequence[str]) -> Mapping[str, Any]:
+    """Return the row with the negative numbers in the given fields of type ClassLabel, which are missing, as None."""
+    missing = {name: None for name in fields if isinstance(value := row.get(name), int | np.integer) and value < 0}
+    return {**row, **missing} if missing else row
 
 
 def example_from_row(row: Mapping[str, Any], columns: Columns, number: int, where: str) -> Example:
@@ -54,6 +90,7 @@ def example_from_row(row: Mapping[str, Any], columns: Columns, number: int, wher
         text = content.text
     else:
         document = text = _read_text(content, columns.text, where)
+    read = {columns.text, columns.pair, columns.label, "id"}
     return Example(
         document,
         pair=_read_text(row.get(columns.pair), columns.pair, where) or None,
@@ -61,24 +98,27 @@ def example_from_row(row: Mapping[str, Any], columns: Columns, number: int, wher
         rationale=_read_rationale(row, text, where),
         answer=_read_answer(row, text, where),
         id=_read_id(row.get("id"), number, where),
+        split=split_name(row.get("split")),
+        metadata={str(field): value for field, value in row.items() if field not in read},
     )
 
 
 def read_label(value: Any, where: str) -> int | str | None:
-    """Return a class as its number or name; None for an empty cell, and for −1, which stands for a withheld label.
+    """Return a class as its number or name without blanks around it; None for an empty cell.
 
     Tables write numbers as text, sometimes as 1.0.
     """
     value = _to_python(value)
+    if isinstance(value, str):
+        value = value.strip()
     if _is_empty(value):
         return None
     if isinstance(value, str):
-        stripped = value.strip()
-        if not _WHOLE_NUMBER.fullmatch(stripped):
+        if not _WHOLE_NUMBER.fullmatch(value):
             return _check_name(value, "label", where)
-        value = int(digits) if len(digits := stripped.partition(".")[0]) <= _MOST_DIGITS else math.inf
+        value = int(digits) if len(digits := value.partition(".")[0]) <= _MOST_DIGITS else math.inf
     if isinstance(value, int | float) and abs(value) < LARGEST_CLASS and int(value) == value:
-        return None if value == -1 else int(value)
+        return int(value)
     raise InputError(f"{where}: the label {_quote(value)} is not a class: a label is a whole number or a name.")
 
 

@@ -15,6 +15,7 @@ const KINDS: Record<string, string> = {
   other: "Other",
 };
 const PREDICTED = "";
+const RESERVED = ["all", "entities"];
 /** The server refuses larger files; an upload that large need not be tried. */
 const LARGEST_FILE = 20_000_000;
 
@@ -155,16 +156,18 @@ export class Form {
   private offerChoices(): void {
     byId("continuing").hidden = !this.decodes();
     const labels = this.selectedModel()?.labels ?? [];
-    const options = (): HTMLOptionElement[] => labels.map((label, index) => option(label, String(index)));
+    // By name: where classes are named by numbers, a number would be a name. RESERVED names stand for several targets.
+    const options = (): HTMLOptionElement[] =>
+      labels.map((label, index) => option(label, RESERVED.includes(label) ? String(index) : label));
     this.target.replaceChildren(option("predicted class", PREDICTED), ...options());
     this.against.replaceChildren(option("none", PREDICTED), ...options());
   }
 
   private chosenTarget(): Class | [Class, Class] | null {
     const [first, second] = [this.target.value, this.against.value];
-    if (second === PREDICTED) return first === PREDICTED ? null : Number(first);
+    if (second === PREDICTED) return first === PREDICTED ? null : first;
     if (first === PREDICTED) throw new Error("Choose the class to explain before the class to contrast it with.");
-    return [Number(first), Number(second)];
+    return [first, second];
   }
 
   private methodRow(method: Method): HTMLElement {

@@ -1,0 +1,104 @@
+"""Which class of a model a label means: one rule for targets, for the labels of a data set, and between two models.
+
+1. A label that is the name of a class means that class. The names are compared exactly first, then without regard to
+   case, to blanks around them, and to how a whole number is written ("1", "1.0" and "+1" are one number).
+2. A whole number that is no name is the number of a class, counted from 0.
+3. The labels of one column are all names or all numbers of classes, never both. With the classes "1" and "2" the
+   column 1, 2 holds names, and the column 0, 1 holds numbers; 0, 2 is refused, because 0 can only be a number and 2
+   only a name.
+
+A number that stands alone (a target) belongs to no column, so it is a name only where the names of the classes are
+numbers other than their own: there, 1 means the class "1", and 0, which is no name, is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from sightline.errors import InputError, TargetError
+
+Label: TypeAlias = "int | str"
+_WHOLE_NUMBER = re.compile(r"\s*[+-]?\d{1,18}(\.0+)?\s*")
+_MOST_LISTED = 20
+
+
+def class_named(label: Label, names: Sequence[str]) -> int | None:
+    """Return the class that has this name (rule 1), None if there is none; raise TargetError if several have it."""
+    return _Names(names).find(label)
+
+
+def numbers_name_others(names: Sequence[str]) -> bool:
+    """Whether the number of a class is the name of another one, as with the classes "1" and "2"."""
+    numbers = ((index, whole_number(name)) for index, name in enumerate(names))
+    return any(number is not None and number != index and 0 <= number < len(names) for index, number in numbers)
+
+
+def classes_of(labels: Iterable[Label | None], names: Sequence[str]) -> dict[Label, int | None]:
+    """Return the class of every label in a column by the rule above; None for a label that means no class.
+
+    Numbers of which some are no class mean none: 1 and 2 for two classes were not counted from 0. InputError for a
+    column that can be read neither as names nor as numbers of classes, but partly as either.
+    """
+    distinct = [label for label in dict.fromkeys(labels) if label is not None]
+    known = _Names(names)
+    named = {label: known.find(label) for label in distinct}
+    numbers = {label: number for label in distinct if (number := whole_number(label)) is not None}
+    only_numbers = [label for label, number in numbers.items() if named[label] is None and 0 <= number < len(names)]
+    if not only_numbers:
+        return named
+    if all(0 <= number < len(names) for number in numbers.values()) and not any(
+        index is not None for label, index in named.items() if label not in numbers
+    ):
+        return {label: numbers.get(label) for label in distinct}
+    with_name = next((label for label, index in named.items() if index is not None), None)
+    if with_name is None:
+        return dict.fromkeys(distinct)
+    raise InputError(
+        f"The labels cannot be told apart: '{only_numbers[0]}' can only be the number of a class, counted from 0, and "
+        f"'{with_name}' only its name. Write the names of the classes in all rows: {list_names(names)}."
+    )
+
+
+def whole_number(label: Label) -> int | None:
+    """Return a label as a whole number, None if it is none."""
+    if isinstance(label, str):
+        return int(label.strip().partition(".")[0]) if _WHOLE_NUMBER.fullmatch(label) else None
+    return int(label)
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return the names of classes for a message, the first twenty of them."""
+    return ", ".join(names[:_MOST_LISTED]) + (", …" if len(names) > _MOST_LISTED else "")
+
+
+def no_class(label: Label | None, names: Sequence[str]) -> str:
+    """Return the sentence about a label that means no class."""
+    return f"The label '{label}' is not a class of the model. Its classes: {list_names(names)}."
+
+
+class _Names:
+    """The names of classes, to look labels up."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.exact = {name: index for index, name in reversed(list(enumerate(names)))}
+        self.alike: dict[str, list[int]] = {}
+        for index, name in enumerate(names):
+            self.alike.setdefault(_fold(name), []).append(index)
+
+    def find(self, label: Label) -> int | None:
+        """Return the class with this name, None if there is none; raise TargetError if several have it."""
+        if str(label) in self.exact:
+            return self.exact[str(label)]
+        alike = self.alike.get(_fold(label), [])
+        if len(alike) > 1:
+            first, second = (self.names[index] for index in alike[:2])
+            raise TargetError(f"'{label}' may be the class '{first}' or '{second}': write it as the model does.")
+        return alike[0] if alike else None
+
+
+def _fold(label: Label) -> str:
+    number = whole_number(label)
+    return " ".join(str(label).casefold().split()) if number is None else str(number)
