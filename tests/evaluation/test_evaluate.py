@@ -13,7 +13,7 @@ from transformers import AutoModelForQuestionAnswering
 from sightline.errors import InputError, OptionError
 from sightline.evaluation import DEFAULT_METHODS, evaluate
 from sightline.evaluation.result import MODEL
-from sightline.evaluation.subject import Missing, choose_target
+from sightline.evaluation.subject import Missing, choose_target, label_classes
 from sightline.methods import METHODS
 from sightline.metrics import (
     METRICS,
@@ -140,7 +140,7 @@ def test_a_question_without_answer_or_with_one_out_of_reach(reader):
     assert evaluation.records[2].error == "The document has no answer, and the true answer was to be explained."
     outside = Example(SECOND, pair="old river", answer=((900, 910),))
     with pytest.raises(Missing, match="outside of what the model reads"):
-        choose_target(reader, outside, encoding, "label")
+        choose_target(reader, outside, encoding, "label", {})
 
 
 def test_rationales_are_compared_with_the_given_label_on_request(model):
@@ -274,7 +274,7 @@ def test_the_label_is_explained_on_request_and_missing_where_there_is_none(model
 def test_labels_to_be_explained_must_exist_somewhere(model):
     before = model.network.forward_passes
     with pytest.raises(InputError, match="no document of the data set has a label"):
-        evaluate(model, [FIRST, {"text": SECOND, "label": -1}], ["attcat"], ["aopc"], target="label")
+        evaluate(model, [FIRST, {"text": SECOND, "label": ""}], ["attcat"], ["aopc"], target="label")
     assert model.network.forward_passes == before
 
 
@@ -404,5 +404,7 @@ def test_an_empty_data_set_is_refused(model):
 def test_a_numeric_label_names_the_class_of_that_name_before_the_class_at_that_index():
     model = tiny_model(id2label={0: "1", 1: "2", 2: "7"})
     encoding = model.encode(ids=tiny_ids())
-    chosen = [choose_target(model, Example(encoding, label=label), encoding, "label") for label in (1, "2", 0)]
-    assert [model.trace(encoding, target).target.label for target in chosen] == ["1", "2", "1"]
+    for column, names in (((1, "2"), ["1", "2"]), ((0, 1, 2), ["1", "2", "7"])):
+        examples = [Example(encoding, label=label) for label in column]
+        classes = label_classes(model, examples)
+        assert [choose_target(model, example, encoding, "label", classes) for example in examples] == names

@@ -27,7 +27,7 @@ import torch
 
 from sightline.analysis.source import track
 from sightline.arguments import check_one_of
-from sightline.errors import InputError, UnsupportedError
+from sightline.errors import InputError, TargetError, UnsupportedError
 from sightline.models import Network
 from sightline.models.classes import classes_of, no_class
 from sightline.models.head_weights import HeadWeights
@@ -91,7 +91,7 @@ def head_importance_per_example(
     if not network.task.classes_are_tokens:
         classes = classes_of(named, model.labels)
         if unknown := [label for label, index in classes.items() if index is None]:
-            raise InputError(no_class(unknown[0], model.labels))
+            raise TargetError(no_class(unknown[0], model.labels))
         named = [None if label is None else model.labels[classes[label] or 0] for label in named]
     weights = HeadWeights(network)
     importance = np.zeros((len(documents), len(network.layers), network.heads))
