@@ -111,7 +111,7 @@ def test_requests_that_cannot_be_met_are_refused(model, documents):
         sl.lab.adversary(model, [])
     with pytest.raises(InputError, match="2 labels were given for 3 documents"):
         sl.lab.adversary(model, documents, labels=[0, 1])
-    with pytest.raises(InputError, match="no class 'odd'"):
+    with pytest.raises(InputError, match="'odd' is not a class"):
         sl.lab.adversary(model, documents, labels=[0, 1, "odd"])
     other = tiny_model("bert")
     with pytest.raises(UnsupportedError, match="single attention"):
