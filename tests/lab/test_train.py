@@ -306,6 +306,47 @@ def test_rows_are_split_by_class_or_by_the_field_split(tmp_path):
     assert [len(part) for part in (data.train, data.validation, data.test)] == [20, 6, 4]
 
 
+@pytest.mark.parametrize("names", [("Train", "Val", "TEST"), ("training", "valid", "test"), ("train", "DEV", "Test")])
+def test_splits_keep_their_rows_under_all_usual_names(names, tmp_path):
+    splits = [names[0]] * 20 + [names[1]] * 6 + [names[2]] * 4
+    made = [{**row, "split": split} for row, split in zip(rows(30), splits, strict=True)]
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in made))
+    texts = [row["text"] for row in made]
+    for source in (path, made):
+        data = read_training_data(source)
+        parts = [[row.text for row in part] for part in (data.train, data.validation, data.test)]
+        assert parts == [texts[:20], texts[20:26], texts[26:]]
+        assert data.notes[0] == "Rows: 20 for training, 6 for validation (as the data set says), 4 for test."
+
+
+@pytest.mark.parametrize(
+    ("splits", "message"),
+    [
+        (["train"] * 6 + ["holdout"] * 2, r"splits .* are train \(6 rows\), holdout \(2 rows\)"),
+        (["train"] * 6 + ["", None], r"train \(6 rows\), empty \(2 rows\)"),
+        (["test"] * 8, r"No row .* is in the split train. Its splits: test \(8 rows\)"),
+    ],
+)
+def test_splits_that_cannot_be_used_are_refused_by_name(splits, message):
+    with pytest.raises(InputError, match=message):
+        read_training_data([{**row, "split": split} for row, split in zip(rows(8), splits, strict=True)])
+
+
+def test_a_saved_data_set_keeps_its_splits_and_one_without_splits_is_divided(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    made = rows(30)
+    whole = datasets.Dataset.from_list(made)
+    whole.save_to_disk(tmp_path / "whole")
+    data = read_training_data(tmp_path / "whole", validation=0.2)
+    assert [len(part) for part in (data.train, data.validation, data.test)] == [24, 6, 0]
+    parts = {"Train": whole.select(range(20)), "val": whole.select(range(20, 26)), "test": whole.select(range(26, 30))}
+    datasets.DatasetDict(parts).save_to_disk(tmp_path / "parts")
+    data = read_training_data(tmp_path / "parts")
+    assert [row.text for row in data.validation] == [row["text"] for row in made[20:26]]
+    assert [row.text for row in data.test] == [row["text"] for row in made[26:]]
+
+
 def test_a_limit_draws_of_every_class_its_share_the_same_rows_for_the_same_seed(tmp_path):
     """A file sorted by label, whose first rows are all of one class."""
     sorted_rows = [*sorted(rows(90), key=lambda row: row["label"]), {"text": "the odd film", "label": "odd"}]
@@ -774,6 +815,9 @@ def test_the_command_trains(tmp_path):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert re.search(r"validation, \d+ rows: accuracy", result.stdout)
+    assert re.search(
+        r"Note: Rows: \d+ for training, \d+ for validation \(drawn from the training rows\)", result.stderr
+    )
     assert (tmp_path / "model" / "model.safetensors").is_file()
 
 

@@ -168,6 +168,8 @@ def train(
         shown = [f"{title} {metric_with_interval(values, name)}" for name, title in METRICS.items() if name in values]
         shown += [f"macro F1 {values['macro_f1']:.3f}"] if "macro_f1" in values else []
         typer.echo(f"{split}, {values['rows']:,.0f} rows: {', '.join(shown)}")
+    for note in result.notes:
+        typer.echo(f"Note: {note}", err=True)
     if result.new_head:
         typer.echo("Note: the starting point has no head that fits, so a new one was trained.", err=True)
     if result.left_out:

@@ -16,7 +16,7 @@ from typing import Any
 from sightline.corpus.data_files import MissingSplitError, Rows
 from sightline.errors import InputError, UnsupportedError
 from sightline.foreign import first_line, quote, read_json, regular_file
-from sightline.text.fields import class_label_fields, split_name, without_missing_classes
+from sightline.text.fields import EVERY_SPLIT, class_label_fields, split_name, without_missing_classes
 
 HUB = "hf://"
 _SPLITS, _FILES = "dataset_dict.json", "state.json"
@@ -24,7 +24,7 @@ _LARGEST_RECORD = 10_000_000
 
 
 def folder_rows(path: Path, split: str | None) -> Rows:
-    """Yield the rows of a folder written by `save_to_disk`; if it has several splits, one must be chosen."""
+    """Yield the rows of a folder written by `save_to_disk`; if it has several splits, one (or all) must be chosen."""
     if not any((path / name).is_file() for name in (_SPLITS, _FILES)):
         raise InputError(
             f"'{path}' is a folder, but not a data set saved by the datasets library (save_to_disk). "
@@ -34,10 +34,11 @@ def folder_rows(path: Path, split: str | None) -> Rows:
     _check_saved(path)
     name = f"The data set in '{path}'"
     loaded = _call_library(lambda: library.load_from_disk(str(path)), name)
-    chosen = _choose_split(loaded, split, str(path))
-    class_labels = class_label_fields(chosen.features)
-    for place, table in _iterate_rows(_call_library(lambda: chosen.with_format("arrow"), name), name):
-        yield place, without_missing_classes(_call_library(partial(_single_row, table), name), class_labels)
+    for part, chosen in _choose_splits(loaded, split, str(path)):
+        class_labels = class_label_fields(chosen.features)
+        for place, table in _iterate_rows(_call_library(partial(chosen.with_format, "arrow"), name), name):
+            row = _call_library(partial(_single_row, table), name)
+            yield place, {**without_missing_classes(row, class_labels), **part}
 
 
 def hub_rows(source: str, split: str | None, limit: int | None) -> Rows:
@@ -50,10 +51,10 @@ def hub_rows(source: str, split: str | None, limit: int | None) -> Rows:
     loaded = _call_library(
         lambda: library.load_dataset(name, configuration or None, streaming=limit is not None), title
     )
-    rows = _choose_split(loaded, split, source)
-    class_labels = class_label_fields(rows.features)
-    for place, row in _iterate_rows(rows if limit is None else islice(rows, limit), title):
-        yield place, without_missing_classes(row, class_labels)
+    for part, rows in _choose_splits(loaded, split, source):
+        class_labels = class_label_fields(rows.features)
+        for place, row in _iterate_rows(rows if limit is None else islice(rows, limit), title):
+            yield place, {**without_missing_classes(row, class_labels), **part}
 
 
 def _check_saved(path: Path) -> None:
@@ -100,18 +101,21 @@ def _call_library(question: Callable[[], Any], what: str) -> Any:
         raise InputError(f"{what} could not be read: {first_line(error)}") from error
 
 
-def _choose_split(loaded: Any, split: str | None, source: str) -> Any:
+def _choose_splits(loaded: Any, split: str | None, source: str) -> list[tuple[dict[str, str], Any]]:
+    """Return the chosen parts of a data set, each with the field 'split' of its rows if the data set has parts."""
     if not isinstance(loaded, Mapping):
-        return loaded
+        return [({}, loaded)]
     known = ", ".join(map(quote, loaded))
-    if split is None and len(loaded) == 1:
-        return next(iter(loaded.values()))
-    if split is None:
+    if split is None and len(loaded) > 1:
         raise InputError(f"'{source}' has several splits ({known}): choose one with split=.")
-    name = split if split in loaded else next((name for name in loaded if split_name(name) == split_name(split)), None)
-    if name is None:
+    names = [
+        name
+        for name in loaded
+        if split in (None, EVERY_SPLIT, name) or (split not in loaded and split_name(name) == split_name(split))
+    ]
+    if not names:
         raise MissingSplitError(f"'{source}' has no split '{split}'. Its splits: {known}.")
-    return loaded[name]
+    return [({"split": str(name)}, loaded[name]) for name in names]
 
 
 def _single_row(table: Any) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from sightline.errors import InputError
 from sightline.foreign import quote
 from sightline.registry import suggestion
 from sightline.text import Example, as_examples
-from sightline.text.fields import Columns, example_from_row, split_name
+from sightline.text.fields import EVERY_SPLIT, Columns, example_from_row, split_name
 
 _MOST_LISTED = 20
 TEXT, PAIR, LABEL = Columns.text, Columns.pair, Columns.label
@@ -56,7 +56,7 @@ def read_examples(
     text, pair, label: the names of the fields. The text field must exist; so must the others if they are not the
     default names.
     split: keep the rows with this value in the field 'split', or this split of a saved data set. "val", "valid", "dev"
-    and "validation" are one split, as are "train" and "training", in any case.
+    and "validation" are one split, as are "train" and "training", in any case; "*" keeps the rows of all splits.
     """
     if limit is not None:
         check_count("limit", limit)
@@ -92,7 +92,7 @@ def select_rows(
         raise InputError(f"The data set '{path}' is empty: it has no rows.")
     fields = [str(field) for field in first[1]]
     _check_columns(path, fields, columns)
-    wanted = split_name(split) if split_by_field else None
+    wanted = split_name(split) if split_by_field and split != EVERY_SPLIT else None
     if wanted is not None and "split" not in fields:
         raise MissingSplitError(
             f"split='{split}' was requested, but '{path}' has no field 'split'. {_list_fields(fields)}"

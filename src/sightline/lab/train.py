@@ -120,6 +120,8 @@ class Training:
     """Rows without text or label (question or answers), and training rows whose answer no window holds whole."""
     new_head: bool = False
     """Whether the head of the checkpoint was replaced, so that it knows only what these rows taught it."""
+    notes: tuple[str, ...] = ()
+    """Sentences on how the rows were read: how many each split got."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return the training curve, one row per log entry."""
@@ -150,7 +152,8 @@ def train(
 ) -> Training:
     """Train a model and write it to the new folder `out` with tokenizer, card and training curve.
 
-    data: rows, or whatever `read_examples` reads. A field `split` with the values train, validation and test is used.
+    data: rows, or whatever `read_examples` reads. Its splits, or those in a field `split`, are kept: train, validation
+    (valid, val, dev) and test, in any case.
     model: a folder or hub id to fine-tune, or new-bilstm, new-transformer or new-encoder to train from scratch.
     task: "sequence_classification", "token_classification", "masked_lm" or "question_answering", where the text is the
     context and the pair is the question.
@@ -310,6 +313,7 @@ def _run(
         cut=sets["train"].cut,
         left_out=data.left_out + sets["train"].left_out,
         new_head=point.new_head,
+        notes=data.notes,
     )
     report = {"settings": facts, "metrics": metrics, "history": history}
     texts = {

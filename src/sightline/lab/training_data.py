@@ -6,7 +6,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,12 @@ import numpy as np
 
 from sightline.arguments import check_count
 from sightline.corpus import read_examples
-from sightline.corpus.readers import number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
 from sightline.lab.training_tasks import WITHOUT_CLASSES, TrainingTask, labels_of
 from sightline.text import Example, as_examples, check_text
-from sightline.text.fields import Columns, example_from_row
+from sightline.text.fields import EVERY_SPLIT, SPLITS, Columns
 from sightline.text.words import has_visible_character
 
-VALIDATION_SPLITS = ("validation", "valid", "dev")
 MISSING = frozenset({"nan", "na", "n/a", "none", "null"})
 """Names that stand for a missing label where all other labels are numbers."""
 FEWEST_ROWS = 4
@@ -40,6 +37,8 @@ class TrainingData:
     task: TrainingTask = "sequence_classification"
     left_out: int = 0
     """Rows without text or label, or without question or answers."""
+    notes: tuple[str, ...] = ()
+    """Sentences on how the rows were divided."""
 
     def classes(self, rows: Sequence[Example]) -> list[list[int]]:
         """Return the numbers of the classes of every row: one, or one per word, or none (`labels_of`)."""
@@ -70,9 +69,10 @@ def read_training_data(
 ) -> TrainingData:
     """Return the labelled rows of a file, folder, hub id or list; a masked_lm needs texts only.
 
-    A data set with a field `split` keeps its splits (train, validation, test). Otherwise, or if it has no validation
-    rows, the share `validation` of the training rows is held out, of every class alike; of questions, all that share a
-    context are held out together. limit: draw so many of the training rows by the seed, of every class its share.
+    A data set with splits, or with a field `split`, keeps them: train or training; validation, valid, val or dev; test;
+    in any case. Other names are refused. Without validation rows, the share `validation` of the training rows is held
+    out, of every class alike; of questions, all that share a context are held out together. Test rows are never
+    trained on. limit: draw so many of the training rows by the seed, of every class its share.
     """
     if limit is not None:
         check_count("limit", limit)
@@ -80,42 +80,45 @@ def read_training_data(
         raise OptionError(
             f"validation={validation} is not possible; it is the share of rows held out, between 0 and 1."
         )
-    splits: dict[str, list[Example]] = {"validation": [], "test": []}
     columns = Columns(text, pair, label)
+    fields = {"text": text, "pair": pair, "label": label}
     if isinstance(data, str | Path):
         name = Path(str(data)).name
-        train = _read_split(data, "train", columns)
-        if train is None:
-            train = read_examples(data, text=text, pair=pair, label=label)
-        else:
-            candidates = (_read_split(data, split, columns) for split in VALIDATION_SPLITS)
-            splits["validation"] = next((rows for rows in candidates if rows), [])
-            splits["test"] = _read_split(data, "test", columns) or []
+        rows = read_examples(data, **fields, split=EVERY_SPLIT)
     else:
         name = "rows given in Python"
-        train = as_examples(data, text=text, pair=pair, label=label)
-    given = len(train) + sum(map(len, splits.values()))
+        rows = as_examples(data, **fields)
     train, held_out, test = (
-        _keep_labelled(rows, name, columns, task) for rows in (train, splits["validation"], splits["test"])
+        _keep_labelled(part, name, columns, task) for part in _divide_by_split(rows, name).values()
     )
-    left_out = given - len(train) - len(held_out) - len(test)
+    left_out = len(rows) - len(train) - len(held_out) - len(test)
     if limit is not None and limit < len(train):
         train = _draw(train, limit, seed, name, by_class=task == "sequence_classification")
+    source = "as the data set says"
     if not held_out:
         train, held_out = _hold_out(train, validation, seed, task)
+        source = "drawn from the training rows"
     labels = () if task in WITHOUT_CLASSES else _label_names(train, held_out, test, name, task)
-    return TrainingData(name, tuple(train), tuple(held_out), tuple(test), labels, task, left_out)
+    notes = (
+        f"Rows: {len(train):,} for training, {len(held_out):,} for validation ({source}), {len(test):,} for test.",
+    )
+    return TrainingData(name, tuple(train), tuple(held_out), tuple(test), labels, task, left_out, notes)
 
 
-def _read_split(data: str | Path, split: str, columns: Columns) -> list[Example] | None:
-    """Return the rows of one split, or None if the data set does not have it."""
-    rows = select_rows(data, columns, split, None)
-    try:
-        first = next(rows)
-    except InputError:
-        # A wrong path or field fails again, and is reported, when the data set is read as a whole.
-        return None
-    return number_repeated_ids(example_from_row(row, columns, n, where) for n, where, row in chain([first], rows))
+def _divide_by_split(rows: Sequence[Example], name: str) -> dict[str, list[Example]]:
+    """Return the rows of train, validation and test; all are for training if no row names a split."""
+    counts = Counter(row.split for row in rows)
+    if set(counts) == {None}:
+        return {"train": list(rows), "validation": [], "test": []}
+    listed = ", ".join(f"{split or 'empty'} ({count:,} rows)" for split, count in counts.items())
+    if counts.keys() - SPLITS.keys():
+        raise InputError(
+            f"The splits of '{name}' are {listed}. Every row must be in one of train, validation (valid, val, dev) and "
+            "test: rename the others, or leave out their rows."
+        )
+    if "train" not in counts:
+        raise InputError(f"No row of '{name}' is in the split train. Its splits: {listed}.")
+    return {split: [row for row in rows if row.split == split] for split in SPLITS}
 
 
 def _keep_labelled(rows: Sequence[Example], name: str, columns: Columns, task: TrainingTask) -> list[Example]:

@@ -47,6 +47,8 @@ SPLITS: Mapping[str, tuple[str, ...]] = {
     "test": ("test",),
 }
 """The parts of a data set, and how data sets call them."""
+EVERY_SPLIT = "*"
+"""In place of the name of a split: the rows of all of them."""
 
 
 @dataclass(frozen=True)
