@@ -320,6 +320,44 @@ def test_splits_keep_their_rows_under_all_usual_names(names, tmp_path):
         assert data.notes[0] == "Rows: 20 for training, 6 for validation (as the data set says), 4 for test."
 
 
+@pytest.mark.parametrize("task", ["sequence_classification", "masked_lm"])
+def test_rows_with_equal_texts_are_held_out_together(task):
+    texts = [f"text number {number}" for number in range(20)]
+    made = [{"text": text, "label": number % 2} for number, text in enumerate(texts)] * 3
+    data = read_training_data(made, validation=0.2, task=task)
+    assert not {row.text for row in data.train} & {row.text for row in data.validation}
+    assert [len(data.train), len(data.validation)] == [48, 12]
+    assert data.notes[1:] == ("40 rows repeat the text of another row.",)
+    # A second text makes another document.
+    pairs = [{**row, "text_pair": str(place)} for place, row in enumerate(made)]
+    assert len(read_training_data(pairs, validation=0.2, task=task).notes) == 1
+
+
+def test_without_a_second_text_per_class_rows_are_held_out_and_said_to_be_known():
+    data = read_training_data([("a b", 0), ("c d", 1)] * 5, validation=0.2)
+    assert [len(data.train), len(data.validation)] == [8, 2]
+    assert data.notes[2].startswith("2 of 2 validation rows have a text that is also trained on")
+
+
+def test_a_text_with_two_labels_takes_no_class_out_of_training():
+    made = [{"text": f"text {number}", "label": "a"} for number in range(6)]
+    made += [{"text": "text 0", "label": "b"}, {"text": "text 1", "label": "b"}]
+    for seed in range(10):
+        data = read_training_data(made, validation=0.4, seed=seed)
+        assert data.labels == ("a", "b")
+        assert not {row.text for row in data.train} & {row.text for row in data.validation}
+
+
+def test_given_splits_that_share_texts_are_named():
+    splits = ["train"] * 10 + ["validation"] * 5 + ["test"] * 3
+    made = [{"text": f"text {number}", "label": number % 2} for number in range(18)]
+    made[11]["text"], made[12]["text"], made[17]["text"] = "text 3", "text 4", "text 11"
+    data = read_training_data([{**row, "split": split} for row, split in zip(made, splits, strict=True)])
+    assert data.notes[1] == "2 rows repeat the text of another row."
+    assert data.notes[2].startswith("2 of 5 validation rows have a text that is also trained on")
+    assert len(data.notes) == 3
+
+
 @pytest.mark.parametrize(
     ("splits", "message"),
     [

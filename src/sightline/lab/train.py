@@ -121,7 +121,7 @@ class Training:
     new_head: bool = False
     """Whether the head of the checkpoint was replaced, so that it knows only what these rows taught it."""
     notes: tuple[str, ...] = ()
-    """Sentences on how the rows were read: how many each split got."""
+    """Sentences on how the rows were read: how many each split got, and how many repeat a text."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return the training curve, one row per log entry."""

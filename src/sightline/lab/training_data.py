@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class TrainingData:
     left_out: int = 0
     """Rows without text or label, or without question or answers."""
     notes: tuple[str, ...] = ()
-    """Sentences on how the rows were divided."""
+    """Sentences on how the rows were divided, and on rows with equal texts."""
 
     def classes(self, rows: Sequence[Example]) -> list[list[int]]:
         """Return the numbers of the classes of every row: one, or one per word, or none (`labels_of`)."""
@@ -71,8 +72,8 @@ def read_training_data(
 
     A data set with splits, or with a field `split`, keeps them: train or training; validation, valid, val or dev; test;
     in any case. Other names are refused. Without validation rows, the share `validation` of the training rows is held
-    out, of every class alike; of questions, all that share a context are held out together. Test rows are never
-    trained on. limit: draw so many of the training rows by the seed, of every class its share.
+    out, of every class alike; rows with equal texts, and questions with equal contexts, are held out together. Test
+    rows are never trained on. limit: draw so many of the training rows by the seed, of every class its share.
     """
     if limit is not None:
         check_count("limit", limit)
@@ -99,9 +100,8 @@ def read_training_data(
         train, held_out = _hold_out(train, validation, seed, task)
         source = "drawn from the training rows"
     labels = () if task in WITHOUT_CLASSES else _label_names(train, held_out, test, name, task)
-    notes = (
-        f"Rows: {len(train):,} for training, {len(held_out):,} for validation ({source}), {len(test):,} for test.",
-    )
+    sizes = f"{len(train):,} for training, {len(held_out):,} for validation ({source}), {len(test):,} for test"
+    notes = (f"Rows: {sizes}.", *_repetition_notes(train, held_out, test))
     return TrainingData(name, tuple(train), tuple(held_out), tuple(test), labels, task, left_out, notes)
 
 
@@ -201,7 +201,8 @@ def _by_group(groups: Sequence[str]) -> list[list[int]]:
 def _hold_out(rows: list[Example], share: float, seed: int, task: TrainingTask) -> tuple[list[Example], list[Example]]:
     """Return training and validation rows.
 
-    Of every class the same share, and at least one where it has two or more; of questions, whole contexts.
+    Of every class the same share, and at least one where it has two or more; of questions, whole contexts. Rows with
+    equal texts stay together.
     """
     if len(rows) < FEWEST_ROWS:
         raise InputError(f"{len(rows)} labelled rows are too few to train on; at least {FEWEST_ROWS} are needed.")
@@ -220,9 +221,11 @@ def _hold_out(rows: list[Example], share: float, seed: int, task: TrainingTask) 
                 break
             chosen.update(contexts[number])
     else:
-        for places in _by_group([str(row.label) if task == "sequence_classification" else "" for row in rows]):
-            if len(places) > 1:
-                chosen.update(generator.permutation(places)[: max(1, round(share * len(places)))].tolist())
+        labels = [str(row.label) if task == "sequence_classification" else "" for row in rows]
+        # Rows one by one only where no class has a second text.
+        chosen = _choose_texts([_content(row) for row in rows], labels, share, generator) or _choose_texts(
+            range(len(rows)), labels, share, generator
+        )
         if not chosen:
             raise InputError(
                 "Every row has a class of its own, so none can be held out for validation. Give more rows per class, "
@@ -232,6 +235,47 @@ def _hold_out(rows: list[Example], share: float, seed: int, task: TrainingTask) 
         [row for place, row in enumerate(rows) if place not in chosen],
         [row for place, row in enumerate(rows) if place in chosen],
     )
+
+
+def _choose_texts(
+    texts: Sequence[Hashable], labels: Sequence[str], share: float, generator: np.random.Generator
+) -> set[int]:
+    """Return the places of the share of every class, all of equal texts; every class also stays in training."""
+    places_of: dict[Hashable, list[int]] = {}
+    for place, text in enumerate(texts):
+        places_of.setdefault(text, []).append(place)
+    remaining = Counter(labels)
+    chosen: set[int] = set()
+    for places in _by_group(labels):
+        firsts = [place for place in places if places_of[texts[place]][0] == place]
+        label = labels[places[0]]
+        enough = remaining[label] - max(1, round(share * len(places)))
+        for first in generator.permutation(firsts).tolist():
+            moved = Counter(labels[place] for place in places_of[texts[first]])
+            if remaining[label] > enough and all(remaining[name] > count for name, count in moved.items()):
+                chosen.update(places_of[texts[first]])
+                remaining -= moved
+    return chosen
+
+
+def _content(row: Example) -> tuple[str, str | None]:
+    return str(row.text), row.pair
+
+
+def _repetition_notes(
+    train: Sequence[Example], validation: Sequence[Example], test: Sequence[Example]
+) -> Iterator[str]:
+    """Yield sentences on texts that occur more than once, and on those that were also trained on."""
+    counts = Counter(_content(row) for row in chain(train, validation, test))
+    if repeated := counts.total() - len(counts):
+        yield f"{repeated:,} rows repeat the text of another row."
+    learnt = {_content(row) for row in train}
+    for split, rows in (("validation", validation), ("test", test)):
+        if known := sum(_content(row) in learnt for row in rows):
+            yield (
+                f"{known:,} of {len(rows):,} {split} rows have a text that is also trained on, so the results on them "
+                "are too good."
+            )
 
 
 def _label_names(
