@@ -339,6 +339,23 @@ def test_without_a_second_text_per_class_rows_are_held_out_and_said_to_be_known(
     assert data.notes[2].startswith("2 of 2 validation rows have a text that is also trained on")
 
 
+def test_labels_that_differ_only_in_case_or_blanks_are_one_class(tmp_path):
+    labels = ["Bad", "bad ", "Bad", "very  good", "Very good", "very good", "very good"] * 3
+    made = [{"text": f"text {number}", "label": label} for number, label in enumerate(labels)]
+    path = tmp_path / "data.csv"
+    path.write_text("text,label\n" + "".join(f"{row['text']},{row['label']}\n" for row in made))
+    for source in (made, path):
+        data = read_training_data(source)
+        assert data.labels == ("Bad", "very good")
+        assert {row.label for row in (*data.train, *data.validation)} == {"Bad", "very good"}
+        assert data.notes[1:] == (
+            "Labels read as 'Bad', from which they differ only in case or blanks: 'bad'.",
+            "Labels read as 'very good', from which they differ only in case or blanks: 'very  good', 'Very good'.",
+        )
+    tagged = [{"text": f"Ann number {number}", "label": "per O o"} for number in range(6)]
+    assert read_training_data(tagged, task="token_classification").labels == ("O", "per")
+
+
 def test_a_text_with_two_labels_takes_no_class_out_of_training():
     made = [{"text": f"text {number}", "label": "a"} for number in range(6)]
     made += [{"text": "text 0", "label": "b"}, {"text": "text 1", "label": "b"}]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from sightline.arguments import check_count
 from sightline.corpus import read_examples
 from sightline.errors import InputError, OptionError
 from sightline.lab.training_tasks import WITHOUT_CLASSES, TrainingTask, labels_of
+from sightline.models.classes import fold_label
 from sightline.text import Example, as_examples, check_text
 from sightline.text.fields import EVERY_SPLIT, SPLITS, Columns
 from sightline.text.words import has_visible_character
@@ -89,6 +90,8 @@ def read_training_data(
     else:
         name = "rows given in Python"
         rows = as_examples(data, **fields)
+    spellings = {} if task in WITHOUT_CLASSES else _other_spellings(rows, task)
+    rows = [_respell(row, spellings, task) for row in rows]
     train, held_out, test = (
         _keep_labelled(part, name, columns, task) for part in _divide_by_split(rows, name).values()
     )
@@ -101,7 +104,7 @@ def read_training_data(
         source = "drawn from the training rows"
     labels = () if task in WITHOUT_CLASSES else _label_names(train, held_out, test, name, task)
     sizes = f"{len(train):,} for training, {len(held_out):,} for validation ({source}), {len(test):,} for test"
-    notes = (f"Rows: {sizes}.", *_repetition_notes(train, held_out, test))
+    notes = (f"Rows: {sizes}.", *_spelling_notes(spellings), *_repetition_notes(train, held_out, test))
     return TrainingData(name, tuple(train), tuple(held_out), tuple(test), labels, task, left_out, notes)
 
 
@@ -119,6 +122,34 @@ def _divide_by_split(rows: Sequence[Example], name: str) -> dict[str, list[Examp
     if "train" not in counts:
         raise InputError(f"No row of '{name}' is in the split train. Its splits: {listed}.")
     return {split: [row for row in rows if row.split == split] for split in SPLITS}
+
+
+def _other_spellings(rows: Sequence[Example], task: TrainingTask) -> dict[str, str]:
+    """Return, for labels that differ from a more frequent one only in case or blanks, that one; the first of equals."""
+    counts = Counter(label for row in rows if row.label is not None for label in _written_labels(row, task))
+    usual: dict[str, str] = {}
+    for label, _ in counts.most_common():
+        usual.setdefault(fold_label(label), label)
+    return {label: usual[fold_label(label)] for label in counts if usual[fold_label(label)] != label}
+
+
+def _written_labels(row: Example, task: TrainingTask) -> list[str]:
+    """Return the labels of a row, one per word of a tagged text, without checking their number."""
+    return str(row.label).split() if task == "token_classification" else [str(row.label)]
+
+
+def _respell(row: Example, spellings: Mapping[str, str], task: TrainingTask) -> Example:
+    """Return the row with the usual spelling of its labels."""
+    if row.label is None or not any(label in spellings for label in _written_labels(row, task)):
+        return row
+    return replace(row, label=" ".join(spellings.get(label, label) for label in _written_labels(row, task)))
+
+
+def _spelling_notes(spellings: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for every class whose label is written in several ways."""
+    for usual in dict.fromkeys(spellings.values()):
+        others = ", ".join(f"'{label}'" for label, name in spellings.items() if name == usual)
+        yield f"Labels read as '{usual}', from which they differ only in case or blanks: {others}."
 
 
 def _keep_labelled(rows: Sequence[Example], name: str, columns: Columns, task: TrainingTask) -> list[Example]:

@@ -86,19 +86,20 @@ class _Names:
         self.exact = {name: index for index, name in reversed(list(enumerate(names)))}
         self.alike: dict[str, list[int]] = {}
         for index, name in enumerate(names):
-            self.alike.setdefault(_fold(name), []).append(index)
+            self.alike.setdefault(fold_label(name), []).append(index)
 
     def find(self, label: Label) -> int | None:
         """Return the class with this name, None if there is none; raise TargetError if several have it."""
         if str(label) in self.exact:
             return self.exact[str(label)]
-        alike = self.alike.get(_fold(label), [])
+        alike = self.alike.get(fold_label(label), [])
         if len(alike) > 1:
             first, second = (self.names[index] for index in alike[:2])
             raise TargetError(f"'{label}' may be the class '{first}' or '{second}': write it as the model does.")
         return alike[0] if alike else None
 
 
-def _fold(label: Label) -> str:
+def fold_label(label: Label) -> str:
+    """Return what is equal for labels that differ only in case, blanks, or how a whole number is written."""
     number = whole_number(label)
     return " ".join(str(label).casefold().split()) if number is None else str(number)
