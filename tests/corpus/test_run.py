@@ -16,6 +16,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from transformers import AutoModelForQuestionAnswering
 
 import sightline as sl
 from sightline.corpus.folder import RunFolder
@@ -24,6 +25,7 @@ from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Row
 from sightline.corpus.tables import round_to_bits
 from sightline.errors import InputError, OptionError, TargetError, UsageError
+from sightline.evaluation.subject import encode_example
 from sightline.memory import release_memory, resident_bytes
 from sightline.text import Example
 from sightline.view.corpus.page import write_corpus_page
@@ -386,6 +388,21 @@ def test_pairs_are_explained_as_pairs(model, tmp_path):
     report = store.document(1)
     assert report.encoding == model.encode("The river.", "Old world.")
     assert store.words("document = 1")["segment"].tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_question_and_context_are_read_in_the_same_order_by_all_commands(tmp_path):
+    """In a row, the text is the context and the pair the question; the model reads the question first."""
+    module = tiny_module(auto=AutoModelForQuestionAnswering, num_labels=2, dtype=torch.float32)
+    reader = sl.load(module, tokenizer=wordpiece())
+    context, question = "The old mill is by the river, the world is old.", "old river"
+    row = {"text": context, "text_pair": question}
+    predicted = reader.predict(reader.encode(question, context))
+    store = sl.run([row], reader, methods=["gradient"], out=tmp_path / "run")
+    encoding = store.document(0).encoding
+    assert (encoding.text, encoding.pair) == (question, context)
+    assert store.document(0).prediction.label == predicted.label
+    assert store.document(0).prediction.probability == pytest.approx(predicted.probability, rel=1e-4)
+    assert encode_example(reader, Example(context, pair=question)).text == question
 
 
 def test_bad_requests_are_refused_before_anything_is_written(model, model_folder, data_file, tmp_path):

@@ -163,8 +163,10 @@ def _readable(model: Model, examples: Sequence[Example]) -> tuple[list[Example],
     readable, encodings, notes = [], [], []
     for example in examples:
         try:
-            text = example.text
-            encoding = model.encode(text, example.pair, truncate=True) if isinstance(text, str) else text
+            encoding = example.text
+            if isinstance(encoding, str):
+                first, second = model.network.task.reading_order(encoding, example.pair)
+                encoding = model.encode(first, second, truncate=True)
         except InputError as error:
             notes.append(f"Document {example.id} was left out: {error}")
             continue

@@ -69,7 +69,8 @@ def score_columns(settings: RunSettings, labels: tuple[str, ...]) -> dict[tuple[
 
 def explain_document(model: Model, document: PlannedDocument, settings: RunSettings, results: UnitTables) -> None:
     """Explain one document and add its rows to `results`; on an error nothing is added."""
-    encoding = model.encode(document.text, document.pair, truncate=settings.truncate)
+    first, second = model.network.task.reading_order(document.text, document.pair)
+    encoding = model.encode(first, second, truncate=settings.truncate)
     # Each window has its own attention and heads: they are measured in documents that the model reads at once.
     measures = set(settings.measures) if encoding.windows is None else set()
     trace = model.trace(encoding, settings.explained)

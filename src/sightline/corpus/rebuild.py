@@ -14,6 +14,7 @@ import numpy as np
 from sightline.errors import InputError
 from sightline.explanation import Explanation, RemovalCurve, fingerprint_scores
 from sightline.models.target import Prediction, Target
+from sightline.models.tasks import TASKS
 from sightline.report import Report
 from sightline.text import Encoding
 from sightline.text.windows import Windows
@@ -36,8 +37,10 @@ def rebuild_report(store: Store, row: int) -> Report:
     (result,) = store.sql(f"SELECT * FROM results WHERE document = {document}").to_dict("records")
     tokens = store.sql(f"SELECT * FROM tokens WHERE document = {document} ORDER BY position")
     pair = content["pair"] if isinstance(content["pair"], str) else None
+    model = store.manifest["model"]
+    text, pair = TASKS[model["task"]].reading_order(content["text"], pair)
+    encoding = _encoding(text, pair, tokens, int(result["dropped"]))
     windows = result.get("windows")  # runs of earlier versions have none
-    encoding = _encoding(content["text"], pair, tokens, int(result["dropped"]))
     if isinstance(windows, str):
         encoding = replace(encoding, windows=Windows.from_dict(json.loads(windows)))
     prediction = Prediction(
@@ -48,7 +51,6 @@ def rebuild_report(store: Store, row: int) -> Report:
         logits=np.asarray(result["logits"]),
         probabilities=np.asarray(result["probabilities"]),
     )
-    model = store.manifest["model"]
     provenance = {
         "model": model["name"],
         "model_type": model["type"],

@@ -25,15 +25,10 @@ class Missing(Exception):  # noqa: N818 (a signal, not an error)
 
 
 def encode_example(model: Model, example: Example) -> Encoding:
-    """Return an example as the model reads it.
-
-    Models that answer questions read the question first; in an example, the text is the context.
-    """
+    """Return an example as the model reads it."""
     if isinstance(example.text, Encoding):
         return example.text
-    if model.task == "question_answering" and example.pair is not None:
-        return model.encode(example.pair, example.text)
-    return model.encode(example.text, example.pair)
+    return model.encode(*model.network.task.reading_order(example.text, example.pair))
 
 
 def has_gold(model: Model, example: Example) -> bool:

@@ -52,6 +52,11 @@ class QuestionAnswering(Task):
             "second text (pair=, --pair)."
         )
 
+    @staticmethod
+    def reading_order(text: str, pair: str | None) -> tuple[str, str | None]:
+        """Return question and context: in a row of a data set, the text is the context and the pair the question."""
+        return (text, None) if pair is None else (pair, text)
+
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return None: a span is chosen by the target (first, last), not by a position."""
         if asked is not None:

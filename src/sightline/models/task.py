@@ -78,6 +78,11 @@ class Task(ABC):
         """Return in a sentence that this head lacks a second text or cannot read one; None if all is well."""
         return None
 
+    @staticmethod
+    def reading_order(text: str, pair: str | None) -> tuple[str, str | None]:
+        """Return the text and the second text of a row of a data set in the order in which the model reads them."""
+        return text, pair
+
     @abstractmethod
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return the token whose scores are read, or None when the head reads the whole document."""
