@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import spearmanr
 
 from sightline.errors import InputError, OptionError
-from sightline.evaluation import compare, comparison, consistency
+from sightline.evaluation import compare, consistency
 from sightline.metrics import METRICS, kendall, spearman
 from sightline.model import load
-from sightline.models.target import Prediction
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
 
@@ -132,13 +132,36 @@ def test_documents_about_which_models_differ_are_left_out():
         consistency([first], texts)
 
 
-def test_classes_of_other_names_are_matched_by_number():
-    def prediction(labels, index):
-        return Prediction(index, labels[index], 1.0, labels, np.zeros(2), np.zeros(2))
+def in_another_order(names, order):
+    """A model with the same weights as `tiny_module()`, whose classes have other names or another order."""
+    module = tiny_module(id2label=dict(enumerate(names)))
+    with torch.no_grad():
+        for parameter in module.classifier.parameters():
+            parameter.copy_(parameter[list(order)].clone())
+    return load(module, tokenizer=wordpiece())
 
-    assert not comparison._predict_differently(prediction(("no", "yes"), 1), prediction(("LABEL_0", "LABEL_1"), 1))
-    assert comparison._predict_differently(prediction(("no", "yes"), 1), prediction(("LABEL_0", "LABEL_1"), 0))
-    assert not comparison._predict_differently(prediction(("no", "yes"), 1), prediction(("yes", "no"), 0))
+
+def test_classes_are_matched_by_name_whatever_their_order():
+    models = {
+        "a": in_another_order(["No", "maybe", "yes"], [0, 1, 2]),
+        "b": in_another_order(["YES", "no", "maybe"], [2, 0, 1]),
+    }
+    rows = [{"text": text, "label": number} for number, text in enumerate([*TEXTS, "the old river"])]
+    for target in ("label", "predicted"):
+        agreement = consistency(models, rows, ["attcat"], ["spearman"], target=target)
+        assert [pair.value for pair in agreement.pairs] == pytest.approx([1.0] * 3)
+
+
+@pytest.mark.parametrize("options", [{"same_prediction": True}, {"target": "label"}])
+def test_models_whose_classes_have_other_names_are_refused(options):
+    models = [
+        in_another_order(["no", "maybe", "yes"], [0, 1, 2]),
+        in_another_order(["LABEL_0", "LABEL_1", "LABEL_2"], [0, 1, 2]),
+    ]
+    rows = [{"text": text, "label": number} for number, text in enumerate(TEXTS)]
+    with pytest.raises(OptionError, match=r"classes of the models cannot be matched: 'no' of .* \(LABEL_0, LABEL_1"):
+        compare(models, rows, ["attcat"], ["spearman"], **options)
+    assert compare(models, rows, ["attcat"], ["spearman"]).pairs[0].value == pytest.approx(1.0)
 
 
 def test_the_same_seed_gives_the_same_numbers_whatever_is_compared_beside(model):

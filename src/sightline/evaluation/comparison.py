@@ -34,6 +34,7 @@ from sightline.evaluation.subject import (
     choose_target,
     describe_error,
     encode_example,
+    has_named_classes,
     label_classes,
 )
 from sightline.evaluation.workers import report_document
@@ -41,7 +42,8 @@ from sightline.methods import METHODS
 from sightline.metrics import METRICS, SightlineWarning, chance_level
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import without_conventions
-from sightline.models.classes import Label
+from sightline.models.classes import Label, class_named
+from sightline.models.classes import list_names as list_classes
 from sightline.models.target import Prediction
 from sightline.passes import Array
 from sightline.perturb import removable_units
@@ -102,8 +104,10 @@ def compare(
     models: one model, or several (a list, or a mapping from the names to show). methods: as in `evaluate`. metrics:
     agreement metrics. reference: a method that all others, or all their layers, are compared with instead of with each
     other. magnitude: compare the magnitudes of token scores, for signed scores beside unsigned ones. same_prediction:
-    leave out documents for which two models predict different classes; classes are matched by name, or by number if the
-    models share no name. permutations: shuffles that make the chance level of a value. The rest as in `evaluate`.
+    leave out documents for which two models predict different classes. target="label": labels that are numbers of
+    classes are those of the first model. In both, classes of several models are matched by name, and models whose
+    classes have other names are refused. permutations: shuffles that make the chance level of a value. The rest as in
+    `evaluate`.
     """
     named = _name_models(models)
     names = chosen_methods(methods)
@@ -112,6 +116,8 @@ def compare(
     check_one_of("target", target, get_args(TargetChoice))
     reference = None if reference is None else METHODS.get(reference).name
     between = _question(named, names, layers, level, reference)
+    if same_prediction or target == "label":
+        _check_same_classes(named)
     examples = read_dataset(dataset, limit)
     comparison = _Comparison(
         named,
@@ -126,7 +132,7 @@ def compare(
         check_count("permutations", permutations),
         check_count("seed", seed, None),
         check_method_options(options, [*names, *([reference] if reference is not None else [])]),
-        {name: label_classes(model, examples) for name, model in named.items()},
+        _classes_of_labels(named, examples) if target == "label" else {name: {} for name in named},
     )
     done: list[str] = []
     complete = True
@@ -350,13 +356,40 @@ class _Comparison:
             return Pair(*where, None, None, str(reason))
 
 
+def _check_same_classes(models: Mapping[str, Model]) -> None:
+    """Raise OptionError unless, of every two models, all classes of the one with fewer are classes of the other."""
+    closed = {name: model.labels for name, model in models.items() if has_named_classes(model)}
+    for pair in combinations(closed, 2):
+        few, many = sorted(pair, key=lambda name: len(closed[name]))
+        for label in closed[few]:
+            if class_named(label, closed[many]) is None:
+                raise OptionError(
+                    f"The classes of the models cannot be matched: '{label}' of '{few}' is not a class of '{many}' "
+                    f"({list_classes(closed[many])}). Give the models the same names of classes (id2label in "
+                    "config.json), or compare what each predicts for all documents (same_prediction=False, "
+                    "--all-documents)."
+                )
+
+
+def _classes_of_labels(models: Mapping[str, Model], examples: Sequence[Example]) -> dict[str, dict[Label, int | None]]:
+    """Return, by model, the class that each label means: for the first model by the rule, for others its namesake."""
+    names = list(models)
+    classes = {names[0]: label_classes(models[names[0]], examples)}
+    for name in names[1:]:
+        labels = models[name].labels
+        classes[name] = {
+            label: None if index is None else class_named(models[names[0]].labels[index], labels)
+            for label, index in classes[names[0]].items()
+        }
+    return classes
+
+
 def _predict_differently(first: Prediction | None, second: Prediction | None) -> bool:
-    """Say whether two models predict different classes; classes are matched by number if no name is shared."""
-    if first is None or second is None:
+    """Say whether two models predict different classes, which are matched by name."""
+    if first is None or second is None or first.label == second.label:
         return False
-    if set(first.labels) & set(second.labels):
-        return first.label != second.label
-    return first.index != second.index
+    index = None if second.label in first.labels else class_named(second.label, first.labels)
+    return index is None or first.labels[index] != first.label
 
 
 def _align(first: Scored, second: Scored) -> tuple[TokenScores, TokenScores]:

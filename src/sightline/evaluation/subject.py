@@ -36,11 +36,14 @@ def has_gold(model: Model, example: Example) -> bool:
     return (example.answer if model.task == "question_answering" else example.label) is not None
 
 
+def has_named_classes(model: Model) -> bool:
+    """Say whether the model has classes, neither answers nor the words of a vocabulary."""
+    return model.task != "question_answering" and not model.network.task.classes_are_tokens
+
+
 def label_classes(model: Model, examples: Iterable[Example]) -> dict[Label, int | None]:
     """Return the class of the model that each label of a data set means (`models.classes`); None for no class."""
-    if model.task == "question_answering" or model.network.task.classes_are_tokens:
-        return {}
-    return classes_of((example.label for example in examples), model.labels)
+    return classes_of((row.label for row in examples), model.labels) if has_named_classes(model) else {}
 
 
 def choose_target(
