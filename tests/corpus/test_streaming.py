@@ -64,6 +64,37 @@ def test_a_stream_reads_no_more_than_is_requested(tmp_path):
         list(stream_examples(path))
 
 
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("score = 0.5", [0]),
+        ("score > 0.5", [1]),
+        ("score IS NULL", [2]),
+        ("year = 2022", [1]),
+        ("year >= 2022 AND year < 2023", [0, 1]),
+        ("code = '007'", [0]),
+        ("code = '7'", [1]),
+        ("id = 'a1'", [2]),
+        ("id = '1'", [0]),
+        ("long = '99999999999999999999'", [1]),
+    ],
+)
+def test_cells_of_a_table_that_are_numbers_are_compared_as_numbers(where, expected, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text(
+        "id,text,score,year,code,long\n1,a,0.5,2022.4,007,1\n2,b,0.54,2022,7,99999999999999999999\na1,c,,2021,x,3\n"
+    )
+    assert numbers(path, where=where) == expected
+
+
+def test_a_column_has_one_type_in_all_of_its_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("sightline.corpus.streaming._BATCH_ROWS", 2)
+    path = tmp_path / "data.csv"
+    path.write_text("name,text,score\n1,a,1\n2,b,2\nx,c,1.4\ny,d,\n")
+    assert numbers(path, where="name = 'x' OR name = '2'") == [1, 2]
+    assert numbers(path, where="score = 1") == [0]
+
+
 @pytest.mark.parametrize("where", ["labl = 1", "label =", "1; DROP TABLE data", "id IN (SELECT * FROM 'x.csv')"])
 def test_a_condition_that_is_none_is_refused_with_the_fields(data_file, where):
     with pytest.raises(OptionError, match="Fields: id, text, label, year"):

@@ -11,6 +11,7 @@ a text) is yielded with its error, so that one bad row does not cost the others.
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -25,6 +26,8 @@ from sightline.text import Example, as_examples
 from sightline.text.fields import Columns, example_from_row
 
 _BATCH_ROWS = 1024
+_NUMBER = re.compile(r"[+-]?(0|[1-9]\d{0,30})(?P<rest>\.\d*([eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})?", re.ASCII)
+"""A number in a text; one with leading zeros is a name, such as a postcode."""
 _ROW = "_sightline_row"
 """Column of the place of a row in its batch."""
 SourceRow = tuple[int, str, Mapping[str, Any]]
@@ -108,7 +111,9 @@ def _from_path(path: str | Path, selection: Selection) -> Iterator[Row]:
     ahead = selection.limit if selection.where is None else None
     rows: Iterator[SourceRow] = select_rows(path, columns, selection.split, ahead)
     if selection.where is not None:
-        rows = _satisfying(rows, selection.where)
+        # The rows are read twice: only all cells of a column together say whether it holds numbers.
+        numbers = _number_fields(fields for _, _, fields in select_rows(path, columns, selection.split, None))
+        rows = _satisfying(rows, selection.where, numbers)
     for number, place, fields in rows:
         try:
             yield Row(number, example_from_row(fields, columns, number, place))
@@ -124,7 +129,28 @@ def _from_memory(source: Any, selection: Selection) -> Iterator[Row]:
         yield Row(number, example)
 
 
-def _satisfying(rows: Iterable[SourceRow], condition: str) -> Iterator[SourceRow]:
+def _number_fields(rows: Iterable[Mapping[str, Any]]) -> dict[str, type[int] | type[float]]:
+    """Return the fields whose cells are texts that are all numbers or empty, as CSV files write numbers.
+
+    DuckDB would otherwise cast the cells to the type of the number they are compared with, and round them.
+    """
+    kinds: dict[str, type[int] | type[float] | None] = {}
+    for row in rows:
+        for name, value in row.items():
+            if value is None or value == "" or kinds.get(name, int) is None:
+                continue
+            match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+            whole = match is not None and match["rest"] is None
+            if match is None or (whole and abs(int(value)) >= 2**63):
+                kinds[name] = None
+            elif kinds.get(name) is not float:
+                kinds[name] = int if whole else float
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def _satisfying(
+    rows: Iterable[SourceRow], condition: str, numbers: Mapping[str, type[int] | type[float]]
+) -> Iterator[SourceRow]:
     """Yield the rows for which the SQL condition is true, evaluated by DuckDB on batches of rows."""
     import duckdb
     import pyarrow as pa
@@ -133,7 +159,7 @@ def _satisfying(rows: Iterable[SourceRow], condition: str) -> Iterator[SourceRow
         connection.execute("SET enable_external_access = false")
         remaining = iter(rows)
         while batch := list(islice(remaining, _BATCH_ROWS)):
-            connection.register("data", pa.table(_columns([fields for _, _, fields in batch])))
+            connection.register("data", pa.table(_columns([fields for _, _, fields in batch], numbers)))
             try:
                 matches = connection.execute(f"SELECT {_ROW} FROM data WHERE ({condition}) ORDER BY {_ROW}").fetchall()
             except duckdb.Error as error:
@@ -146,13 +172,15 @@ def _satisfying(rows: Iterable[SourceRow], condition: str) -> Iterator[SourceRow
                 yield batch[index]
 
 
-def _columns(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _columns(rows: list[Mapping[str, Any]], numbers: Mapping[str, type[int] | type[float]]) -> dict[str, Any]:
     """Return the fields of some rows as columns; a field of mixed or nested types is compared as text."""
     import pyarrow as pa
 
     columns: dict[str, Any] = {}
     for name in dict.fromkeys(str(field) for row in rows for field in row):
         values = [row.get(name) for row in rows]
+        if name in numbers:
+            values = [numbers[name](value) if value else None for value in values]
         kinds = {type(value) for value in values if value is not None}
         plain = kinds <= {int, float} or (len(kinds) == 1 and kinds <= {str, bool})
         try:
