@@ -10,7 +10,7 @@ import pytest
 
 import sightline as sl
 from sightline.analysis.attribution_tables import attributions_over_dataset
-from sightline.errors import InputError, OptionError, TargetError
+from sightline.errors import InputError, OptionError, TargetError, UsageError
 from sightline.view.page.payload import build
 
 pytestmark = pytest.mark.slow
@@ -283,3 +283,31 @@ def test_a_fixed_class_gives_the_same_table_whether_one_or_all_were_explained(st
 def test_results_come_as_arrow_or_pandas(store):
     query = "SELECT label, count(*) AS n FROM documents GROUP BY label ORDER BY label"
     assert store.sql(query, arrow=True).column("n").to_pylist() == store.sql(query)["n"].tolist()
+
+
+def test_every_other_field_is_a_column_of_the_documents(model, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text(
+        'text,label,year,score,code,status,it\'s/a "name",split\n'
+        "the old mill,AI,2022,0.5,007,new,x,test\nthe river,PL,2023,0.54,010,old,,train\nhello world,AI,,1,1,,y,test\n"
+    )
+    store = sl.run(path, model, methods=["rollout"], out=tmp_path / "run", measures=())
+    table = store.documents()
+    assert store.documents("score = 0.5")["row"].tolist() == [0]
+    assert store.documents("year > 2022")["row"].tolist() == [1]
+    assert store.documents("code = '007'")["row"].tolist() == [0]
+    assert store.documents("year IS NULL")["row"].tolist() == [2]
+    assert table["status"].tolist() == ["done"] * 3
+    assert table["data_status"].tolist() == ["new", "old", ""]
+    assert table['it\'s/a "name"'].tolist() == ["x", "", "y"]
+    assert store.sql("SELECT count(*) AS n FROM documents WHERE split = 'test'")["n"].tolist() == [2]
+
+
+def test_the_index_of_a_table_is_kept_and_belongs_to_the_data(model, tmp_path):
+    frame = pd.DataFrame(
+        {"text": ["the old mill", "the river"], "year": [2022, 2023]}, index=pd.Index(["a", "b"], name="case")
+    )
+    store = sl.run(frame, model, methods=["rollout"], out=tmp_path / "run", measures=())
+    assert store.documents()[["case", "year"]].to_dict("list") == {"case": ["a", "b"], "year": [2022, 2023]}
+    with pytest.raises(UsageError):
+        sl.run(frame.assign(year=2024), model, methods=["rollout"], out=tmp_path / "run", measures=())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.corpus.folder import MANIFEST, RunFolder
-from sightline.corpus.plan import Plan, digest_of
+from sightline.corpus.plan import Plan, digest_of, metadata_of
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Selection
 from sightline.corpus.tables import VERSION
@@ -87,7 +87,8 @@ def describe_data(source: Any, known: Mapping[str, Any] | None = None) -> dict[s
 def _hash_examples(examples: Iterable[Example]) -> str:
     content = hashlib.sha256()
     for example in examples:
-        content.update(json.dumps([digest_of(str(example.text), example.pair), example.label, example.id]).encode())
+        facts = [digest_of(str(example.text), example.pair), example.label, example.id, metadata_of(example)]
+        content.update(json.dumps(facts).encode())
     return content.hexdigest()
 
 

@@ -28,6 +28,7 @@ from sightline.corpus.folder import ROWS, TEXTS, UNITS, RunFolder
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Row
 from sightline.errors import InputError
+from sightline.text import Example
 
 BLOCK_DOCUMENTS = 4096
 BLOCK_CHARACTERS = 32_000_000
@@ -172,7 +173,22 @@ def _record(row: Row, first_rows: dict[bytes, int], documents: list[PlannedDocum
         first_rows[key] = row.number
         documents.append(PlannedDocument(row.number, digest, text, pair))
     label = None if example.label is None else str(example.label)
-    return {"row": row.number, "document": first_rows[key], "id": example.id, "label": label, "error": None}
+    return {
+        "row": row.number,
+        "document": first_rows[key],
+        "id": example.id,
+        "label": label,
+        "metadata": _storable(metadata_of(example)),
+    }
+
+
+def metadata_of(example: Example) -> str:
+    """Return the other fields of a row as JSON; numbers that are not finite are missing."""
+    finite = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in example.metadata.items()
+    }
+    return json.dumps(finite, ensure_ascii=False, default=str)
 
 
 def _storable(text: str) -> str:

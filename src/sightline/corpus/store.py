@@ -24,6 +24,7 @@ from sightline.corpus import tables
 from sightline.corpus.aggregation import AggregateBy, Rule, aggregate
 from sightline.corpus.folder import ROWS, TEXTS, RunFolder
 from sightline.corpus.manifest import read_manifest
+from sightline.corpus.metadata import metadata_columns
 from sightline.corpus.rebuild import rebuild_report
 from sightline.corpus.settings import PREDICTED
 from sightline.errors import InputError, OptionError
@@ -45,7 +46,7 @@ SELECT r.row, r.document, r.id, coalesce(l.name, r.label) AS label, l.class AS l
        d.tokens, d.words, d.dropped,
        CASE WHEN r.document IS NULL THEN 'unreadable' WHEN e.document IS NOT NULL THEN 'failed'
             WHEN d.document IS NULL THEN 'pending' ELSE 'done' END AS status,
-       coalesce(r.error, e.error) AS error, d.digest
+       coalesce(r.error, e.error) AS error, d.digest{metadata}
 FROM rows r LEFT JOIN results d USING (document) LEFT JOIN errors e USING (document)
      LEFT JOIN label_classes l ON r.label = l.label
 """
@@ -120,7 +121,10 @@ class Store:
                 }
             ),
         )
-        connection.execute(_EXPANDED)
+        connection.execute(_EXPANDED.format(metadata=""))
+        taken = [str(column[0]) for column in connection.execute("SELECT * FROM documents LIMIT 0").description or []]
+        connection.execute("DROP VIEW documents")
+        connection.execute(_EXPANDED.format(metadata=metadata_columns(connection, taken)))
         sums = "".join(
             f", sum({tables.quote(name)}) AS {tables.quote(name)}" for name in self._score_columns(connection)
         )
@@ -157,7 +161,9 @@ class Store:
             raise OptionError(f"The query cannot be answered: {reason}.") from None
 
     def documents(self, where: str | None = None) -> pd.DataFrame:
-        """Return one row per row of the data set: label, prediction, probability, correct, status, error.
+        """Return one row per row of the data set: label, prediction, probability, correct, status, error, other fields.
+
+        A field of the data set that is called like one of these columns is preceded by "data_".
 
         where: an SQL condition on these columns, for example "NOT correct AND probability > 0.9".
         """

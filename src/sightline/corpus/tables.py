@@ -30,6 +30,7 @@ ROWS = pa.schema(
         ("id", pa.string()),  # the field `id`, or the number
         ("label", pa.string()),  # as written in the data
         ("error", pa.string()),  # why the row could not be read
+        ("metadata", pa.string()),  # the other fields of the row, JSON
     ]
 )
 UNITS = pa.schema([("unit", pa.string()), ("documents", pa.int32()), ("characters", pa.int64())])
