@@ -83,13 +83,12 @@ def read_training_data(
             f"validation={validation} is not possible; it is the share of rows held out, between 0 and 1."
         )
     columns = Columns(text, pair, label)
-    fields = {"text": text, "pair": pair, "label": label}
     if isinstance(data, str | Path):
         name = Path(str(data)).name
-        rows = read_examples(data, **fields, split=EVERY_SPLIT)
+        rows = read_examples(data, text=text, pair=pair, label=label, split=EVERY_SPLIT)
     else:
         name = "rows given in Python"
-        rows = as_examples(data, **fields)
+        rows = as_examples(data, text=text, pair=pair, label=label)
     spellings = {} if task in WITHOUT_CLASSES else _other_spellings(rows, task)
     rows = [_respell(row, spellings, task) for row in rows]
     train, held_out, test = (
