@@ -18,10 +18,10 @@ from sightline.analysis import Disagreement, InspectionSettings, TokenFilter, he
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.view.inspect.attention import NEARLY_FULL, relations_section
 from sightline.view.inspect.comparison import gaps
-from sightline.view.inspect.folder import check_folder, write_inspection, write_sections
-from sightline.view.inspect.parts import Picture, Section, Table
 from sightline.view.inspect.sections import document_sections, importance_section
 from sightline.view.inspect.summary import compact, dataset_summary, document_summary, similarity_text
+from sightline.view.sections.page_folder import check_folder, write_inspection, write_sections
+from sightline.view.sections.page_parts import Picture, Section, Table
 from sightline.view.words.sentences import percent
 from sightline.view.words.takeaways import takeaways
 from tests.tiny_models import tiny_module

@@ -196,7 +196,7 @@ def inspect(
             from sightline.analysis import InspectionSettings, inspect_dataset, inspect_document
             from sightline.corpus import read_examples
             from sightline.model import load
-            from sightline.view.inspect.folder import check_folder, write_inspection
+            from sightline.view.sections.page_folder import check_folder, write_inspection
 
         methods = tuple(split_names(method or INSPECT_METHODS))
         settings = InspectionSettings(

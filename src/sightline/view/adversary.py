@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sightline.text.units import Units, units_of
 from sightline.view import colours
 from sightline.view.coloured_text import text_pieces
-from sightline.view.inspect.page import render_index
-from sightline.view.inspect.parts import ColouredText, Section, Table, Terms, Texts
+from sightline.view.sections.page_parts import ColouredText, Section, Table, Terms, Texts
+from sightline.view.sections.shell import render_index
 from sightline.view.words.sentences import percent
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sightline.text.units import Units
 from sightline.view import colours
 from sightline.view.continuation.assets import SCRIPT, STYLE
-from sightline.view.inspect.page import GENERATOR
 from sightline.view.page.html import embed_json, hash_source
+from sightline.view.sections.shell import GENERATOR
 from sightline.view.words.continuation import HEADINGS, describe_check, describe_origin, describe_scores
 from sightline.view.words.numbers import format_number
 from sightline.view.words.sentences import percent

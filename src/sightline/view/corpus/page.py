@@ -26,9 +26,9 @@ from sightline.files import write_whole
 from sightline.progress import Progress
 from sightline.view.corpus.assets import SCRIPT, STYLE
 from sightline.view.corpus.plots import confidence_scatter, slice_differences
-from sightline.view.inspect.folder import PAGE, check_folder, make_folder
-from sightline.view.inspect.page import GENERATOR
 from sightline.view.page.html import hash_source
+from sightline.view.sections.page_folder import PAGE, check_folder, make_folder
+from sightline.view.sections.shell import GENERATOR
 from sightline.view.words.numbers import format_number
 from sightline.view.words.sentences import percent
 

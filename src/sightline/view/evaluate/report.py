@@ -26,8 +26,8 @@ from sightline.view.evaluate.overview import Dot, Panel, overview_chart
 from sightline.view.evaluate.plots import Priced, cascade_lines, perturbation_curves, worth_against_cost
 from sightline.view.evaluate.table import CEILING, floor_name, interval_tables, ranked_methods, with_arrow
 from sightline.view.frames import to_csv
-from sightline.view.inspect.folder import check_folder, write_sections
-from sightline.view.inspect.parts import Part, Picture, Section, Table, Terms
+from sightline.view.sections.page_folder import check_folder, write_sections
+from sightline.view.sections.page_parts import Part, Picture, Section, Table, Terms
 from sightline.view.words.evaluation import (
     REFERENCE,
     metric_sentences,

@@ -9,8 +9,8 @@ import numpy as np
 
 from sightline.analysis.relation_table import Direction
 from sightline.view import plots
-from sightline.view.inspect.parts import Picture, Section, Table
 from sightline.view.plots.style import CATEGORIES
+from sightline.view.sections.page_parts import Picture, Section, Table
 from sightline.view.words.sentences import percent
 from sightline.view.words.takeaways import reference_count, saturated_sides
 

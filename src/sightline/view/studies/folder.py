@@ -20,8 +20,8 @@ from sightline.files import write_whole
 from sightline.progress import Progress
 from sightline.studies.study import StudyTable
 from sightline.view.frames import MISSING, first_rows, format_value, markdown, to_markdown
-from sightline.view.inspect.folder import check_folder, write_sections
-from sightline.view.inspect.parts import Links, Part, Picture, Section, Table, Terms
+from sightline.view.sections.page_folder import check_folder, write_sections
+from sightline.view.sections.page_parts import Links, Part, Picture, Section, Table, Terms
 from sightline.view.studies.drawings import draw_figure
 from sightline.view.words.numbers import format_number
 from sightline.view.words.studies import CLAIMS, MEANINGS, difference_sentence, finding_sentence, opening_sentences

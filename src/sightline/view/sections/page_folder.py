@@ -21,10 +21,10 @@ from sightline.files import check_writable, write_whole
 from sightline.progress import Progress
 from sightline.view.frames import write_table
 from sightline.view.inspect.dataset import dataset_section
-from sightline.view.inspect.page import GENERATOR, document_title, render_index
-from sightline.view.inspect.parts import Picture, Section, Table
 from sightline.view.inspect.sections import document_sections
 from sightline.view.plots import save_figure
+from sightline.view.sections.page_parts import Picture, Section, Table
+from sightline.view.sections.shell import GENERATOR, document_title, render_index
 
 PAGE = "index.html"
 _LINKED_FILE = re.compile(r'<a href="((?:figures|tables)/[\w-]+\.(?:svg|png|csv|tex|md))">')

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sightline.view import colours
 from sightline.view.frames import first_rows, to_html
-from sightline.view.inspect.parts import ColouredText, Links, Part, Picture, Section, Table, Terms, Texts
+from sightline.view.sections.page_parts import ColouredText, Links, Part, Picture, Section, Table, Terms, Texts
 from sightline.view.words.terminal import printable
 
 if TYPE_CHECKING:
