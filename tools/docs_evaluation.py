@@ -29,7 +29,7 @@ from sightline.evaluation import (
     planted_shortcuts,
     weight_randomisation,
 )
-from sightline.evaluation.statistics import mean_interval
+from sightline.metrics.statistics import mean_interval
 from sightline.text import Example
 from sightline.view.words.evaluation import metric_sentences
 

@@ -1,4 +1,4 @@
-"""Chance levels and bootstrap intervals: exact expectations, enumeration, coverage, determinism."""
+"""Chance levels: exact expectations, enumeration, determinism."""
 
 import itertools
 import threading
@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from sightline.errors import InputError, OptionError
-from sightline.metrics import METRICS, SightlineWarning, average_overlap, bootstrap_interval, chance_level, kendall, rbo
-from sightline.metrics import chance as chance_module
+from sightline.errors import OptionError
+from sightline.metrics import METRICS, SightlineWarning, average_overlap, chance_level, kendall, rbo, statistics
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.inputs import without_conventions
 from tests.sample_units import bare_units
@@ -68,7 +67,7 @@ def test_the_same_seed_gives_the_same_level_and_another_seed_another(pair):
 
 def test_the_level_does_not_depend_on_the_size_of_the_blocks(pair, monkeypatch):
     whole = chance_level("average_overlap", *pair, permutations=50)
-    monkeypatch.setattr(chance_module, "BLOCK_ENTRIES", 7 * 60)
+    monkeypatch.setattr(statistics, "BLOCK_ENTRIES", 7 * 60)
     assert chance_level("average_overlap", *pair, permutations=50) == whole
 
 
@@ -103,39 +102,6 @@ def test_a_level_is_refused_for_other_kinds_of_metrics_and_impossible_numbers(pa
         chance_level("kendall", *pair, level=1.0)
     with pytest.raises(OptionError, match="kendall"):
         chance_level("kendal", *pair)
-
-
-def test_bootstrap_of_three_documents_is_the_enumeration_of_all_draws():
-    values = np.array([0.0, 1.0, 5.0])
-    every = [np.mean(draw) for draw in itertools.product(values, repeat=3)]
-    interval = bootstrap_interval(values, resamples=50000, level=0.8)
-    assert interval.mean == 2.0
-    assert interval.low == pytest.approx(np.quantile(every, 0.1, method="inverted_cdf"), abs=1e-9)
-    assert interval.high == pytest.approx(np.quantile(every, 0.9, method="inverted_cdf"), abs=1e-9)
-
-
-def test_bootstrap_covers_the_true_mean_about_as_often_as_it_says():
-    generator = np.random.default_rng(0)
-    samples = generator.exponential(1.0, (300, 60))
-    covered = np.mean([1.0 in bootstrap_interval(sample, resamples=400, seed=i) for i, sample in enumerate(samples)])
-    assert 0.88 <= covered <= 0.98
-
-
-def test_bootstrap_is_deterministic_and_independent_of_blocks(monkeypatch):
-    values = np.random.default_rng(0).standard_normal(30)
-    whole = bootstrap_interval(values, seed=3, resamples=100)
-    assert bootstrap_interval(values, seed=3, resamples=100) == whole
-    assert bootstrap_interval(values, seed=4, resamples=100) != whole
-    monkeypatch.setattr(chance_module, "BLOCK_ENTRIES", 7 * 30)
-    assert bootstrap_interval(values, seed=3, resamples=100) == whole
-
-
-def test_bootstrap_of_one_document_warns_and_of_none_is_refused():
-    with pytest.warns(SightlineWarning, match="one document"):
-        interval = bootstrap_interval([0.25])
-    assert (interval.mean, interval.low, interval.high) == (0.25, 0.25, 0.25)
-    with pytest.raises(InputError, match="empty"):
-        bootstrap_interval([])
 
 
 def test_statistics_that_are_not_registered_have_a_chance_level(pair):

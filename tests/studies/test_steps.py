@@ -411,9 +411,9 @@ def test_the_masked_pronoun_is_compared_with_the_one_in_the_sentence(tmp_path):
     (trace,) = (model.trace(f"the king lost {tokenizer.mask_token} key"),)
     his, her = (trace.probabilities[tokenizer.convert_tokens_to_ids(word)] for word in ("his", "her"))
     assert {entry["predicted"] for entry in entries} == {"his" if his > her else "her"}
-    assert "has not learnt the choice" in describe_choice(entries, 0)
+    assert "has not learnt the choice" in describe_choice(entries)
     right = [{"predicted": word, "label": word} for word in ("his", "her") * 20]
-    assert "has not learnt" not in describe_choice(right, 0)
+    assert "has not learnt" not in describe_choice(right)
     assert list(choice_table(subject, right, 0).frame["learnt"]) == ["yes"]
 
 

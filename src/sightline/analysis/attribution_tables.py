@@ -9,7 +9,7 @@ d, and D_w the documents that hold it:
     mean-present   1/|D_w| Σ_{d ∈ D_w} m_d(w)   a long document counts as much as a short one
     mean-all       1/D Σ_d s_d(w)               for a fixed class; rare words are small (Hou 2022)
 
-Both have a 95 % interval from documents drawn with replacement, as in `corpus.aggregation`.
+Both have a 95 % interval over documents (`metrics.statistics`), words in fewer than six documents none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sightline.analysis.filters import TokenFilter, kept_units
 from sightline.arguments import check_count, check_one_of
 from sightline.errors import InputError
 from sightline.explanation import Explanation
-from sightline.metrics.chance import RESAMPLES, resample_counts
+from sightline.metrics.statistics import column_intervals
 from sightline.text.units import Level, units_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class AttributionRow:
     instances: int
     documents: int
     low: float | None = None
-    """The ends of a 95 % interval over documents, in tables over a data set; else None."""
+    """The ends of a 95 % interval over documents, in tables over a data set (NaN in few documents); else None."""
     high: float | None = None
 
 
@@ -194,13 +194,7 @@ def _intervals(
     for column, of_word in enumerate(by_document):
         values[list(of_word), column] = list(of_word.values())
         present[list(of_word), column] = 1.0
-    draws = []
-    for counts in resample_counts(documents, RESAMPLES, seed):
-        held = counts @ present if rule == "mean-present" else documents
-        with np.errstate(invalid="ignore", divide="ignore"):
-            draws.append(counts @ values / held)
-    # A resample without the word has no mean for it.
-    return np.nanquantile(np.concatenate(draws), [0.025, 0.975], axis=0).T
+    return column_intervals(values, present, over_holding=rule == "mean-present", seed=seed).T
 
 
 def _list_scores(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sightline.explanation import Explanation
-from sightline.metrics.chance import bootstrap_interval
 from sightline.metrics.dispersion import normalised_rank
+from sightline.metrics.statistics import mean_interval
 from sightline.text import Encoding
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def token_ranks(
 ) -> pd.DataFrame:
     """Return the mean rank of every special token, and of `tokens` by their text, over documents.
 
-    Columns: token, rank with its bootstrap 95 % interval, chance, documents that hold the token, instances. A document
+    Columns: token, rank with its 95 % interval, chance, documents that hold the token, instances. A document
     with several instances counts once, with their mean. Special tokens come first, in order of appearance.
     """
     import pandas as pd
@@ -45,8 +45,8 @@ def token_ranks(
             instances[name] = instances.get(name, 0) + len(positions)
     rows = []
     for name in sorted(ranks, key=lambda token: token in tokens):  # a stable sort: special tokens first
-        low, high = _interval(ranks[name], seed)
-        rows.append((name, np.mean(ranks[name]), low, high, np.mean(chances[name]), len(ranks[name]), instances[name]))
+        interval = mean_interval(ranks[name], seed=seed)
+        rows.append((name, *interval, np.mean(chances[name]), len(ranks[name]), instances[name]))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -58,10 +58,3 @@ def _positions(encoding: Encoding, tokens: Sequence[str]) -> dict[str, list[int]
         if encoding.special[position] or name in tokens:
             places.setdefault(name, []).append(position)
     return places
-
-
-def _interval(values: Sequence[float], seed: int) -> tuple[float, float]:
-    if len(values) == 1:
-        return values[0], values[0]
-    interval = bootstrap_interval(values, seed=seed)
-    return interval.low, interval.high

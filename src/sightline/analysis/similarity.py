@@ -38,8 +38,9 @@ from sightline.metrics.agreement import (
     rbo_rows,
     spearman_rows,
 )
-from sightline.metrics.chance import Interval, TokenScores, central_interval, shuffled_blocks
+from sightline.metrics.chance import TokenScores, central_interval, shuffled_blocks
 from sightline.metrics.inputs import is_constant, score_pair, token_mask
+from sightline.metrics.statistics import Interval
 from sightline.metrics.token_sets import descending_ranks
 from sightline.text.units import Level, units_of
 

@@ -1,4 +1,4 @@
-"""Attention against attribution over a data set: means with bootstrap intervals beside chance, in published layout."""
+"""Attention against attribution over a data set: means with intervals beside chance, in published layout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.analysis.similarity import Similarity
-from sightline.metrics.chance import Interval, bootstrap_interval
+from sightline.metrics.statistics import Interval, bootstrap_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ class SimilarityCell:
     masked: bool
     statistic: str
     mean: Interval
-    """Mean over documents with its bootstrap interval."""
+    """Mean over documents with its interval."""
     chance: float
     """Mean over documents of the chance level."""
     documents: int

@@ -8,18 +8,16 @@ the sum of the scores of its instances in document d, c_d(w) how many there are,
     mean-present   1/|D_w| Σ_{d ∈ D_w} s_d(w) / c_d(w)   a long document counts as much as a short one
 
 By type all three are one pass over the tokens (each token carries c_d of its word), O(tokens) time and O(types) memory.
-By written word the instances of each document are added up first. Intervals: documents are drawn with replacement
-(Efron 1979), 1,000 times, for the words that are returned.
+By written word the instances of each document are added up first. Intervals (`metrics.statistics`) are computed for the
+words that are returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from sightline.analysis.attribution_tables import SHARED_AMONG
 from sightline.arguments import check_count, check_one_of
@@ -27,7 +25,7 @@ from sightline.corpus.settings import PREDICTED
 from sightline.corpus.tables import quote
 from sightline.errors import InputError, OptionError
 from sightline.methods import METHODS
-from sightline.metrics.chance import RESAMPLES, resample_counts
+from sightline.metrics.statistics import column_intervals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,58 +160,38 @@ def _add_intervals(
     total: int,
     seed: int,
 ) -> None:
-    """Add the columns low and high: 95 % of the scores when documents are drawn with replacement."""
-    values = DocumentValues.of(store, column, by, weights, total, frame[by].tolist(), rule)
-    draws = np.concatenate([values.resample(counts) for counts in resample_counts(total, RESAMPLES, seed)])
-    # A resample without the word has no mean for it.
-    frame["low"], frame["high"] = np.nanquantile(draws, [0.025, 0.975], axis=0) if len(frame) else (0.0, 0.0)
+    """Add the columns low and high: the ends of the 95 % interval of each score over documents."""
+    values, holds = document_values(store, column, by, weights, total, frame[by].tolist(), rule)
+    ends = column_intervals(values, holds, over_holding=rule == "mean-present", seed=seed)
+    frame["low"], frame["high"] = ends * (total if rule == "sum" else 1.0)
 
 
-@dataclass(frozen=True)
-class DocumentValues:
-    """What K words contribute in each of D documents, as sparse matrices (D, K)."""
+def document_values(
+    store: Store,
+    column: str,
+    by: AggregateBy,
+    weights: str,
+    total: int,
+    words: Sequence[Any],
+    rule: Rule,
+) -> tuple[Any, Any]:
+    """Return sparse matrices (D, K) of what K words contribute to each of D documents, and 1 where they occur.
 
-    values: Any
-    present: Any
-    rule: Rule
+    A text that occurs in several rows is a document for each of them.
+    """
+    import pyarrow as pa
+    from scipy.sparse import csr_matrix
 
-    @classmethod
-    def of(
-        cls,
-        store: Store,
-        column: str,
-        by: AggregateBy,
-        weights: str,
-        total: int,
-        words: Sequence[Any],
-        rule: Rule,
-    ) -> DocumentValues:
-        """Read the values of some words; a text that occurs in several rows is a document for each of them."""
-        import pyarrow as pa
-        from scipy.sparse import csr_matrix
-
-        store.connection.register(CHOSEN_KEYS, pa.table({"key": list(words)}))
-        sums = store.sql(sum_per_document(column, by, weights, chosen=True))
-        documents = store.sql(f"SELECT document, w FROM ({weights}) ORDER BY document")
-        repeats = documents["w"].to_numpy()
-        first_row = dict(zip(documents["document"].tolist(), np.cumsum(repeats) - repeats, strict=True))
-        place = {word: number for number, word in enumerate(words)}
-        times = sums["w"].to_numpy()
-        rows = np.repeat(sums["document"].map(first_row).to_numpy(), times)
-        rows = rows + np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
-        columns = np.repeat(sums["key"].map(place).to_numpy(), times)
-        values = np.repeat(sums["mean" if rule == "mean-present" else "score"].to_numpy(dtype=float), times)
-        shape = (total, len(words))
-        return cls(
-            csr_matrix((values, (rows, columns)), shape), csr_matrix((values * 0 + 1, (rows, columns)), shape), rule
-        )
-
-    def resample(self, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return the scores (R, K) of resamples in which each document occurs `counts` (R, D) times."""
-        sums = (self.values.T @ counts.T).T
-        if self.rule == "sum":
-            return np.asarray(sums)
-        if self.rule == "mean-all":
-            return np.asarray(sums / counts.shape[1])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(sums / (self.present.T @ counts.T).T)
+    store.connection.register(CHOSEN_KEYS, pa.table({"key": list(words)}))
+    sums = store.sql(sum_per_document(column, by, weights, chosen=True))
+    documents = store.sql(f"SELECT document, w FROM ({weights}) ORDER BY document")
+    repeats = documents["w"].to_numpy()
+    first_row = dict(zip(documents["document"].tolist(), np.cumsum(repeats) - repeats, strict=True))
+    place = {word: number for number, word in enumerate(words)}
+    times = sums["w"].to_numpy()
+    rows = np.repeat(sums["document"].map(first_row).to_numpy(), times)
+    rows = rows + np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
+    columns = np.repeat(sums["key"].map(place).to_numpy(), times)
+    values = np.repeat(sums["mean" if rule == "mean-present" else "score"].to_numpy(dtype=float), times)
+    shape = (total, len(words))
+    return csr_matrix((values, (rows, columns)), shape), csr_matrix((values * 0 + 1, (rows, columns)), shape)

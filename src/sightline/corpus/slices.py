@@ -5,23 +5,30 @@ v_d(w) is the score of word w in document d (rule "mean-all", 0 where it does no
 
     Δ(w) = mean_A v(w) − mean_B v(w),
 
-with a 95 % bootstrap interval (documents of each slice drawn with replacement, Efron 1979), the p-value of Welch's
-t-test (1947) and its correction for many words (Benjamini & Hochberg 1995, false discovery rate). Means and variances
-of all words come from one query; intervals are computed for the words that are returned. Words in few documents are
-left out, because a test would have no power.
+and its 95 % interval (`metrics.statistics`). Could a difference be chance? The documents change slices at random, 1,000
+times, and a word is significant if its statistic
+
+    T(w) = |Δ(w)| / (s(w) √(1/n_A + 1/n_B)),   s(w) the standard deviation of v(w) over both slices,
+
+exceeds the largest T of any word in all but 5 % of the permutations (maxT, Westfall & Young 1993). So among words that
+do not differ, one is found with a probability of at most 5 %, however small a slice is. A word must be in
+`min_documents` documents of the slice in which it is more frequent (rule "mean-present": of both), in the data and in
+every permutation: few documents with a rare word would otherwise be the largest T. Equal texts change slices together.
+O(permutations · occurrences).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.arguments import check_one_of
-from sightline.corpus.aggregation import AggregateBy, DocumentValues, sum_per_document, weigh_documents
-from sightline.metrics.chance import RESAMPLES, resample_counts
+from sightline.corpus.aggregation import AggregateBy, document_values, sum_per_document, weigh_documents
+from sightline.metrics.inputs import FloatArray
+from sightline.metrics.statistics import block_sizes, column_intervals, difference_ends
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
 SliceRule = Literal["mean-all", "mean-present"]
 LEAST_DOCUMENTS = 5
 TOP = 50
+PERMUTATIONS = 1000
 
 
 @dataclass(frozen=True)
@@ -70,49 +78,46 @@ def compare_slices(
     """Compare the documents for which two SQL conditions hold, for example "correct" and "NOT correct".
 
     other: the store of the second slice, for example of another model; the same store by default. class_: the class
-    that the scores are for. min_documents: leave out words in fewer documents of the two slices together. top: number
-    of words to return, those with the smallest p-values; None for all.
+    that the scores are for. min_documents: leave out words in fewer documents of the slice in which they are more
+    frequent, or of either slice with "mean-present". top: number of words to return, those with the smallest p-values;
+    None for all. p: of the word alone; p_corrected: for the largest difference of all words.
     """
     import pandas as pd
+    from scipy.sparse import csr_matrix
 
     check_one_of("rule", rule, get_args(SliceRule))
     sides = [_Side(store, first, method, class_, by, rule), _Side(other or store, second, method, class_, by, rule)]
-    moments = [side.moments() for side in sides]
-    joined = moments[0].add_suffix("_first").join(moments[1].add_suffix("_second"), how="outer").fillna(0.0)
-    held = joined["documents_first"] + joined["documents_second"]
-    # A mean over the documents that contain a word exists only if there are some.
-    in_both = (joined["documents_first"] > 0) & (joined["documents_second"] > 0) | (rule == "mean-all")
-    joined = joined[(held >= min_documents) & in_both].sort_index()
-    sizes = [
-        np.full(len(joined), side.total, dtype=float) if rule == "mean-all" else joined[f"documents_{name}"].to_numpy()
-        for side, name in zip(sides, ("first", "second"), strict=True)
-    ]
-    means, variances = [], []
-    for size, name in zip(sizes, ("first", "second"), strict=True):
-        mean, variance = _mean_and_variance(
-            joined[f"total_{name}"].to_numpy(), joined[f"squares_{name}"].to_numpy(), size
-        )
-        means.append(mean)
-        variances.append(variance)
-    p_values = welch_p_values(means, variances, sizes)
+    table = pd.concat([side.sums() for side in sides], keys=(0, 1), names=["side", None]).reset_index("side")
+    units = pd.concat([side.units() for side in sides], keys=(0, 1), names=["side", None]).reset_index("side")
+    words, columns = np.unique(table["key"].to_numpy(), return_inverse=True)
+    rows = pd.MultiIndex.from_frame(units[["side", "document"]]).get_indexer(
+        pd.MultiIndex.from_frame(table[["side", "document"]])
+    )
+    shape = (len(units), len(words))
+    values = csr_matrix((table["value"].to_numpy(dtype=float), (rows, columns)), shape)
+    holds = csr_matrix((np.ones(len(table)), (rows, columns)), shape)
+    is_first = units["side"].to_numpy() == 0
+    weights = units["w"].to_numpy(dtype=float)
+    test = permute_slices(values, holds, weights, is_first, rule=rule, least=min_documents, seed=seed)
+    enough = np.flatnonzero(test.is_tested)
     frame = pd.DataFrame(
         {
-            by: joined.index.to_numpy(),
-            "first": means[0],
-            "second": means[1],
-            "difference": means[0] - means[1],
-            "p": p_values,
-            "p_corrected": benjamini_hochberg(p_values),
-            "documents_first": joined["documents_first"].to_numpy().astype(int),
-            "documents_second": joined["documents_second"].to_numpy().astype(int),
+            by: words[enough],
+            "first": test.first[enough],
+            "second": test.second[enough],
+            "difference": (test.first - test.second)[enough],
+            "p": test.p[enough],
+            "p_corrected": test.p_corrected[enough],
+            "documents_first": test.documents_first[enough].astype(int),
+            "documents_second": test.documents_second[enough].astype(int),
         }
     )
-    frame = frame.iloc[np.lexsort((-frame["difference"].abs(), frame["p"]))][:top].reset_index(drop=True)
-    draws = [side.resample(frame[by].tolist(), seed + number) for number, side in enumerate(sides)]
-    limits = np.nanquantile(draws[0] - draws[1], [0.025, 0.975], axis=0) if len(frame) else np.zeros((2, 0))
-    frame.insert(4, "low", limits[0])
-    frame.insert(5, "high", limits[1])
-    return SliceComparison(first, second, (sides[0].total, sides[1].total), len(joined), by, frame, sides[0].column)
+    frame = frame.iloc[np.argsort(-test.statistic[enough], kind="stable")][:top].reset_index(drop=True)
+    ends = [side.intervals(frame[by].tolist(), seed + number) for number, side in enumerate(sides)]
+    low, high = difference_ends((frame["first"], *ends[0]), (frame["second"], *ends[1]))
+    frame.insert(4, "low", low)
+    frame.insert(5, "high", high)
+    return SliceComparison(first, second, (sides[0].total, sides[1].total), len(enough), by, frame, sides[0].column)
 
 
 class _Side:
@@ -125,50 +130,82 @@ class _Side:
         self.column, explained_for = store.score_column(method, class_)
         self.weights, self.total = weigh_documents(store, where, explained_for)
 
-    def moments(self) -> pd.DataFrame:
-        """Return for every word the sum and the sum of squares of v_d, and how many documents contain it."""
+    def units(self) -> pd.DataFrame:
+        """Return every text of the slice once, and the number w of its rows."""
+        return self.store.sql(f"SELECT document, w FROM ({self.weights}) ORDER BY document")
+
+    def sums(self) -> pd.DataFrame:
+        """Return v_d of every word that occurs in document d."""
         value = "mean" if self.rule == "mean-present" else "score"
-        frame: pd.DataFrame = self.store.sql(
-            f"""SELECT key, sum(w * {value}) AS total, sum(w * {value} * {value}) AS squares, sum(w) AS documents
-                FROM ({sum_per_document(self.column, self.by, self.weights)}) GROUP BY key"""
-        )
-        return frame.set_index("key")
+        inner = sum_per_document(self.column, self.by, self.weights)
+        return self.store.sql(f"SELECT document, key, {value} AS value FROM ({inner})")
 
-    def resample(self, words: list[Any], seed: int) -> npt.NDArray[np.float64]:
-        """Return the means of some words when documents are drawn with replacement, (RESAMPLES, K)."""
-        values = DocumentValues.of(self.store, self.column, self.by, self.weights, self.total, words, self.rule)
-        return np.concatenate([values.resample(counts) for counts in resample_counts(self.total, RESAMPLES, seed)])
+    def intervals(self, words: list[Any], seed: int) -> npt.NDArray[np.float64]:
+        """Return the ends (2, K) of the intervals of the means of some words."""
+        matrices = document_values(self.store, self.column, self.by, self.weights, self.total, words, self.rule)
+        return column_intervals(*matrices, over_holding=self.rule == "mean-present", seed=seed)
 
 
-def _mean_and_variance(
-    totals: npt.NDArray[np.float64], squares: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return mean and unbiased variance of n values from Σv and Σv²; NaN where there are too few."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = totals / sizes
-        variance = np.maximum(squares - sizes * mean**2, 0.0) / (sizes - 1)
-    return mean, np.where(sizes > 1, variance, np.nan)
+class SliceTest(NamedTuple):
+    """The test of K words, each field (K,)."""
+
+    first: FloatArray
+    second: FloatArray
+    documents_first: FloatArray
+    documents_second: FloatArray
+    statistic: FloatArray
+    is_tested: npt.NDArray[np.bool_]
+    p: FloatArray
+    p_corrected: FloatArray
 
 
-def welch_p_values(
-    means: list[npt.NDArray[np.float64]], variances: list[npt.NDArray[np.float64]], sizes: list[npt.NDArray[np.float64]]
-) -> npt.NDArray[np.float64]:
-    """Return the two-sided p-values of Welch's t-test; 1 where nothing varies or a slice has fewer than two values."""
-    from scipy import stats
+def permute_slices(
+    values: Any,
+    holds: Any,
+    weights: FloatArray,
+    is_first: npt.NDArray[np.bool_],
+    *,
+    rule: SliceRule = "mean-all",
+    least: int = LEAST_DOCUMENTS,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+) -> SliceTest:
+    """Return means, T and permutation p-values of K words in two slices (see the module).
 
-    with np.errstate(invalid="ignore", divide="ignore"):
-        parts = [variance / size for variance, size in zip(variances, sizes, strict=True)]
-        error = parts[0] + parts[1]
-        freedom = error**2 / sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
-        p_values = 2 * stats.t.sf(np.abs(means[0] - means[1]) / np.sqrt(error), freedom)
-    return np.asarray(np.where(np.isfinite(p_values), p_values, 1.0))
+    values, holds (U, K): sparse, v of every word in every text and 1 where it occurs; weights (U,): rows with the text;
+    is_first (U,): which texts are in the first slice.
+    """
+    counted = holds.multiply(weights[:, None]).tocsr()
+    summed = values.multiply(weights[:, None]).tocsr()
+    total, count, rows = (np.asarray(part.sum(axis=0)).ravel() for part in (summed, counted, weights[:, None]))
+    squares = np.asarray(summed.multiply(values).sum(axis=0)).ravel()
+    size = count if rule == "mean-present" else rows
+    with np.errstate(invalid="ignore"):  # a word that no document holds
+        variance = squares / size - (total / size) ** 2
+        spread = np.sqrt(np.where(variance > 1e-12 * squares / size, variance, np.nan))
 
+    def compare(in_first: FloatArray) -> tuple[FloatArray, ...]:
+        """Return means, counts, T and whether a word is in enough documents (R, K), for slices `in_first` (R, U)."""
+        sums, held = ((matrix.T @ in_first.T).T for matrix in (summed, counted))
+        size = (in_first @ weights)[:, None]
+        rest, other_held = rows - size, count - held
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if rule == "mean-present":
+                size, rest = held, other_held
+                enough = np.minimum(held, other_held) >= least
+            else:
+                enough = np.where(held / size >= other_held / rest, held, other_held) >= least
+            means = sums / size, (total - sums) / rest
+            statistic = np.abs(means[0] - means[1]) / (spread * np.sqrt(1 / size + 1 / rest))
+        return *means, held, other_held, np.where(enough, np.nan_to_num(statistic), 0.0), enough
 
-def benjamini_hochberg(p_values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the p-values corrected for their number: min_{j ≥ i} p_(j) · m / j in ascending order, at most 1."""
-    m = len(p_values)
-    order = np.argsort(p_values, kind="stable")
-    scaled = p_values[order] * m / np.arange(1, m + 1)
-    corrected = np.empty(m)
-    corrected[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return corrected
+    first, second, held, other_held, statistic, enough = (part[0] for part in compare(is_first[None].astype(float)))
+    bar = statistic * (1 - 1e-9)  # the same sum in another order differs by rounding
+    single, largest = np.ones(len(statistic)), np.ones(len(statistic))
+    generator = np.random.default_rng(seed)
+    for block in block_sizes(permutations, max(holds.shape)):
+        drawn = compare(generator.permuted(np.tile(is_first.astype(float), (block, 1)), axis=1))[4]
+        single += (drawn >= bar).sum(axis=0)
+        largest += block - np.searchsorted(np.sort(drawn.max(axis=1, initial=0.0)), bar)
+    p_values = (part / (permutations + 1) for part in (single, largest))
+    return SliceTest(first, second, held, other_held, statistic, enough.astype(np.bool_), *p_values)

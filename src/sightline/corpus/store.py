@@ -28,7 +28,7 @@ from sightline.corpus.metadata import metadata_columns
 from sightline.corpus.rebuild import rebuild_report
 from sightline.corpus.settings import PREDICTED
 from sightline.errors import InputError, OptionError
-from sightline.metrics.chance import bootstrap_interval
+from sightline.metrics.statistics import mean_interval
 from sightline.models import ALL
 from sightline.models.classes import Label, classes_of
 from sightline.models.target import class_index
@@ -201,7 +201,7 @@ class Store:
         all documents (the data-set table of the first paper), "mean-present" averages over the documents that hold
         the word, "sum" adds up. where: an SQL condition on `documents`. min_documents: leave out words in fewer
         documents. top: only this many with the largest and with the smallest scores. interval: add `low` and
-        `high`, a 95 % bootstrap interval over documents.
+        `high`, a 95 % interval over documents; words in fewer than six documents have none.
         """
         return aggregate(
             self,
@@ -245,8 +245,7 @@ class Store:
         ).fetchall()
         rows = []
         for *group, scores, chance, documents in values:
-            mean = bootstrap_interval(scores, seed=seed)
-            rows.append((*group, mean.mean, mean.low, mean.high, chance, documents))
+            rows.append((*group, *mean_interval(scores, seed=seed), chance, documents))
         return pd.DataFrame(rows, columns=[*groups, "mean", "low", "high", "chance", "documents"])
 
     def document(self, identity: int | str) -> Report:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sightline.errors import OptionError
-from sightline.evaluation.statistics import mean_interval
+from sightline.metrics.statistics import mean_interval
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,10 +21,10 @@ from sightline.errors import OptionError
 from sightline.evaluation.planted_model import BATCH, predict_classes, train
 from sightline.evaluation.planted_task import PlantedDocument, PlantedTask
 from sightline.evaluation.seeds import add_seed, seed_for
-from sightline.evaluation.statistics import mean_interval
 from sightline.evaluation.subject import describe_error
 from sightline.methods import METHODS
 from sightline.metrics import precision_at_k
+from sightline.metrics.statistics import SIGNIFICANCE, holm, mean_interval, sign_flip_p
 from sightline.model import Model
 from sightline.progress import Progress
 
@@ -100,8 +100,18 @@ class PlantedResult:
             values = [finding.precision for finding in here if finding.precision is not None]
             mean, low, high = mean_interval(values, seed=self.planted.seed)
             chance = float(np.mean([finding.chance for finding in here]))
-            rows.append((method, mean, low, high, chance, low > chance, len(values), len(here) - len(values)))
+            better = self._beat_chance()[method] < SIGNIFICANCE
+            rows.append((method, mean, low, high, chance, better, len(values), len(here) - len(values)))
         return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
+
+    def _beat_chance(self) -> dict[str, float]:
+        """Return by method the one-sided p-value of a precision above chance, after Holm's correction."""
+        p_values = []
+        for method in self.methods:
+            here = [f for f in self.findings if f.method == method and f.precision is not None]
+            gains = np.array([[f.precision - f.chance] for f in here if f.precision is not None]).reshape(-1, 1)
+            p_values += sign_flip_p(gains, alternative="greater", seed=self.planted.seed).tolist()
+        return dict(zip(self.methods, holm(p_values), strict=True))
 
     def __repr__(self) -> str:
         heading = f"Planted words, {len(self.methods)} methods"

@@ -1,10 +1,8 @@
 """Ranking: which methods of an evaluation are best by each metric, and which are not clearly better than chance.
 
-"Clearly" is a paired permutation test at 5 % after Holm's correction; "better than chance" means that the bootstrap
-95 % interval of the mean difference to the floor, document by document, lies on the better side of 0, and that there
-are enough documents: a method without merit is better on all of n documents, or worse on all, with probability 2^(1−n),
-and resampling these cannot show it. The floor is what scores without information give (`metrics.registry.Chance`).
-`view.words.evaluation` puts it into sentences.
+"Clearly" is a paired permutation test at 5 % after Holm's correction: of all pairs of methods for "worse than the
+best", and, one-sided, of all methods against their floors, document by document, for "better than chance". The floor is
+what scores without information give (`metrics.registry.Chance`). `view.words.evaluation` puts it into sentences.
 """
 
 from __future__ import annotations
@@ -14,14 +12,14 @@ from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
+
 from sightline.evaluation.result import MODEL, Evaluation
-from sightline.evaluation.statistics import mean_interval
 from sightline.metrics import METRICS
+from sightline.metrics.statistics import SIGNIFICANCE, documents_needed, holm, sign_flip_p
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SIGNIFICANCE = 0.05
 
 
 def chance_of_agreement(documents: int) -> float:
@@ -110,20 +108,38 @@ class Ranking:
 
     def better_than_floor(self, method: str, metric: str) -> bool | None:
         """Return whether a method is clearly better than chance; None if the metric has no floor or no direction."""
+        p_value = self._floor_tests[metric].get(method)
+        return None if p_value is None else p_value < SIGNIFICANCE
+
+    @cached_property
+    def _floor_tests(self) -> dict[str, dict[str, float]]:
+        """Return the p-values of `_test_floors` by metric."""
+        return {metric: self._test_floors(metric) for metric in self.evaluation.metrics}
+
+    def _test_floors(self, metric: str) -> dict[str, float]:
+        """Return by method the p-value of being better than the floor, one-sided, after Holm's correction."""
         higher = METRICS.get(metric).higher_is_better
-        differences = [
-            record.value - record.floor
-            for record in self.evaluation.records
-            if (record.method, record.metric) == (method, metric)
-            and record.value is not None
-            and record.floor is not None
+        differences: dict[str, list[float]] = {}
+        for record in self.evaluation.records:
+            if record.metric == metric and record.value is not None and record.floor is not None:
+                gain = record.value - record.floor
+                differences.setdefault(record.method, []).append(gain if higher else -gain)
+        if higher is None:
+            return {}
+        seed = self.evaluation.seed
+        p_values = [
+            float(sign_flip_p(np.array(gains)[:, None], alternative="greater", seed=seed)[0])
+            for gains in differences.values()
         ]
-        if higher is None or not differences:
+        return dict(zip(differences, holm(p_values), strict=True))
+
+    def documents_needed(self, metric: str) -> int | None:
+        """Return how many documents could show a method to be worse than the best, if there are too few; else None."""
+        pairs = self.paired.get(metric)
+        if pairs is None:
             return None
-        if chance_of_agreement(len(differences)) >= SIGNIFICANCE:
-            return False
-        _, low, high = mean_interval(differences, seed=self.evaluation.seed)
-        return low > 0.0 if higher else high < 0.0
+        needed = documents_needed(len(pairs))
+        return needed if pairs["documents"].max() < needed else None
 
     def no_better_than_floor(self, metric: str) -> list[str]:
         """Return the methods that are not clearly better than chance, best first."""

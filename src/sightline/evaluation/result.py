@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.errors import OptionError
-from sightline.evaluation.statistics import holm, mean_interval, sign_flip_p
 from sightline.metrics import METRICS
+from sightline.metrics.statistics import holm, mean_interval, sign_flip_p
 from sightline.registry import suggestion
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Evaluation:
             shared = [document for document in self.documents if document in first and document in second]
             differences = np.array([first[document] - second[document] for document in shared])
             mean, low, high = mean_interval(differences, seed=self.seed)
-            p = sign_flip_p(differences, permutations=permutations, seed=self.seed)
+            (p,) = sign_flip_p(differences[:, None], permutations=permutations, seed=self.seed)
             undecided = higher is None or not len(shared) or mean == 0.0
             better = "" if undecided else (method if (mean > 0.0) == higher else other)
             rows.append([method, other, mean, low, high, p, np.nan, len(shared), better])

@@ -32,7 +32,7 @@ from torch import Tensor
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.lab.divergences import jensen_shannon, total_variation
 from sightline.lab.seeds import check_seed
-from sightline.metrics import bootstrap_interval
+from sightline.metrics.statistics import mean_interval
 from sightline.model import Model
 from sightline.models.classes import classes_of, no_class
 from sightline.progress import Progress, StepProgress
@@ -107,8 +107,8 @@ class AdversarialResult:
             chosen = self.select(test, strength)
             row: dict[str, Any] = {"test": test, "lambda": strength, "documents": len(chosen)}
             for name in ("jsd", "tvd"):
-                interval = bootstrap_interval([getattr(pair, name) for pair in chosen])
-                row |= {name: interval.mean, f"{name}_low": interval.low, f"{name}_high": interval.high}
+                ends = (name, f"{name}_low", f"{name}_high")
+                row |= dict(zip(ends, mean_interval([getattr(pair, name) for pair in chosen]), strict=True))
             same = [pair.probabilities.argmax() == pair.other_probabilities.argmax() for pair in chosen]
             row["same_prediction"] = float(np.mean(same))
             if self.labels is not None:

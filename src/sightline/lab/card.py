@@ -36,19 +36,17 @@ class _Results(NamedTuple):
     """Metric -> the head of its column."""
 
 
-_OF_CLASSES = _Results(
-    "Accuracy with a 95 % bootstrap interval over rows.", {"accuracy": "accuracy", "macro_f1": "macro F1"}
-)
+_OF_CLASSES = _Results("Accuracy with a 95 % interval over rows.", {"accuracy": "accuracy", "macro_f1": "macro F1"})
 _RESULTS: dict[TrainingTask, _Results] = {
     "sequence_classification": _OF_CLASSES,
     "token_classification": _OF_CLASSES,
     "masked_lm": _Results(
         "Accuracy is the share of hidden tokens (15 % of all) that are predicted right, averaged over texts, with a "
-        "95 % bootstrap interval over texts.",
+        "95 % interval over texts.",
         {"accuracy": "accuracy on hidden tokens"},
     ),
     "question_answering": _Results(
-        "Exact match and F1 of words as SQuAD defines them, with 95 % bootstrap intervals over questions. Questions on "
+        "Exact match and F1 of words as SQuAD defines them, with 95 % intervals over questions. Questions on "
         "one context are not independent, so the intervals are somewhat too narrow.",
         {"exact_match": "exact match", "f1": "F1"},
     ),
@@ -58,13 +56,10 @@ _RESULTS: dict[TrainingTask, _Results] = {
 def metric_with_interval(values: Mapping[str, float], name: str) -> str:
     """Return a metric with its interval for people to read: "0.812 (0.790 to 0.834)".
 
-    Where every row has the same value, a bootstrap interval has no width, which must not be read as certainty. A metric
-    that is not a mean over rows has no interval.
+    A metric that is not a mean over rows has no interval, nor has a mean over fewer than six.
     """
     if f"{name}_low" not in values:
         return f"{values[name]:.3f}"
-    if values[f"{name}_low"] == values[f"{name}_high"]:
-        return f"{values[name]:.3f} (the same for all {values['rows']:,.0f} rows, so without an interval)"
     return f"{values[name]:.3f} ({values[f'{name}_low']:.3f} to {values[f'{name}_high']:.3f})"
 
 

@@ -34,7 +34,7 @@ from sightline.lab.seeds import check_seed
 from sightline.lab.starting_points import StartingPoint, Units, default_settings, starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
 from sightline.lab.training_tasks import TokenisedRows, check_task, make_collator
-from sightline.metrics import bootstrap_interval
+from sightline.metrics.statistics import mean_interval, share_interval
 from sightline.models import load_network
 
 if TYPE_CHECKING:
@@ -351,13 +351,13 @@ def _make_sets(
 
 
 def _measure(trainer: Any, rows: TokenisedRows | AnswerRows) -> dict[str, float]:
-    """Return the metrics of the present weights with bootstrap intervals over rows, and the loss."""
+    """Return the metrics of the present weights with 95 % intervals over rows, and the loss."""
     trainer.compute_metrics = None  # it belongs to the validation rows
     prediction = trainer.predict(rows)
     metrics = rows.measure(prediction)
     for name, values in rows.values(prediction).items():
-        interval = bootstrap_interval(values)
-        metrics |= {f"{name}_low": interval.low, f"{name}_high": interval.high, "rows": len(values)}
+        _, low, high = share_interval(values) if set(values) <= {0.0, 1.0} else mean_interval(values)
+        metrics |= {"rows": len(values)} | ({} if math.isnan(low) else {f"{name}_low": low, f"{name}_high": high})
     return {**metrics, "loss": float(prediction.metrics["test_loss"])}
 
 

@@ -19,7 +19,7 @@ from sightline.metrics.agreement import (
     rbo,
     spearman,
 )
-from sightline.metrics.chance import Interval, bootstrap_interval, chance_level
+from sightline.metrics.chance import chance_level
 from sightline.metrics.confidence import confidence, confidence_published
 from sightline.metrics.dispersion import anisotropy, normalised_entropy, normalised_rank, special_rank, special_share
 from sightline.metrics.faithfulness import (
@@ -36,6 +36,7 @@ from sightline.metrics.plans import Plan, Quantity
 from sightline.metrics.plausibility import auprc, iou_f1, token_f1
 from sightline.metrics.registry import METRICS, Chance, MetricEntry, list_metrics, metric
 from sightline.metrics.retrieval import count_at_k, precision_at_k, recall_at_k
+from sightline.metrics.statistics import Interval, bootstrap_interval
 from sightline.metrics.token_sets import mask_of, spans_of, tokens_in_characters, top_tokens
 
 if TYPE_CHECKING:

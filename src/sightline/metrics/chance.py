@@ -1,12 +1,11 @@
-"""What would an unrelated explanation have scored, and how sure is a mean over documents?
+"""What would an unrelated explanation have scored?
 
-- `chance_level`: the agreement statistic after the scores of one vector are shuffled among the compared tokens. Where
-  words are compared whose scores are sums over tokens, the tokens are shuffled and summed again (`TokenScores`): a word
-  of many tokens has a large sum in every explanation, so shuffled sums would make unrelated explanations look related.
-- `bootstrap_interval`: an interval for the mean over documents, by drawing documents with replacement (Efron 1979).
+`chance_level` is the agreement statistic after the scores of one vector are shuffled among the compared tokens. Where
+words are compared whose scores are sums over tokens, the tokens are shuffled and summed again (`TokenScores`): a word
+of many tokens has a large sum in every explanation, so shuffled sums would make unrelated explanations look related.
 
-Both are seeded: the same seed gives the same numbers. A chance level of m permutations costs m statistics, computed on
-rows of shape (m, n) in blocks of bounded memory.
+The same seed gives the same numbers. A chance level of m permutations costs m statistics, computed on rows of shape
+(m, n) in blocks of bounded memory.
 """
 
 from __future__ import annotations
@@ -25,32 +24,11 @@ from sightline.metrics.agreement import MaskMode, masked_pair
 from sightline.metrics.inputs import (
     FloatArray,
     score_pair,
-    score_vector,
     token_mask,
-    warn_convention,
 )
 from sightline.metrics.registry import METRICS
+from sightline.metrics.statistics import Interval, block_sizes
 from sightline.text.units import Units
-
-BLOCK_ENTRIES = 2**22  # entries of one block of rows: 32 MB of float64
-RESAMPLES = 1000
-"""Draws behind the intervals of words over a data set."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean with the central `level` of the distribution it was drawn from, `samples` draws."""
-
-    mean: float
-    low: float
-    high: float
-    level: float
-    """Share of the distribution between `low` and `high`, for example 0.95."""
-    samples: int
-    """Number of draws."""
-
-    def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +67,7 @@ def shuffled_blocks(
     Given the `tokens` whose sums the scores are, the tokens are shuffled instead.
     """
     generator = np.random.default_rng(seed)
-    for size in _blocks(
+    for size in block_sizes(
         check_count("permutations", permutations), scores.size if tokens is None else tokens.scores.size
     ):
         if tokens is not None:
@@ -102,20 +80,9 @@ def shuffled_blocks(
 
 def central_interval(draws: FloatArray, level: float = 0.95) -> Interval:
     """Return mean and central `level` of draws (m,)."""
-    low, high = _central(draws, level)
-    return Interval(float(draws.mean()), low, high, level, draws.size)
-
-
-def _central(draws: FloatArray, level: float) -> tuple[float, float]:
     tail = (1.0 - check_fraction("level", level)) / 2.0
     low, high = np.quantile(draws, [tail, 1.0 - tail])
-    return float(low), float(high)
-
-
-def _blocks(samples: int, width: int) -> list[int]:
-    # Sizes of the blocks of rows that together make `samples` rows of `width` entries.
-    size = max(1, BLOCK_ENTRIES // width)
-    return [min(size, samples - start) for start in range(0, samples, size)]
+    return Interval(float(draws.mean()), float(low), float(high), level, draws.size)
 
 
 def _resolve_statistic(
@@ -174,28 +141,3 @@ def chance_level(
         else:
             draws.append(np.array([compute(first, row) for row in rows]))
     return central_interval(np.concatenate(draws), level)
-
-
-def resample_counts(documents: int, resamples: int, seed: int) -> Iterator[FloatArray]:
-    """Yield how often each of D documents is drawn in each resample, in blocks of bounded size (block, D)."""
-    generator = np.random.default_rng(seed)
-    for size in _blocks(resamples, documents):
-        yield generator.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(np.float64)
-
-
-def bootstrap_interval(values: npt.ArrayLike, *, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> Interval:
-    """Return the mean of `values` (D,), one per document, with its percentile bootstrap interval.
-
-    For a paired comparison of two methods on the same documents pass their differences. One document says nothing
-    about others: its interval is its value, with a warning. O(resamples · D).
-    """
-    documents = score_vector(values, "values")
-    if documents.size == 1:
-        warn_convention("There is one document only; its interval is the value itself and says nothing about others.")
-    generator = np.random.default_rng(seed)
-    draws = []
-    for size in _blocks(check_count("resamples", resamples), documents.size):
-        drawn = generator.integers(documents.size, size=(size, documents.size))
-        draws.append(documents[drawn].mean(axis=1))
-    low, high = _central(np.concatenate(draws), level)
-    return Interval(float(documents.mean()), low, high, level, resamples)  # the mean of the documents, not of the draws

@@ -83,17 +83,17 @@ def measure_accuracy(
     return bench.measure_documents(f"accuracy-{name}", whole, labelled, predict, at_once=100)
 
 
-def has_learnt(entries: Sequence[Mapping[str, Any]], seed: int) -> bool:
+def has_learnt(entries: Sequence[Mapping[str, Any]]) -> bool:
     """Say whether a model is right more often than always naming the largest class, with the 95 % interval."""
-    return judge(Accuracy.of(entries, seed).gain) == "confirmed"
+    return judge(Accuracy.of(entries).gain) == "confirmed"
 
 
-def accuracy_columns(entries: Sequence[Mapping[str, Any]], seed: int) -> dict[str, Any]:
+def accuracy_columns(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the columns of a table of accuracies."""
-    accuracy = Accuracy.of(entries, seed)
+    accuracy = Accuracy.of(entries)
     return {
         **accuracy.measured.columns("accuracy"),
         "largest_class": accuracy.majority,
-        "learnt": "yes" if has_learnt(entries, seed) else "no",
+        "learnt": "yes" if has_learnt(entries) else "no",
         "documents": len(entries),
     }

@@ -107,9 +107,7 @@ def _accuracy_table(tested: Mapping[str, Entries], seed: int) -> pd.DataFrame:
     import pandas as pd
 
     names = ({"data": data_of(name), "model": name} for name in tested)
-    return pd.DataFrame(
-        [row | accuracy_columns(entries, seed) for row, entries in zip(names, tested.values(), strict=True)]
-    )
+    return pd.DataFrame([row | accuracy_columns(entries) for row, entries in zip(names, tested.values(), strict=True)])
 
 
 def _correlation_table(measured: Mapping[str, Entries], control: Mapping[str, Entries], seed: int) -> pd.DataFrame:
@@ -258,7 +256,7 @@ def run(bench: Workbench) -> Outcome:
             "interval; grey: the same token scores in random order.",
         ),
     ]
-    learnt = {name: measured[name] for name, entries in tested.items() if has_learnt(entries, seed)}
+    learnt = {name: measured[name] for name, entries in tested.items() if has_learnt(entries)}
     unlearnt = [name for name in measured if name not in learnt]
     unlearnt_verbs = [name for name in verbs if name not in learnt]
     consistent = judge_consistency(consistencies, random_seeds, seed)

@@ -131,7 +131,7 @@ def run(bench: Workbench) -> Outcome:
     guesses = {key: result.guesses for key, result in asked_questions.items()}
     tested = {key: result.tested for key, result in measured.items() if key not in asked_questions}
     # Documents without labels do not say whether a model has learnt its task.
-    unlearnt = [key for key, entries in tested.items() if entries and not has_learnt(entries, seed)]
+    unlearnt = [key for key, entries in tested.items() if entries and not has_learnt(entries)]
     unlearnt += [key for key, entries in quality.items() if not answers_better(entries, guesses[key], seed)]
     tables = [
         StudyTable(
@@ -160,7 +160,7 @@ def run(bench: Workbench) -> Outcome:
     ]
     if any(tested.values()):
         rows = [
-            {"data": data, "model": model, **accuracy_columns(entries, seed)}
+            {"data": data, "model": model, **accuracy_columns(entries)}
             for (data, model), entries in tested.items()
             if entries
         ]

@@ -86,7 +86,7 @@ def judge_retrieval(claim: Claim, entries: Answers, controls: Answers, seed: int
     }
     if not leads:
         return Finding(claim, "not measured", "No data set with marked answers and a model that reads it was given.")
-    (data, model), rival = min(leads, key=lambda pair: leads[pair].low)
+    (data, model), rival = min(leads, key=lambda pair: leads[pair].least)
     k, closest = _retrieved(data), leads[(data, model), rival]
     control = _lead(controls[data, model], rival, k, seed)
     over_chance = "; ".join(

@@ -258,7 +258,7 @@ def run(bench: Workbench) -> Outcome:
             "Figure 4, his or her: needs a masked language model that knows the words of the sentences (--mlm FOLDER), "
             "or --model base=FOLDER and sentences to train one on (--data pronouns=FILE)."
         )
-    learnt = judge_accuracy(tested, seed)
+    learnt = judge_accuracy(tested)
     findings = [
         learnt,
         judge_gain(agreements["blank_out"], controls["blank_out"], "blank_out", seed),

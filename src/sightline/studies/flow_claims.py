@@ -116,7 +116,7 @@ def judge_gain(
         name: {view: _gain(each, view, "raw", seed) for view in ("rollout", "flow")} for name, each in models.items()
     }
     controls = {view: _gain(control, view, "raw", seed) for view in ("rollout", "flow")}
-    weaker = {name: min(by_view, key=lambda view: by_view[view].low) for name, by_view in gains.items()}
+    weaker = {name: min(by_view, key=lambda view: by_view[view].least) for name, by_view in gains.items()}
     tally = Tally({name: gains[name][view] for name, view in weaker.items()})
     model, gain = tally.weakest
     if not model:
@@ -149,7 +149,7 @@ def judge_flow(agreements: Mapping[str, Agreement], seed: int) -> Finding:
     gains = {name: _gain(agreement, "flow", "rollout", seed) for name, agreement in agreements.items()}
     if not all(gain.documents for gain in gains.values()):
         return Finding(claim, "not measured", "No sentence has a value.")
-    reference = min(gains, key=lambda name: gains[name].low)
+    reference = min(gains, key=lambda name: gains[name].least)
     published = {
         name: Published(round(table["flow"][-1] - table["rollout"][-1], 2), where)
         for name, (where, table) in TABLES.items()
@@ -176,8 +176,8 @@ def judge_uniform(entries: Entries, seed: int) -> Finding:
     return Finding(claim, verdict, evidence, measured=rise)
 
 
-def judge_accuracy(entries: Entries, seed: int) -> Finding:
+def judge_accuracy(entries: Entries) -> Finding:
     """Judge whether the verb-number model has learnt agreement."""
     claim = claim_of(CLAIMS, "the model learns agreement")
-    accuracy = Accuracy.of(entries, seed)
+    accuracy = Accuracy.of(entries)
     return Finding(claim, judge(accuracy.gain), accuracy.in_words(), accuracy.measured, ACCURACY)

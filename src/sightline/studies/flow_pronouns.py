@@ -139,22 +139,22 @@ def choice_table(subject: Subject, entries: Sequence[Mapping[str, Any]], seed: i
     return StudyTable(
         "pronouns",
         "How often the masked model chooses between “his” and “her” correctly",
-        pd.DataFrame([{"model": subject.name, **accuracy_columns(entries, seed)}]),
+        pd.DataFrame([{"model": subject.name, **accuracy_columns(entries)}]),
         "The pronoun of a sentence is masked, and the more probable of the two is compared with it. largest class: "
         "accuracy of always naming the more frequent one. learnt: whether the interval of the accuracy is above that.",
     )
 
 
-def describe_choice(entries: Sequence[Mapping[str, Any]], seed: int) -> str:
+def describe_choice(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return what a figure says about the model that it shows."""
     if not entries:
         return ""
-    accuracy = Accuracy.of(entries, seed)
+    accuracy = Accuracy.of(entries)
     text = (
         f" On other sentences, the accuracy of the model's choice between the two is {in_words(accuracy.measured)}; "
         f"always naming the more frequent one gives {accuracy.majority:.2f}."
     )
-    if has_learnt(entries, seed):
+    if has_learnt(entries):
         return text
     return text + " It has not learnt the choice, so that its attention cannot explain it."
 
@@ -181,7 +181,7 @@ def draw_pronouns(bench: Workbench, subject: Subject, choices: Sequence[Mapping[
                 Curves([str(layer + 1) for layer in range(depth)], curves, "layer", f"share of “{sentence.second}”"),
                 f"Share of “{sentence.second}” in the weight that “{sentence.first}” and “{sentence.second}” receive "
                 "from the mask. Dashed: share of “her” in the probabilities of “his” and “her”."
-                + describe_choice(choices, bench.seed),
+                + describe_choice(choices),
             )
         )
     return figures

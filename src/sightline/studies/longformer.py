@@ -157,9 +157,9 @@ def run(bench: Workbench) -> Outcome:
         judge_masking(trained, seed),
         judge_scaling(trained, seed),
     ]
-    if not reason and not has_learnt(tested, seed):
+    if not reason and not has_learnt(tested):
         findings = [not_judged(finding, [subject.name]) for finding in findings]
-    findings = [judge_accuracy(tested, reason, seed), *findings]
+    findings = [judge_accuracy(tested, reason), *findings]
     left_out = [*_left_out(data), *([f"Performance: {reason[0].lower()}{reason[1:]}"] if reason else [])]
     return Outcome(tables, figures, findings, _differences(bench, data, subject), left_out)
 

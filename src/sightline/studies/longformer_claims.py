@@ -61,12 +61,12 @@ def _above_chance(entries: Entries, mode: str, seed: int, **setting: Any) -> Mea
     return Measured.of([value - chance for value, chance in pairs.values()], seed)
 
 
-def judge_accuracy(tested: Entries, reason: str, seed: int) -> Finding:
+def judge_accuracy(tested: Entries, reason: str) -> Finding:
     """Judge whether the classifier has learnt its task; reason: why its performance was not measured."""
     claim = claim_of(CLAIMS, "accurate classifier")
     if reason:
         return Finding(claim, "not measured", reason)
-    accuracy = Accuracy.of(tested, seed)
+    accuracy = Accuracy.of(tested)
     return Finding(claim, judge(accuracy.gain), accuracy.in_words(), accuracy.measured, ACCURACY)
 
 
@@ -127,7 +127,7 @@ def judge_scaling(trained: Entries, seed: int) -> Finding:
             for scaling in (True, False)
         )
         gains[layers] = shared_difference(scaled, plain, seed)
-    weaker = min(gains, key=lambda layers: gains[layers].low)
+    weaker = min(gains, key=lambda layers: gains[layers].least)
     published = published_tau("unmasked", weaker, scaled=True) - published_tau("unmasked", weaker)
     evidence = (
         f"Tau of all words, scaled minus unscaled: {in_words(gains['last'])} for the last layer, "

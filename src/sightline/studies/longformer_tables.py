@@ -125,7 +125,7 @@ def performance_tables(name: str, tested: Entries, classes: Sequence[str], seed:
             }
         )
     by_class = pd.DataFrame(rows)
-    columns = accuracy_columns(tested, seed)
+    columns = accuracy_columns(tested)
     after = {key: columns.pop(key) for key in ("learnt", "documents")}
     whole = {"model": name, **columns, "macro_f1": float(by_class["f1"].mean()), **after}
     return [

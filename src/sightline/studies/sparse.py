@@ -53,7 +53,7 @@ def _names(cell: Cell) -> dict[str, Any]:
 def _accuracy_table(cells: Sequence[Cell], seed: int) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.DataFrame([_names(cell) | accuracy_columns(cell.tested, seed) for cell in cells])
+    return pd.DataFrame([_names(cell) | accuracy_columns(cell.tested) for cell in cells])
 
 
 def _entropy_table(cells: Sequence[Cell], seed: int) -> pd.DataFrame:
@@ -121,7 +121,7 @@ def _curves(cells: Sequence[Cell], values: Callable[[Cell], Sequence[float]], ve
     curves = []
     for (data, encoder), group in groups_of(cells).items():
         measured = [
-            Measured.of(values(cell) if has_learnt(cell.tested, seed) else [], seed)
+            Measured.of(values(cell) if has_learnt(cell.tested) else [], seed)
             for cell in (group[projection] for projection in PROJECTIONS)
         ]
         curves.append(Curve.of(f"{data}, {encoder}", measured))

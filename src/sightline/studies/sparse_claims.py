@@ -242,7 +242,7 @@ def _judge_adversary(cells: Sequence[Cell], seed: int) -> Finding:
 
 def judge_claims(cells: Sequence[Cell], seed: int) -> list[Finding]:
     """Return a finding per claim; models that have learnt nothing count neither for a claim nor against it."""
-    learnt = [cell for cell in cells if has_learnt(cell.tested, seed)]
+    learnt = [cell for cell in cells if has_learnt(cell.tested)]
     unlearnt = [_label(cell) for cell in cells if cell not in learnt]
     judges = (_judge_own_share, _judge_trend, _judge_explanation, _judge_representations, _judge_adversary)
     return [without_unlearnt(judge_claim(learnt, seed), unlearnt, len(cells)) for judge_claim in judges]

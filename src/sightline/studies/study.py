@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sightline.evaluation.statistics import mean_interval
 from sightline.layer_kind import LayerKind
+from sightline.metrics.statistics import mean_interval, share_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Measured:
-    """A mean over documents with its bootstrap 95 % interval."""
+    """A mean over documents with its 95 % interval; fewer than six documents have none (NaN)."""
 
     value: float
     low: float
@@ -53,6 +53,11 @@ class Measured:
         array = np.asarray(values, dtype=np.float64).ravel()
         array = array[np.isfinite(array)]
         return cls(*mean_interval(array, seed=seed), documents=array.size)
+
+    @property
+    def least(self) -> float:
+        """The lower end of the interval; −∞ where there is none, so that the weakest effect has the smallest."""
+        return -math.inf if math.isnan(self.low) else self.low
 
     def columns(self, prefix: str = "") -> dict[str, float]:
         """Return the columns of a table: mean, low and high, with a prefix before their names."""
@@ -319,12 +324,14 @@ class Accuracy(NamedTuple):
     """Accuracy minus majority."""
 
     @classmethod
-    def of(cls, entries: Sequence[Mapping[str, Any]], seed: int = 0) -> Accuracy:
+    def of(cls, entries: Sequence[Mapping[str, Any]]) -> Accuracy:
         """Return the accuracy of "predicted" against "label" per entry, compared as text: "1" is 1."""
         labels = [str(entry["label"]) for entry in entries]
         hits = np.array([float(str(entry["predicted"]) == str(entry["label"])) for entry in entries])
         majority = max((labels.count(label) / len(labels) for label in set(labels)), default=float("nan"))
-        return cls(Measured.of(hits, seed), majority, Measured.of(hits - majority, seed))
+        share, low, high = share_interval(hits)
+        gain = Measured(share - majority, low - majority, high - majority, hits.size)
+        return cls(Measured(share, low, high, hits.size), majority, gain)
 
     def in_words(self) -> str:
         """Return a sentence."""
@@ -355,7 +362,7 @@ class Tally:
     def weakest(self) -> tuple[str, Measured]:
         """The group whose interval reaches lowest: a claim about all models is judged where it holds least."""
         known = self.known
-        name = min(known, key=lambda group: known[group].low, default="")
+        name = min(known, key=lambda group: known[group].least, default="")
         return name, known[name] if name else Measured.of([])
 
     def in_words(self) -> str:
@@ -428,11 +435,14 @@ def in_words(measured: Measured) -> str:
     if not measured.documents:
         return "no value"
     value, low, high = (two_digits(number) for number in (measured.value, measured.low, measured.high))
-    return f"{value} ({low} to {high}, {measured.documents:,} documents)"
+    ends = "no interval" if measured.low != measured.low else f"{low} to {high}"
+    return f"{value} ({ends}, {measured.documents:,} documents)"
 
 
 def two_digits(value: float) -> str:
     """Return a number with two significant digits, and at most four decimals: 0.41, −0.0083, 12."""
+    if value != value:
+        return "–"
     places = 4 if value == 0 else min(4, max(0, 1 - math.floor(math.log10(abs(value)))))
     text = f"{value:z.{places}f}"
     return "0" if float(text) == 0 else text.replace("-", "−")

@@ -17,6 +17,7 @@ from sightline.view import colours
 from sightline.view.coloured_text import text_pieces
 from sightline.view.sections.page_parts import ColouredText, Section, Table, Terms, Texts
 from sightline.view.sections.shell import render_index
+from sightline.view.words.numbers import format_range
 from sightline.view.words.sentences import percent
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def _shown_table(result: AdversarialResult) -> pd.DataFrame:
         strength = "–" if pd.isna(row["lambda"]) else f"{row['lambda']:g}"
         cells = {"test": row["test"], "λ": strength, "documents": f"{row['documents']:,}"}
         for name in ("jsd", "tvd"):
-            cells[name.upper()] = f"{row[name]:.3f} ({row[f'{name}_low']:.3f} to {row[f'{name}_high']:.3f})"
+            ends = format_range(row[f"{name}_low"], row[f"{name}_high"], "{:.3f}".format)
+            cells[name.upper()] = f"{row[name]:.3f} ({ends})"
         cells["same class"] = percent(row["same_prediction"])
         if "accuracy" in row:
             cells["accuracy"] = percent(row["accuracy"])

@@ -29,7 +29,7 @@ from sightline.view.corpus.plots import confidence_scatter, slice_differences
 from sightline.view.page.html import hash_source
 from sightline.view.sections.page_folder import PAGE, check_folder, make_folder
 from sightline.view.sections.shell import GENERATOR
-from sightline.view.words.numbers import format_number
+from sightline.view.words.numbers import format_number, format_range
 from sightline.view.words.sentences import percent
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _word_table(rows: pd.DataFrame, side: str, unit: _Unit) -> str:
     style = "pos" if side == "for" else "neg"
     body = "".join(
         f'<tr><td class="{style}">{escape(str(row["type"]))}</td><td class="n">{unit.format(row["score"])}</td>'
-        f'<td class="n quiet">{unit.format(row["low"])} to {unit.format(row["high"])}</td>'
+        f'<td class="n quiet">{format_range(row["low"], row["high"], unit.format)}</td>'
         f'<td class="n">{int(row["documents"]):,}</td></tr>'
         for row in rows.to_dict("records")
     )
@@ -259,7 +259,7 @@ def _slice_section(comparison: SliceComparison) -> str:
     body = "".join(
         f"<tr><td>{escape(str(row[comparison.by]))}</td>"
         f'<td class="n">{unit.format(row["first"])}</td><td class="n">{unit.format(row["second"])}</td>'
-        f'<td class="n">{unit.format(row["low"])} to {unit.format(row["high"])}</td>'
+        f'<td class="n">{format_range(row["low"], row["high"], unit.format)}</td>'
         f'<td class="n">{_p_value(row["p_corrected"])}</td></tr>'
         for row in comparison.rows.to_dict("records")
     )

@@ -96,7 +96,9 @@ def worth_against_cost(
     seconds = np.maximum([method.seconds for method in methods], 1e-5)
     means = np.array([method.mean for method in methods])
     spread = np.array([[method.mean - method.low, method.high - method.mean] for method in methods]).T
-    axes.errorbar(seconds, means, yerr=np.maximum(spread, 0), fmt="o", color=OWN, ecolor=OWN, elinewidth=0.8, ms=4)
+    axes.errorbar(
+        seconds, means, yerr=np.nan_to_num(np.maximum(spread, 0)), fmt="o", color=OWN, ecolor=OWN, elinewidth=0.8, ms=4
+    )
     if floor is not None:
         axes.axhline(floor, color=CHANCE, linestyle=(0, (1, 1.2)), linewidth=1.0)
         axes.annotate(

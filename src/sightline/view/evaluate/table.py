@@ -98,7 +98,9 @@ def _cells(ranking: Ranking, methods: Sequence[str], metric: str, under: Sequenc
     cells = [
         part[0].rjust(width)
         if part[0] == MISSING
-        else f"{part[0]:>{width}} [{part[1]:>{ends[0]}}, {part[2]:>{ends[1]}}]" + "*" * star
+        else f"{part[0]:>{width}}"
+        + f" [{part[1]:>{ends[0]}}, {part[2]:>{ends[1]}}]" * (part[1] != MISSING)
+        + "*" * star
         for part, star in zip(parts, stars, strict=True)
     ]
     counts = [int(number) for number in rows["documents"] if number]

@@ -112,7 +112,7 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
         if f"{name}_low" in frame:
             ends = zip(frame[f"{name}_low"], frame[f"{name}_high"], strict=True)
             cells = [
-                f"{cell} [{_two_places(low)}, {_two_places(high)}]"
+                cell if low != low else f"{cell} [{_two_places(low)}, {_two_places(high)}]"
                 for cell, (low, high) in zip(cells, ends, strict=True)
             ]
         columns.append(("chance" if name.endswith("_chance") else name, cells))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import TYPE_CHECKING
 
 from sightline.view.plots.style import INK, PLAIN, QUIET, in_house_style, new_figure, to_label, token_label
@@ -57,8 +58,13 @@ def _draw(axes: Axes, panel: Ranking, rows: int) -> None:
     if panel.intervals:
         lows, highs = zip(*panel.intervals, strict=True)
         axes.hlines(places, lows, highs, color=INK, linewidth=1.0, zorder=3)
-    ends = panel.intervals or [(value, value) for value in panel.values]
-    shown = [*panel.values, *panel.references, *(end for pair in panel.intervals for end in pair)]
+    # Words in few documents have no interval.
+    intervals = panel.intervals or [(nan, nan)] * len(panel.values)
+    ends = [
+        (value, value) if low != low else (low, high)
+        for value, (low, high) in zip(panel.values, intervals, strict=True)
+    ]
+    shown = [*panel.values, *panel.references, *(end for pair in ends for end in pair)]
     low, high = min(0.0, *shown), max(0.0, *shown)
     room = 0.32 * ((high - low) or 1.0)  # for the number at the end of the longest bar
     axes.set_xlim(low - (room if low < 0 else 0.0), high + (room if high > 0 or low == 0 else 0.0))

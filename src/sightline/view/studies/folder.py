@@ -23,7 +23,7 @@ from sightline.view.frames import MISSING, first_rows, format_value, markdown, t
 from sightline.view.sections.page_folder import check_folder, write_sections
 from sightline.view.sections.page_parts import Links, Part, Picture, Section, Table, Terms
 from sightline.view.studies.drawings import draw_figure
-from sightline.view.words.numbers import format_number
+from sightline.view.words.numbers import format_number, format_range
 from sightline.view.words.studies import CLAIMS, MEANINGS, difference_sentence, finding_sentence, opening_sentences
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _intervals(frame: pd.DataFrame) -> dict[str, tuple[str, str]]:
 def _with_ends(value: float, low: float, high: float) -> str:
     if math.isnan(value):
         return MISSING
-    return f"{format_value(value, DIGITS)} ({format_value(low, DIGITS)} to {format_value(high, DIGITS)})"
+    return f"{format_value(value, DIGITS)} ({format_range(low, high, lambda end: format_value(end, DIGITS))})"
 
 
 def study_sections(result: StudyResult) -> list[Section]:

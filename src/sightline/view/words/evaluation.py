@@ -6,11 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from sightline.evaluation.ranking import SIGNIFICANCE, Ranking, chance_of_agreement
+from sightline.evaluation.ranking import Ranking, chance_of_agreement
 from sightline.evaluation.result import MODEL, Record
 from sightline.metrics import METRICS
 from sightline.metrics.registry import RANDOM_ORDERS
-from sightline.view.words.numbers import count, format_number
+from sightline.metrics.statistics import SIGNIFICANCE
+from sightline.view.words.numbers import count, format_number, format_range
 from sightline.view.words.sentences import demonstration_notices, percent
 
 REFERENCE = (
@@ -55,7 +56,7 @@ def opening_sentences(ranking: Ranking) -> list[str]:
     if standing.weak:
         outcome.append(f"not clearly better than random orders: {', '.join(standing.weak)}")
     row = ranking.ranked(metric).iloc[0]
-    mean, low, high = (format_number(row[name]) for name in ("mean", "low", "high"))
+    mean, ends = format_number(row["mean"]), format_range(row["low"], row["high"])
     levels = {"random orders": ranking.floors([metric]), "one word at a time": ranking.ceilings([metric])}
     references = [f", {name} {format_number(values[metric])}" for name, values in levels.items() if values]
     return [
@@ -64,7 +65,7 @@ def opening_sentences(ranking: Ranking) -> list[str]:
         f"{'; '.join(outcome)}."
         if standing.best_beats_chance
         else f"No method is clearly better than random orders; the best is {standing.best}.",
-        f"By {metric}: {standing.best} {mean} ({low} to {high}){''.join(references)}.",
+        f"By {metric}: {standing.best} {mean} ({ends}){''.join(references)}.",
     ]
 
 
@@ -79,8 +80,8 @@ def best_sentences(ranking: Ranking, metric: str) -> list[str]:
     if standing is None:
         return []
     row = ranking.ranked(metric).iloc[0]
-    mean, low, high = (format_number(row[name]) for name in ("mean", "low", "high"))
-    sentences = [f"Best by {metric}: {standing.best}, {mean} ({low} to {high})."]
+    mean, ends = format_number(row["mean"]), format_range(row["low"], row["high"])
+    sentences = [f"Best by {metric}: {standing.best}, {mean} ({ends})."]
     if not standing.best_beats_chance:
         sentences.append(f"It is not clearly better than {chance_name(metric)}.")
     if metric in ranking.paired:
@@ -105,10 +106,12 @@ def _describe_others(ranking: Ranking, metric: str) -> list[str]:
     assert standing is not None
     equal = len(standing.close) + len(standing.undecided)
     clauses = []
+    needed = ranking.documents_needed(metric)
+    few = "" if needed is None else f" (with this many methods, fewer than {needed} documents cannot show it)"
     if equal > 2 and equal == len(ranking.ranked(metric)) - 1 and not standing.undecided:
-        clauses.append("none of the others is clearly worse")
+        clauses.append(f"none of the others is clearly worse{few}")
     elif standing.close:
-        clauses.append(f"not clearly worse: {', '.join(standing.close)}")
+        clauses.append(f"not clearly worse{few}: {', '.join(standing.close)}")
     if standing.undecided:
         clauses.append(
             f"not clearly worse, but not clearly better than {chance_name(metric)} either: "
@@ -131,7 +134,7 @@ def state_sentences(ranking: Ranking) -> list[str]:
     if not evaluation.complete:
         sentences.append("The run was stopped early: only the documents that were finished are included.")
     if documents == 1:
-        sentences.append("One document says nothing about others: intervals are the values themselves.")
+        sentences.append("One document says nothing about others: there are no intervals.")
     elif (chance := chance_of_agreement(documents)) >= SIGNIFICANCE:
         sentences.append(
             f"{documents} documents cannot tell methods apart: all of them favour the same one of two equal methods in "

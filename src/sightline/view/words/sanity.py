@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from sightline.evaluation.planted import HELD_OUT, PlantedResult
 from sightline.evaluation.sanity import SanityResult
-from sightline.view.words.numbers import format_number
+from sightline.view.words.numbers import format_number, format_range
 from sightline.view.words.sentences import percent
 
 
@@ -15,9 +17,11 @@ def sanity_sentences(result: SanityResult) -> list[str]:
     sentences = []
     for method, verdict in result.verdicts().items():
         row = last.loc[(method, result.stages[-1])]
-        names = ("similarity", "low", "high", "chance_low", "chance_high")
-        similarity, low, high, *chance = (format_number(row[name], ".2f") for name in names)
-        figures = f"similarity {similarity}, interval {low} to {high}, by chance {chance[0]} to {chance[1]}"
+        interval, chance = (
+            format_range(row[low], row[high], partial(format_number, form=".2f"))
+            for low, high in (("low", "high"), ("chance_low", "chance_high"))
+        )
+        figures = f"similarity {format_number(row['similarity'], '.2f')}, interval {interval}, by chance {chance}"
         sentences.append(
             {
                 "unknown": f"{method}: no document could be compared.",
@@ -47,6 +51,6 @@ def planted_sentences(result: PlantedResult) -> list[str]:
         verdict = verdict if row.better_than_chance else ": no better than chance"
         sentences.append(
             f"{row.method} ranks {percent(row.precision)} of the planted words first "
-            f"(interval {percent(row.low)} to {percent(row.high)}, chance {percent(row.chance)}){verdict}."
+            f"(interval {format_range(row.low, row.high, percent)}, chance {percent(row.chance)}){verdict}."
         )
     return sentences
