@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from sightline.analysis import TokenFilter, attributions_by_position, attributions_by_type, attributions_over_dataset
 from sightline.errors import InputError, OptionError
+from sightline.metrics.statistics import RESAMPLES, resample_counts
 from sightline.models import Target
 from tests.sample_explanations import encoding, explanation
 
@@ -65,27 +67,34 @@ def test_over_all_documents_the_instances_of_a_word_are_summed():
     assert listed(table.negative) == [("old", -2.0)]
     frame = table.to_frame()
     assert frame.columns.tolist()[3:6] == ["score", "low", "high"]
-    assert not frame.isna().any(axis=None)
+    assert frame.columns[frame.isna().any()].tolist() == ["low", "high"]  # words in two documents have no interval
 
 
 @pytest.mark.parametrize("rule", ["mean-all", "mean-present"])
-def test_intervals_over_a_data_set_are_quantiles_of_resampled_documents(rule):
-    generator = np.random.default_rng(0)
-    scores = generator.standard_normal(12) + 1.0
+def test_intervals_over_a_data_set_are_studentised_over_resampled_documents(rule):
+    scores = np.random.default_rng(0).standard_normal(12) + 1.0
     documents = [explained("river river" if d % 3 else "old", river=float(s)) for d, s in enumerate(scores)]
     row = attributions_over_dataset(documents, rule=rule).positive[0]
-    per_document = np.array(
-        [s * (1 if rule == "mean-present" else 2) if d % 3 else np.nan for d, s in enumerate(scores)]
-    )
-    assert row.score == pytest.approx(
-        np.nanmean(per_document) if rule == "mean-present" else np.nansum(per_document) / len(scores)
-    )
-    draws = per_document[generator.integers(12, size=(20_000, 12))]
-    means = np.nanmean(draws, axis=1) if rule == "mean-present" else np.nansum(draws, axis=1) / 12
-    low, high = np.quantile(means, [0.025, 0.975])
-    # 1,000 and 20,000 resamples: quantiles differ by sampling noise of some per cent of the width.
-    assert abs(row.low - low) < 0.1 * (high - low)
-    assert abs(row.high - high) < 0.1 * (high - low)
+    absent, instances = (np.nan, 1) if rule == "mean-present" else (0.0, 2)
+    per_document = np.array([s * instances if d % 3 else absent for d, s in enumerate(scores)])
+
+    def moments(values):
+        known = values[~np.isnan(values)]
+        return known.mean(), known.std(ddof=1) / np.sqrt(len(known))
+
+    mean, error = moments(per_document)
+    assert row.score == pytest.approx(mean)
+    studentised = []
+    for counts in np.concatenate(list(resample_counts(12, RESAMPLES, 0))):
+        drawn = np.repeat(per_document, counts.astype(int))
+        if len(set(drawn[~np.isnan(drawn)])) > 1:
+            drawn_mean, drawn_error = moments(drawn)
+            studentised.append((drawn_mean - mean) / drawn_error)
+    tail = 0.025 * 8 / (8 + 12)  # eight documents hold the word
+    low, high = np.quantile([*studentised, 0.0], [tail, 1 - tail])
+    student = t.ppf(0.975, 7)
+    assert row.low == pytest.approx(mean - max(high, student) * error)
+    assert row.high == pytest.approx(mean - min(low, -student) * error)
 
 
 def test_the_mean_over_all_documents_needs_one_target():

@@ -250,7 +250,7 @@ def compared(model, **options):
     ]
 
 
-def test_a_data_set_gives_means_with_intervals_beside_chance(model):
+def test_a_data_set_gives_means_beside_chance(model):
     weights = head_importance(model, TEXTS)
     documents = compared(model, layers=("last", "all"), head_weights=weights, filter=TokenFilter(), permutations=5)
     table = SimilarityTable(summarise_documents(documents), "input_x_gradient")
@@ -263,9 +263,9 @@ def test_a_data_set_gives_means_with_intervals_beside_chance(model):
             if (similarity.layers, similarity.scaled, similarity.masked) == (cell.layers, cell.scaled, cell.masked)
         ]
         assert (cell.mean.mean, cell.chance) == pytest.approx(tuple(np.mean(pairs, axis=0)))
-        assert cell.mean.low <= cell.mean.mean <= cell.mean.high
         assert cell.documents == 3
-    assert not table.to_frame().isna().any(axis=None)
+    frame = table.to_frame()
+    assert frame.columns[frame.isna().any()].tolist() == ["low", "high"]  # three documents have no interval
 
 
 def test_the_published_layout_has_a_row_per_setting_and_chance_beside_every_number(model):

@@ -83,7 +83,7 @@ def test_the_table_has_a_row_for_every_test_and_strength(result):
         *(("frozen", 3), ("frozen", 3), ("unfrozen", 3), ("unfrozen", 3)),
     ]
     assert (table["jsd"] <= np.log(2) + 1e-9).all()
-    assert (table["jsd_low"] <= table["jsd"]).all()
+    assert table[["jsd_low", "jsd_high", "tvd_low", "tvd_high"]].isna().to_numpy().all()  # of three documents
     assert {"accuracy", "other_accuracy", "same_prediction"} <= set(table.columns)
     assert result.pairs[0].to_frame().columns.tolist() == ["token", "weight", "other_weight"]
 
