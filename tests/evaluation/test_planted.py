@@ -274,6 +274,12 @@ def test_a_method_that_misses_most_words_is_not_praised_for_beating_chance(setti
     assert sentence.endswith("it misses most of them, but finds more than chance would.")
 
 
+def test_few_documents_are_said_to_have_no_interval(setting):
+    findings = tuple(Found(number, "attcat", 0.2, 0.01) for number in range(5))
+    sentence = planted_sentences(PlantedResult(findings, ("attcat",), setting))[-1]
+    assert "first (no interval, chance 1.0 %)" in sentence
+
+
 def test_attcat_finds_a_single_deciding_word_if_relevance_replaces_the_slope(setting):
     for document in setting.documents[:10]:
         words = setting.model.explain(document.text, "attcat", slope="relevance").words()

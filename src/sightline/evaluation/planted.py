@@ -94,13 +94,13 @@ class PlantedResult:
         """Return one row per method: mean precision@k with its bootstrap 95 % interval, beside chance."""
         import pandas as pd
 
-        rows = []
+        rows, p_values = [], self._beat_chance()
         for method in self.methods:
             here = [finding for finding in self.findings if finding.method == method]
             values = [finding.precision for finding in here if finding.precision is not None]
             mean, low, high = mean_interval(values, seed=self.planted.seed)
             chance = float(np.mean([finding.chance for finding in here]))
-            better = self._beat_chance()[method] < SIGNIFICANCE
+            better = p_values[method] < SIGNIFICANCE
             rows.append((method, mean, low, high, chance, better, len(values), len(here) - len(values)))
         return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
 

@@ -123,7 +123,7 @@ class Evaluation:
     def summary(self) -> pd.DataFrame:
         """Return one row per method and metric.
 
-        mean, low, high: mean over documents with its bootstrap 95 % interval (low = high = mean for one document).
+        mean, low, high: mean over documents with its bootstrap 95 % interval (NaN for fewer than six documents).
         floor, ceiling: their means over the same documents. documents: how many the mean is over; missing, failed: how
         many have no value. seconds, calls: per document. higher_is_better: None where neither direction is.
         """

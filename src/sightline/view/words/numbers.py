@@ -14,12 +14,17 @@ NO_INTERVAL = "no interval"
 """Stands for the ends of an interval where too few documents were measured."""
 
 
-def format_range(low: float, high: float, format_end: Callable[[float], str] | None = None) -> str:
-    """Return "0.18 to 0.67", or "no interval" where the ends are NaN; format_end: `format_number` by default."""
+def format_range(
+    low: float, high: float, format_end: Callable[[float], str] | None = None, *, named: bool = False
+) -> str:
+    """Return "0.18 to 0.67", if `named` "interval 0.18 to 0.67", or "no interval" where the ends are NaN.
+
+    format_end: `format_number` by default.
+    """
     if low != low or high != high:
         return NO_INTERVAL
     write = format_end or format_number
-    return f"{write(low)} to {write(high)}"
+    return f"{'interval ' if named else ''}{write(low)} to {write(high)}"
 
 
 def format_number(value: float, form: str = ".3g") -> str:

@@ -17,11 +17,10 @@ def sanity_sentences(result: SanityResult) -> list[str]:
     sentences = []
     for method, verdict in result.verdicts().items():
         row = last.loc[(method, result.stages[-1])]
-        interval, chance = (
-            format_range(row[low], row[high], partial(format_number, form=".2f"))
-            for low, high in (("low", "high"), ("chance_low", "chance_high"))
-        )
-        figures = f"similarity {format_number(row['similarity'], '.2f')}, interval {interval}, by chance {chance}"
+        write = partial(format_number, form=".2f")
+        interval = format_range(row["low"], row["high"], write, named=True)
+        chance = format_range(row["chance_low"], row["chance_high"], write)
+        figures = f"similarity {write(row['similarity'])}, {interval}, by chance {chance}"
         sentences.append(
             {
                 "unknown": f"{method}: no document could be compared.",
@@ -51,6 +50,6 @@ def planted_sentences(result: PlantedResult) -> list[str]:
         verdict = verdict if row.better_than_chance else ": no better than chance"
         sentences.append(
             f"{row.method} ranks {percent(row.precision)} of the planted words first "
-            f"(interval {format_range(row.low, row.high, percent)}, chance {percent(row.chance)}){verdict}."
+            f"({format_range(row.low, row.high, percent, named=True)}, chance {percent(row.chance)}){verdict}."
         )
     return sentences
