@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
+import pickle
 import zipfile
 
 import numpy as np
@@ -203,6 +205,27 @@ def test_a_report_is_plain_json(model):
     assert attcat["words"][0]["text"] == "hello"
     assert len(record["inside"]["relations"]["all"]["attended"]["partners"]) == len(attcat["scores"])
     assert Explanation.from_record(attcat).to_dict() == attcat
+
+
+def test_nothing_of_the_method_survives_other_scores(model):
+    checked = model.explain(TEXT, "attnlrp", check=True)
+    assert checked.layers is not None
+    assert "conservation_error" in checked.checks
+    edited = dataclasses.replace(checked, scores=checked.scores[::-1])
+    assert edited.method == "attnlrp (edited)"
+    assert (edited.layers, edited.layer_kind, edited.removal, edited.exchange) == (None, None, None, None)
+    assert (edited.options, edited.extras, set(edited.checks)) == ({}, {}, {"untrained"})
+    assert "AttnLRP" not in edited.to_html().partition("</title>")[0]
+    assert dataclasses.replace(edited, scores=checked.scores).method == "attnlrp (edited)"
+    again = model.check(edited)
+    assert again.method == edited.method
+    assert "conservation_error" not in again.checks
+    named = dataclasses.replace(checked, scores=-checked.scores, layers=-checked.layers, method="mine")
+    assert (named.method, named.layer_kind) == ("mine", checked.layer_kind)
+    same = dataclasses.replace(checked, scores=checked.scores.copy())
+    for kept in (same, copy.deepcopy(checked), pickle.loads(pickle.dumps(checked))):
+        assert kept.to_dict() == checked.to_dict()
+    assert pickle.loads(pickle.dumps(edited)).method == edited.method
 
 
 def test_any_scores_can_be_checked(model):

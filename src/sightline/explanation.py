@@ -39,6 +39,12 @@ Sign = Literal["any", "for", "against"]
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 
 _STORABLE_KINDS = "biuf"
+_OF_THE_METHOD = ("method", "layers", "checks", "options", "extras", "removal", "exchange")
+"""Fields that say how the scores came about or how far to trust them: none of them holds for other scores."""
+_OF_THE_MODEL = ("untrained",)
+"""Entries of `checks` that hold whatever the scores are."""
+EDITED = " (edited)"
+"""What the name of a method ends with if its scores were replaced."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +128,9 @@ class Explanation:
 
     Arrays are read-only copies and always finite; `checks`, `options` and `provenance` hold plain JSON values, so that
     every explanation can be saved.
+
+    `dataclasses.replace(explanation, scores=...)` makes an explanation of other scores: "(edited)" is added to the
+    method, and layers, checks, options and extras that are not given as well are dropped.
     """
 
     method: str
@@ -152,10 +161,13 @@ class Explanation:
     """What the comparison with random orders measured, if it was made (`check=True`)."""
     exchange: Exchange | None = None
     """What exchanging the strongest words showed, if that was done (`check=True`); see `artefacts`."""
+    _origin: tuple[str, dict[str, Any]] | None = None
+    """Digest of the scores and what belongs to them, which `dataclasses.replace` hands on; not for callers."""
 
     def __post_init__(self) -> None:
         n = len(self.encoding)
         self._set("scores", self._finite_copy("scores", self.scores, (n,)))
+        self._drop_stale_fields()
         if self.layers is not None:
             layers = np.asarray(self.layers)
             self._set("layers", self._finite_copy("layers", layers, (len(layers), n)))
@@ -165,6 +177,21 @@ class Explanation:
             values: Mapping[str, Any] = getattr(self, name)
             self._set(name, {str(key): storage.plain(value, f"{name}['{key}']") for key, value in values.items()})
         self._drop_foreign_check()
+        self._set("_origin", (fingerprint_scores(self.scores), {name: getattr(self, name) for name in _OF_THE_METHOD}))
+
+    def _drop_stale_fields(self) -> None:
+        """Remove what belongs to the scores that these ones replace, unless it was replaced together with them."""
+        if self._origin is None or self._origin[0] == fingerprint_scores(self.scores):
+            return
+        stale = {name for name, value in self._origin[1].items() if getattr(self, name) is value}
+        if "method" in stale:
+            self._set("method", f"{self.method.removesuffix(EDITED)}{EDITED}")
+        if "layers" in stale:
+            self._set("layer_kind", None)
+        if "checks" in stale:
+            self._set("checks", {name: self.checks[name] for name in _OF_THE_MODEL if name in self.checks})
+        for name in stale - {"method", "checks"}:
+            self._set(name, {} if name in ("options", "extras") else None)
 
     def _drop_foreign_check(self) -> None:
         """Remove what a check measured, and its entries in `checks`, if it was made for other scores than these."""

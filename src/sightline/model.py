@@ -446,7 +446,8 @@ class Model:
         """Return the explanation with `checks`, `removal`, `exchange` and `verdict` as this model measures them.
 
         Its strongest words are removed, and so are random sets of as many words. Any scores can be checked: those of a
-        method, edited ones (`dataclasses.replace(explanation, scores=...)`) or those of another program.
+        method, edited ones (`dataclasses.replace(explanation, scores=...)`, which drops what belonged to the former
+        scores) or those of another program.
 
         replacement: "delete" the words, replace them with the "mask" token, or "both", which also reports whether the
         two lead to the same level.
