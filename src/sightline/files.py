@@ -1,23 +1,26 @@
-"""Write files so that they are either complete or absent.
+"""Write files and folders so that they are either complete or absent.
 
-A file is written under a temporary name in the same folder and renamed in one step, so that a reader never sees half of
-it and a crash leaves the old file untouched.
+They are written under a temporary name in the same folder and renamed in one step, so that a reader never sees half of
+them and a crash leaves the old file untouched.
 
-The temporary file is removed when writing fails and when the process is terminated (SIGTERM, SIGHUP). Files left behind
-by a killed process are removed when the next file is written to the same folder: a writer holds a lock on its temporary
-file, so a file without a lock has no writer any more.
+The temporary file or folder is removed when writing fails and when the process is terminated (SIGTERM, SIGHUP). What a
+killed process left behind is removed when something is written to the same folder again. It must be certain that it is
+ours and abandoned: its name ends with check digits of the random number in it, which no other program writes, and
+nobody holds the lock that a writer has on it.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import re
 import secrets
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -26,7 +29,7 @@ from sightline.errors import UsageError
 
 LONGEST_NAME = 255
 """Maximum length of a file name in bytes, on every common file system."""
-_PREFIX, _SUFFIX = ".sightline-", ".part"
+_PART = re.compile(r"\.sightline-([0-9a-f]{16})-([0-9a-f]{16})\.part")
 _SECONDS_UNTIL_LOCKED = 60.0
 """A temporary file younger than this may belong to a writer that has not locked it yet."""
 _TERMINATING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -76,10 +79,64 @@ def write_or_return(text: str, path: Path | str | None) -> str | Path:
     return Path(path)
 
 
-def check_writable(path: Path | str) -> None:
-    """Raise a `UsageError` now if `path` could not be written later; leaves nothing behind."""
-    with _temporary_file(Path(path)):
+def check_writable(path: Path | str, inputs: Iterable[Path | str | None] = ()) -> None:
+    """Raise a `UsageError` now if `path` could not be written later; leaves nothing behind.
+
+    inputs: what the command reads. A path that is one of these files, or that is a file in one of these folders, is
+    refused.
+    """
+    path = Path(path)
+    with _temporary_file(path):
         pass
+    if path.is_file():
+        for source in inputs:
+            if source is not None and is_within(path, source):
+                raise UsageError(f"Cannot write '{path}': it is read by this command. Choose another path.")
+
+
+def is_within(path: Path | str, place: Path | str) -> bool:
+    """Say whether an existing `path` is the file or folder `place`, or inside it, links followed."""
+    try:
+        return Path(path).resolve(strict=True).is_relative_to(Path(place).expanduser().resolve(strict=True))
+    except (OSError, RuntimeError, ValueError):  # "-", the id of a hub model, a loop of links
+        return False
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder that is renamed to `folder` at the end of the block, or removed if the block fails.
+
+    `folder` may exist if it is empty.
+    """
+    part = folder.with_name(_part_name())
+    with _remove_on_signal(part):
+        part.mkdir()
+        lock = None if os.name == "nt" else _open_to_lock(part)  # Windows cannot open folders
+        try:
+            if lock is not None:
+                lock_file(lock)
+            _remove_abandoned(folder.parent)
+            yield part
+            part.rename(folder)
+        finally:
+            if lock is not None:
+                os.close(lock)
+            _remove(part)
+
+
+def is_part(name: str) -> bool:
+    """Say whether a name is that of a temporary file or folder of Sightline."""
+    match = _PART.fullmatch(name)
+    return match is not None and match[2] == _check_digits(match[1])
+
+
+def _part_name() -> str:
+    token = secrets.token_hex(8)
+    return f".sightline-{token}-{_check_digits(token)}.part"
+
+
+def _check_digits(token: str) -> str:
+    return hashlib.blake2b(token.encode(), digest_size=8, person=b"sightline").hexdigest()
 
 
 @contextmanager
@@ -94,7 +151,7 @@ def _temporary_file(path: Path) -> Iterator[Path | None]:
     if final is None:
         yield None
         return
-    part = final.with_name(f"{_PREFIX}{secrets.token_hex(6)}{_SUFFIX}")
+    part = final.with_name(_part_name())
     with _remove_on_signal(part):
         try:
             lock = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
@@ -162,7 +219,7 @@ def _remove_and_exit(number: int, frame: FrameType | None) -> None:
     for part, process in list(_writers.items()):
         if process == os.getpid():
             with suppress(OSError):
-                part.unlink(missing_ok=True)
+                _remove(part)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
@@ -184,21 +241,33 @@ def lock_file(descriptor: int) -> bool | None:
     return True
 
 
+def _open_to_lock(part: Path) -> int:
+    return os.open(part, (os.O_RDONLY if part.is_dir() else os.O_WRONLY) | getattr(os, "O_NOFOLLOW", 0))
+
+
+def _remove(part: Path) -> None:
+    """Remove a temporary file or folder if it still has that name."""
+    if part.is_dir() and not part.is_symlink():
+        shutil.rmtree(part, ignore_errors=True)
+    else:
+        part.unlink(missing_ok=True)
+
+
 def _remove_abandoned(folder: Path) -> None:
-    """Remove temporary files that no process is writing any more, once per folder and process."""
+    """Remove temporary files and folders that no process is writing any more, once per folder and process."""
     if folder in _cleaned_folders:
         return
     _cleaned_folders.add(folder)
     oldest = time.time() - _SECONDS_UNTIL_LOCKED
     with suppress(OSError):
-        for part in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
-            if part.is_symlink() or not part.is_file() or part.stat().st_mtime > oldest:
-                continue
+        for part in [path for path in folder.iterdir() if is_part(path.name)]:
             with suppress(OSError):
-                descriptor = os.open(part, os.O_WRONLY)
+                if part.lstat().st_mtime > oldest:
+                    continue
+                descriptor = _open_to_lock(part)
                 try:
                     if lock_file(descriptor):
-                        part.unlink()
+                        _remove(part)
                 finally:
                     os.close(descriptor)
 

@@ -130,7 +130,7 @@ def test_units_hold_documents_of_similar_length(whole):
     assert len(lengths) == 22
     folder = RunFolder(whole.path)
     ends = []
-    for unit in sorted(folder.finished_units()):
+    for unit in sorted(folder.finished_units(whole.plan.units)):
         sizes = [len(row["text"]) for row in folder.read_table(folder.file("texts", unit)).to_pylist()]
         assert len(sizes) <= 4
         ends.append((min(sizes), max(sizes)))
@@ -212,7 +212,6 @@ def test_an_extension_that_was_killed_leaves_the_shorter_run_valid(
             run(15)
     assert len(sl.open(tmp_path).documents()) == 6
     assert run(6).manifest == before.manifest
-    assert set(RunFolder(tmp_path).list_units("texts")) == set(RunFolder(tmp_path).finished_units())
     assert contents(run(None).path) == contents(whole.path)
 
 
@@ -234,7 +233,6 @@ def test_a_torn_unit_does_not_count(whole, model, data_file, tmp_path):
     unit = sorted((out / "documents").iterdir())[0]
     unit.unlink()  # as if the process had died before the last table was written
     (out / "tokens" / unit.name).write_bytes(b"half of a file")
-    (out / "heads" / ".0123.part").write_bytes(b"half")
     sl.run(data_file, model, METHODS, out=out, unit_documents=4)
     assert contents(out) == contents(whole.path)
     assert not list(out.rglob("*.part"))
@@ -426,7 +424,9 @@ def test_bad_requests_are_refused_before_anything_is_written(model, model_folder
         sl.run(data_file, model, METHODS, out=out, selection=sl.Selection(text="body"))
     with pytest.raises(InputError, match="empty"):
         sl.run(data_file, model, METHODS, out=out, selection=sl.Selection(where="year < 0"))
-    assert not (out / "manifest.json").exists()
+    with pytest.raises(InputError, match="stopped before it had read its data set"):
+        sl.open(out)
+    assert sl.run(data_file, model, METHODS, out=out).complete  # nothing was computed, so the run may be another one
 
 
 @pytest.mark.parametrize("target", ["Team: A", "Team: A:PL", ("Team: A", "PL")])

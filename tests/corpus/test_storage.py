@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 import sightline as sl
-from sightline.corpus.folder import RunFolder
 from sightline.corpus.storage import storage_at
 from sightline.errors import InputError, OptionError, UsageError
 from tests.corpus.test_processes import PROGRAM
@@ -80,8 +79,9 @@ def test_a_stopped_run_in_an_object_store_resumes(in_a_folder, model, data_file,
 
     with pytest.raises(StopError):
         sl.run(data_file, model, out=uri, progress=stop, **SETTINGS)
-    assert len(RunFolder(uri).finished_units()) == 1
-    assert not sl.open(uri).complete
+    stopped = sl.open(uri)
+    assert len(stopped.folder.finished_units(stopped.plan.units)) == 1
+    assert not stopped.complete
     assert rows_of(sl.run(data_file, model, out=uri, **SETTINGS)) == rows_of(in_a_folder)
     with pytest.raises(UsageError, match=r"different run \(settings.methods"):
         sl.run(data_file, model, out=uri, **{**SETTINGS, "methods": ["rollout"]})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import resource
 import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -187,7 +189,39 @@ def test_a_checkpoint_that_was_written_or_deleted_in_part_is_not_used(uninterrup
     state = work / "checkpoint-8" / "trainer_state.json"
     state.write_text(state.read_text()[:100])
     (work / "checkpoint-1").mkdir()
-    assert_resumed_as(uninterrupted["between"], tmp_path / "model", **BETWEEN)
+    with pytest.warns(UserWarning, match=r"checkpoint-8' is damaged: 'trainer_state.json' is not as .* goes on from"):
+        assert_resumed_as(uninterrupted["between"], tmp_path / "model", **BETWEEN)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "says"),
+    [
+        ("optimizer.safetensors", Path.unlink, "is not complete: it has no file 'optimizer.safetensors'"),
+        ("model.safetensors", lambda path: os.truncate(path, 500), "is damaged: 'model.safetensors' is not as it was"),
+        ("progress.json", lambda path: path.write_text("{}"), "is damaged: 'progress.json' is not as it was written"),
+        ("checkpoint.json", lambda path: path.write_text("[]"), "is damaged"),
+    ],
+)
+def test_a_run_whose_only_checkpoint_is_damaged_is_not_resumed(name, damage, says, tmp_path):
+    interrupt(tmp_path / "model", 3, **BETWEEN)
+    (checkpoint,) = (tmp_path / "model.training").glob("checkpoint-*")
+    damage(checkpoint / name)
+    with pytest.raises(InputError, match=f"{says}.* No other checkpoint is complete: delete"):
+        sl.lab.train(noisy_rows(), "new-bilstm", out=tmp_path / "model", resume=True, **BETWEEN)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", "\x00"])
+def test_a_damaged_description_of_a_run_is_named(content, tmp_path):
+    interrupt(tmp_path / "model", 3, **BETWEEN)
+    (tmp_path / "model.training" / "run.json").write_text(content)
+    with pytest.raises(InputError, match=r"run.json' is damaged"):
+        sl.lab.train(noisy_rows(), "new-bilstm", out=tmp_path / "model", resume=True, **BETWEEN)
+
+
+def test_checkpoints_hold_no_pickles(tmp_path):
+    interrupt(tmp_path / "model", 3, **BETWEEN)
+    written = {path.suffix for path in (tmp_path / "model.training").rglob("*") if path.is_file()}
+    assert written == {".json", ".safetensors"}
 
 
 def bert_folder(folder, **facts):

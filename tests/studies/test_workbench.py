@@ -284,10 +284,10 @@ def test_the_page_of_a_study_is_copied_with_its_figures(tmp_path, monkeypatch):
 def test_a_folder_belongs_to_one_study(tmp_path):
     bench_in(tmp_path)
     bench_in(tmp_path)
-    with pytest.raises(UsageError, match="holds the study 'attcat', whose page would be replaced. Name another"):
+    with pytest.raises(UsageError, match="holds the study 'attcat', which would be replaced. Name another"):
         Workbench(STUDIES["flow"], tmp_path, size="tiny")
-    (tmp_path / "results" / "study.json").write_text("{}")
-    with pytest.raises(InputError, match=r"study.json' is damaged"):
+    (tmp_path / ".sightline.json").write_text("{}")
+    with pytest.raises(InputError, match=r"sightline.json' is damaged"):
         bench_in(tmp_path)
 
 

@@ -16,11 +16,12 @@ import sightline as sl
 from sightline import analysis
 from sightline.analysis import Disagreement, InspectionSettings, TokenFilter, head_importance_of, inspect_dataset
 from sightline.errors import InputError, OptionError, UsageError
+from sightline.ownership import RECORD, check_output_folder
 from sightline.view.inspect.attention import NEARLY_FULL, relations_section
 from sightline.view.inspect.comparison import gaps
 from sightline.view.inspect.sections import document_sections, importance_section
 from sightline.view.inspect.summary import compact, dataset_summary, document_summary, similarity_text
-from sightline.view.sections.page_folder import check_folder, write_inspection, write_sections
+from sightline.view.sections.page_folder import INSPECTION, write_inspection, write_sections
 from sightline.view.sections.page_parts import Picture, Section, Table
 from sightline.view.words.sentences import percent
 from sightline.view.words.takeaways import takeaways
@@ -97,7 +98,7 @@ def test_everything_the_page_names_is_there_and_everything_there_is_named(folder
         for address in (attributes.get("src"), attributes.get("href"))
         if address and not address.startswith("#")
     }
-    written = {str(path.relative_to(folder)) for path in folder.rglob("*.*")} - {"index.html"}
+    written = {str(path.relative_to(folder)) for path in folder.rglob("*.*")} - {"index.html", RECORD}
     assert named == written
     assert sum(name.endswith(".svg") for name in named) == sum(name.endswith(".png") for name in named) >= 15
 
@@ -164,7 +165,7 @@ def test_the_same_inspection_gives_the_same_bytes(model, inspection, tmp_path):
             part for section in document_sections(shown) for part in section.parts if isinstance(part, Table)
         )
         some = [importance_section(shown), Section("tables", "Tables", (), tables)]
-        write_sections(tmp_path / str(number), "title", some, {"fact": "value"})
+        write_sections(tmp_path / str(number), INSPECTION, "title", some, {"fact": "value"})
     first, second = (
         {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")}
         for name in ("0", "1")
@@ -307,24 +308,24 @@ def test_a_page_that_sightline_did_not_write_is_replaced_only_on_request(folder,
     page = tmp_path / "index.html"
     page.write_text("<!doctype html><title>Mine</title>")
     with pytest.raises(UsageError, match="was not written by Sightline"):
-        check_folder(tmp_path)
+        check_output_folder(tmp_path, INSPECTION)
     assert page.read_text() == "<!doctype html><title>Mine</title>"
-    assert check_folder(tmp_path, overwrite=True) == tmp_path
-    assert check_folder(folder) == folder  # a page of ours is written again
+    assert check_output_folder(tmp_path, INSPECTION, overwrite=True) == tmp_path
+    assert check_output_folder(folder, INSPECTION) == folder  # a page of ours is written again
 
 
 def test_a_folder_is_checked_without_being_made(tmp_path):
-    assert check_folder(tmp_path / "new" / "folder") == tmp_path / "new" / "folder"
+    assert check_output_folder(tmp_path / "new" / "folder", INSPECTION) == tmp_path / "new" / "folder"
     assert not list(tmp_path.iterdir())
     with pytest.raises(UsageError, match="longer than 255 bytes|name too long"):
-        check_folder(tmp_path / ("long" * 100) / "folder")
+        check_output_folder(tmp_path / ("long" * 100) / "folder", INSPECTION)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_new_folder_in_a_place_that_cannot_be_written_is_refused(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(UsageError, match="permission denied"):
-        check_folder(tmp_path / "new" / "folder")
+        check_output_folder(tmp_path / "new" / "folder", INSPECTION)
 
 
 def test_numbers_for_people_have_a_minus_sign():

@@ -77,7 +77,7 @@ def adversary(
             from sightline.view.frames import to_text
 
         if output is not None:
-            check_writable(output)
+            check_writable(output, [data, model])
         chosen = check_tests(split_names(tests)) if tests else list(DEFAULT_TESTS)
         grid = parse_strengths(strengths)
         progress("reading the data set", 0, 0)

@@ -196,10 +196,12 @@ def evaluate(
             from sightline.evaluation.choice import chosen_methods
             from sightline.evaluation.ranking import Ranking
             from sightline.evaluation.runner import evaluate as run
+            from sightline.evaluation.storage import EVALUATION
             from sightline.metrics import METRICS
             from sightline.metrics.faithfulness import plan_of
             from sightline.model import load
-            from sightline.view.evaluate.report import check_folder, write_evaluation
+            from sightline.ownership import check_output_folder
+            from sightline.view.evaluate.report import write_evaluation
             from sightline.view.evaluate.text import evaluation_text
 
         # Cheap checks first, so that a wrong request fails before a model is loaded.
@@ -214,7 +216,7 @@ def evaluate(
         published: Literal["attcat"] | None = None if compat is None else "attcat"
         plan_of("aopc", ratios=shares, compat=published)
         if output is not None:
-            check_folder(output, overwrite=overwrite)
+            check_output_folder(output, EVALUATION, overwrite=overwrite, inputs=[data, model])
         progress("reading the data set", 0, 0)
         rows = Selection(text, pair, label, split=split, where=where, limit=limit, sample=sample, seed=seed)
         examples = read_selection(data, rows)

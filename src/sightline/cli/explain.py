@@ -188,7 +188,7 @@ def explain(
     # Cheap checks first, so that a wrong request fails before a model is loaded.
     chosen = choose_format(format, output)
     if output is not None:
-        check_writable(output)
+        check_writable(output, [file, pair, model])
     check_printable(chosen, output)
     continues = continuation is not None or max_new_tokens is not None
     if continues and chosen in FIGURES:

@@ -196,7 +196,8 @@ def inspect(
             from sightline.analysis import InspectionSettings, inspect_dataset, inspect_document
             from sightline.corpus import read_examples
             from sightline.model import load
-            from sightline.view.sections.page_folder import check_folder, write_inspection
+            from sightline.ownership import check_output_folder
+            from sightline.view.sections.page_folder import INSPECTION, write_inspection
 
         methods = tuple(split_names(method or INSPECT_METHODS))
         settings = InspectionSettings(
@@ -218,7 +219,7 @@ def inspect(
             seed=seed,
         )
         if output is not None:
-            check_folder(output, overwrite=overwrite)
+            check_output_folder(output, INSPECTION, overwrite=overwrite, inputs=[file, pair, data, model])
         examples = None
         if data is not None:
             progress("reading the data set", 0, 0)

@@ -83,7 +83,7 @@ AllowRandom = Annotated[
     bool, typer.Option("--allow-random", help="Accept missing weights; every result is marked as untrained.")
 ]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Write into the folder even if Sightline did not write its index.html.")
+    bool, typer.Option("--overwrite", help="Write into a folder of other files; those of the same names are replaced.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback when something fails.")]

@@ -116,8 +116,10 @@ def query(
             from sightline.corpus.export import export_table
             from sightline.corpus.slices import compare_slices
             from sightline.corpus.store import open as open_store
-            from sightline.files import write_whole
+            from sightline.files import check_writable, write_whole
 
+        if output is not None:
+            check_writable(output, [folder])
         progress("querying the store", 0, 0)
         store = open_store(folder)
         if sql is not None:

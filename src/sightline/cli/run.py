@@ -32,6 +32,7 @@ from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.cli.values import method_options, split_names
 from sightline.defaults import DEFAULT_METHODS
+from sightline.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,7 +145,8 @@ def run(
             from sightline.corpus.settings import MEASURES
             from sightline.corpus.settings import ModelSource as Source
             from sightline.corpus.streaming import Selection
-            from sightline.view.corpus.page import PAGE_DOCUMENTS, check_page_folder, write_corpus_page
+            from sightline.ownership import check_output_folder
+            from sightline.view.corpus.page import CORPUS_PAGE, PAGE_DOCUMENTS, write_corpus_page
             from sightline.view.words.sentences import DEMONSTRATION
 
         methods = split_names(method) if method else list(DEFAULT_METHODS)
@@ -155,7 +157,9 @@ def run(
         if page is None:
             refuse_unused({"--page-documents": page_documents}, "needs a page; add --page FOLDER.")
         else:
-            check_page_folder(page)
+            check_output_folder(page, CORPUS_PAGE, inputs=[data, model])
+            if Path(out).absolute().is_relative_to(page.absolute()):
+                raise UsageError(f"The folder of the run is inside '{page}', that of the page. Name another one.")
         print_minutely = EveryMinute(lambda line: typer.echo(line, err=True))
 
         def report(state: RunProgress) -> None:

@@ -81,13 +81,14 @@ def study(
     with LateProgress() as progress:
         with starting(progress):
             from sightline.corpus.engines.local import available_cores
+            from sightline.ownership import claim_folder
             from sightline.studies import estimate, find_study, run_study
             from sightline.view.frames import to_text
-            from sightline.view.studies.folder import check_folder, claims_frame, write_study
+            from sightline.view.studies.folder import claims_frame, write_study
             from sightline.view.words.studies import warnings
 
         chosen = find_study(name)
-        check_folder(out, overwrite=overwrite)
+        claim_folder(out, chosen.content, overwrite=overwrite)
         models = _by_role(model or [], list(chosen.models), name) | ({} if mlm is None else {"mlm": mlm})
         if size is SizeChoice.paper:
             typer.echo(estimate(chosen), err=True)

@@ -1,13 +1,14 @@
 """The layout of the folder of a run.
 
-    DIR/manifest.json          what the run is: model, data, settings, plan
+    DIR/manifest.json          what the run is: model, data, settings, plan; written first, it marks the folder as ours
     DIR/plan/units.parquet     one row per work unit
     DIR/plan/rows/*.parquet    one row per row of the data set: which document it is, its label
     DIR/texts/UNIT.parquet     the documents of a unit, written by the plan
     DIR/TABLE/UNIT.parquet     what was computed for them (`tables.RESULTS`)
 
 A unit is finished if its file in `documents/` exists: it is written last, so that all other tables of the unit are
-complete by then. Every file is complete or absent (`corpus.storage`).
+complete by then. Every file is complete or absent (`corpus.storage`). Only files of units of the plan are read,
+replaced or deleted; whatever else is in the folder is left alone.
 """
 
 from __future__ import annotations
@@ -55,38 +56,20 @@ class RunFolder:
         """Return the name of the file of one table of one unit."""
         return f"{table}/{unit}{_SUFFIX}"
 
-    def list_units(self, table: str) -> list[str]:
-        """Return the names of the units that have a file for `table`, in order."""
-        names = self.storage.list_names(table)
-        return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+    def finished_units(self, units: Collection[str]) -> set[str]:
+        """Return which of the units of a plan have complete results."""
+        return set(units).intersection(self._list_units(FINISHED))
 
-    def finished_units(self) -> set[str]:
-        """Return the names of the units whose results are complete."""
-        return set(self.list_units(FINISHED))
+    def units_with(self, table: str, units: Collection[str]) -> list[str]:
+        """Return which of the units of a plan are finished and have a file for `table`, in order."""
+        return sorted(self.finished_units(units).intersection(self._list_units(table)))
 
-    def units_with(self, table: str) -> list[str]:
-        """Return the finished units that have a file for `table`, in order."""
-        finished = self.finished_units()
-        return [unit for unit in self.list_units(table) if unit in finished]
+    def _list_units(self, table: str) -> list[str]:
+        return [name.removesuffix(_SUFFIX) for name in self.storage.list_names(table) if name.endswith(_SUFFIX)]
 
     def make(self) -> None:
-        """Create the folders of all tables, and remove what killed processes left behind."""
+        """Create the folders of all tables."""
         self.storage.make_folders(_FOLDERS)
-        self.storage.remove_leftovers(("", PLAN, *_FOLDERS))
-
-    def foreign_names(self) -> list[str]:
-        """Return what is in the folder and was not written by the plan of a run."""
-        ours = {".lock", "attempts", PLAN, TEXTS, *RESULTS}
-        foreign = [name for name in self.storage.list_names("") if name not in ours]
-        return foreign or ([f"{FINISHED}/"] if self.storage.list_names(FINISHED) else [])
-
-    def remove_plan(self, keep_units: Collection[str] = (), keep_blocks: int = 0) -> None:
-        """Remove the files of a plan that was interrupted, but not some units and the first files of rows."""
-        for unit in self.list_units(TEXTS):
-            if unit not in keep_units:
-                self.storage.remove(self.file(TEXTS, unit))
-        for block in self.list_units(ROWS)[keep_blocks:]:
-            self.storage.remove(self.file(ROWS, block))
 
     def write_unit(self, unit: str, tables: Mapping[str, pa.Table]) -> None:
         """Write the tables of a unit, the one that marks it as finished last; empty tables are left out."""

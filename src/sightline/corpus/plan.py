@@ -109,7 +109,7 @@ def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings, be
             records.append(record)
             unreadable += record["document"] is None
         count += len(records)
-        folder.write_table(tables.table_of(records, tables.ROWS), folder.file(ROWS, f"{blocks:06d}"))
+        folder.write_table(tables.table_of(records, tables.ROWS), folder.file(ROWS, block_name(blocks)))
         blocks += 1
         for unit in _cut(documents, settings):
             digest = hashlib.sha256("".join(document.digest for document in unit).encode()).hexdigest()[:10]
@@ -141,11 +141,16 @@ def read_plan(folder: RunFolder, recorded: dict[str, int | str]) -> Plan:
         tuple(units["documents"].to_pylist()[:length]),
         int(recorded["rows"]),
         int(recorded["unreadable"]),
-        int(recorded.get("blocks", len(folder.list_units(ROWS)))),  # not recorded by early versions
+        int(recorded["blocks"]),
     )
-    if plan.to_dict() != {"blocks": plan.blocks, **recorded}:
+    if plan.to_dict() != recorded:
         raise InputError(f"The plan in '{folder.path}' was changed: remove the folder and run again.")
     return plan
+
+
+def block_name(number: int) -> str:
+    """Return the name of one of the files of the table of rows."""
+    return f"{number:06d}"
 
 
 def read_documents(folder: RunFolder, unit: str) -> list[PlannedDocument]:

@@ -31,6 +31,7 @@ from sightline.methods import METHODS
 from sightline.model import Model
 from sightline.models import ALL
 from sightline.models.target import class_index, parse_target
+from sightline.ownership import not_empty
 from sightline.text import as_examples
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def run(
     folder = RunFolder(out)
     if folder.only_in_this_process and not isinstance(model, Model):
         raise OptionError(f"Workers cannot see '{out}', which exists in this process only: give a loaded model.")
+    _check_own(folder, manifests.read_manifest(folder))  # before the lock, which is a file in the folder
     with folder.storage.lock():
         loaded = model if isinstance(model, Model) else source.load()
         if methods is None:
@@ -111,9 +113,9 @@ def run(
         plan = _prepare(folder, loaded, data, selection, chosen)
         del loaded  # workers load their own
         if retry_failed:
-            for unit in folder.units_with("errors"):
+            for unit in folder.units_with("errors", plan.units):
                 folder.remove_unit(unit)
-        finished = folder.finished_units()
+        finished = folder.finished_units(plan.units)
         sizes = dict(zip(plan.units, plan.sizes, strict=True))
         units = [unit for unit in plan.units if unit not in finished]
         state = RunProgress(plan.documents, plan.documents - sum(sizes[unit] for unit in units))
@@ -159,31 +161,28 @@ def _check_request(model: Model, settings: RunSettings) -> None:
 def _prepare(folder: RunFolder, model: Model, data: Any, selection: Selection, settings: RunSettings) -> Plan:
     """Return the plan: the one that was written before, after checking that it is of this run, longer, or new."""
     recorded = manifests.read_manifest(folder)
-    if recorded is None:
-        _check_fresh(folder)
-        folder.make()
-        described = manifests.describe_data(data)
-        plan = write_plan(folder, stream_examples(data, selection), settings)
-        manifests.write_manifest(folder, manifests.describe_run(model, described, selection, settings, plan))
-        return plan
-    described = manifests.describe_data(data, recorded["data"])
-    requested = manifests.describe_run(model, described, selection, settings)
-    manifests.check_same_run(folder, recorded, requested)
-    if manifests.add_versions(recorded, requested):
+    _check_own(folder, recorded)
+    before = None
+    if recorded is None or recorded["plan"] is None:  # nothing was computed, so the run may be another one
+        requested = manifests.describe_run(model, manifests.describe_data(data), selection, settings)
+        recorded = requested
         manifests.write_manifest(folder, recorded)
+    else:
+        described = manifests.describe_data(data, recorded["data"])
+        requested = manifests.describe_run(model, described, selection, settings)
+        manifests.check_same_run(folder, recorded, requested)
+        if manifests.add_versions(recorded, requested):
+            manifests.write_manifest(folder, recorded)
+        before = read_plan(folder, recorded["plan"])
     folder.make()
-    plan = read_plan(folder, recorded["plan"])
-    folder.remove_plan(keep_units=set(plan.units), keep_blocks=plan.blocks)  # what an interrupted extension left
-    if manifests.is_longer_run(recorded, requested):
-        plan = write_plan(folder, stream_examples(data, selection), settings, plan)
-        manifests.write_manifest(folder, {**recorded, "selection": requested["selection"], "plan": plan.to_dict()})
+    if before is not None and not manifests.is_longer_run(recorded, requested):
+        return before
+    plan = write_plan(folder, stream_examples(data, selection), settings, before)
+    manifests.write_manifest(folder, {**recorded, "selection": requested["selection"], "plan": plan.to_dict()})
     return plan
 
 
-def _check_fresh(folder: RunFolder) -> None:
-    """Raise UsageError if the folder holds something that no interrupted plan of ours left there."""
-    if foreign := folder.foreign_names():
-        raise UsageError(
-            f"'{folder.path}' is not empty ('{foreign[0]}') and holds no {MANIFEST} of a run. Choose an empty folder."
-        )
-    folder.remove_plan()
+def _check_own(folder: RunFolder, recorded: Mapping[str, Any] | None) -> None:
+    """Raise UsageError if the folder has no manifest of ours and is not empty."""
+    if recorded is None and (names := folder.storage.foreign_names()):
+        raise UsageError(f"{not_empty(folder.path, names)}: it has no {MANIFEST} of a run. Choose an empty folder.")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sightline.errors import UsageError
 from sightline.files import lock_file, write_whole
+from sightline.ownership import foreign_names, own_folder, own_path, remove_own_file
 
 if TYPE_CHECKING:
     import duckdb
@@ -55,11 +56,11 @@ class Storage(Protocol):
     def lock(self) -> Any:
         """Return a context in which no other run uses the folder, where the storage can ensure that."""
 
-    def attempt_log(self, name: str) -> Path:
-        """Return the path of a log to which the workers append."""
+    def foreign_names(self) -> list[str]:
+        """Return what is in the folder, in order, before a run writes to it."""
 
-    def remove_leftovers(self, folders: Sequence[str]) -> None:
-        """Remove what killed processes left behind: half-written files and logs."""
+    def attempt_log(self, run: str, unit: str) -> Path:
+        """Return the path of a log to which the workers of a unit append."""
 
     def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, names: Sequence[str]) -> None:
         """Create a view of the rows of some Parquet files, which are read when it is queried."""
@@ -102,16 +103,16 @@ class LocalFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file under a temporary name and rename it."""
-        write_whole(self._folder / name, content)
+        write_whole(own_path(self._folder, name), content)
 
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
-        (self._folder / name).unlink(missing_ok=True)
+        remove_own_file(self._folder, name)
 
     def make_folders(self, folders: Sequence[str]) -> None:
         """Create folders."""
         for name in (*folders, _ATTEMPTS):
-            (self._folder / name).mkdir(parents=True, exist_ok=True)
+            own_folder(self._folder, name)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -121,7 +122,8 @@ class LocalFolder:
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+            path = own_path(self._folder, _LOCK)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UsageError(f"Cannot use '{self.path}' as output folder: {reason}. Choose another folder.") from None
@@ -134,17 +136,16 @@ class LocalFolder:
         finally:
             os.close(descriptor)
 
-    def attempt_log(self, name: str) -> Path:
-        """Return the path of a log in the folder, where all workers of all machines see it."""
-        return self._folder / _ATTEMPTS / name
+    def foreign_names(self) -> list[str]:
+        """Return what is in the folder besides the lock, which a run makes first."""
+        return foreign_names(self._folder, own=(_LOCK,))
 
-    def remove_leftovers(self, folders: Sequence[str]) -> None:
-        """Remove what killed processes left behind: half-written files and logs."""
-        for name in folders:
-            for part in (self._folder / name).glob(".*.part"):
-                part.unlink(missing_ok=True)
-        for log in (self._folder / _ATTEMPTS).glob("*"):
-            log.unlink(missing_ok=True)
+    def attempt_log(self, run: str, unit: str) -> Path:
+        """Return the path of a log in the folder, where all workers of all machines see it.
+
+        It has the same name in every run, so that one that a killed run left is replaced.
+        """
+        return own_path(self._folder, f"{_ATTEMPTS}/{unit}.log")
 
     def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, names: Sequence[str]) -> None:
         """Create a view of an Arrow data set.
@@ -201,12 +202,13 @@ class ObjectStore:
         """Do nothing: a lock that does not end with its process would block a run that was killed."""
         yield
 
-    def attempt_log(self, name: str) -> Path:
-        """Return the path of a log on this machine, because objects cannot be appended to."""
-        return Path(tempfile.gettempdir()) / f"sightline-attempt-{name}"
+    def foreign_names(self) -> list[str]:
+        """Return what is below the prefix."""
+        return sorted(self.list_names(""))
 
-    def remove_leftovers(self, folders: Sequence[str]) -> None:
-        """Do nothing: an upload that was interrupted leaves no object."""
+    def attempt_log(self, run: str, unit: str) -> Path:
+        """Return the path of a log on this machine, because objects cannot be appended to."""
+        return Path(tempfile.gettempdir()) / f"sightline-attempt-{run}-{unit}"
 
     def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, names: Sequence[str]) -> None:
         """Create a view of an Arrow data set, which reads the needed columns of the objects."""

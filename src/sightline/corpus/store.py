@@ -25,6 +25,7 @@ from sightline.corpus.aggregation import AggregateBy, Rule, aggregate
 from sightline.corpus.folder import ROWS, TEXTS, RunFolder
 from sightline.corpus.manifest import read_manifest
 from sightline.corpus.metadata import metadata_columns
+from sightline.corpus.plan import Plan, block_name, read_plan
 from sightline.corpus.rebuild import rebuild_report
 from sightline.corpus.settings import PREDICTED
 from sightline.errors import InputError, OptionError
@@ -67,6 +68,8 @@ class Store:
         manifest = read_manifest(self.folder)
         if manifest is None:
             raise InputError(f"'{path}' contains no results of `sightline run`: there is no manifest.json.")
+        if manifest["plan"] is None:
+            raise InputError(f"The run in '{path}' was stopped before it had read its data set. Start it again.")
         self.manifest = manifest
 
     def __repr__(self) -> str:
@@ -94,7 +97,12 @@ class Store:
     @cached_property
     def complete(self) -> bool:
         """Whether every document was computed or has failed."""
-        return len(self.folder.finished_units()) >= int(self.manifest["plan"]["units"])
+        return len(self.folder.finished_units(self.plan.units)) == len(self.plan.units)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The units of the run."""
+        return read_plan(self.folder, self.manifest["plan"])
 
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -102,12 +110,12 @@ class Store:
         connection = duckdb.connect()
         connection.execute("SET temp_directory = ?", [str(Path(tempfile.gettempdir()) / "sightline-duckdb")])
         connection.execute("SET enable_progress_bar = false")
-        blocks = self.folder.list_units(ROWS)[: self.manifest["plan"].get("blocks")]  # early versions record no number
+        blocks = [block_name(number) for number in range(self.plan.blocks)]
         self.folder.create_view(connection, "rows", ROWS, blocks, tables.ROWS)
-        self.folder.create_view(connection, TEXTS, TEXTS, self.folder.list_units(TEXTS), tables.TEXTS)
+        self.folder.create_view(connection, TEXTS, TEXTS, self.plan.units, tables.TEXTS)
         for name, schema in tables.SCHEMAS.items():
             view = "results" if name == tables.FINISHED else name
-            self.folder.create_view(connection, view, name, self.folder.units_with(name), schema)
+            self.folder.create_view(connection, view, name, self.folder.units_with(name, self.plan.units), schema)
         labels = [label for (label,) in connection.execute("SELECT DISTINCT label FROM rows").fetchall()]
         classes = self._label_classes(labels)
         names = [None if index is None else self.labels[index] for index in classes.values()]

@@ -76,7 +76,7 @@ class UnitWorker:
     def compute(self, unit: str) -> Outcome:
         """Compute a unit, write its tables, and return the outcome."""
         start = time.process_time()
-        note = _AttemptLog(self.folder.storage.attempt_log(f"{self.job.run}-{unit}"))
+        note = _AttemptLog(self.folder.storage.attempt_log(self.job.run, unit), self.job.run)
         deaths = note.deaths()
         results = UnitTables(tuple(score_columns(self.job.settings, self.model.labels).values()))
         documents = read_documents(self.folder, unit)
@@ -112,18 +112,22 @@ class UnitWorker:
 
 
 class _AttemptLog:
-    """A log of the documents that were started and finished; removed when the unit is complete."""
+    """A log of the documents that were started and finished in one run; removed when the unit is complete."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run: str) -> None:
         self.path = path
+        self._first_line = f"run {run}\n"
 
     def deaths(self) -> Counter[int]:
-        """Return how often each document was started and never finished."""
+        """Return how often each document was started and never finished; begin a new log if there is none."""
         counts: Counter[int] = Counter()
-        if self.path.exists():
-            for line in self.path.read_text().splitlines():
-                word, _, number = line.partition(" ")
-                counts[int(number)] += 1 if word == "begin" else -1
+        lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
+        if lines[:1] != [self._first_line]:  # there is none, or that of an earlier run
+            self.path.write_text(self._first_line)
+            return counts
+        for line in lines[1:]:
+            word, _, number = line.partition(" ")
+            counts[int(number)] += 1 if word == "begin" else -1
         return counts
 
     def begin(self, document: int) -> None:

@@ -7,16 +7,18 @@ refused. A folder may come from an untrusted source: everything in it is checked
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
-from sightline.errors import InputError, UsageError
+from sightline.errors import InputError
 from sightline.evaluation.result import MODEL, Evaluation, MetricCurve, Record, Status
 from sightline.files import replacing, write_whole
 from sightline.foreign import check_regular, first_line, printable, quote, read_json
+from sightline.ownership import claim_folder
 from sightline.record_checks import (
     check_choice,
     check_flag,
@@ -33,6 +35,8 @@ from sightline.storage import plain
 
 FORMAT = "sightline-evaluation"
 VERSION = 1
+EVALUATION = "an evaluation"
+"""What the record of the folder says that it holds."""
 RECORDS, CURVES, REST = "records.parquet", "curves.parquet", "evaluation.json"
 
 LARGEST_RECORD = 100_000_000
@@ -43,19 +47,32 @@ _NAMES = ("documents", "methods", "metrics")
 
 
 def write(evaluation: Evaluation, folder: Path) -> None:
-    """Write the three files, making the folder if needed; the JSON file comes last and completes the folder."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"Cannot make the folder '{folder}': {(error.strerror or str(error)).lower()}.") from None
-    names = [record.name for record in fields(Record)]
+    """Write the three files, making the folder if needed."""
+    files = writers(evaluation)
+    claim_folder(folder, EVALUATION, files.keys())
+    for name, write_to in files.items():
+        write_to(folder / name)
+
+
+def writers(evaluation: Evaluation) -> dict[str, Callable[[Path], None]]:
+    """Return, by name, what writes each of the three files; the JSON file comes last and completes the folder."""
+    return {
+        RECORDS: lambda path: _write_table(path, _record_columns(evaluation), _record_types()),
+        CURVES: lambda path: _write_table(path, _curve_columns(evaluation), _curve_types()),
+        REST: lambda path: write_whole(path, _rest(evaluation)),
+    }
+
+
+def _record_columns(evaluation: Evaluation) -> dict[str, list[Any]]:
     rows = [asdict(record) for record in evaluation.records]
-    _write_table(folder / RECORDS, {name: [row[name] for row in rows] for name in names}, _record_types())
-    _write_table(folder / CURVES, _curve_columns(evaluation), _curve_types())
+    return {record.name: [row[record.name] for row in rows] for record in fields(Record)}
+
+
+def _rest(evaluation: Evaluation) -> str:
     rest: dict[str, Any] = {"format": FORMAT, "version": VERSION}
     rest |= {name: list(getattr(evaluation, name)) for name in _NAMES}
     rest |= {name: plain(getattr(evaluation, name), name) for name in _PLAIN}
-    write_whole(folder / REST, json.dumps(rest, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    return json.dumps(rest, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def read(folder: Path) -> Evaluation:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +12,9 @@ from safetensors import SafetensorError
 from transformers import logging as library_logging
 
 from sightline.errors import UsageError
-from sightline.files import check_writable
+from sightline.files import check_writable, new_folder
+from sightline.foreign import quote
+from sightline.ownership import foreign_names
 
 _TORCH_WRITER = ("inline_container", "PytorchStreamWriter")
 """Parts of torch's native code that write files, as its errors name them."""
@@ -26,8 +26,9 @@ def check_new_folder(out: str | Path, suffix: str = "") -> Path:
     suffix: something of the same name with this ending is written beside it.
     """
     folder = Path(out).expanduser()
-    if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"'{out}' exists and is not an empty folder. Name a new one for the model.")
+    if os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir() or foreign_names(folder)):
+        held = f" ('{quote(foreign_names(folder)[0])}')" if folder.is_dir() and foreign_names(folder) else ""
+        raise UsageError(f"'{out}' exists and is not an empty folder{held}. Name a new one for the model.")
     written = folder.with_name(f"{folder.name}{suffix}")
     check_writable(written.with_name(".part") if _is_folder(written) else written)
     return folder
@@ -52,21 +53,6 @@ def write_model(module: Any, tokenizer: Any, folder: Path, texts: Mapping[str, s
                 (part / name).write_text(text, encoding="utf-8")
     except (OSError, RuntimeError, SafetensorError) as error:
         raise UsageError(f"Cannot write '{folder}': {writing_failure(error)}.") from error
-
-
-@contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder that is renamed to `folder` at the end of the block, or removed if the block fails.
-
-    `folder` may exist if it is empty.
-    """
-    part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
-    try:
-        yield part
-        part.chmod(0o755)  # temporary folders are private
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def writing_failure(error: Exception) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import random
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -26,10 +25,12 @@ from safetensors import SafetensorError
 
 from sightline.arguments import check_one_of
 from sightline.errors import InputError, OptionError, UnsupportedError, UsageError
-from sightline.files import write_whole
+from sightline.files import new_folder, write_whole
+from sightline.foreign import read_json
 from sightline.lab.answer_rows import LABELS, AnswerRows, pad_windows
 from sightline.lab.card import model_card
-from sightline.lab.saving import check_new_folder, new_folder, quiet_bars, write_model, writing_failure
+from sightline.lab.checkpoints import RUN, check_work_folder, find_checkpoint, remove_work_folder
+from sightline.lab.saving import check_new_folder, quiet_bars, write_model, writing_failure
 from sightline.lab.seeds import check_seed
 from sightline.lab.starting_points import StartingPoint, Units, default_settings, starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 WORK_SUFFIX = ".training"
 """What the name of the folder of checkpoints ends with."""
+LARGEST_DESCRIPTION = 10_000_000
+"""Bytes of run.json that are read."""
 
 
 @dataclass(frozen=True)
@@ -175,8 +178,7 @@ def train(
     _require_accelerate()
     folder = check_new_folder(out, WORK_SUFFIX)
     work = folder.with_name(f"{folder.name}{WORK_SUFFIX}")
-    if work.exists() and not resume:
-        raise UsageError(f"'{work}' holds checkpoints of an earlier run. Resume it (resume, --resume), or delete it.")
+    check_work_folder(work, resume=resume)
     columns = {"text": text, "pair": pair, "label": label}
     rows = read_training_data(data, **columns, validation=validation, limit=limit, seed=chosen.seed, task=learnt)
     with _random_state_of_its_own(chosen.seed):
@@ -216,7 +218,6 @@ def _run(
         ClassifierTrainer,
         DivergedError,
         ShowProgress,
-        last_checkpoint,
         prepare_to_resume,
     )
 
@@ -245,7 +246,6 @@ def _run(
         eval_steps=every,
         save_strategy="steps",
         save_steps=every,
-        save_total_limit=2,
         logging_steps=max(1, min(every, total // 50)),
         logging_nan_inf_filter=False,
         load_best_model_at_end=True,
@@ -277,14 +277,14 @@ def _run(
     else:
         trainer = ClassifierTrainer(**parts, data_collator=make_collator(data.task, tokenizer), class_weights=weights)
     trainer.remove_callback(PrinterCallback)
-    start = last_checkpoint(work)
+    found = find_checkpoint(work)
     began = time.monotonic()
     try:
         with quiet_bars():
-            trainer.train(resume_from_checkpoint=None if start is None else str(start))
+            trainer.train(resume_from_checkpoint=None if found is None else str(found[0]))
     except DivergedError as error:
-        kept = last_checkpoint(work)
-        place = f"the last good checkpoint is in '{kept}'" if kept else "no checkpoint had been written yet"
+        kept = find_checkpoint(work)
+        place = f"the last good checkpoint is in '{kept[0]}'" if kept else "no checkpoint had been written yet"
         raise DivergedError(
             f"Training diverged: {str(error)[:-1].lower()}, so it was stopped; {place}. Lower learning_rate."
         ) from None
@@ -321,7 +321,7 @@ def _run(
         "training.json": json.dumps(report, indent=2) + "\n",
     }
     write_model(module.eval(), tokenizer, folder, texts)
-    shutil.rmtree(work, ignore_errors=True)
+    remove_work_folder(work)
     return result
 
 
@@ -382,11 +382,11 @@ def _max_tokens(positions: int, tokenizer: Any, data: TrainingData, asked: int |
 
 def _open_work_folder(work: Path, description: dict[str, Any], resume: bool) -> None:
     """Make the folder of checkpoints, or check that the one there belongs to the same run."""
-    path = work / "run.json"
+    path = work / RUN
     if resume:
-        if not path.is_file():
-            raise UsageError(f"There is no run to resume in '{work}'. Leave resume out to start one.")
-        earlier = json.loads(path.read_text(encoding="utf-8"))
+        earlier = read_json(path, limit=LARGEST_DESCRIPTION, error=InputError, name=f"'{path}' is damaged and")
+        if not isinstance(earlier, dict):
+            raise InputError(f"'{path}' is damaged: it does not describe a run. Delete '{work}' and train again.")
         changed = [name for name, value in json.loads(json.dumps(description)).items() if earlier.get(name) != value]
         if changed:
             raise UsageError(

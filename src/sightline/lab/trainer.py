@@ -5,8 +5,6 @@ Everything else (AdamW, warm-up, accumulation, mixed devices through accelerate)
 
 from __future__ import annotations
 
-import json
-import shutil
 import time
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -18,10 +16,18 @@ from transformers import EarlyStoppingCallback, Trainer, TrainerCallback
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 
-from sightline.errors import SightlineError
-from sightline.files import write_whole
+from sightline.errors import InputError, SightlineError
+from sightline.lab.checkpoints import (
+    checkpoint_folder,
+    clear_way,
+    find_checkpoint,
+    restore_generators,
+    restore_optimizer,
+    write_checkpoint,
+)
 from sightline.lab.training_tasks import NO_CLASS
 from sightline.progress import Progress
+from sightline.record_checks import check_whole
 
 
 class DivergedError(SightlineError):
@@ -43,6 +49,23 @@ class CheckedTrainer(Trainer):  # type: ignore[misc]
         if not bool(torch.isfinite(loss)):
             raise DivergedError(f"The loss of step {self.state.global_step + 1} is {float(loss)}.")
         return loss
+
+    # The library's own checkpoints are pickles, appear file by file, and are rotated by deleting whatever is called
+    # checkpoint-*. These methods are all of it that is replaced.
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        for callback in [*self.callback_handler.callbacks, self.control]:
+            if isinstance(callback, ExportableState):
+                self.state.stateful_callbacks[type(callback).__name__] = callback.state()
+        write_checkpoint(Path(self.args.output_dir), self)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            restore_optimizer(Path(checkpoint), self.optimizer, self.lr_scheduler)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        if checkpoint is not None:
+            restore_generators(Path(checkpoint))
 
 
 class AnswerTrainer(CheckedTrainer):
@@ -126,6 +149,11 @@ class EpochStart(TrainerCallback, ExportableState):  # type: ignore[misc]
         """State at the start of the epoch in which a resumed run goes on."""
         self.start = ""
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Renew the path of the best weights: the stored one is that of the folder when it was written."""
+        if state.best_global_step is not None:
+            state.best_model_checkpoint = str(checkpoint_folder(Path(args.output_dir), state.best_global_step))
+
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Restore or keep the state."""
         if self.restored:
@@ -142,47 +170,31 @@ def _generator_state() -> str:
     return b64encode(torch.get_rng_state().numpy().tobytes()).decode()
 
 
-def last_checkpoint(folder: Path) -> Path | None:
-    """Return the newest complete checkpoint; the state of the trainer is written last, so it marks completeness."""
-    complete = [path for path in folder.glob("checkpoint-*") if _read_state(path) is not None]
-    return max(complete, key=lambda path: int(path.name.partition("-")[2]), default=None)
-
-
-def _read_state(checkpoint: Path) -> dict[str, Any] | None:
-    """Return the state of the trainer; None if the process was killed before all of it was written."""
-    try:
-        state: dict[str, Any] = json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return state
-
-
 def prepare_to_resume(work: Path, options: Any, steps_per_epoch: int, patience: int | None) -> list[Any]:
     """Return the callbacks that stop early and keep the order of batches, in the state of the last checkpoint, if any.
 
     The library itself forgets how long training has gone without a better result. If that was long enough to stop,
-    `options.max_steps` is set to the steps that were taken. It knows the checkpoint with the best weights by the path
-    that the folder had when it was written, which is renewed here. Checkpoints that the run does not need any more, or
-    that were not written or deleted completely, are removed.
+    `options.max_steps` is set to the steps that were taken. Checkpoints that the run no longer needs are removed.
     """
     stopping = None if patience is None else EarlyStoppingCallback(patience)
     order = EpochStart()
     callbacks = [order] if stopping is None else [order, stopping]
-    start = last_checkpoint(work)
-    state = None if start is None else _read_state(start)
-    if start is None or state is None:
+    found = find_checkpoint(work)
+    if found is None:
         return callbacks
-    stored = {name: entry["attributes"] for name, entry in state["stateful_callbacks"].items()}
-    if stopping is not None:
-        counter = "early_stopping_patience_counter"
-        stopping.early_stopping_patience_counter = stored[EarlyStoppingCallback.__name__][counter]
-        if stopping.early_stopping_patience_counter >= stopping.early_stopping_patience:
-            options.max_steps = state["global_step"]
-    order.restored = stored[EpochStart.__name__]["start" if state["global_step"] % steps_per_epoch else "now"]
-    best = work / f"checkpoint-{state['best_global_step']}"
-    state["best_model_checkpoint"] = str(best) if best.is_dir() else None
-    write_whole(start / TRAINER_STATE_NAME, json.dumps(state, indent=2, sort_keys=True) + "\n")
-    for path in work.glob("checkpoint-*"):
-        if path not in (start, best):
-            shutil.rmtree(path, ignore_errors=True)
+    start, state = found
+    try:
+        stored = {name: entry["attributes"] for name, entry in state["stateful_callbacks"].items()}
+        if stopping is not None:
+            waited = stored[EarlyStoppingCallback.__name__]["early_stopping_patience_counter"]
+            stopping.early_stopping_patience_counter = check_whole(waited, "early_stopping_patience_counter")
+            if stopping.early_stopping_patience_counter >= stopping.early_stopping_patience:
+                options.max_steps = state["global_step"]
+        order.restored = stored[EpochStart.__name__]["start" if state["global_step"] % steps_per_epoch else "now"]
+        b64decode(order.restored, validate=True)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError(
+            f"The checkpoint '{start}' is damaged: '{TRAINER_STATE_NAME}' does not fit this run."
+        ) from None
+    clear_way(work, start, checkpoint_folder(work, state["best_global_step"] or state["global_step"]))
     return callbacks

@@ -21,8 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from sightline.errors import InputError, ModelError
-from sightline.files import write_whole
-from sightline.lab.saving import new_folder
+from sightline.files import new_folder, write_whole
 from sightline.studies.workbench import BASE, MODELS, Subject, Workbench, digest_of, hash_files
 from sightline.text import Example
 

@@ -301,6 +301,11 @@ class Study:
     paper_size: PaperSize
     run: Callable[[Workbench], Outcome]
 
+    @property
+    def content(self) -> str:
+        """What the record of its folder says that it holds."""
+        return f"the study '{self.name}'"
+
 
 @dataclass(frozen=True)
 class StudyResult:

@@ -17,7 +17,6 @@ import json
 import math
 import platform
 import re
-import shutil
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -31,9 +30,10 @@ import numpy as np
 
 from sightline import builtin
 from sightline.corpus.hub import HUB
-from sightline.errors import InputError, ModelError, OptionError, UsageError
+from sightline.errors import InputError, ModelError, OptionError
 from sightline.files import write_whole
 from sightline.model import Model, load
+from sightline.ownership import claim_folder, own_folder
 from sightline.progress import Progress
 from sightline.studies.data import DataSet, DataSources, describe_rows
 from sightline.studies.sharing import BusyError, Turn, claim
@@ -106,25 +106,7 @@ class Workbench:
         """Steps and parts that this process computed; the others were stored, or another process computed them."""
         self.turn = turn or Turn()
         self._waits = True
-        self._claim_folder()
-
-    def _claim_folder(self) -> None:
-        """Create the folder and note the study in it; raise UsageError if it belongs to another study."""
-        note = self.folder / RESULTS / "study.json"
-        try:
-            note.parent.mkdir(parents=True, exist_ok=True)
-            if not note.is_file():
-                write_whole(note, json.dumps({"study": self.study.name}) + "\n")
-            owner = json.loads(note.read_text(encoding="utf-8"))["study"]
-        except OSError as error:
-            raise UsageError(f"Cannot create '{self.folder}': {(error.strerror or str(error)).lower()}.") from None
-        except (ValueError, KeyError, TypeError):
-            raise InputError(f"'{note}' is damaged. Delete it and run the study again.") from None
-        if owner != self.study.name:
-            raise UsageError(
-                f"The folder '{self.folder}' holds the study '{owner}', whose page would be replaced. Name another "
-                f"folder for '{self.study.name}'."
-            )
+        claim_folder(folder, study.content)
 
     def number(self, name: str) -> int:
         """Return a number of the chosen size, such as "documents"."""
@@ -198,7 +180,7 @@ class Workbench:
     @contextmanager
     def only_here(self, path: Path) -> Iterator[None]:
         """Let no other process make the file or folder `path` meanwhile; whoever waited may find it made."""
-        path.parent.mkdir(exist_ok=True)
+        own_folder(self.folder, path.parent.name)
         with claim(path.with_name(f".{path.name}.lock"), wait=self._waits):
             yield
 
@@ -243,11 +225,13 @@ class Workbench:
         checkpoints = folder.with_name(f"{folder.name}.training")
 
         def train_or_load() -> Model:
+            from sightline.lab.checkpoints import remove_work_folder
+
             if not folder.is_dir() or checkpoints.exists():
                 with self.only_here(folder):
                     if folder.is_dir():
                         # A run that was killed right after the model was complete leaves its checkpoints behind.
-                        shutil.rmtree(checkpoints, ignore_errors=True)
+                        remove_work_folder(checkpoints)
                     else:
                         train_here()
             try:

@@ -19,7 +19,7 @@ import numpy as np
 from sightline.metrics import METRICS
 from sightline.view import plots
 from sightline.view.frames import to_csv, to_latex, to_markdown, to_text
-from sightline.view.sections.page_folder import check_folder, write_sections
+from sightline.view.sections.page_folder import write_sections
 from sightline.view.sections.page_parts import Part, Picture, Section, Table
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from sightline.evaluation.agreement import Agreement
     from sightline.progress import Progress
 
-__all__ = ["agreement_text", "check_folder", "write_agreement"]
+AGREEMENT = "a comparison"
+"""What the record of the folder says that it holds."""
 
 Form = Literal["text", "csv", "json", "markdown", "latex"]
 
@@ -64,10 +65,8 @@ def write_agreement(
 ) -> Path:
     """Write page, tables and figures into `folder` and return the path of the page.
 
-    A folder whose page Sightline did not write is refused unless `overwrite`.
+    A folder that holds anything else is refused unless `overwrite`, which replaces files of the same names.
     """
-    folder = check_folder(folder, overwrite=overwrite)
-    folder.mkdir(parents=True, exist_ok=True)
     sections = [Section("agreement", "Agreement", tuple(sentences(agreement)), tuple(_parts(agreement)))]
     if agreement.failures:
         import pandas as pd
@@ -75,7 +74,9 @@ def write_agreement(
         frame = pd.DataFrame([vars(failure) for failure in agreement.failures])
         table = Table("failures", "Explanations that could not be made, and why", frame)
         sections.append(Section("failures", "What went wrong", (), (table,)))
-    return write_sections(folder, title, sections, _facts(agreement), progress=progress)
+    return write_sections(
+        Path(folder), AGREEMENT, title, sections, _facts(agreement), overwrite=overwrite, progress=progress
+    )
 
 
 def sentences(agreement: Agreement) -> list[str]:

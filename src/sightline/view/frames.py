@@ -25,6 +25,7 @@ from sightline.view.words.terminal import printable
 if TYPE_CHECKING:
     import pandas as pd
 
+TABLE_SUFFIXES = (".csv", ".tex", ".md")
 DIGITS = 3
 MISSING = "–"
 SMALLEST, LARGEST = 1e-4, 1e6
@@ -144,13 +145,13 @@ def write_table(
     LaTeX and Markdown contain the first `most` rows and say so; CSV contains all rows.
     """
     cut, full_caption = first_rows(frame, caption, most)
-    contents = {
-        ".csv": to_csv(frame),
-        ".tex": to_latex(cut, full_caption, digits=digits),
-        ".md": to_markdown(cut, full_caption, digits=digits),
-    }
-    paths = [folder / f"{name}{suffix}" for suffix in contents]
-    for path, content in zip(paths, contents.values(), strict=True):
+    contents = (
+        to_csv(frame),
+        to_latex(cut, full_caption, digits=digits),
+        to_markdown(cut, full_caption, digits=digits),
+    )
+    paths = [folder / f"{name}{suffix}" for suffix in TABLE_SUFFIXES]
+    for path, content in zip(paths, contents, strict=True):
         write_whole(path, content)
     return paths
 

@@ -62,7 +62,7 @@ class CorpusPages:
 
     def _current_index(self) -> str:
         """Return the index; it is rendered again when the run has finished further units."""
-        finished = len(self._store.folder.finished_units())
+        finished = len(self._store.folder.finished_units(self._store.plan.units))
         if finished != self._finished:
             self._store = Store(self._store.path)
             summary = summarise(self._store)

@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any
 from sightline.corpus.slices import SliceComparison
 from sightline.corpus.summary import CorpusSummary, WordTable, summarise
 from sightline.files import write_whole
+from sightline.ownership import claim_folder, keep_only
 from sightline.progress import Progress
 from sightline.view.corpus.assets import SCRIPT, STYLE
 from sightline.view.corpus.plots import confidence_scatter, slice_differences
 from sightline.view.page.html import hash_source
-from sightline.view.sections.page_folder import PAGE, check_folder, make_folder
+from sightline.view.sections.page_folder import PAGE
 from sightline.view.sections.shell import GENERATOR
 from sightline.view.words.numbers import format_number, format_range
 from sightline.view.words.sentences import percent
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
     from sightline.corpus.store import Store
 
+CORPUS_PAGE = "the page of a corpus"
+"""What the record of the folder says that it holds."""
 DOCUMENTS = "documents"
 PAGE_DOCUMENTS = 200
 """Documents that get a reading page unless a number is given."""
@@ -49,11 +52,6 @@ _RULES = {
 }
 
 
-def check_page_folder(folder: Path | str) -> Path:
-    """Return the folder; raise UsageError if it cannot be written or holds a page that is not ours."""
-    return check_folder(folder)
-
-
 def write_corpus_page(
     store: Store,
     folder: Path | str,
@@ -62,19 +60,19 @@ def write_corpus_page(
     progress: Progress | None = None,
 ) -> Path:
     """Write the index and the reading pages of at most `documents` documents; return the path of the index."""
-    folder = check_page_folder(folder)
-    make_folder(folder / DOCUMENTS)
+    folder = Path(folder)
     summary = summarise(store)
     done = summary.documents[summary.documents["status"] == "done"]
     wrong_first = done.assign(right=done["correct"].fillna(True).astype(bool)).sort_values(["right", "row"])
-    pages: dict[int, str] = {}
-    for number, row in enumerate(wrong_first["row"].head(documents)):
+    pages = {int(row): f"{DOCUMENTS}/{row}.html" for row in wrong_first["row"].head(documents)}
+    names = [*pages.values(), PAGE]
+    claim_folder(folder, CORPUS_PAGE, names)
+    for number, (row, name) in enumerate(pages.items()):
         if progress is not None:
-            progress("writing reading pages", number, min(documents, len(done)))
-        name = f"{DOCUMENTS}/{row}.html"
-        store.document(int(row)).to_html(folder / name)
-        pages[int(row)] = name
+            progress("writing reading pages", number, len(pages))
+        store.document(row).to_html(folder / name)
     write_whole(folder / PAGE, render_corpus(summary, pages))
+    keep_only(folder, names)
     return folder / PAGE
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.evaluation.ranking import Ranking
 from sightline.evaluation.result import MODEL
+from sightline.evaluation.storage import EVALUATION, writers
 from sightline.files import write_whole
 from sightline.metrics import METRICS
 from sightline.metrics.registry import Kind
@@ -26,7 +27,7 @@ from sightline.view.evaluate.overview import Dot, Panel, overview_chart
 from sightline.view.evaluate.plots import Priced, cascade_lines, perturbation_curves, worth_against_cost
 from sightline.view.evaluate.table import CEILING, floor_name, interval_tables, ranked_methods, with_arrow
 from sightline.view.frames import to_csv
-from sightline.view.sections.page_folder import check_folder, write_sections
+from sightline.view.sections.page_folder import write_sections
 from sightline.view.sections.page_parts import Part, Picture, Section, Table, Terms
 from sightline.view.words.evaluation import (
     REFERENCE,
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from sightline.evaluation.result import Evaluation
     from sightline.evaluation.sanity import SanityResult
     from sightline.progress import Progress
-
-__all__ = ["check_folder", "write_evaluation"]
 
 KINDS: dict[Kind, tuple[str, str]] = {
     "faithfulness": (
@@ -92,13 +91,10 @@ def write_evaluation(
 ) -> Path:
     """Write everything into `folder` and return the path of the page; `title` is its heading.
 
-    A folder whose page Sightline did not write is refused unless `overwrite`.
+    A folder that holds anything else is refused unless `overwrite`, which replaces files of the same names.
     """
-    folder = check_folder(folder, overwrite=overwrite)
     ranking = evaluation if isinstance(evaluation, Ranking) else Ranking(evaluation)
     evaluation = ranking.evaluation
-    evaluation.save(folder)  # makes it
-    write_whole(folder / "records.csv", to_csv(evaluation.to_frame()))
     if progress is not None:
         progress("comparing methods in pairs", 0, 0)
     sections = [
@@ -108,7 +104,16 @@ def write_evaluation(
         *_sanity_sections(sanity, planted),
         *_failure_section(evaluation),
     ]
-    return write_sections(folder, title, sections, _facts(evaluation), progress=progress)
+    return write_sections(
+        Path(folder),
+        EVALUATION,
+        title,
+        sections,
+        _facts(evaluation),
+        others=writers(evaluation) | {"records.csv": lambda path: write_whole(path, to_csv(evaluation.to_frame()))},
+        overwrite=overwrite,
+        progress=progress,
+    )
 
 
 def _summary_section(ranking: Ranking) -> Section:

@@ -4,30 +4,33 @@
     write_inspection("folder", inspection)
 
 Files are written one by one, each complete or absent, the page last: a page never links to a missing picture. When a
-folder is written again, the pictures and tables that only the previous page links to are removed; all other files are
-left alone.
+folder is written again, the files that only the previous page needed are removed; files of others are left alone
+(`sightline.ownership`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sightline.analysis.dataset_inspection import DataSetInspection
 from sightline.analysis.inspection import Inspection, InspectionSettings
 from sightline.errors import UsageError
-from sightline.files import check_writable, write_whole
+from sightline.files import write_whole
+from sightline.ownership import claim_folder, keep_only
 from sightline.progress import Progress
-from sightline.view.frames import write_table
+from sightline.view.frames import TABLE_SUFFIXES, write_table
 from sightline.view.inspect.dataset import dataset_section
 from sightline.view.inspect.sections import document_sections
 from sightline.view.plots import save_figure
 from sightline.view.sections.page_parts import Picture, Section, Table
-from sightline.view.sections.shell import GENERATOR, document_title, render_index
+from sightline.view.sections.shell import document_title, render_index
 
 PAGE = "index.html"
-_LINKED_FILE = re.compile(r'<a href="((?:figures|tables)/[\w-]+\.(?:svg|png|csv|tex|md))">')
+INSPECTION = "an inspection"
+"""What the record of the folder says that it holds."""
+FIGURES, TABLES = "figures", "tables"
+_FIGURE_SUFFIXES = (".svg", ".png")
 CSS_PIXELS = 96
 """Pixels per inch of a figure on the page."""
 
@@ -42,96 +45,65 @@ def write_inspection(
 ) -> Path:
     """Write the inspection of a document, of a data set or of both into `folder`, and return the path of the page.
 
-    A folder whose page Sightline did not write is refused unless `overwrite`.
+    A folder that holds anything else is refused unless `overwrite`, which replaces files of the same names.
     """
     first = document or dataset
     if first is None:
         raise UsageError("There is nothing to write: give the inspection of a document, of a data set, or both.")
-    folder = check_folder(folder, overwrite=overwrite)
     title = "Data set" if document is None else document_title(document.encoding.text)
     sections = [
         *(document_sections(document) if document is not None else []),
         *([dataset_section(dataset)] if dataset is not None else []),
     ]
     facts = _facts(first.settings) | {name.replace("_", " "): value for name, value in first.provenance.items()}
-    return write_sections(folder, title, sections, facts, progress=progress)
+    return write_sections(Path(folder), INSPECTION, title, sections, facts, overwrite=overwrite, progress=progress)
 
 
 def write_sections(
-    folder: Path, title: str, sections: Sequence[Section], facts: dict[str, str], *, progress: Progress | None = None
+    folder: Path,
+    content: str,
+    title: str,
+    sections: Sequence[Section],
+    facts: dict[str, str],
+    *,
+    others: Mapping[str, Callable[[Path], object]] | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
 ) -> Path:
-    """Write the pictures and tables of the sections, then the page; remove files that only the previous page names."""
-    page = folder / PAGE
-    previous = _linked_files(page)
-    for name in ("figures", "tables"):
-        make_folder(folder / name)
+    """Write the pictures and tables of the sections, then the page; remove files that only the previous page needed.
+
+    content: what the folder holds, by `sightline.ownership`. others: further files by name, and what writes each to its
+    path.
+    """
     parts = [part for section in sections for part in section.parts if isinstance(part, Picture | Table)]
+    others = others or {}
+    names = [*others, *(name for part in parts for name in _file_names(part)), PAGE]
+    claim_folder(folder, content, names, overwrite=overwrite)
+    for name, write in others.items():
+        write(folder / name)
     sizes: dict[str, tuple[int, int]] = {}
     for number, part in enumerate(parts):
         if progress is not None:
             progress("writing pictures and tables", number, len(parts))
         if isinstance(part, Table):
-            write_table(part.frame, folder / "tables", part.name, part.title, digits=part.digits)
+            write_table(part.frame, folder / TABLES, part.name, part.title, digits=part.digits)
         else:
-            sizes[part.name] = _draw(part, folder / "figures")
-    write_whole(page, render_index(title, sections, facts, sizes))
-    for name in previous - _linked_files(page):
-        (folder / name).unlink(missing_ok=True)
-    return page
+            sizes[part.name] = _draw(part, folder / FIGURES)
+    write_whole(folder / PAGE, render_index(title, sections, facts, sizes))
+    keep_only(folder, names)
+    return folder / PAGE
 
 
-def _linked_files(page: Path) -> set[str]:
-    """Return the pictures and tables that a page written by Sightline links to: figures/name.svg, tables/name.csv …"""
-    text = _read_page(page)
-    return set(_LINKED_FILE.findall(text)) if GENERATOR in text else set()
-
-
-def _read_page(page: Path) -> str:
-    return page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
-
-
-def check_folder(folder: Path | str, *, overwrite: bool = False) -> Path:
-    """Return the folder; raise UsageError now, before the work, if it cannot be written or holds someone else's page.
-
-    Nothing is created yet. For a folder that does not exist, the nearest existing folder above it is tried.
-    """
-    folder = Path(folder)
-    inside, place = PAGE, folder
-    try:
-        while not place.exists():
-            inside, place = place.name, place.parent
-        page = folder / PAGE
-        foreign = page.exists() and GENERATOR not in _read_page(page)
-    except OSError as error:
-        raise _cannot_make(folder, error) from None
-    if not place.is_dir():
-        which = "it" if place == folder else f"'{place}'"
-        raise UsageError(f"Cannot write into '{folder}': {which} is a file. Name a folder.")
-    if foreign and not overwrite:
-        raise UsageError(
-            f"'{page}' was not written by Sightline and would be replaced. Name another folder, or add --overwrite."
-        )
-    check_writable(place / inside)
-    return folder
-
-
-def make_folder(folder: Path) -> None:
-    """Create a folder and its missing parents."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _cannot_make(folder, error) from None
-
-
-def _cannot_make(folder: Path, error: OSError) -> UsageError:
-    reason = (error.strerror or str(error)).lower()
-    return UsageError(f"Cannot create the folder '{folder}': {reason}. Choose another place.")
+def _file_names(part: Picture | Table) -> list[str]:
+    if isinstance(part, Table):
+        return [f"{TABLES}/{part.name}{suffix}" for suffix in TABLE_SUFFIXES]
+    return [f"{FIGURES}/{part.name}{suffix}" for suffix in _FIGURE_SUFFIXES]
 
 
 def _draw(picture: Picture, folder: Path) -> tuple[int, int]:
     figure = picture.draw()
-    for form in ("svg", "png"):
-        save_figure(figure, folder / f"{picture.name}.{form}")
+    for suffix in _FIGURE_SUFFIXES:
+        save_figure(figure, folder / f"{picture.name}{suffix}")
     wide, high = figure.get_size_inches()
     return round(wide * CSS_PIXELS), round(high * CSS_PIXELS)
 

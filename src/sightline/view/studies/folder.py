@@ -20,7 +20,7 @@ from sightline.files import write_whole
 from sightline.progress import Progress
 from sightline.studies.study import StudyTable
 from sightline.view.frames import MISSING, first_rows, format_value, markdown, to_markdown
-from sightline.view.sections.page_folder import check_folder, write_sections
+from sightline.view.sections.page_folder import write_sections
 from sightline.view.sections.page_parts import Links, Part, Picture, Section, Table, Terms
 from sightline.view.studies.drawings import draw_figure
 from sightline.view.words.numbers import format_number, format_range
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sightline.studies.study import StudyResult
-
-__all__ = ["check_folder", "claims_frame", "write_study"]
 
 MARKDOWN = "study.md"
 MARKDOWN_ROWS = 100
@@ -43,11 +41,17 @@ def write_study(
     result: StudyResult, folder: Path | str, *, overwrite: bool = False, progress: Progress | None = None
 ) -> Path:
     """Write page, Markdown, tables and figures into `folder` and return the path of the page."""
-    folder = check_folder(folder, overwrite=overwrite)
     sections = study_sections(result)
-    page = write_sections(folder, result.study.title, sections, dict(result.facts), progress=progress)
-    write_whole(folder / MARKDOWN, study_markdown(result.study.title, sections, result))
-    return page
+    return write_sections(
+        Path(folder),
+        result.study.content,
+        result.study.title,
+        sections,
+        dict(result.facts),
+        others={MARKDOWN: lambda path: write_whole(path, study_markdown(result.study.title, sections, result))},
+        overwrite=overwrite,
+        progress=progress,
+    )
 
 
 def claims_frame(result: StudyResult) -> pd.DataFrame:

@@ -1,0 +1,246 @@
+"""Checkpoints of a training run: all that it needs to go on as if it had never been stopped, without pickles.
+
+    OUT.training/run.json            what is trained on what, and how; it marks the folder as Sightline's own
+    OUT.training/checkpoint-STEP/
+        model.safetensors            the weights
+        optimizer.safetensors        the optimizer's averages, and the states of torch's random generators
+        progress.json                the learning rate, and the states of the other random generators
+        trainer_state.json           the state of the library's Trainer
+        checkpoint.json              the hashes of these files
+
+A checkpoint appears in one step. It is used only if its files are those that were written; if some are missing or
+damaged, training goes on from an earlier checkpoint, with a warning, or is refused. Only files of these names are ever
+deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file, save_model
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import TrainerState
+
+from sightline.errors import InputError, UsageError
+from sightline.files import new_folder, write_whole
+from sightline.foreign import read_json
+from sightline.ownership import foreign_names, not_empty, remove_own_file
+
+RUN = "run.json"
+WEIGHTS, OPTIMIZER, PROGRESS, HASHES = "model.safetensors", "optimizer.safetensors", "progress.json", "checkpoint.json"
+_HASHED = (WEIGHTS, OPTIMIZER, PROGRESS, TRAINER_STATE_NAME)
+_FILES = (HASHES, *_HASHED)
+"""In the order in which they are deleted: a checkpoint without hashes is none."""
+_SCHEDULE = ("last_epoch", "_step_count", "_last_lr")
+"""What changes in a learning rate scheduler."""
+_LARGEST_JSON = 200_000_000
+_DAMAGED = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError, OverflowError, SafetensorError)
+"""What values of the wrong kind raise where they are used."""
+
+
+def checkpoint_folder(work: Path, step: int) -> Path:
+    """Return the folder of the checkpoint after a step."""
+    return work / f"checkpoint-{step}"
+
+
+def write_checkpoint(work: Path, trainer: Any) -> None:
+    """Write a checkpoint of the Trainer, completely or not at all; remove those that are no longer needed."""
+    state: TrainerState = trainer.state
+    best = state.best_global_step or state.global_step
+    state.best_model_checkpoint = str(checkpoint_folder(work, best))
+    with new_folder(checkpoint_folder(work, state.global_step)) as folder:
+        save_model(trainer.model, str(folder / WEIGHTS), metadata={"format": "pt"})
+        averages = {
+            f"{number}.{name}": value.detach().cpu().contiguous()
+            for number, values in trainer.optimizer.state_dict()["state"].items()
+            for name, value in values.items()
+        }
+        save_file(averages | _torch_generators(), folder / OPTIMIZER)
+        schedule = trainer.lr_scheduler.state_dict()
+        progress = {name: schedule[name] for name in _SCHEDULE} | _other_generators()
+        write_whole(folder / PROGRESS, json.dumps(progress) + "\n")
+        state.save_to_json(str(folder / TRAINER_STATE_NAME))
+        hashes = {name: _hash(folder / name) for name in _HASHED}
+        write_whole(folder / HASHES, json.dumps(hashes, indent=1) + "\n")
+    for step in _steps(work):
+        if step not in (state.global_step, best):
+            remove_checkpoint(work, step)
+
+
+def find_checkpoint(work: Path) -> tuple[Path, dict[str, Any]] | None:
+    """Return the newest checkpoint that can be used, and the state of its Trainer; None if none was written.
+
+    A checkpoint needs the one with the best weights so far as well. Raises InputError if every one is damaged.
+    """
+    damage: list[InputError] = []
+    for step in sorted(_steps(work), reverse=True):
+        folder = checkpoint_folder(work, step)
+        try:
+            _verify(folder)
+            state = _read_state(folder, step)
+            if state["best_global_step"] not in (None, step):
+                _verify(checkpoint_folder(work, state["best_global_step"]))
+        except InputError as error:
+            if foreign_names(folder):  # an empty folder is what is left of a checkpoint that was being deleted
+                damage.append(error)
+            continue
+        if damage:
+            warnings.warn(f"{damage[0]} Training goes on from '{folder}'.", stacklevel=2)
+        return folder, state
+    if damage:
+        raise InputError(f"{damage[0]} No other checkpoint is complete: delete '{work}' and train again.")
+    return None
+
+
+def restore_optimizer(folder: Path, optimizer: Any, scheduler: Any) -> None:
+    """Give optimizer and learning rate scheduler the state that they had at a checkpoint."""
+    try:
+        tensors = load_file(folder / OPTIMIZER)
+        progress = _read(folder / PROGRESS)
+        stored = optimizer.state_dict()
+        shapes = [parameter.shape for group in optimizer.param_groups for parameter in group["params"]]
+        averages: dict[int, dict[str, torch.Tensor]] = {number: {} for number in range(len(shapes))}
+        for key, value in tensors.items():
+            number, _, name = key.partition(".")
+            if number != _RANDOM:
+                if value.shape not in ((), shapes[int(number)]):
+                    raise ValueError(key)
+                averages[int(number)][name] = value
+        if len({frozenset(names) for names in averages.values()}) > 1 and not all(averages.values()):
+            raise ValueError("parameters without averages")
+        for group, rate in zip(stored["param_groups"], progress["_last_lr"], strict=True):
+            group["lr"] = float(rate)
+        optimizer.load_state_dict(
+            {**stored, "state": {number: values for number, values in averages.items() if values}}
+        )
+        scheduler.load_state_dict(scheduler.state_dict() | {name: progress[name] for name in _SCHEDULE})
+    except _DAMAGED as error:
+        raise _unusable(folder) from error
+
+
+def restore_generators(folder: Path) -> None:
+    """Give all random generators the state that they had at a checkpoint."""
+    try:
+        tensors, progress = load_file(folder / OPTIMIZER), _read(folder / PROGRESS)
+        version, words, gauss = progress["python"]
+        random.setstate((version, tuple(words), gauss))
+        kind, keys, *rest = progress["numpy"]
+        np.random.set_state((kind, np.array(keys, np.uint32), *rest))  # noqa: NPY002 (the library draws from it)
+        torch.set_rng_state(tensors[f"{_RANDOM}.cpu"])
+        if torch.cuda.is_available() and f"{_RANDOM}.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors[f"{_RANDOM}.cuda"])
+    except _DAMAGED as error:
+        raise _unusable(folder) from error
+
+
+def remove_checkpoint(work: Path, step: int) -> None:
+    """Delete the files of a checkpoint, and its folder if nothing else is in it."""
+    folder = checkpoint_folder(work, step)
+    for name in _FILES:
+        remove_own_file(work, f"{folder.name}/{name}")
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def clear_way(work: Path, start: Path, best: Path) -> None:
+    """Delete all checkpoints but two; raise UsageError if something of others is where a later one is to be written."""
+    for step in _steps(work):
+        folder = checkpoint_folder(work, step)
+        if folder not in (start, best):
+            remove_checkpoint(work, step)
+            if names := foreign_names(folder):
+                raise UsageError(f"{not_empty(folder, names)}. Move it out of the way and resume again.")
+
+
+def check_work_folder(work: Path, *, resume: bool) -> None:
+    """Raise UsageError unless there is a run to resume, or nothing where a new one is to be written."""
+    if work.is_symlink():
+        raise UsageError(f"'{work}' is a link, through which Sightline does not write. Remove it.")
+    described = (work / RUN).is_file() and not (work / RUN).is_symlink()
+    if resume and not described:
+        raise UsageError(f"There is no run to resume in '{work}'. Leave resume out to start one.")
+    if not resume and described:
+        raise UsageError(f"'{work}' holds checkpoints of an earlier run. Resume it (resume, --resume), or delete it.")
+    if not resume and work.exists():
+        names = foreign_names(work) if work.is_dir() else [work.name]
+        if names:
+            raise UsageError(f"{not_empty(work, names)}. Checkpoints would be written there: move it out of the way.")
+
+
+def remove_work_folder(work: Path) -> None:
+    """Delete the checkpoints and the description of a run, and the folder if nothing else is in it."""
+    for step in _steps(work):
+        remove_checkpoint(work, step)
+    remove_own_file(work, RUN)
+    with suppress(OSError):
+        work.rmdir()
+
+
+_RANDOM = "random"
+
+
+def _torch_generators() -> dict[str, torch.Tensor]:
+    states = {f"{_RANDOM}.cpu": torch.get_rng_state()}
+    return states | {f"{_RANDOM}.cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else states
+
+
+def _other_generators() -> dict[str, Any]:
+    kind, keys, *rest = np.random.get_state()  # noqa: NPY002 (the library draws from it)
+    return {"python": random.getstate(), "numpy": [kind, np.asarray(keys).tolist(), *rest]}
+
+
+def _steps(work: Path) -> list[int]:
+    """Return the steps of the folders that are called like checkpoints; links are none of ours."""
+    try:
+        entries = [path for path in work.iterdir() if path.is_dir() and not path.is_symlink()]
+    except OSError:
+        return []
+    matches = (re.fullmatch(r"checkpoint-(0|[1-9][0-9]{0,17})", path.name) for path in entries)
+    return [int(match[1]) for match in matches if match is not None]
+
+
+def _verify(folder: Path) -> None:
+    """Raise InputError if a file of the checkpoint is missing or not as it was written."""
+    for name in _FILES:
+        if (folder / name).is_symlink() or not (folder / name).is_file():
+            raise InputError(f"The checkpoint '{folder}' is not complete: it has no file '{name}'.")
+    hashes = _read(folder / HASHES)
+    for name in _HASHED:
+        if not isinstance(hashes, dict) or hashes.get(name) != _hash(folder / name):
+            raise InputError(f"The checkpoint '{folder}' is damaged: '{name}' is not as it was written.")
+
+
+def _read_state(folder: Path, step: int) -> dict[str, Any]:
+    try:
+        TrainerState.load_from_json(str(folder / TRAINER_STATE_NAME))
+        state: dict[str, Any] = _read(folder / TRAINER_STATE_NAME)
+        whole = [state[name] for name in ("global_step", "max_steps", "num_train_epochs")]
+        best = state["best_global_step"]
+        if not all(type(value) is int for value in [*whole, *([] if best is None else [best])]) or whole[0] != step:
+            raise ValueError(whole)
+    except _DAMAGED as error:
+        raise _unusable(folder) from error
+    return state
+
+
+def _read(path: Path) -> Any:
+    return read_json(path, limit=_LARGEST_JSON, error=InputError, name=f"'{path}' is damaged and")
+
+
+def _unusable(folder: Path) -> InputError:
+    return InputError(f"The checkpoint '{folder}' is damaged: its files do not fit this run.")
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
