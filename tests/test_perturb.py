@@ -132,8 +132,7 @@ def test_who_asks_first_does_not_matter_to_the_bit(model):
 
 
 def test_global_tokens_move_with_the_words_and_tell_inputs_apart():
-    module = tiny_module("longformer")
-    model = load(module)
+    model = load(tiny_module("longformer"))
     encoding = model.encode(ids=tiny_ids("longformer", 24), global_tokens=[0, 5])
     perturbations = perturbations_of(model, encoding)
     keys = [perturbations.request([2, 3], "delete"), perturbations.request([5], "delete")]
@@ -143,7 +142,7 @@ def test_global_tokens_move_with_the_words_and_tell_inputs_apart():
         mask = torch.zeros_like(ids)
         mask[0, places] = 1
         with torch.no_grad():
-            logits = module(input_ids=ids, global_attention_mask=mask).logits[0]
+            logits = model.network.module(input_ids=ids, global_attention_mask=mask).logits[0]
         assert perturbations.result(key) == pytest.approx(float(torch.softmax(logits, -1)[1]), abs=1e-10)
 
 

@@ -106,7 +106,7 @@ def test_a_trace_keeps_its_target_and_its_model():
     model = tiny_model()
     trace = model.trace(model.encode(ids=tiny_ids()))
     for settled in ({"target": 1}, {"position": 2}, {"quantity": "probability"}, {"pair": "mill"}):
-        with pytest.raises(OptionError, match="leave them out, or give them to trace"):
+        with pytest.raises(OptionError, match="leave them out, or give them to encode"):
             model.explain(trace, "attcat", **settled)
     with pytest.raises(OptionError, match="made by another model"):
         tiny_model().explain(trace, "attcat")

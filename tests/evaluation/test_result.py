@@ -114,6 +114,7 @@ def test_saving_and_loading_keeps_every_bit(tmp_path):
         assert after.curves_by[key].ceiling is None
     assert {path.name for path in (tmp_path / "deep" / "out").iterdir()} == {
         "records.parquet",
+        ".sightline.json",
         "curves.parquet",
         "evaluation.json",
     }

@@ -70,7 +70,7 @@ def test_a_new_model_learns_the_task_and_every_door_takes_it(trained):
 def test_the_folder_says_how_the_model_was_made(trained):
     card = (trained.folder / "README.md").read_text()
     assert "| train | 58 | bad: 29, good: 29 |" in card
-    assert "| validation | 1.000 (the same for all 6 rows, so without an interval) |" in card
+    assert "| validation | 1.000 (0.541 to 1.000) |" in card
     record = json.loads((trained.folder / "training.json").read_text())
     assert record["settings"]["epochs"] == 6
     assert {"loss", "step"} <= set(record["history"][0])
@@ -910,7 +910,7 @@ def test_the_command_trains(tmp_path):
     assert (tmp_path / "model" / "model.safetensors").is_file()
 
 
-def test_rows_that_are_all_right_give_no_interval():
-    values = {"accuracy": 1.0, "accuracy_low": 1.0, "accuracy_high": 1.0, "rows": 3}
-    assert metric_with_interval(values, "accuracy") == "1.000 (the same for all 3 rows, so without an interval)"
-    assert metric_with_interval({**values, "accuracy_low": 0.5}, "accuracy") == "1.000 (0.500 to 1.000)"
+def test_a_metric_is_written_with_its_interval_if_it_has_one():
+    values = {"accuracy": 1.0, "accuracy_low": 0.5, "accuracy_high": 1.0, "rows": 3}
+    assert metric_with_interval(values, "accuracy") == "1.000 (0.500 to 1.000)"
+    assert metric_with_interval({"macro_f1": 1.0}, "macro_f1") == "1.000"

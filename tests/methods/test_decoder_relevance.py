@@ -24,7 +24,7 @@ HEADS, GROUPS = 4, 2
 
 def double_precision_model(family):
     """A model whose norms compute in double precision; the library's do not."""
-    module = tiny_module(family)
+    module = tiny_module(family).requires_grad_(False)  # the gains below are constants, not variables
     for norm in filter(is_rms_norm, module.modules()):
         norm.forward = lambda x, norm=norm: gain(norm) * x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
     return load(module)

@@ -66,9 +66,10 @@ def test_accuracy_is_of_rows_with_labels_by_number_or_by_name(tmp_path):
     model = load(tiny_module(num_labels=2, id2label={0: "neg", 1: "pos"}), tokenizer=wordpiece())
     bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
     predicted = model.predict("the old mill").index
-    rows = [Example("the old mill", label=label, id=str(label)) for label in (predicted, model.labels[predicted], None)]
-    entries = measure_accuracy(bench, subject, rows, "tiny", numbered=True)
-    assert entries == [{"predicted": predicted, "label": predicted}] * 2
+    for label in (predicted, model.labels[predicted]):
+        rows = [Example("the old mill", label=given, id=str(given)) for given in (label, None)]
+        entries = measure_accuracy(bench, subject, rows, f"by-{label}", numbered=True)
+        assert entries == [{"predicted": predicted, "label": predicted}]
 
 
 def test_sentences_that_are_all_too_short_have_no_values(tmp_path):

@@ -90,7 +90,7 @@ def test_explanations_by_the_same_method_are_told_apart():
     assert [entry["method"] for entry in twice] == ["attcat 1", "attcat 2"]
     targets = [explanation(encoded, target=Target(i, label)) for i, label in enumerate(("AI", "PL"))]
     both = data_of(render_page(targets))["explanations"]
-    assert [(entry["method"], entry["target"]["name"]) for entry in both] == [("attcat", "“AI”"), ("attcat", "“PL”")]
+    assert [(entry["method"], entry["target"]["name"]) for entry in both] == [("attcat", "“PL”"), ("attcat", "“AI”")]
     quantities = [explanation(encoded, target=Target(1, "PL", quantity=q)) for q in ("logit", "probability")]
     named = data_of(render_page(quantities))["explanations"]
     assert [entry["target"]["name"] for entry in named] == ["logit of 'PL'", "probability of 'PL'"]

@@ -412,6 +412,7 @@ def test_explanations_of_several_targets_get_a_switch_and_can_share_their_colour
     ai = explanation(encoded, [0.0, 1.0, -0.5, 0.2, 0.0], target=Target(0, "AI"))
     pl = explanation(encoded, [0.0, 10.0, 5.0, -9.0, 0.0], target=Target(1, "PL"))
     page = open_page(render_page([ai, pl]))
+    choose(page, "target", "“AI”")
     assert page.locator(".text .for-8").inner_text() == "old"
     open_appearance(page)
     choose(page, "range", "all classes and layers")

@@ -68,6 +68,7 @@ def measure_accuracy(
 
     def predict(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
         model = subject.model
+        classes = label_classes(model, labelled)
         encodings = [model.encode(read(example), example.pair, truncate=True) for example in part]
         for example, logits in zip(part, model.network.run_many(encodings), strict=True):
             number, index = int(logits.argmax()), classes.get(example.label)
@@ -79,7 +80,6 @@ def measure_accuracy(
 
     whole = {"model": subject.identity, **(identity or {})}
     labelled = [example for example in examples if example.label is not None]
-    classes: dict[Any, int | None] = label_classes(subject.model, labelled)
     return bench.measure_documents(f"accuracy-{name}", whole, labelled, predict, at_once=100)
 
 

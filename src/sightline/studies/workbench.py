@@ -19,7 +19,7 @@ import platform
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -247,7 +247,7 @@ class Workbench:
 
             self.progress(f"training {name}", 0, 0)
             train(
-                list(rows),
+                [replace(row, split=None) for row in rows],  # the study has chosen them, from whatever split
                 builtin.model_folder() if base == "built-in" else base,
                 out=folder,
                 seed=self.seed + int(options.get("seed_shift", 0)),
