@@ -18,7 +18,6 @@ import pytest
 from sightline.ownership import RECORD
 
 ROWS = [{"text": f"The {word} mill is old.", "label": ("AI", "PL")[n % 2]} for n, word in enumerate("abcdefgh")]
-QUICK = ["--methods", "attcat"]
 OLD_PART = ".sightline-0123456789ab.part"
 PLANTS = (
     "index.html",
@@ -64,7 +63,17 @@ def commands(model: Path) -> dict[str, list[str]]:
             "--page",
         ],
         "inspect": ["inspect", "doc.txt", "--model", str(model), "--no-head-importance", "-o"],
-        "evaluate": ["evaluate", "rows.jsonl", "--model", str(model), *QUICK, "--metrics", "gini", "-o"],
+        "evaluate": [
+            "evaluate",
+            "rows.jsonl",
+            "--model",
+            str(model),
+            "--methods",
+            "attcat",
+            "--metrics",
+            "entropy",
+            "-o",
+        ],
         "compare": ["compare", "rows.jsonl", "--model", str(model), "--methods", "attcat,rollout", "-o"],
         "study": ["study", "flow", "--size", "tiny", "--documents", "2", "--out"],
         "train": ["train", "rows.jsonl", "--model", "new-bilstm", "--epochs", "1", "--out"],

@@ -72,9 +72,10 @@ def write_checkpoint(work: Path, trainer: Any) -> None:
         state.save_to_json(str(folder / TRAINER_STATE_NAME))
         hashes = {name: _hash(folder / name) for name in _HASHED}
         write_whole(folder / HASHES, json.dumps(hashes, indent=1) + "\n")
-    for step in _steps(work):
-        if step not in (state.global_step, best):
-            remove_checkpoint(work, step)
+    earlier = sorted(step for step in _steps(work) if step not in (state.global_step, best))
+    # Two are kept, so that training can go on if one is damaged.
+    for step in earlier[:-1] if best == state.global_step else earlier:
+        remove_checkpoint(work, step)
 
 
 def find_checkpoint(work: Path) -> tuple[Path, dict[str, Any]] | None:
