@@ -1,7 +1,8 @@
 """manifest.json: the identity of a run, so that it is resumed only with the same model, data and settings.
 
-The hash of the weights, the content of the data file, the selection of rows and the settings are compared. Versions of
-libraries are recorded; if a run is resumed with other versions, all of them are.
+Hashes of the weights, the settings and the tokenizer of the model, and of the names and contents of all data files are
+compared, as are the selection of rows and the settings. Versions of libraries are recorded; if a run is resumed with
+other versions, all of them are.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from sightline.corpus.streaming import Selection
 from sightline.corpus.tables import VERSION
 from sightline.errors import InputError, UsageError
 from sightline.model import Model
+from sightline.models.network import Network
+from sightline.models.pooled import PooledClassifier
 from sightline.text.examples import Example
 
 FORMAT = "sightline-corpus"
@@ -27,10 +30,19 @@ _VERSIONS = ("sightline", "torch", "transformers", "python")
 _LIMIT = "selection.limit"
 _COMPARED = ("model", "data", "selection", "settings")
 _MAY_CHANGE = frozenset(
-    {"model.name", "data.source", "data.modified", "settings.unit_documents", "settings.unit_characters"}
+    {"model.name", "data.source", "data.state", "settings.unit_documents", "settings.unit_characters"}
 )
 """Fields that may differ when a run is resumed: a folder may be moved, a file copied, and the plan that exists is kept
 whatever the size of its units."""
+_HASHES = {
+    "model.weights": "the weights of the model have changed",
+    "model.config": "the settings in its config.json have changed",
+    "model.tokenizer": "its tokenizer has changed",
+    "data.sha256": "the data were changed, or a file was moved or renamed",
+}
+"""What the message says instead of two hashes."""
+_NOT_COMPUTED = frozenset({"architectures", "dtype", "transformers_version", "_name_or_path", "id2label", "label2id"})
+"""Settings of a model that do not change what it computes, or that are compared by themselves."""
 
 
 def describe_run(
@@ -48,6 +60,9 @@ def describe_run(
             "dtype": provenance["dtype"],
             "task": model.task,
             "labels": list(model.labels),
+            "max_tokens": model.max_tokens,
+            "config": _hash_config(model.network),
+            "tokenizer": None if model.tokenizer is None else _hash_tokenizer(model.tokenizer),
         },
         "data": dict(data),
         "selection": asdict(selection),
@@ -60,25 +75,28 @@ def describe_run(
 def describe_data(source: Any, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what identifies a data set: the hash of its content, or the name of a data set on the hub.
 
-    known: the description from an earlier run; a file of the same size and time is not read again.
+    known: the description from an earlier run; files of the same names, sizes and times are not read again.
     """
     if not isinstance(source, str | Path):
         return {"source": None, "sha256": _hash_examples(source)}
     path = Path(source).expanduser()
     if not path.exists():
-        return {"source": str(source)}
+        return {"source": str(source), "hub": str(source)}
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-    state = [[file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+    names = [file.relative_to(path).as_posix() for file in files]  # "." for a single file
+    states = [file.stat() for file in files]
+    # A file whose content and time of modification are set, as by a copy, still has another time of change (ctime).
+    times = [[state.st_size, state.st_mtime_ns, state.st_ctime_ns] for state in states]
     described = {
         "source": str(path.resolve()),
-        "bytes": sum(size for size, _ in state),
-        "modified": max((modified for _, modified in state), default=0),
+        "bytes": sum(state.st_size for state in states),
+        "state": _hash([names, times]),
     }
     if known is not None and all(known.get(name) == value for name, value in described.items()):
         return dict(known)
     content = hashlib.sha256()
-    for file in files:
-        content.update(file.relative_to(path).as_posix().encode())  # "." for a single file
+    for name, file in zip(names, files, strict=True):
+        content.update(name.encode())
         with file.open("rb") as opened:
             content.update(hashlib.file_digest(opened, "sha256").digest())
     return {**described, "sha256": content.hexdigest()}
@@ -90,6 +108,26 @@ def _hash_examples(examples: Iterable[Example]) -> str:
         facts = [digest_of(str(example.text), example.pair), example.label, example.id, metadata_of(example)]
         content.update(json.dumps(facts).encode())
     return content.hexdigest()
+
+
+def _hash_config(network: Network) -> str:
+    """Return a hash of the settings that decide what the network computes from its weights."""
+    settings = {name: value for name, value in network.config.to_diff_dict().items() if name not in _NOT_COMPUTED}
+    module = network.module
+    head = [module.poolings, module.normalises, str(module.head)] if isinstance(module, PooledClassifier) else None
+    return _hash([settings, head, network.reference_text])
+
+
+def _hash_tokenizer(tokenizer: Any) -> str:
+    """Return a hash of everything that decides which tokens a text becomes."""
+    stored = json.loads(tokenizer.backend_tokenizer.to_str())
+    for state in ("truncation", "padding"):  # of its last call
+        stored.pop(state, None)
+    return _hash([stored, tokenizer.special_tokens_map, tokenizer.model_input_names])
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def read_manifest(folder: RunFolder) -> dict[str, Any] | None:
@@ -126,7 +164,9 @@ def check_same_run(folder: RunFolder, recorded: Mapping[str, Any], requested: Ma
     """Raise UsageError that names every difference if the run in the folder is another one, and not just shorter."""
     may_change = _MAY_CHANGE | {_LIMIT} if is_longer_run(recorded, requested) else _MAY_CHANGE
     differences = {
-        name: f"{name}: {_abbreviate(before)} before, {_abbreviate(now)} now"
+        name: f"{name}: {_HASHES[name]}"
+        if name in _HASHES
+        else f"{name}: {_abbreviate(before)} before, {_abbreviate(now)} now"
         for part in _COMPARED
         for name, before, now in _differences(part, recorded[part], json.loads(json.dumps(requested[part])))
         if name not in may_change
