@@ -314,6 +314,8 @@ def test_a_data_set_is_read_from_a_file_and_cut_to_a_limit(model, tmp_path):
 def test_ids_that_come_twice_are_told_apart(model):
     rows = [{"text": FIRST, "id": "x"}, {"text": SECOND, "id": "x"}]
     assert evaluate(model, rows, ["attcat"], ["entropy"]).documents == ("x", "x#2")
+    rows.append({"text": "A third text", "id": "x#2"})
+    assert evaluate(model, rows, ["attcat"], ["entropy"]).documents == ("x", "x#3", "x#2")
 
 
 def test_the_ten_methods_of_the_default_exist():

@@ -24,7 +24,6 @@ from typing import Any, BinaryIO, TypeAlias
 
 from sightline.errors import InputError
 from sightline.foreign import JSON_DEPTH, check_regular, depth_exceeds, first_line, looks_binary, printable
-from sightline.spreadsheet_cells import restore_text
 from sightline.text import MAX_CHARACTERS
 
 Rows: TypeAlias = Iterator[tuple[str, Mapping[str, Any]]]
@@ -219,7 +218,7 @@ def _table_rows(path: Path, delimiter: str | None) -> Rows:
         # Strict: otherwise an unclosed quote would swallow all rows after it.
         reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
         try:
-            header = [restore_text(cell) for cell in next(reader)]
+            header = next(reader)
         except csv.Error as error:
             raise InputError(f"The header of '{path}' cannot be read: {_table_problem(error)}.") from None
         while True:
@@ -237,7 +236,7 @@ def _table_rows(path: Path, delimiter: str | None) -> Rows:
                     'separator must be quoted ("…").'
                 )
             if cells:
-                yield place, dict(zip(header, map(restore_text, cells), strict=False))
+                yield place, dict(zip(header, cells, strict=False))
 
 
 def _table_problem(error: csv.Error) -> str:

@@ -65,7 +65,7 @@ def to_csv(frame: pd.DataFrame) -> str:
     """Return all rows with full precision, every string quoted and protected from being run as a formula.
 
     Quotation marks keep a cell together in every spreadsheet, also in one that separates cells with semicolons.
-    `corpus.read_examples` removes the apostrophes again.
+    `spreadsheet_cells.restore_text` removes the apostrophe again.
     """
     protected = frame.rename(columns=_protect)
     for place, kind in enumerate(frame.dtypes):
