@@ -259,14 +259,19 @@ def test_a_fixed_class_over_all_documents_needs_scores_for_it(model, data_file, 
         fixed.aggregate("word", "attcat", "AI", "mean-all")
 
 
-def test_scores_for_different_classes_are_not_averaged_over_all_documents(data_file, tmp_path, model):
+@pytest.mark.parametrize("rule", ["mean-all", "mean-present", "sum"])
+def test_scores_for_different_classes_are_not_put_together(data_file, tmp_path, model, store, rule):
+    with pytest.raises(OptionError, match="choose one with class_"):
+        store.aggregate("word", "attcat", rule=rule)
     own = sl.run(data_file, model, ["attcat", "rollout"], out=tmp_path / "own", measures=[])
     predicted = own.documents("status = 'done'")["prediction"].unique()
     assert len(predicted) > 1, "the data set must have documents of several predicted classes"
-    with pytest.raises(OptionError, match="explained for its prediction.*mean-present"):
-        own.aggregate("word", "attcat", rule="mean-all")
-    assert len(own.aggregate("word", "attcat", rule="mean-all", where=f"prediction = '{predicted[0]}'"))
-    assert len(own.aggregate("word", "rollout", rule="mean-all")), "rollout explains no class"
+    with pytest.raises(OptionError, match=f"rule='{rule}' puts.*explained for its prediction"):
+        own.aggregate("word", "attcat", rule=rule)
+    of_one = own.aggregate("word", "attcat", rule=rule, where=f"prediction = '{predicted[0]}'")
+    if rule != "mean-all":
+        pd.testing.assert_frame_equal(own.aggregate("word", "attcat", predicted[0], rule), of_one)
+    assert len(own.aggregate("word", "rollout", rule=rule)), "rollout explains no class"
 
 
 def test_a_fixed_class_gives_the_same_table_whether_one_or_all_were_explained(store, model, data_file, tmp_path):

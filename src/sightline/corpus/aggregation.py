@@ -62,8 +62,8 @@ def aggregate(
             f"explained for its prediction. Run again with target='{explained_for}' or target='all', or use "
             "rule='mean-present'."
         )
-    if rule == "mean-all" and class_ is None:
-        _check_one_class(store, column, where)
+    if class_ is None:
+        _check_one_class(store, column, rule, where)
     weights, total = weigh_documents(store, where, explained_for)
     least = min_documents
     if least is None:
@@ -84,8 +84,8 @@ def aggregate(
     return frame
 
 
-def _check_one_class(store: Store, column: str, where: str | None) -> None:
-    """Raise OptionError if the documents were explained for different classes, whose scores have no common mean."""
+def _check_one_class(store: Store, column: str, rule: Rule, where: str | None) -> None:
+    """Raise OptionError if the documents were explained for different classes, whose scores have no common sum."""
     class_specific = column not in METHODS or METHODS.get(column).class_specific
     if store.manifest["settings"]["target"] != PREDICTED or not class_specific:
         return
@@ -94,10 +94,11 @@ def _check_one_class(store: Store, column: str, where: str | None) -> None:
     )
     classes = store.sql(query)["prediction"].tolist()
     if len(classes) > 1:
+        one_class = f"where=\"prediction = '{classes[0]}'\"" if rule == "mean-all" else f"class_='{classes[0]}'"
         raise OptionError(
-            f"rule='mean-all' averages over all documents, but each was explained for its prediction "
-            f"({', '.join(classes[:3])}{', …' if len(classes) > 3 else ''}). Run again with target='all', restrict the "
-            f"documents with where=\"prediction = '{classes[0]}'\", or use rule='mean-present'."
+            f"rule='{rule}' puts the scores of all documents together, but each was explained for its prediction "
+            f"({', '.join(classes[:3])}{', …' if len(classes) > 3 else ''}). Restrict the documents with {one_class}, "
+            "or run again with target='all'."
         )
 
 
