@@ -105,7 +105,7 @@ def test_query_prints_and_writes_tables(sightline, tmp_path, finished):
 
 def test_a_spreadsheet_shows_cells_that_look_like_formulas_as_text(sightline, finished):
     lines = sightline(
-        "query", str(finished), "SELECT id, -1 AS n FROM documents ORDER BY id", "--format", "csv"
+        "query", str(finished), "SELECT id, -1 AS n FROM documents ORDER BY row", "--format", "csv"
     ).stdout.splitlines()
     assert lines[0] == "id,n"
     assert lines[1] == "'=0,-1"
@@ -119,7 +119,7 @@ def test_slices_are_compared(sightline, finished):
 def test_slices_are_compared_by_the_rule_that_was_asked_for(sightline, tmp_path, good_model):
     """The means over all documents and over those with a word differ for a word that some documents lack."""
     data = tmp_path / "letters.csv"
-    texts = ["The old mill", "The river", "Hello world"] * 12
+    texts = ["The old mill", "The river", "Hello world"] * 10
     data.write_text("text,label\n" + "".join(f"{text} {n},{('AI', 'PL')[n % 2]}\n" for n, text in enumerate(texts)))
     out = tmp_path / "out"
     arguments = ["run", str(data), "--model", str(good_model), "--method", "attcat", "--measure", "none"]

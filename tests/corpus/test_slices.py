@@ -89,11 +89,11 @@ def test_a_planted_difference_is_found_and_nothing_else(model, tmp_path):
         words = list(generator.choice(["river", "mill", "world", "cafe", "old"], size=5))
         rows.append({"text": " ".join([*words, *(["naive"] if number % 2 else ["hello"])]), "label": number % 2})
     store = sl.run(rows, model, ["received_attention"], out=tmp_path / "run", measures=[])
-    frame = compare_slices(store, "label = '1'", "label = '0'", top=2).to_frame()
+    frame = compare_slices(store, "label = 'PL'", "label = 'AI'", top=2).to_frame()
     assert set(frame["type"]) == {"naive", "hello"}
     assert (frame["p_corrected"] < 0.01).all()
     with pytest.raises(InputError, match="No document"):
-        compare_slices(store, "label = '7'", "label = '0'")
+        compare_slices(store, "label = '7'", "label = 'AI'")
 
 
 def test_two_runs_can_be_compared(store, model, data_file, tmp_path):
