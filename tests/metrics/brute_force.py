@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
+import numpy as np
 import torch
 
 
@@ -64,8 +65,9 @@ def value(metric, p, original, ratios):
 
 
 def descending(scores):
-    """Order of the units from the highest score, ties in document order."""
-    return sorted(range(len(scores)), key=lambda unit: (-scores[unit], unit))
+    """Order of the units from the highest score, ties in one seeded order."""
+    place = {int(unit): rank for rank, unit in enumerate(np.random.default_rng(0).permutation(len(scores)))}
+    return sorted(range(len(scores)), key=lambda unit: (-scores[unit], place[unit]))
 
 
 def random_order(units, token_scores):

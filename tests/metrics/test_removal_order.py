@@ -32,9 +32,19 @@ def test_the_first_units_of_an_order_are_removed_or_kept():
     assert removed_positions([1, 2, 0], units, [0, 1, 3], "keep") == [[1, 2, 3, 5], [1, 5], []]
 
 
-def test_units_are_ordered_by_the_sum_of_their_tokens_and_ties_by_place():
+def test_equal_scores_are_removed_in_a_random_order_that_is_the_same_every_time():
+    units = bare_units(range(60))
+    order = score_order(np.zeros(60), units)
+    assert sorted(order.tolist()) == list(range(60))
+    assert order.tolist() == score_order(np.ones(60), units).tolist()
+    assert abs(np.corrcoef(order, np.arange(60))[0, 1]) < 0.3
+    # Scores decide where they differ.
+    assert score_order(np.arange(60) // 20, units)[:20].min() >= 40
+
+
+def test_units_are_ordered_by_the_sum_of_their_tokens():
     units = bare_units([-1, 0, 0, 1, 2, 2])
-    assert score_order([9.0, 1.0, 1.0, 2.0, 0.5, 3.0], units).tolist() == [2, 0, 1]
+    assert score_order([9.0, 1.0, 1.5, 2.0, 0.5, 3.0], units).tolist() == [2, 0, 1]
     draws = [random_score_order(units, np.random.default_rng(seed)).tolist() for seed in range(200)]
     assert all(sorted(order) == [0, 1, 2] for order in draws)
     # A word with two tokens leads more often than a word with one.

@@ -1,6 +1,6 @@
-"""Precision, recall and count at k, by set arithmetic."""
+"""Precision, recall and count at k: set arithmetic, and all orders of equal scores."""
 
-from itertools import permutations
+from itertools import chain, permutations, product
 
 import numpy as np
 import pytest
@@ -19,16 +19,54 @@ documents = st.integers(1, 30).flatmap(
 )
 
 
+def mean_over_ties(scores, measure):
+    """The mean of measure(order) over all orders of the tokens by falling score."""
+    groups = [np.flatnonzero(scores == score) for score in sorted(set(scores), reverse=True)]
+    orders = product(*(permutations(group) for group in groups))
+    return np.mean([measure(list(chain(*parts))) for parts in orders])
+
+
+short_documents = st.integers(1, 6).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(0, 2), min_size=n, max_size=n).map(lambda scores: np.array(scores, dtype=float)),
+        st.lists(st.booleans(), min_size=n, max_size=n).filter(any).map(np.array),
+        st.integers(1, 7),
+    )
+)
+
+
+@given(short_documents)
+@settings(max_examples=60, deadline=None)
+def test_precision_recall_and_count_are_means_over_all_orders_of_equal_scores(document):
+    scores, answer, k = document
+    hits = mean_over_ties(scores, lambda order: answer[order[:k]].sum())
+    spans = spans_of(answer)
+    assert count_at_k(scores, spans, k=k) == pytest.approx(hits, abs=1e-12)
+    assert precision_at_k(scores, spans, k=k) == pytest.approx(hits / min(k, len(scores)), abs=1e-12)
+    assert recall_at_k(scores, spans, k=k) == pytest.approx(hits / answer.sum(), abs=1e-12)
+
+
 @given(documents)
 @settings(max_examples=80, deadline=None)
-def test_precision_recall_and_count_are_those_of_the_two_sets(document):
+def test_without_equal_scores_they_are_those_of_the_two_sets(document):
     scores, answer, k = document
-    first = set(sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:k])
+    scores = scores + 0.01 * np.arange(len(scores))
+    first = set(sorted(range(len(scores)), key=lambda i: -scores[i])[:k])
     wanted = set(np.flatnonzero(answer).tolist())
     spans = spans_of(answer)
     assert count_at_k(scores, spans, k=k) == len(first & wanted)
     assert precision_at_k(scores, spans, k=k) == len(first & wanted) / min(k, len(scores))
     assert recall_at_k(scores, spans, k=k) == len(first & wanted) / len(wanted)
+
+
+@pytest.mark.parametrize("name", ["precision_at_20", "recall_at_20", "count_at_20"])
+def test_equal_scores_get_the_floor_wherever_the_answer_is(name):
+    entry = METRICS.get(name)
+    for start in (0, 70, 196):
+        answer = [[start, start + 4]]
+        floor = entry.chance.level(np.arange(200.0), answer, **entry.options)
+        assert entry(np.ones(200), answer) == pytest.approx(floor, abs=1e-12)
+    assert METRICS.get("precision_at_20")(np.ones(200), [[0, 4]]) == pytest.approx(0.02)
 
 
 def test_kept_tokens_are_a_document_of_their_own():
@@ -39,10 +77,12 @@ def test_kept_tokens_are_a_document_of_their_own():
         assert metric(scores, spans_of(answer), k=7, keep=keep) == alone
 
 
-def test_an_answer_without_tokens_has_recall_zero_and_a_warning():
-    with pytest.warns(SightlineWarning, match="no token to find"):
-        assert recall_at_k([1.0, 2.0], [], k=1) == 0.0
-    assert precision_at_k([1.0, 2.0], [], k=1) == 0.0
+@pytest.mark.parametrize("metric", [precision_at_k, recall_at_k, count_at_k])
+def test_an_answer_without_tokens_has_no_value_and_a_warning(metric):
+    with pytest.warns(SightlineWarning, match="no value"):
+        assert np.isnan(metric([1.0, 2.0, 3.0], [], k=2))
+    with pytest.warns(SightlineWarning, match="no value"):
+        assert np.isnan(metric([1.0, 2.0], [[0, 1]], k=1, keep=[False, True]))
 
 
 def test_k_must_be_at_least_one():

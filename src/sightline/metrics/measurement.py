@@ -31,7 +31,13 @@ from sightline.metrics.faithfulness import plan_of
 from sightline.metrics.inputs import FloatArray, IntArray, score_vector
 from sightline.metrics.plans import PROBABILITY, Compat, Plan
 from sightline.metrics.registry import METRICS
-from sightline.metrics.removal_order import random_score_order, removed_positions, score_order, unit_counts
+from sightline.metrics.removal_order import (
+    random_score_order,
+    removed_positions,
+    score_order,
+    shuffled_ties,
+    unit_counts,
+)
 from sightline.metrics.token_sets import descending_order
 from sightline.models import Network, Target
 from sightline.perturb import Key, Replacement, perturb_probability, removable_units
@@ -115,8 +121,8 @@ def measure_faithfulness(
 ) -> Faithfulness:
     """Measure one explanation by one faithfulness metric: value, curve, floor and ceiling.
 
-    The probability is that of the explained class. Units are ordered by score, most supporting first, ties in document
-    order. See `FaithfulnessSettings` for the options.
+    The probability is that of the explained class. Units are ordered by score, most supporting first, ties at random
+    (seeded). See `FaithfulnessSettings` for the options.
     """
     network = model if isinstance(model, Network) else model.network
     settings = FaithfulnessSettings(
@@ -246,7 +252,7 @@ class _Measurement:
     def _ask_ceiling(self, original: float, effects: Mapping[Replacement, Sequence[Key]]) -> Asked:
         asked: Asked = {}
         for how, keys in effects.items():
-            asked |= self._ask(descending_order(original - self._curve(keys)), only=how)
+            asked |= self._ask(shuffled_ties(original - self._curve(keys)), only=how)
         return asked
 
     def _check_budget(self) -> None:

@@ -8,97 +8,53 @@ token_f1 and iou_f1 need a hard choice: the k highest-scored tokens, or a `share
 share of rationales in the data set). By default k is the number of rationale tokens, so that a perfect ranking
 has a token F1 of 1.
 
+Equal scores say nothing about their order. Each metric is its mean over all orders of equal scores: in closed form for
+token_f1 and auprc, over all choices or 10,000 random ones for iou_f1. The chance level is the same metric for scores
+that are all equal. A rationale without tokens has no value (NaN, with a warning).
+
 A rationale justifies the label that a person gave. Where the model predicts another class, an explanation of the
 prediction has no reason to match it: evaluate with target="label" to explain the given label.
 
 DeYoung et al. 2020, "ERASER: A Benchmark to Evaluate Rationalized NLP Models". Cost: O(n log n); iou_f1 also compares
-each chosen span with each rationale span.
+each chosen span with each rationale span, where scores tie at the border for every order drawn.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_count, check_one_of
+from sightline.arguments import check_one_of
 from sightline.errors import OptionError
 from sightline.metrics.inputs import BoolArray, FloatArray, IntArray, score_vector, warn_convention
-from sightline.metrics.registry import Chance, metric
+from sightline.metrics.registry import equal_scores, metric
+from sightline.metrics.statistics import block_sizes
 from sightline.metrics.token_sets import (
-    descending_order,
+    TopTokens,
     kept_tokens,
     mask_of,
+    rank_tokens,
     spans_of,
     token_spans,
     top_count,
-    top_tokens,
 )
 
-RANDOM_CHOICES = 500
-"""Random choices of tokens behind a chance level that has no closed form."""
+RANDOM_CHOICES = 10_000
+"""Random orders of equal scores behind a mean that has no closed form; fewer where all of them are no more."""
 
 
-def _rationale_share(scores: npt.ArrayLike, rationale: npt.ArrayLike) -> float:
-    return float(mask_of(rationale, np.size(scores)).mean())
-
-
-def _expected_average_precision(scores: npt.ArrayLike, rationale: npt.ArrayLike) -> float:
-    """Return (H_n + (m − 1)(n − H_n) / (n − 1)) / n, H_n = Σ_{k ≤ n} 1/k, for m of n tokens in random order.
-
-    The token at rank k is one of the m with probability m/n, and then the other m − 1 fill the k − 1 ranks above it in
-    proportion: E[AP] = (1/n) Σ_k (1 + (k − 1)(m − 1) / (n − 1)) / k.
-    """
-    n = np.size(scores)
-    if n == 1:
-        return _rationale_share(scores, rationale)
-    harmonic = float((1.0 / np.arange(1.0, n + 1)).sum())
-    inside = int(mask_of(rationale, n).sum())
-    return (harmonic + (inside - 1) * (n - harmonic) / (n - 1)) / n
-
-
-def _random_iou_f1(
-    scores: npt.ArrayLike,
-    rationale: npt.ArrayLike,
-    *,
-    k: int | None = None,
-    share: float | None = None,
-    threshold: float = 0.5,
-) -> float:
-    """Return the mean IOU-F1 of random choices of k of the n tokens; it has no closed form."""
-    n = np.size(scores)
-    spans = token_spans(rationale, n)
-    k = top_count(share, n) if share is not None else k
-    k = max(1, int(mask_of(spans, n).sum())) if k is None else min(k, n)
-    return _mean_random_iou(n, tuple(map(tuple, spans.tolist())), k, float(threshold))
-
-
-@lru_cache(maxsize=256)  # the same for all methods of a document
-def _mean_random_iou(n: int, spans: tuple[tuple[int, int], ...], k: int, threshold: float) -> float:
-    wanted = np.array(spans, dtype=np.int64).reshape(-1, 2)
-    generator = np.random.default_rng(0)
-    values = []
-    for _ in range(RANDOM_CHOICES if len(wanted) else 0):
-        chosen = np.zeros(n, dtype=np.bool_)
-        chosen[generator.choice(n, size=k, replace=False)] = True
-        values.append(_span_f1(spans_of(chosen), wanted, threshold))
-    return float(np.mean(values)) if values else 0.0
-
-
-def _harmonic_mean(precision: float, recall: float) -> float:
-    return 2.0 * precision * recall / (precision + recall) if precision + recall > 0.0 else 0.0
-
-
-def _choose_tokens(
-    scores: FloatArray, is_kept: BoolArray, k: int | None, share: float | None, default: int
-) -> BoolArray:
+def _rank(scores: FloatArray, is_kept: BoolArray, k: int | None, share: float | None, default: int) -> TopTokens:
     if k is not None and share is not None:
         raise OptionError("k and share both say how many tokens to choose; give one of them.")
     if share is not None:
         k = top_count(share, int(is_kept.sum()))
-    return top_tokens(scores, default if k is None else check_count("k", k), is_kept)
+    return rank_tokens(scores, default if k is None else k, is_kept)
 
 
 @metric(
@@ -106,7 +62,7 @@ def _choose_tokens(
     kind="plausibility",
     needs={"scores", "rationale"},
     range=(0, 1),
-    chance=Chance("random scores", "the share of rationale tokens", _rationale_share),
+    chance=equal_scores("token_f1", "the share of rationale tokens"),
     higher_is_better=True,
     summary="F1 of the highest-scored tokens against the tokens of a human rationale.",
     citation="DeYoung et al. 2020",
@@ -121,18 +77,17 @@ def token_f1(
 ) -> float:
     """Return the harmonic mean of precision and recall of the chosen tokens, in [0, 1].
 
-    `scores` (n,), `rationale` (s, 2). At the default k precision, recall and F1 are the same number. A rationale
-    without tokens gives 0, with a warning.
+    `scores` (n,), `rationale` (s, 2). F1 = 2 · hits / (chosen + rationale tokens) is linear in the hits, so its mean
+    over orders of equal scores is that of the expected hits. At the default k precision, recall and F1 are the same
+    number.
     """
     vector = score_vector(scores)
     is_kept = kept_tokens(keep, vector.size)
     wanted = mask_of(rationale, vector.size) & is_kept
     if not wanted.any():
-        warn_convention("The rationale has no token to find; token F1 is reported as 0.")
-        return 0.0
-    chosen = _choose_tokens(vector, is_kept, k, share, default=int(wanted.sum()))
-    hits = float((chosen & wanted).sum())
-    return _harmonic_mean(hits / chosen.sum(), hits / wanted.sum())
+        return _no_value("token F1")
+    top = _rank(vector, is_kept, k, share, default=int(wanted.sum()))
+    return 2.0 * top.expected_hits(wanted) / (top.count + int(wanted.sum()))
 
 
 @metric(
@@ -140,11 +95,7 @@ def token_f1(
     kind="plausibility",
     needs={"scores", "rationale"},
     range=(0, 1),
-    chance=Chance(
-        "random scores",
-        "the expected precision of a random order, near the share of rationale tokens",
-        _expected_average_precision,
-    ),
+    chance=equal_scores("auprc", "the expected precision of a random order, near the share of rationale tokens"),
     higher_is_better=True,
     summary="Area under the precision-recall curve of the scores for the tokens of a human rationale.",
     citation="DeYoung et al. 2020",
@@ -158,26 +109,31 @@ def auprc(
 ) -> float:
     """Return the area under precision over recall as the threshold falls through the scores, in [0, 1].
 
-    `scores` (n,), `rationale` (s, 2). "step" is average precision, Σ_t (R_t - R_{t-1}) P_t; "linear" joins the points
-    by the trapezoid rule, as ERASER's program does, which flatters few thresholds. Equal scores share one threshold.
-    Chance is near the share of rationale tokens. A rationale without tokens gives 0, with a warning.
+    `scores` (n,), `rationale` (s, 2). "step" is average precision, the mean of the precision P_r over the ranks r of
+    the m rationale tokens; "linear" joins the points by the trapezoid rule, as ERASER's program does: the mean of
+    (P_{r−1} + P_r) / 2, with P_0 = 1.
+
+    Where t tokens with p rationale tokens tie, after N tokens with H, the token at rank r = N + j is one of the p with
+    probability p/t, and h_r = H + (j − 1)(p − 1) / (t − 1) rationale tokens are expected above it. So, over all orders,
+
+        AUPRC = (1/m) Σ_r p/t · (h_r + 1) / r,   "linear": (1/m) Σ_r p/t · ((h_r + 1) / r + h_r / (r − 1)) / 2.
     """
     vector = score_vector(scores)
     is_kept = kept_tokens(keep, vector.size)
     wanted = mask_of(rationale, vector.size)[is_kept]
-    vector = vector[is_kept]
+    check_one_of("interpolation", interpolation, ("step", "linear"))
     if not wanted.any():
-        warn_convention("The rationale has no token to find; AUPRC is reported as 0.")
-        return 0.0
-    order = descending_order(vector)
-    last_of_tie = np.flatnonzero(np.append(np.diff(vector[order]) != 0.0, True))
-    hits = np.cumsum(wanted[order])[last_of_tie]
-    precision, recall = hits / (last_of_tie + 1.0), hits / wanted.sum()
-    widths = np.diff(recall, prepend=0.0)
-    if check_one_of("interpolation", interpolation, ("step", "linear")) == "step":
-        return float(widths @ precision)
-    # The curve starts at recall 0 with precision 1, where nothing is chosen yet.
-    return float(widths @ (precision + np.append(1.0, precision[:-1])) / 2.0)
+        return _no_value("AUPRC")
+    _, group, sizes = np.unique(-vector[is_kept], return_inverse=True, return_counts=True)
+    hits = np.bincount(group, weights=wanted)
+    first = np.repeat(np.cumsum(sizes) - sizes, sizes)  # N, for every rank
+    ranks = np.arange(1.0, len(group) + 1)
+    others = np.repeat((hits - 1.0) / np.maximum(sizes - 1, 1), sizes)
+    above = np.repeat(np.cumsum(hits) - hits, sizes) + (ranks - 1 - first) * others
+    precision = (above + 1.0) / ranks
+    if interpolation == "linear":
+        precision = (precision + np.append(1.0, above[1:] / ranks[:-1])) / 2.0
+    return float(np.repeat(hits / sizes, sizes) @ precision / wanted.sum())
 
 
 @metric(
@@ -185,7 +141,7 @@ def auprc(
     kind="plausibility",
     needs={"scores", "rationale"},
     range=(0, 1),
-    chance=Chance("random scores", f"mean of {RANDOM_CHOICES} random choices of as many tokens", _random_iou_f1),
+    chance=equal_scores("iou_f1", f"mean over all choices of as many tokens, or {RANDOM_CHOICES:,} random ones"),
     higher_is_better=True,
     summary="F1 of spans: runs of chosen tokens that cover a rationale span with an intersection over union of 0.5.",
     citation="DeYoung et al. 2020",
@@ -205,24 +161,62 @@ def iou_f1(
     Chosen spans are runs of consecutive chosen tokens. A chosen and a rationale span match when they share at least
     `threshold` of their union. Precision is the share of chosen spans with a match, recall the share of rationale
     spans with a match (counted on each side, so that neither passes 1 when two halves match one span).
-    `scores` (n,), `rationale` (s, 2). No rationale span gives 0, with a warning.
+    `scores` (n,), `rationale` (s, 2).
     """
     vector = score_vector(scores)
     is_kept = kept_tokens(keep, vector.size)
     if not 0.0 < threshold <= 1.0:
         raise OptionError(f"threshold={threshold} is outside its range; it must lie in (0, 1].")
     wanted = token_spans(rationale, vector.size)
-    if not len(wanted):
-        warn_convention("The rationale has no span to find; IOU-F1 is reported as 0.")
-        return 0.0
-    default = max(1, int((mask_of(wanted, vector.size) & is_kept).sum()))
-    return _span_f1(spans_of(_choose_tokens(vector, is_kept, k, share, default)), wanted, threshold)
+    size = int((mask_of(wanted, vector.size) & is_kept).sum())
+    if not size:
+        return _no_value("IOU-F1")
+    top = _rank(vector, is_kept, k, share, default=size)
+    spans = tuple(map(tuple, wanted.tolist()))
+    return _mean_span_f1(top.certain.tobytes(), top.tied.tobytes(), top.drawn, spans, float(threshold))
 
 
-def _span_f1(chosen_spans: IntArray, wanted: IntArray, threshold: float) -> float:
-    starts = np.maximum(chosen_spans[:, None, 0], wanted[None, :, 0])
-    ends = np.minimum(chosen_spans[:, None, 1], wanted[None, :, 1])
-    common = np.maximum(ends - starts, 0)
-    union = np.diff(chosen_spans, axis=1) + np.diff(wanted, axis=1).T - common
-    matches = common >= threshold * union
-    return _harmonic_mean(float(matches.any(axis=1).mean()), float(matches.any(axis=0).mean()))
+@lru_cache(maxsize=256)  # the chance level is the same for all methods of a document
+def _mean_span_f1(
+    certain: bytes, tied: bytes, drawn: int, spans: tuple[tuple[int, ...], ...], threshold: float
+) -> float:
+    """Return the mean F1 of spans over the choices of `drawn` of the tied tokens; the masks as bytes."""
+    chosen, candidates = np.frombuffer(certain, dtype=np.bool_), np.flatnonzero(np.frombuffer(tied, dtype=np.bool_))
+    values = []
+    for places in _choices(len(candidates), drawn):
+        rows = np.tile(chosen, (len(places), 1))
+        np.put_along_axis(rows, candidates[places], values=True, axis=1)
+        values.append(_span_f1(rows, spans, threshold))
+    return float(np.concatenate(values).mean())
+
+
+def _choices(n: int, k: int) -> Iterator[IntArray]:
+    """Yield blocks (c, k) of choices of k of n: all of them where these are few, else random ones, seeded."""
+    if math.comb(n, k) <= RANDOM_CHOICES:
+        yield np.array(list(combinations(range(n), k)))
+        return
+    generator = np.random.default_rng(0)
+    for size in block_sizes(RANDOM_CHOICES, n):
+        yield np.argpartition(generator.random((size, n)), k - 1, axis=1)[:, :k]
+
+
+def _span_f1(chosen: BoolArray, spans: tuple[tuple[int, ...], ...], threshold: float) -> FloatArray:
+    """Return the F1 (c,) of the runs of chosen tokens, one choice per row (c, n), against the spans."""
+    rows, width = len(chosen), chosen.shape[1] + 1
+    runs = spans_of(np.pad(chosen, ((0, 0), (0, 1))).ravel())  # no run crosses the border of two rows
+    row = runs[:, 0] // width
+    starts, ends = (runs - row[:, None] * width).T
+    is_matched, found = np.zeros(len(runs), dtype=np.bool_), np.zeros(rows)
+    for start, end in spans:
+        common = np.maximum(np.minimum(ends, end) - np.maximum(starts, start), 0)
+        matches = common >= threshold * (ends - starts + end - start - common)
+        is_matched |= matches
+        found += np.bincount(row[matches], minlength=rows) > 0
+    precision = np.bincount(row, weights=is_matched, minlength=rows) / np.bincount(row, minlength=rows)
+    recall = found / len(spans)
+    return np.asarray(2.0 * precision * recall / np.where(found > 0.0, precision + recall, 1.0))
+
+
+def _no_value(name: str) -> float:
+    warn_convention(f"The rationale has no token to find, so that {name} has no value (NaN).", frames=3)
+    return math.nan

@@ -31,6 +31,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from sightline.errors import OptionError
 from sightline.metrics.plans import PROBABILITY, Plan, Quantity
 from sightline.registry import METRIC_PLUGINS, Registry, origin_of
@@ -80,6 +83,18 @@ class Chance:
     """How the level is computed."""
     level: Callable[..., float] | None = None
     """The expected value, a function of the metric's arguments and options; None where `evaluate` samples it."""
+
+
+def equal_scores(name: str, text: str) -> Chance:
+    """Return the chance level of the metric `name`, which averages over orders of equal scores: its value at zeros.
+
+    So a floor is never different from what scores without information get.
+    """
+
+    def level(scores: npt.ArrayLike, *spans: npt.ArrayLike, **given: Any) -> float:
+        return float(METRICS.get(name).function(np.zeros(np.size(scores)), *spans, **given))
+
+    return Chance("random scores", text, level)
 
 
 SHUFFLED_SCORES = Chance("shuffled scores", "mean after the token scores of one explanation were shuffled")

@@ -7,15 +7,25 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sightline.metrics.inputs import IntArray, score_vector
+from sightline.metrics.inputs import FloatArray, IntArray, score_vector
 from sightline.metrics.plans import Direction
 from sightline.metrics.token_sets import descending_order
 from sightline.text.units import Units
 
 
 def score_order(scores: npt.ArrayLike, units: Units) -> IntArray:
-    """Return the units (U,) from the highest to the lowest sum of token scores (n,); ties in document order."""
-    return descending_order(units.fold(score_vector(scores)))
+    """Return the units (U,) from the highest to the lowest sum of token scores (n,); ties as in `shuffled_ties`."""
+    return shuffled_ties(units.fold(score_vector(scores)))
+
+
+def shuffled_ties(totals: FloatArray) -> IntArray:
+    """Return the indices (U,) from the highest to the lowest of `totals` (U,), equal ones in a random order.
+
+    Document order would favour explanations without information wherever the decisive words come first. The order is
+    that of one seeded permutation: the same for every explanation of a document, and in every run.
+    """
+    places = np.random.default_rng(0).permutation(len(totals))
+    return np.asarray(places[descending_order(totals[places])])
 
 
 def random_score_order(units: Units, generator: np.random.Generator) -> IntArray:

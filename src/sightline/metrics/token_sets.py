@@ -6,6 +6,8 @@ spans, because where one ends and the next begins matters to some metrics; `span
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -54,6 +56,38 @@ def top_tokens(scores: npt.ArrayLike, k: int, keep: npt.ArrayLike | None = None)
     mask = np.zeros(vector.size, dtype=np.bool_)
     mask[candidates[top_order(vector[candidates], check_count("k", k))]] = True
     return mask
+
+
+@dataclass(frozen=True, eq=False)
+class TopTokens:
+    """The k highest-scored tokens where scores may tie at the border: some for certain, `drawn` of the tied ones."""
+
+    certain: BoolArray
+    """(n,) tokens that are among the k highest whatever the order of equal scores."""
+    tied: BoolArray
+    """(n,) tokens with the k-th highest score."""
+    drawn: int
+    """How many of the tied tokens complete the k."""
+
+    @property
+    def count(self) -> int:
+        """k, or the number of tokens if there are fewer."""
+        return int(self.certain.sum()) + self.drawn
+
+    def expected_hits(self, wanted: BoolArray) -> float:
+        """Return how many of the wanted tokens (n,) are chosen on average over random orders of equal scores.
+
+        The number of wanted ones among the drawn is hypergeometric: its mean is `drawn` · their share of the tied.
+        """
+        return float(wanted[self.certain].sum() + self.drawn * wanted[self.tied].mean())
+
+
+def rank_tokens(scores: FloatArray, k: int, is_kept: BoolArray) -> TopTokens:
+    """Return the k highest of `scores` (n,) among the tokens in `is_kept`; all of them if there are fewer than k."""
+    count = min(check_count("k", k), int(is_kept.sum()))
+    border = np.partition(scores[is_kept], -count)[-count]
+    certain = is_kept & (scores > border)
+    return TopTokens(certain, is_kept & (scores == border), count - int(certain.sum()))
 
 
 def kept_tokens(keep: npt.ArrayLike | None, n: int) -> BoolArray:

@@ -59,7 +59,7 @@ def measure_methods(
 
 
 def find_answers(bench: Workbench, subject: Subject, data: DataSet) -> list[dict[str, Any]]:
-    """Return one entry per document with a marked answer: hits and shares by method and k, beside chance.
+    """Return one entry per document of whose answer the model reads a token: hits and shares by method and k.
 
     Models that answer questions are explained for the true answer, as in the paper, others for their prediction.
     """
@@ -77,6 +77,9 @@ def find_answers(bench: Workbench, subject: Subject, data: DataSet) -> list[dict
             )
             spans, keep = spans_of(answer), ~encoding.special
             entry: dict[str, Any] = {"chance": float(answer[keep].mean())}
+            if not len(spans):
+                yield entry
+                continue
             choice: TargetChoice = "label" if model.task == "question_answering" else "predicted"
             target = choose_target(model, example, encoding, choice, {})
             explanations = model.explain(encoding, methods=METHODS, target=target, random={"seed": bench.seed})
@@ -89,7 +92,7 @@ def find_answers(bench: Workbench, subject: Subject, data: DataSet) -> list[dict
 
     identity = {"model": subject.identity, "methods": METHODS, "top": TOP}
     name = f"precision-{data.name.replace('_', '-')}"
-    return bench.measure_documents(name, identity, marked, measure)
+    return [entry for entry in bench.measure_documents(name, identity, marked, measure) if entry["chance"]]
 
 
 def explain_by_layer(bench: Workbench, subject: Subject, data: DataSet) -> dict[str, Any]:
