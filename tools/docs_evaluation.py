@@ -175,6 +175,7 @@ def _sanity(sanity: SanityResult) -> str:
         "unchanged": "does not depend on the model",
         "partly": "depends on the model in part",
         "changed": "depends on the model",
+        "not shown": "not shown to depend on the model",
         "unknown": "unknown",
     }
     for method, verdict in sanity.verdicts().items():

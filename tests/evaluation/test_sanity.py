@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -119,17 +121,55 @@ def test_explanations_that_depend_on_the_weights_are_told_from_those_that_do_not
         (1.0, 0.1, "unchanged"),
         (0.9, 0.1, "unchanged"),
         (0.5, 0.1, "partly"),
-        (0.5, 0.6, "changed"),
+        (0.5, 0.6, "not shown"),
         (0.15, 0.05, "changed"),
         (-0.8, 0.1, "changed"),
         (None, 0.1, "unknown"),
     ],
 )
 def test_the_verdict_needs_both_size_and_more_than_chance(similarity, chance_high, verdict):
-    comparison = Comparison("a", "gradient", "all weights", similarity, similarity, 9)
+    assert verdict_of([similarity] * 8, chance_high) == verdict
+
+
+def verdict_of(similarities, chance_high):
+    """The verdict about documents with these similarities."""
+    comparisons = tuple(
+        Comparison(str(number), "gradient", "all weights", similarity, similarity, 9)
+        for number, similarity in enumerate(similarities)
+    )
     chance = {("gradient", "all weights"): (-chance_high, chance_high)}
-    result = SanityResult("weight randomisation, full", (comparison,), ("gradient",), ("all weights",), chance)
-    assert result.verdicts() == {"gradient": verdict}
+    result = SanityResult("weight randomisation, full", comparisons, ("gradient",), ("all weights",), chance)
+    (verdict,) = result.verdicts().values()
+    sentence = sanity_sentences(result)[0]
+    assert ("changes as it should" in sentence) == (verdict == "changed")
+    assert ("is not shown to change" in sentence) == (verdict == "not shown")
+    return verdict
+
+
+def count_verdicts(documents, words, kept, trials=120):
+    """How often each verdict is given where scores keep a share of their signal, and the rest is drawn anew."""
+    generator = np.random.default_rng(0)
+    verdicts = Counter()
+    for _ in range(trials):
+        first, noise = generator.normal(size=(2, documents, words))
+        second = kept * first + (1 - kept) * noise
+        pairs = [
+            tuple(TokenScores(scores, bare_units(range(words))) for scores in both)
+            for both in zip(first, second, strict=True)
+        ]
+        similarities = [spearmanr(*(np.abs(part.scores) for part in pair)).statistic for pair in pairs]
+        verdicts[verdict_of(similarities, _chance(pairs, seed=0)[1])] += 1
+    return verdicts
+
+
+@pytest.mark.parametrize(("documents", "words"), [(1, 12), (6, 12)])
+def test_a_method_that_keeps_half_its_signal_is_not_said_to_change(documents, words):
+    assert count_verdicts(documents, words, kept=0.5)["changed"] <= 6  # 5 % of 120
+
+
+def test_a_method_that_keeps_nothing_is_said_to_change_if_documents_are_enough():
+    verdicts = count_verdicts(documents=10, words=60, kept=0.0, trials=40)
+    assert verdicts["changed"] >= 38
 
 
 def test_full_is_the_last_stage_of_cascading(model, cascading):

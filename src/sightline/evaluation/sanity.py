@@ -11,7 +11,8 @@ a model's explanations with those of another model for the same documents and th
 Similarity is Spearman's ρ of the word scores, of their magnitudes and with their signs, mean over documents with its
 bootstrap interval. Chance is the same ρ after one of the two is shuffled among the tokens and summed to words again,
 the mean over documents of many draws: words of many tokens rank high with any weights. An explanation whose ranking
-survives is reported as such: it shows the text or the architecture, not the model's reasons. Cost: one explanation per
+survives is reported as such: it shows the text or the architecture, not the model's reasons. That it changes is said
+only where the interval excludes a similarity of 0.2: a few short documents show neither. Cost: one explanation per
 document, method and stage.
 """
 
@@ -51,7 +52,7 @@ Mode = Literal["cascading", "full"]
 UNCHANGED = 0.9
 """A similarity of at least this much is called unchanged."""
 PARTLY = 0.2
-"""A smaller one is called changed: many long documents make any small number differ from chance."""
+"""Called changed if the upper end of the interval is smaller, partly changed if the mean is larger and above chance."""
 SHUFFLES = 500
 FEWEST_WORDS = 3
 """ρ of two words is 1 or −1 whatever they are."""
@@ -130,10 +131,11 @@ class SanityResult:
         return pd.DataFrame(rows, columns=list(SUMMARY_COLUMNS))
 
     def verdicts(self) -> dict[str, str]:
-        """Return by method "unchanged", "partly", "changed" or "unknown", from the last stage.
+        """Return by method "unchanged", "partly", "changed", "not shown" or "unknown", from the last stage.
 
-        unchanged: a mean similarity of at least 0.9; partly: of at least 0.2 and above the range of chance; changed:
-        of less, or what chance would give.
+        unchanged: a mean similarity of at least 0.9; partly: of more than 0.2 and above the range of chance; changed:
+        the upper end of its 95 % interval is below 0.2; not shown: too few or too short documents to say any of these
+        (fewer than six documents have no interval); unknown: no document could be compared.
         """
         last = self.summary().set_index(["method", "stage"])
         verdicts = {}
@@ -143,8 +145,10 @@ class SanityResult:
                 verdicts[method] = "unknown"
             elif row["similarity"] >= UNCHANGED:
                 verdicts[method] = "unchanged"
+            elif row["high"] < PARTLY:
+                verdicts[method] = "changed"
             else:
-                verdicts[method] = "partly" if row["similarity"] > max(PARTLY, row["chance_high"]) else "changed"
+                verdicts[method] = "partly" if row["similarity"] > max(PARTLY, row["chance_high"]) else "not shown"
         return verdicts
 
     def __repr__(self) -> str:

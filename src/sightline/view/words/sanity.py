@@ -29,6 +29,7 @@ def sanity_sentences(result: SanityResult) -> list[str]:
                 "partly": f"{method} keeps part of its ranking when {what} ({figures}): that part comes from the text "
                 "or the architecture, not from training.",
                 "changed": f"{method} changes as it should when {what} ({figures}).",
+                "not shown": f"{method} is not shown to change when {what} ({figures}): test more or longer documents.",
             }[verdict]
         )
     return sentences
