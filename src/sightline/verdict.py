@@ -64,6 +64,7 @@ CHECK_ENTRIES = (
     *TELLING,
     "faithfulness_percentile",
     "probability_empty",
+    "empty_says_same",
     "check_calls",
     "check_replacement",
     "mask_faithfulness",
@@ -126,7 +127,7 @@ def judge(checks: Mapping[str, Value]) -> Verdict:
         level, reasons = "poor", ["untrained_model", reason]
     numbers: dict[str, float | int] = {
         name: value
-        for name in (*MEASURED, *TELLING, "probability_empty", "special_share")
+        for name in (*MEASURED, *TELLING, "probability_empty", "empty_says_same", "special_share")
         if isinstance(value := checks.get(name), int | float) and (name == "special_share" or _was_measured(checks))
     }
     if numbers.get("special_share", 0.0) > LARGEST_SPECIAL_SHARE:
@@ -160,10 +161,15 @@ def _compare_with_random(checks: Mapping[str, Value]) -> tuple[Level, Reason]:
 def _stays_without_words(checks: Mapping[str, Value]) -> bool:
     """Say whether the probability falls by less than half a stake when all words are removed, or the strongest.
 
+    Near a tie a small fall changes the class, and with three classes another one may overtake: if an empty document
+    gets another label, the text decides.
+
     If the prediction changed without the strongest sentences (`metrics.passages`), something in the text decides,
     whatever the model says about an empty document.
     """
     if "passages_trials" in checks or not all(name in checks for name in (*TELLING, "probability_empty")):
+        return False
+    if not checks.get("empty_says_same", True):  # checks of earlier versions lack it
         return False
     probability, stake = float(checks["probability"]), float(checks["stake"])
     return all(probability - float(checks[name]) < stake / 2 for name in ("probability_empty", "probability_without"))

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,8 @@ from sightline.metrics.check import log_weights, plan_counts, scale_counts
 from sightline.model import load
 from sightline.perturb import removable_units
 from sightline.verdict import SMALLEST_STAKE, TIE
-from sightline.view.words.sentences import check_sentences
+from sightline.view.words.headline import headline
+from sightline.view.words.sentences import check_sentences, describe_verdict
 from tests.metrics import brute_force
 from tests.metrics.brute_force import OneAtATime
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -143,6 +145,36 @@ def test_the_best_of_many_random_explanations_beats_others_and_the_worst_does_no
     assert best["random_beaten"] >= 16
     assert worst["random_beaten"] <= 2
     assert best["faithfulness"] > best["random_mean"] > worst["faithfulness"]
+
+
+@pytest.mark.parametrize(
+    ("whole", "empty", "says_same"),
+    [
+        ((0.51, 0.49), (0.49, 0.51), False),
+        ((0.51, 0.49), (0.505, 0.495), True),
+        ((0.40, 0.35, 0.25), (0.40, 0.56, 0.04), False),
+        ((0.40, 0.35, 0.25), (0.40, 0.30, 0.30), True),
+    ],
+)
+def test_an_empty_text_with_another_label_is_not_said_to_be_judged_alike(whole, empty, says_same):
+    module, tokenizer = tiny_module(num_labels=len(whole)), wordpiece()
+    with torch.no_grad():  # the head that gives the whole and the empty text exactly these probabilities
+        ids = [tokenizer(text, return_tensors="pt")["input_ids"] for text in (TEXT, "")]
+        pooled = torch.cat([module.bert(input_ids).pooler_output for input_ids in ids])
+        logits = torch.tensor([whole, empty], dtype=torch.float64).log()
+        module.classifier.weight.copy_((torch.linalg.pinv(pooled) @ logits).T)
+        module.classifier.bias.zero_()
+    relabelling = load(module, tokenizer=tokenizer)
+    explanation = relabelling.check(relabelling.explain(TEXT, "random"))
+    assert explanation.checks["probability"] == pytest.approx(whole[0])
+    assert explanation.checks["probability_empty"] == pytest.approx(empty[0])
+    assert explanation.checks["empty_says_same"] is says_same
+    told = " ".join([headline(explanation), *describe_verdict(explanation.verdict).sentences])
+    if not says_same:
+        assert "othing in the text decides" not in told
+        assert "empty text" not in told
+    else:
+        assert "othing in the text decides" in told or "empty text" in told
 
 
 def test_a_budget_makes_the_scale_coarser_and_bounds_the_calls(model):

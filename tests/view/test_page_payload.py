@@ -199,8 +199,8 @@ def test_the_headline_names_prediction_phrases_and_trust():
         scores[[i for i, text in enumerate(tokens) if text == token]] = score
     exp = explanation(encoded, scores)
     assert headline(exp) == (
-        "The model says “PL” (73 %), according to AttCAT mainly because of “old hello” and “river”; "
-        "the explanation was not checked."
+        "The model says “PL” (73 %), according to AttCAT in part because of “old hello” and “river” "
+        "(24 % of the total); the explanation was not checked."
     )
     (shown,) = build([exp]).json["explanations"]
     assert "".join(part["text"] for part in shown["headline"]) == headline(exp)
@@ -215,8 +215,8 @@ def test_the_headline_calls_a_small_part_of_the_total_no_main_reason():
     encoded = encoding("river " + "mill " * 40)
     scores = np.array([3.0 if token == "river" else -1.0 for token in encoded.tokens])
     assert headline(explanation(encoded, scores)) == (
-        "The model says “PL” (73 %), according to AttCAT most of all because of “river” (only 7.0 % of the total); "
-        "the explanation was not checked."
+        "The model says “PL” (73 %), according to AttCAT in part because of “river” (only 7.0 % of the total); "
+        "“mill” speaks more strongly against it; the explanation was not checked."
     )
 
 
@@ -227,6 +227,21 @@ def test_the_headline_says_when_an_empty_text_gets_the_same_prediction():
     same, other = (headline(explanation(checks={**checks, "probability_empty": empty})) for empty in (0.72, 0.2))
     assert same.endswith("; it says “PL” about an empty text as well; the explanation holds up.")
     assert "empty text" not in other
+    relabelled = explanation(checks={**checks, "probability_empty": 0.72, "empty_says_same": False})
+    assert "empty text" not in headline(relabelled)
+    assert "empty text" not in " ".join(describe_verdict(relabelled.verdict).sentences)
+
+
+def test_the_headline_names_what_speaks_against_the_class_more_strongly_than_its_reasons():
+    encoded = encoding("The old river runs.")
+    by_word = {"the": -6.0, "old": 0.6, "river": 0.5, ".": 2.9}
+    scores = np.array([by_word.get(token.lower(), 0.0) for token in encoded.tokens])
+    said = headline(explanation(encoded, scores))
+    assert "in part because of “old river” (11 % of the total); “The” speaks more strongly against it; " in said
+    mainly = headline(explanation(encoded, np.where(scores < -5, -1.0, np.minimum(scores, 0.6))))
+    assert "mainly because of “old river”; the explanation" in mainly
+    outweighed = np.array([{"old": 1.1, ".": -1.0, "the": -1.0}.get(token.lower(), 0.0) for token in encoded.tokens])
+    assert "mainly because of “old” (35 % of the total); the explanation" in headline(explanation(encoded, outweighed))
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def test_the_plain_report_is_tab_separated_without_colours_or_boxes():
         checks={"completeness_gap": 0.003, "special_share": 0.75, **BEATEN},
     )
     assert plain_report(exp, top=2).split("\n") == [
-        "summary\tThe model says “PL” (73 %), most of all because of “hello” (only 8.3 % of the total); "
-        "the explanation holds up.",
+        "summary\tThe model says “PL” (73 %), in part because of “hello” (only 8.3 % of the total); "
+        "“mill” speaks more strongly against it; the explanation holds up.",
         "method\tattcat",
         "predicted\tPL\t0.7311",
         "target\tlogit of 'PL'",

@@ -85,6 +85,10 @@ def test_a_prediction_that_stays_without_any_word_is_not_the_fault_of_the_explan
     assert judge(checks(0.001, 0.002, 3, stake=0.47, **nothing, passages_trials=3)).level == "poor"
     assert judge(checks(0.001, 0.002, 3, stake=0.47, **{**nothing, "probability_empty": 0.2})).level == "poor"
     assert judge(checks(0.6, 0.002, 20, stake=0.47, **{**nothing, "probability_without": 0.1})).level == "holds"
+    # An empty text with another label: two classes near a tie, or a third one that overtakes.
+    tie = {"probability": 0.51, "probability_without": 0.50, "probability_empty": 0.49}
+    assert judge(checks(0.001, 0.002, 3, stake=0.05, **tie)).reasons == ("nothing_decides",)
+    assert judge(checks(0.001, 0.002, 3, stake=0.05, **tie, empty_says_same=False)).level == "poor"
 
 
 def test_a_check_of_an_earlier_version_counts_as_not_made():

@@ -18,14 +18,16 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.explanation import Explanation, RemovalCurve, fingerprint_scores
 from sightline.metrics.inputs import FloatArray, IntArray
 from sightline.metrics.removal_order import random_order, removed_positions, score_order
-from sightline.models import Network
+from sightline.models import Network, Target
 from sightline.perturb import Key, Perturbations, perturb_probability, removable_units
 from sightline.progress import StepProgress
+from sightline.text import Encoding
 from sightline.text.units import Units
 from sightline.verdict import TIE, find_stake, judge
 
@@ -51,6 +53,14 @@ CheckReplacement = Literal["delete", "mask", "both"]
 Checks = dict[str, float | int | str | bool]
 
 
+class Answer(NamedTuple):
+    """What the model says about one document: the probability of the explained class, and which class it predicts."""
+
+    probability: float
+    says: int | None
+    """Class with the highest logit; 1 or 0 where labels are independent (`multi_label`); None for spans."""
+
+
 class Checked(NamedTuple):
     """Result of a check: entries of `Explanation.checks`, and the curve unless there was nothing to compare."""
 
@@ -74,9 +84,9 @@ def faithfulness_check(
     random_orderings: how many of them it exceeds by more than a tie; faithfulness_percentile: the share of them in
     percent, ties counted half; stake: the fall that would change the prediction (`verdict.find_stake`); removed_words
     and removed_share: the count that tells most, with probability, probability_without and
-    probability_without_random; probability_empty: without any word; check_calls: documents the model read. Where there
-    is nothing to compare (fewer than two words, a model with one output) the single entry faithfulness_check gives the
-    reason in a sentence.
+    probability_without_random; probability_empty: without any word; empty_says_same: whether the model then still
+    predicts the same class; check_calls: documents the model read. Where there is nothing to compare (fewer than two
+    words, a model with one output) the single entry faithfulness_check gives the reason in a sentence.
 
     replacement: "delete" words, put the "mask" token in their place, or "both"; then the check runs twice, the numbers
     are those of deleting, and mask_level and replacements_agree say whether masking leads to the same level.
@@ -110,14 +120,14 @@ def faithfulness_checks(
         raise OptionError(f"orderings={orderings} is not possible; compare with at least one random ordering.")
     if replacement not in ("delete", "mask", "both"):
         raise OptionError(f"replacement='{replacement}' is not known. Known: delete, mask, both.")
-    shared: dict[tuple[object, ...], Perturbations[float]] = {}
+    shared: dict[tuple[object, ...], Perturbations[Answer]] = {}
     results: list[Checked] = []
     for explanation in explanations:
         encoding, target = explanation.encoding, explanation.target
         key = (id(encoding), target.index, target.position, target.span, target.ends, target.window)
         try:
             if key not in shared:
-                shared[key] = perturb_probability(network, encoding, target)
+                shared[key] = _perturb_answers(network, encoding, target)
             units = removable_units(encoding, target, "word")
         except (InputError, UnsupportedError) as error:
             results.append(Checked({"faithfulness_check": str(error)}))
@@ -136,6 +146,20 @@ def faithfulness_checks(
             checked = _compare_replacements(checked, comparison.run("mask"))
         results.append(checked)
     return results
+
+
+def _perturb_answers(network: Network, encoding: Encoding, target: Target) -> Perturbations[Answer]:
+    probabilities = perturb_probability(network, encoding, target)
+
+    def read(logits: Tensor, moved: Target) -> Answer:
+        probability = probabilities.read(logits, moved)
+        if network.task.facts.multi_label:
+            return Answer(probability, int(probability > 0.5))
+        if target.span is not None:
+            return Answer(probability, None)
+        return Answer(probability, int(network.task.class_logits(logits, moved.position).argmax()))
+
+    return Perturbations(network, encoding, target, read)
 
 
 def default_calls(words: int) -> int:
@@ -213,7 +237,7 @@ class _Comparison:
 
     def __init__(
         self,
-        perturbations: Perturbations[float],
+        perturbations: Perturbations[Answer],
         explanation: Explanation,
         units: Units,
         counts: IntArray,
@@ -233,8 +257,11 @@ class _Comparison:
         whole, empty = request([], replacement), self._request_empty(replacement)
         keys = [[request(removed, replacement) for removed in order] for order in self.removals]
         self.perturbations.run(self.progress)
-        original = self.perturbations.result(whole)
-        points = np.array([[original, *self.perturbations.results(order)] for order in keys])
+        answer = self.perturbations.result(whole)
+        original = answer.probability
+        points = np.array(
+            [[original, *(other.probability for other in self.perturbations.results(order))] for order in keys]
+        )
         counts = np.array([0, *self.counts])
         curve = RemovalCurve(
             ratios=counts / len(self.units),
@@ -248,7 +275,9 @@ class _Comparison:
         checks = compare_curves(curve, stake)
         checks["check_calls"] = len({whole, *(key for order in keys for key in order)} | ({empty} - {None}))
         if empty is not None:
-            checks["probability_empty"] = self.perturbations.result(empty)
+            of_nothing = self.perturbations.result(empty)
+            checks["probability_empty"] = of_nothing.probability
+            checks["empty_says_same"] = of_nothing.says == answer.says
         if replacement != "delete":
             checks["check_replacement"] = replacement
         return Checked(checks, curve)

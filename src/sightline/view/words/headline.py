@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from sightline.explanation import merge_instances
 from sightline.view.words.lists import content_words
 from sightline.view.words.sentences import MARKS, percent, says_same_of_nothing
 from sightline.view.words.shares import word_total
@@ -27,6 +28,8 @@ SMALLEST_PART = 0.1
 """The same for the words that a phrase is made of."""
 SMALLEST_MAIN_SHARE = 0.1
 """Share of the total magnitude of all words below which the named phrases are not called the main reason."""
+SMALLEST_MAIN_SUPPORT = 0.5
+"""The same for their share of what all words, stop words included, contribute for the class."""
 CLOSE_RACE = 0.1
 """Lead in probability below which the next class is named as well: a reader must not take 52 % for a decision."""
 CLOSE_SHARE = 0.8
@@ -107,16 +110,28 @@ def _support(explanation: Explanation) -> str:
 
 
 def _reasons(explanation: Explanation, phrases: list[Phrase]) -> list[Part]:
-    """Return the phrases as the main reason, or with their share if they are a small part of the total.
+    """Return the phrases as the main reason if they carry most of the support, else as a part of it with their share.
 
-    Scores without a sign say how much a word counts, not for which side: its words are no reasons yet.
+    Their share is also given if more speaks against the class, and a single word that outweighs them is named, stop
+    word or not. Scores without a sign say how much a word counts, not for which side: its words are no reasons yet.
     """
-    share = sum(phrase.score for phrase in phrases) / word_total(explanation)
-    small = [Part(f" (only {percent(share)} of the total)")] if share < SMALLEST_MAIN_SHARE else []
+    named = sum(phrase.score for phrase in phrases)
+    share = named / word_total(explanation)
+    is_small = share < SMALLEST_MAIN_SHARE
+    part = [Part(f" ({'only ' if is_small else ''}{percent(share)} of the total)")]
     if not explanation.signed:
-        return [Part("; the most weight, for or against, is on "), *_join(phrases), *small]
-    because = f"{_source(explanation)}{'most of all' if small else 'mainly'} because of "
-    return [Part(f", {because}"), *_join(phrases), *small]
+        return [Part("; the most weight, for or against, is on "), *_join(phrases), *(part if is_small else [])]
+    words = merge_instances(explanation.words())
+    support = sum(word.score for word in words if word.score > 0)
+    opposition = -sum(word.score for word in words if word.score < 0)
+    is_main = not is_small and named >= SMALLEST_MAIN_SUPPORT * support
+    because = f"{_source(explanation)}{'mainly' if is_main else 'in part'} because of "
+    reasons = [Part(f", {because}"), *_join(phrases), *([] if is_main and opposition <= named else part)]
+    opponent = min(words, key=lambda word: word.score)
+    if -opponent.score > named:
+        reasons += [Part("; "), Part(f"“{_shorten(opponent.text)}”", opponent.tokens[0])]
+        reasons.append(Part(" speaks more strongly against it"))
+    return reasons
 
 
 def _source(explanation: Explanation) -> str:

@@ -222,14 +222,15 @@ def _comparison_sentences(verdict: Verdict, compared: Mapping[str, float | int] 
 
 
 def says_same_of_nothing(verdict: Verdict) -> bool:
-    """Say whether removing all words lowers the probability by less than half of what could change the prediction.
+    """Say whether an empty text gets the same label, with a probability lower by less than half a stake.
 
     Where that is why nothing in the text decides, the verdict says so already.
     """
     numbers = verdict.numbers
     if "nothing_decides" in verdict.reasons or "probability_empty" not in numbers or "probability" not in numbers:
         return False
-    return numbers["probability"] - numbers["probability_empty"] < numbers["stake"] / 2
+    stays = numbers["probability"] - numbers["probability_empty"] < numbers["stake"] / 2
+    return stays and bool(numbers.get("empty_says_same", True))
 
 
 def _removal_sentence(numbers: Mapping[str, float | int]) -> str:
