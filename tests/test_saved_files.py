@@ -16,6 +16,8 @@ from sightline.errors import InputError, SizeError
 from sightline.evaluation import Evaluation
 from sightline.explanation import Explanation, RemovalCurve
 from sightline.report import Report
+from sightline.verdict import KNOWN_CHECKS
+from sightline.view.words import sentences
 from tests.evaluation.test_result import sample
 from tests.sample_explanations import encoding, explanation
 from tests.view.sample_inside import sample_inside
@@ -72,6 +74,12 @@ DAMAGE = {
     "nested options": (put("options", {"a": DEEP}), "nested more than 64 levels"),
     "huge integer": (put("options", {"a": 10**100}), "options.a must be a number of at most 64 bits"),
     "check of a wrong type": (put("checks.faithfulness", "much"), "checks.faithfulness must be a finite number"),
+    "text as error of conservation": (put("checks.conservation_error", "S9"), "conservation_error .* number from 0 up"),
+    "flag as number": (put("checks.converged", 1.5), "checks.converged must be true or false"),
+    "count as text": (put("checks.check_calls", "many"), "checks.check_calls must be a whole number"),
+    "share above one": (put("checks.special_share", 7), "checks.special_share must be a finite number from 0 to 1"),
+    "unknown level": (put("checks.mask_level", "fine"), "checks.mask_level must be one of"),
+    "label of an empty text": (put("checks.empty_says_same", "no"), "checks.empty_says_same must be true or false"),
     "more beaten than tried": (put("checks.random_beaten", 9), "checks.random_beaten"),
     "negative orders": (put("checks.random_orderings", -1), "checks.random_orderings"),
     "no stake": (put("checks.stake", 0), "checks.stake must be above 0"),
@@ -136,6 +144,27 @@ def test_a_damaged_explanation_is_refused(tmp_path, name):
     change(record)
     path.write_text(json.dumps(record))
     refused(path, sentence)
+
+
+@pytest.mark.parametrize("value", ["S9", True, -1.5, 10**19])
+@pytest.mark.parametrize("name", [*KNOWN_CHECKS, "of_a_plug_in"])
+def test_a_check_that_loads_can_be_shown(tmp_path, name, value):
+    path = tmp_path / "saved.json"
+    full().save(path)
+    record = json.loads(path.read_text())
+    record["checks"][name] = value
+    path.write_text(json.dumps(record))
+    try:
+        loaded = Explanation.load(path)
+    except InputError:
+        refused(path, "checks.[a-z_]+ must be")
+    else:
+        assert loaded.checks[name] == value
+        assert loaded.to_html()
+
+
+def test_every_check_with_a_sentence_of_its_own_has_a_type():
+    assert set(sentences._SENTENCES) <= set(KNOWN_CHECKS)
 
 
 def test_numbers_that_json_knows_but_an_explanation_does_not(tmp_path):

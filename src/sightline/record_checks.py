@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from sightline.foreign import quote
 
 LARGEST_WHOLE = 2**64
+ABOVE_ONE = 1e-5
+"""By how much rounding may lift a share or a probability above 1."""
 MOST_DIMENSIONS = 8
 _DTYPES = frozenset(
     {"|b1", "|i1", "|u1"}
@@ -76,7 +78,7 @@ def check_whole(value: Any, where: str, low: int = 0, high: int = LARGEST_WHOLE)
 def check_number(value: Any, where: str, low: float = -math.inf, high: float = math.inf) -> float:
     """Return a finite number from `low` to `high`."""
     if type(value) not in (int, float) or abs(value) == math.inf or not low <= value <= high:
-        limits = "" if (low, high) == (-math.inf, math.inf) else f" from {low:g} to {high:g}"
+        limits = "" if low == -math.inf else f" from {low:g}" + (" up" if high == math.inf else f" to {high:g}")
         raise _wrong(value, where, f"a finite number{limits}")
     check_plain(value, where)
     return value if isinstance(value, float) else float(value)

@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.artefacts import EXCHANGE_ENTRIES, Exchange
+from sightline.artefacts import Exchange
 from sightline.errors import InputError, OptionError, SizeError, UsageError
 from sightline.files import replacing, write_whole
 from sightline.foreign import check_regular, first_line, parse_json, printable
 from sightline.layer_kind import LayerKind
 from sightline.models.target import Ends, Prediction, Quantity, Target
 from sightline.record_checks import (
+    ABOVE_ONE,
     check_choice,
     check_flag,
     check_list,
@@ -42,7 +43,7 @@ from sightline.record_checks import (
     read_numbers,
 )
 from sightline.text import Aggregation, Encoding
-from sightline.verdict import MEASURED, NOT_COMPARABLE, PASSAGES, TELLING
+from sightline.verdict import read_checks
 
 if TYPE_CHECKING:
     from sightline.explanation import Explanation
@@ -56,8 +57,6 @@ LARGEST_FILE = 200_000_000
 _METADATA_KEY = b"sightline"
 _MOST_TOKENS = 10_000_000
 _MOST_COLUMNS = 10_000
-_ABOVE_ONE = 1e-5
-"""By how much rounding may lift a probability above 1."""
 _TARGET_DEFAULTS = {
     "contrast": None,
     "contrast_label": None,
@@ -68,13 +67,6 @@ _TARGET_DEFAULTS = {
     "window": None,
 }
 _TARGET_FIELDS = tuple(name for name in Target.__dataclass_fields__ if name != "direction")
-_NUMERIC_CHECKS = (
-    *("completeness_gap", "change", "reconstruction_error", "evaluations", "model_calls", "surrogate_fit"),
-    *("largest_gap", "settled_by_bounds", "settled_by_flow", "settled_by_cut", "check_calls", "special_share"),
-    *("faithfulness_percentile", "probability_empty", "mask_faithfulness", "mask_random_mean", *MEASURED, *TELLING),
-    *EXCHANGE_ENTRIES,
-)
-"""Checks that are numbers wherever they are shown."""
 
 
 def plain(value: Any, where: str) -> Any:
@@ -146,7 +138,7 @@ def from_record(record: Mapping[str, Any], *, encoding: Encoding | None = None) 
         "signed": check_flag(record["signed"], "signed"),
         "target": _read_target(record["target"], n),
         "prediction": _read_prediction(record["prediction"]),
-        "checks": _read_checks(record["checks"]),
+        "checks": read_checks(record["checks"]),
         "options": check_plain(check_object(record["options"], "options"), "options"),
         "provenance": check_plain(check_object(record["provenance"], "provenance"), "provenance"),
         "scores": read_numbers(record["scores"], record["scores_dtype"], "scores", n),
@@ -258,45 +250,15 @@ def _read_prediction(values: Any) -> Prediction:
     arrays = {name: read_array(record[name], f"prediction.{name}", (len(labels),)) for name in names[-2:]}
     if any(array.dtype.kind != "f" for array in arrays.values()):
         raise ValueError("prediction.probabilities and prediction.logits must be floating-point numbers")
-    if arrays["probabilities"].min() < 0 or arrays["probabilities"].max() > 1 + _ABOVE_ONE:
+    if arrays["probabilities"].min() < 0 or arrays["probabilities"].max() > 1 + ABOVE_ONE:
         raise ValueError("prediction.probabilities must be from 0 to 1")
     return Prediction(
         index=check_whole(record["index"], "prediction.index", 0, 2**63),
         label=check_text(record["label"], "prediction.label"),
-        probability=check_number(record["probability"], "prediction.probability", 0, 1 + _ABOVE_ONE),
+        probability=check_number(record["probability"], "prediction.probability", 0, 1 + ABOVE_ONE),
         labels=tuple(labels),
         **arrays,
     )
-
-
-def _check_passages(checks: Mapping[str, Any]) -> None:
-    """Check the entries about deleted sentences: all that a sentence about them needs."""
-    removed, share, label, probability, changed, trials = (f"checks.{name}" for name in PASSAGES)
-    check_whole(checks.get("passages_removed"), removed, 1)
-    check_number(checks.get("passages_share"), share, 0, 1)
-    check_text(checks.get("passages_label"), label)
-    check_number(checks.get("passages_probability"), probability, 0, 1 + _ABOVE_ONE)
-    drawn = check_whole(checks.get("passages_trials", 0), trials, 0)
-    check_whole(checks.get("passages_random_changed", 0), changed, 0, drawn)
-
-
-def _read_checks(values: Any) -> dict[str, Any]:
-    checks = check_plain(check_object(values, "checks"), "checks")
-    for name, value in checks.items():
-        if isinstance(value, dict | list) or value is None:
-            raise ValueError(f"checks.{name} must be a number, a text, true or false")
-    for name in _NUMERIC_CHECKS:
-        if name in checks:
-            check_number(checks[name], f"checks.{name}")
-    orders = check_whole(checks.get("random_orderings", 1), "checks.random_orderings", 1)
-    check_whole(checks.get("random_beaten", 0), "checks.random_beaten", 0, orders)
-    if checks.get("stake", 1) <= 0:
-        raise ValueError("checks.stake must be above 0")
-    if not set(PASSAGES).isdisjoint(checks):
-        _check_passages(checks)
-    if NOT_COMPARABLE in checks:
-        check_text(checks[NOT_COMPARABLE], f"checks.{NOT_COMPARABLE}")
-    return dict(checks)
 
 
 def _read_removal(values: Any) -> dict[str, Any]:
@@ -307,7 +269,7 @@ def _read_removal(values: Any) -> dict[str, Any]:
         raise ValueError("removal.ratios must rise from 0 to at most 1")
     rows = [record["probabilities"], *check_list(record["random"], "removal.random")]
     curves = [read_numbers(row, "<f8", "removal", len(ratios)) for row in rows]
-    if len(curves) < 2 or any(curve.min() < -_ABOVE_ONE or curve.max() > 1 + _ABOVE_ONE for curve in curves):
+    if len(curves) < 2 or any(curve.min() < -ABOVE_ONE or curve.max() > 1 + ABOVE_ONE for curve in curves):
         raise ValueError("removal must hold probabilities, with those of at least one random order")
     counts = record["counts"]
     if counts is not None:

@@ -10,9 +10,22 @@ of 54 % and one of 99.97 %.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, get_args
+
+from sightline.artefacts import EXCHANGE_ENTRIES
+from sightline.record_checks import (
+    ABOVE_ONE,
+    check_choice,
+    check_flag,
+    check_number,
+    check_object,
+    check_plain,
+    check_text,
+    check_whole,
+)
 
 Level = Literal["holds", "weak", "poor", "unchecked"]
 Reason = Literal[
@@ -50,33 +63,80 @@ MEASURED = ("faithfulness", "random_mean", "random_beaten", "random_orderings", 
 """Entries of `Explanation.checks` on which the level rests."""
 TELLING = ("removed_words", "removed_share", "probability", "probability_without", "probability_without_random")
 """Entries that describe the count at which the explanation differs most from random words."""
-PASSAGES = (
-    "passages_removed",
-    "passages_share",
-    "passages_label",
-    "passages_probability",
-    "passages_random_changed",
-    "passages_trials",
-)
-"""Entries about the document without its strongest sentences (`metrics.passages`)."""
-CHECK_ENTRIES = (
-    *MEASURED,
-    *TELLING,
-    "faithfulness_percentile",
-    "probability_empty",
-    "empty_says_same",
-    "check_calls",
-    "check_replacement",
-    "mask_faithfulness",
-    "mask_random_mean",
-    "mask_level",
-    "replacements_agree",
-    "faithfulness_check",
-    *PASSAGES,
-)
-"""All entries of `Explanation.checks` that a check makes: they belong to the scores that were checked."""
 NOT_COMPARABLE = "faithfulness_check"
 """Entry of `Explanation.checks` that says in a sentence why there was nothing to compare."""
+_number, _size = check_number, partial(check_number, low=0)
+_share = partial(check_number, low=0, high=1 + ABOVE_ONE)
+_fall = partial(check_number, low=-1 - ABOVE_ONE, high=1 + ABOVE_ONE)
+_count, _flag, _text = check_whole, check_flag, check_text
+_PASSAGES: dict[str, Callable[[Any, str], object]] = {
+    "passages_removed": partial(check_whole, low=1),
+    "passages_share": _share,
+    "passages_label": _text,
+    "passages_probability": _share,
+    "passages_random_changed": _count,
+    "passages_trials": _count,
+}
+"""Entries about the document without its strongest sentences (`metrics.passages`)."""
+_OF_CHECK: dict[str, Callable[[Any, str], object]] = {
+    "faithfulness": _fall,
+    "random_mean": _fall,
+    "random_beaten": _count,
+    "random_orderings": partial(check_whole, low=1),
+    "stake": _share,
+    "removed_words": _count,
+    "removed_share": _share,
+    "probability": _share,
+    "probability_without": _share,
+    "probability_without_random": _share,
+    "faithfulness_percentile": partial(check_number, low=0, high=100),
+    "probability_empty": _share,
+    "empty_says_same": _flag,
+    "check_calls": _count,
+    "check_replacement": _text,
+    "mask_faithfulness": _fall,
+    "mask_random_mean": _fall,
+    "mask_level": partial(check_choice, choices=get_args(Level)),
+    "replacements_agree": _flag,
+    NOT_COMPARABLE: _text,
+    **_PASSAGES,
+}
+"""Type and range of every entry that a check makes."""
+_OF_METHODS: dict[str, Callable[[Any, str], object]] = {
+    **dict.fromkeys(("untrained", "converged", "exact", "certified", "causal"), _flag),
+    **dict.fromkeys(("special_share", "measured_share", "artefact_share"), _share),
+    **dict.fromkeys(("surrogate_fit", "relevance_given", "relevance_kept"), _number),
+    **dict.fromkeys(("completeness_gap", "change", "reconstruction_error", "conservation_error", "largest_gap"), _size),
+    **dict.fromkeys(("largest_standard_error", "orderings", "evaluations", "model_calls", "clipped_rows"), _size),
+    **dict.fromkeys(("settled_by_bounds", "settled_by_flow", "settled_by_cut", "dropped_tokens"), _size),
+    **dict.fromkeys((name for name in EXCHANGE_ENTRIES if name != "artefact_share"), _count),
+    "replacement": _text,
+}
+"""Type and range of the entries that methods and other checks make; plug-ins may add their own."""
+KNOWN_CHECKS = _OF_CHECK | _OF_METHODS
+CHECK_ENTRIES = tuple(_OF_CHECK)
+"""All entries of `Explanation.checks` that a check makes: they belong to the scores that were checked."""
+
+
+def read_checks(values: Any) -> dict[str, Any]:
+    """Return saved `Explanation.checks`; raise ValueError if an entry is not what the sentences about it expect.
+
+    Unknown entries are kept; they may be any number, text, true or false.
+    """
+    checks = check_plain(check_object(values, "checks"), "checks")
+    for name, value in checks.items():
+        if isinstance(value, dict | list) or value is None:
+            raise ValueError(f"checks.{name} must be a number, a text, true or false")
+        if check := KNOWN_CHECKS.get(name):
+            check(value, f"checks.{name}")
+    if checks.get("stake", 1) <= 0:
+        raise ValueError("checks.stake must be above 0")
+    if not set(_PASSAGES).isdisjoint(checks):
+        for name in tuple(_PASSAGES)[:4]:
+            _PASSAGES[name](checks.get(name), f"checks.{name}")
+    for part, total in (("random_beaten", "random_orderings"), ("passages_random_changed", "passages_trials")):
+        check_whole(checks.get(part, 0), f"checks.{part}", 0, checks.get(total, 0))
+    return dict(checks)
 
 
 def find_stake(probability: float, runner_up: float | None, *, multi_label: bool = False) -> float:
