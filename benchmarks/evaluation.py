@@ -2,7 +2,7 @@
 
 A BERT of MiniLM's shape (6 layers, 12 heads, 384 wide) with random weights, sentences of 6 to 50 tokens, 27 in the
 middle, as in collections of film reviews; the ten methods and all metrics that `evaluate` takes by default, floor and
-ceiling included. A sample of the sentences is measured, every core a document, and the CPU time stretched to 200: two
+reference included. A sample of the sentences is measured, every core a document, and the CPU time stretched to 200: two
 cores share it, for documents run side by side and wait for nobody. That this is so is measured as well: CPU time with
 two threads beside one. The numbers must be the same.
 """

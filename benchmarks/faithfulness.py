@@ -3,7 +3,7 @@
 A BERT of MiniLM's shape (6 layers, 12 heads, 384 wide) with random weights, one document of 512 tokens, ten orders of
 its words; AOPC, log-odds, comprehensiveness and sufficiency at their own shares. The other form runs every changed
 document of every order and metric separately, as published code does. Values must be the same up to single precision;
-how many runs of the model are saved is reported. Floor and ceiling are left out on both sides.
+how many runs of the model are saved is reported. Floor and reference are left out on both sides.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ METHODS = (
     *("input_x_gradient", "cat", "attcat", "alti", "norm_rollout"),
 )
 LARGEST_DIFFERENCE = 1e-5
-SETTINGS = FaithfulnessSettings(random_orderings=0, ceiling=False)
+SETTINGS = FaithfulnessSettings(random_orderings=0, reference_order=False)
 
 Values = dict[tuple[str, str], float]
 

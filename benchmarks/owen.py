@@ -98,7 +98,7 @@ def main() -> None:
     report.ratio("SHAP's time / ours", reference, seconds, seconds={"ours": seconds, "reference": reference})
     for name, vector in scores.items():
         measured = measure_faithfulness(
-            model, replace(explanation, scores=vector), "aopc", ratios=RATIOS, ceiling=False, random_orderings=0
+            model, replace(explanation, scores=vector), "aopc", ratios=RATIOS, reference_order=False, random_orderings=0
         )
         report.fact(f"fall of the probability, {name}", round(measured.value, 4))
     report.finish()

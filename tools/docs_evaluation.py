@@ -153,9 +153,9 @@ def _faithfulness(ranking: Ranking) -> str:
         lines.append(f"| `{method}` | {' | '.join(cells)} | {_seconds(rows[method, METRICS[0]].seconds)} |")
     first = rows[order.iloc[0], METRICS[0]]
     floors = [f"{rows[first.method, metric].floor:.3f}" for metric in METRICS[:-1]]
-    ceilings = [f"{rows[first.method, metric].ceiling:.3f}" for metric in METRICS[:-1]]
+    references = [f"{rows[first.method, metric].reference:.3f}" for metric in METRICS[:-1]]
     lines.append(f"| random orders (floor) | {' | '.join(floors)} | | |")
-    lines.append(f"| one word at a time (reference) | {' | '.join(ceilings)} | | |")
+    lines.append(f"| one word at a time (reference) | {' | '.join(references)} | | |")
     return "\n".join(lines)
 
 

@@ -124,7 +124,7 @@ def test_random_explanations_are_as_faithful_as_random_orders(model):
     encoding = model.encode(TEXTS[0])
     generator = np.random.default_rng(2)
     draws = {str(number): generator.random(len(encoding)) for number in range(60)}
-    settings = FaithfulnessSettings(random_orderings=60, ceiling=False)
+    settings = FaithfulnessSettings(random_orderings=60, reference_order=False)
     names = [entry.name for entry in ON_CURVES]
     measured = measure_scores(model.network, encoding, model.trace(encoding).target, draws, names, settings, seed=3)
     for entry in ON_CURVES:
@@ -137,7 +137,7 @@ def test_random_explanations_are_as_faithful_as_random_orders(model):
 
 def facts_of(evaluation):
     return {
-        (record.document, record.method, record.metric): (record.value, record.floor, record.ceiling, record.status)
+        (record.document, record.method, record.metric): (record.value, record.floor, record.reference, record.status)
         for record in evaluation.records
     }
 
@@ -226,7 +226,7 @@ def test_a_new_metric_of_each_kind_runs_through_evaluate(model, new_metrics, tmp
     curve = evaluation.curves_by["first", "attcat", "aopc"]
     assert new.value == pytest.approx(curve.values[-1], abs=1e-15)
     assert new.calls == aopc.calls == 11
-    assert None not in (new.floor, new.ceiling)
+    assert None not in (new.floor, new.reference)
     explanation = model.explain(TEXTS[0], "attcat")
     scores = np.array([word.score for word in explanation.words()])
     assert records["first", "attcat", "new_plausibility"].value == pytest.approx(scores[1:3].sum(), abs=1e-12)

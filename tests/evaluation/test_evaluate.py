@@ -79,7 +79,7 @@ def test_every_combination_has_a_row_and_what_cannot_be_measured_says_why(evalua
 
 def test_values_are_those_of_single_explanations(model, evaluation):
     explanation = model.explain(FIRST, "attcat")
-    measured = measure_faithfulness(model, explanation, "log_odds", random_orderings=0, ceiling=False)
+    measured = measure_faithfulness(model, explanation, "log_odds", random_orderings=0, reference_order=False)
     assert value(evaluation, "first", "attcat", "log_odds") == pytest.approx(measured.value, abs=1e-12)
     share = special_share(explanation.scores, explanation.encoding.special)
     assert value(evaluation, "first", "attcat", "special_share") == pytest.approx(share, abs=1e-12)
@@ -182,9 +182,9 @@ def test_metrics_of_the_model_alone_have_one_row_a_document(evaluation):
     assert [record.method for record in records(evaluation, metric="anisotropy")] == [MODEL, MODEL]
 
 
-def test_faithfulness_has_floor_ceiling_curves_and_cost(evaluation):
+def test_faithfulness_has_floor_reference_curves_and_cost(evaluation):
     for record in records(evaluation, metric="aopc"):
-        assert None not in (record.value, record.floor, record.ceiling)
+        assert None not in (record.value, record.floor, record.reference)
         assert record.calls == 11
         assert record.seconds > 0
     assert len(evaluation.curves("attcat", "aopc")) == 11
@@ -198,7 +198,7 @@ def test_the_order_of_methods_documents_and_metrics_changes_no_number(model, eva
     )
     for record in evaluation.records:
         (other,) = records(again, document=record.document, method=record.method, metric=record.metric)
-        assert (other.value, other.floor, other.ceiling) == (record.value, record.floor, record.ceiling)
+        assert (other.value, other.floor, other.reference) == (record.value, record.floor, record.reference)
 
 
 def test_the_seed_decides_what_is_random_and_documents_have_seeds_of_their_own(model):

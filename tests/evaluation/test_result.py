@@ -57,7 +57,7 @@ def test_means_are_over_the_documents_with_a_value_and_the_others_are_counted():
     assert summary[["documents", "missing", "failed"]].to_numpy().tolist() == [[3, 0, 1], [3, 1, 0]]
     assert summary[["low", "high"]].isna().to_numpy().all()  # three documents have no interval
     assert summary["floor"].tolist() == pytest.approx([0.05, 0.05])
-    assert summary["ceiling"].tolist() == pytest.approx([0.7, 0.7])
+    assert summary["reference"].tolist() == pytest.approx([0.7, 0.7])
     assert summary["seconds"].tolist() == pytest.approx([0.5, 0.5])
     assert summary["higher_is_better"].tolist() == [True, True]
 
@@ -69,12 +69,12 @@ def test_methods_are_paired_on_the_documents_both_have():
     assert row["p"] == row["p_holm"] == 0.5  # two documents, both in one direction: 2 of 4 signs
 
 
-def test_curves_are_means_over_documents_beside_floor_and_ceiling():
+def test_curves_are_means_over_documents_beside_floor_and_reference():
     curve = sample().curves("a", "aopc")
     assert curve["ratio"].tolist() == [0.0, 0.5, 1.0]
     assert curve["mean"].tolist() == pytest.approx([0.0, 0.5, 1.0])
     assert curve["floor"].tolist() == pytest.approx([0.0, 0.25, 0.5])
-    assert curve["ceiling"].isna().all()
+    assert curve["reference"].isna().all()
     assert (curve["documents"] == 3).all()
 
 
@@ -111,7 +111,7 @@ def test_saving_and_loading_keeps_every_bit(tmp_path):
     for key, curve in before.curves_by.items():
         np.testing.assert_array_equal(after.curves_by[key].values, curve.values)
         np.testing.assert_array_equal(after.curves_by[key].floor, curve.floor)
-        assert after.curves_by[key].ceiling is None
+        assert after.curves_by[key].reference is None
     assert {path.name for path in (tmp_path / "deep" / "out").iterdir()} == {
         "records.parquet",
         ".sightline.json",

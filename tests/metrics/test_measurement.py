@@ -1,4 +1,4 @@
-"""Faithfulness measured on models: equal to one changed document at a time, in plain python, floor and ceiling too."""
+"""Faithfulness measured on models: equal to one changed document at a time in plain Python, floor and reference too."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def model():
 
 @pytest.mark.parametrize("level", ["word", "token"])
 @pytest.mark.parametrize("pair", [None, "old river"])
-def test_every_metric_with_floor_and_ceiling_equals_one_changed_document_at_a_time(model, level, pair):
+def test_every_metric_with_floor_and_reference_equals_one_changed_document_at_a_time(model, level, pair):
     encoding = model.encode(TEXT, pair)
     target = model.trace(encoding).target
     scores = np.random.default_rng(3).normal(size=len(encoding))
@@ -61,7 +61,7 @@ def test_every_metric_with_floor_and_ceiling_equals_one_changed_document_at_a_ti
         assert measurement.value == pytest.approx(measured(own), abs=1e-12)
         assert measurement.floor == pytest.approx(sum(map(measured, draws)) / 2, abs=1e-12)
         oracle = brute_force.oracle_order(runner, encoding, units, plan.replacement)
-        assert measurement.ceiling == pytest.approx(measured(oracle), abs=1e-12)
+        assert measurement.reference == pytest.approx(measured(oracle), abs=1e-12)
         assert measurement.ratios.tolist() == list(plan.ratios)
         assert measurement.calls == len(plan.ratios)
     assert result.calls_made < result.calls_requested
@@ -81,7 +81,7 @@ def test_masked_pads_other_replacements_and_ratios_equal_one_at_a_time(model):
     whole = runner.without(encoding, [], "pad")
     np.testing.assert_allclose(measured.curve, [whole - probability for probability in p], atol=1e-12)
     assert measured.floor is None
-    assert measured.ceiling is not None
+    assert measured.reference is not None
 
 
 def test_the_published_variant_counts_all_tokens_and_never_removes_the_last_ranked():
@@ -97,7 +97,9 @@ def test_the_published_variant_counts_all_tokens_and_never_removes_the_last_rank
         last = min(range(14), key=lambda i: (scores[i], -i))
         order = [i for i in brute_force.descending(scores) if i not in (0, 13, last)]
         for replacement in ("delete", "pad"):
-            settings = FaithfulnessSettings(compat="attcat", replacement=replacement, random_orderings=0, ceiling=False)
+            settings = FaithfulnessSettings(
+                compat="attcat", replacement=replacement, random_orderings=0, reference_order=False
+            )
             measured = measure_scores(model.network, encoding, target, {"": scores}, ["aopc", "log_odds"], settings)
             whole = runner.without(encoding, [], "delete")
             p = [runner.without(encoding, order[: round(ratio * 14)], replacement) for ratio in NINTHS]
@@ -138,7 +140,7 @@ def test_shares_nought_and_all_are_the_same_for_every_explanation(model):
     target = model.trace(encoding).target
     generator = np.random.default_rng(1)
     scores = {str(i): generator.normal(size=len(encoding)) for i in range(6)}
-    settings = FaithfulnessSettings(ratios=(0.0, 1.0), random_orderings=3, ceiling=False)
+    settings = FaithfulnessSettings(ratios=(0.0, 1.0), random_orderings=3, reference_order=False)
     measured = measure_scores(model.network, encoding, target, scores, ["aopc", "comprehensiveness"], settings)
     assert measured.calls_made == 2
     assert measured.calls_requested == 1 + (6 + 3) * 2 * 2
@@ -157,15 +159,15 @@ def test_text_shorter_than_the_bins_has_defined_values(model):
     for measurement in measured.by.values():
         assert np.isfinite(measurement.curve).all()
         assert measurement.value == pytest.approx(measurement.floor, abs=1e-12)
-        assert measurement.value == pytest.approx(measurement.ceiling, abs=1e-12)
+        assert measurement.value == pytest.approx(measurement.reference, abs=1e-12)
 
 
-def test_a_budget_drops_the_ceiling_first_and_refuses_the_rest_before_anything_runs(model):
+def test_a_budget_drops_the_reference_first_and_refuses_the_rest_before_anything_runs(model):
     explanation = model.explain(TEXT, "attcat")
     full = measure_faithfulness(model, explanation)
     frugal = measure_faithfulness(model, explanation, budget=60)
-    assert full.ceiling is not None
-    assert frugal.ceiling is None
+    assert full.reference is not None
+    assert frugal.reference is None
     assert frugal.value == pytest.approx(full.value, abs=1e-13)
     before = model.network.forward_passes
     with pytest.raises(SizeError, match="the budget is 5"):
@@ -191,7 +193,7 @@ def test_random_never_beats_the_floor_beyond_its_interval():
         target,
         draws,
         METRICS,
-        FaithfulnessSettings(random_orderings=10, ceiling=False),
+        FaithfulnessSettings(random_orderings=10, reference_order=False),
         seed=5,
     )
     for metric in METRICS:

@@ -43,8 +43,8 @@ def evaluation(documents=("a", "b", NASTY), **facts) -> Evaluation:
             floor = value + generator.normal(0, 0.05) if method == "rollout" else 0.2
             records.append(Record(document, method, "aopc", value, floor, 0.9, calls=3, seconds=0.1 * (1 + height)))
             records.append(Record(document, method, "entropy", 0.5, seconds=0.1))
-            floors, ceiling = np.array([0, 0.2, 0.4]), np.array([0, 0.6, 0.9])
-            curves[document, method, "aopc"] = MetricCurve(RATIOS, RATIOS * value, floors, ceiling)
+            floors, reference = np.array([0, 0.2, 0.4]), np.array([0, 0.6, 0.9])
+            curves[document, method, "aopc"] = MetricCurve(RATIOS, RATIOS * value, floors, reference)
     return Evaluation(
         records=tuple(records),
         documents=tuple(documents),
@@ -227,7 +227,7 @@ def lines_of_text(metrics=("aopc", "log_odds", "comprehensiveness", "sufficiency
     result = evaluation(documents=tuple("abcdefgh"))
     records = [
         replace(
-            record, metric=name, value=sign * record.value, floor=sign * record.floor, ceiling=sign * record.ceiling
+            record, metric=name, value=sign * record.value, floor=sign * record.floor, reference=sign * record.reference
         )
         for name in metrics
         for sign in [-1 if name == "log_odds" else 1]
@@ -237,7 +237,7 @@ def lines_of_text(metrics=("aopc", "log_odds", "comprehensiveness", "sufficiency
     return evaluation_text(Ranking(replace(result, records=tuple(records), metrics=metrics, **changes))).splitlines()
 
 
-def test_the_text_has_intervals_above_floor_and_ceiling_in_lines_of_limited_width():
+def test_the_text_has_intervals_above_floor_and_reference_in_lines_of_limited_width():
     lines = lines_of_text()
     tables = [place for place, line in enumerate(lines) if line.startswith("method")]
     headings = [re.split(r"\s{2,}", lines[place]) for place in tables]
@@ -256,12 +256,15 @@ def test_the_text_has_intervals_above_floor_and_ceiling_in_lines_of_limited_widt
 
 
 def test_the_order_of_single_effects_is_called_a_reference_that_methods_can_exceed(folder):
-    """A method passed what the page called a ceiling."""
+    """A method passed what the page and its tables called a ceiling."""
     said = "which is no upper limit. Methods can do better, because words also act together."
     assert said in " ".join(lines_of_text())
     page = (folder / "index.html").read_text(encoding="utf-8")
     assert said in page
     assert "ceiling" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    tables = [path.read_text(encoding="utf-8").splitlines()[0] for path in folder.rglob("*.csv")]
+    assert any('"reference"' in columns for columns in tables)
+    assert not any("ceiling" in columns for columns in tables)
 
 
 def test_every_metric_is_explained_above_its_column():
@@ -314,7 +317,7 @@ def test_the_page_explains_a_metric_before_it_names_a_method_beside_it(folder):
     assert page.index("<dt>entropy</dt>") < page.index('<th scope="col">entropy</th>')
 
 
-def test_the_overview_on_the_page_ends_with_floor_and_ceiling(folder):
+def test_the_overview_on_the_page_ends_with_floor_and_reference(folder):
     rows = list(csv.reader((folder / "tables" / "overview_faithfulness.csv").open(encoding="utf-8")))
     assert [row[0] for row in rows] == [
         "method",
@@ -419,7 +422,7 @@ def test_the_overview_draws_a_dot_per_method_hollow_where_chance_does_as_well():
     methods = [label.get_text() for label in axes.get_yticklabels()]
     assert {methods[int(place)] for place in hollow} == set(ranking.no_better_than_floor("aopc"))
     levels = [line.get_xdata()[0] for line in axes.lines if list(line.get_ydata()) == [0, 1]]
-    assert levels == pytest.approx([ranking.floors(["aopc"])["aopc"], ranking.ceilings(["aopc"])["aopc"]])
+    assert levels == pytest.approx([ranking.floors(["aopc"])["aopc"], ranking.references(["aopc"])["aopc"]])
 
 
 @pytest.mark.browser

@@ -138,10 +138,10 @@ def evaluate(
     random_orderings: Annotated[
         int, typer.Option(min=0, metavar="N", help="Random orders of the words; their mean is the floor.")
     ] = 5,
-    ceiling: Annotated[
+    reference_order: Annotated[
         bool,
         typer.Option(
-            "--ceiling/--no-ceiling",
+            "--reference-order/--no-reference-order",
             help="Also measure the order of the words' effects when each is removed alone (a reference).",
         ),
     ] = True,
@@ -238,7 +238,7 @@ def evaluate(
             ratios=shares,
             mask_pads=mask_pads,
             random_orderings=random_orderings,
-            ceiling=ceiling,
+            reference_order=reference_order,
             compat=published,
             reference=reference,
             k=depths,

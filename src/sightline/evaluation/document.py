@@ -147,7 +147,7 @@ class _Document:
                             faithfulness.ratios,
                             faithfulness.curve,
                             faithfulness.floor_curve,
-                            faithfulness.ceiling_curve,
+                            faithfulness.reference_curve,
                         )
                         result.curves[self.example.id, method, metric] = curve
                 else:
@@ -218,7 +218,7 @@ class _Document:
             metric,
             faithfulness.value,
             faithfulness.floor,
-            faithfulness.ceiling,
+            faithfulness.reference,
             faithfulness.calls,
             seconds=seconds,
         )

@@ -88,12 +88,12 @@ class Ranking:
         """Return the floor of each metric that has one, averaged over documents."""
         return self._level("floor", metrics)
 
-    def ceilings(self, metrics: Sequence[str]) -> dict[str, float]:
-        """Return the ceiling of each metric that has one, averaged over documents."""
-        return self._level("ceiling", metrics)
+    def references(self, metrics: Sequence[str]) -> dict[str, float]:
+        """Return the reference of each metric that has one, averaged over documents."""
+        return self._level("reference", metrics)
 
-    def _level(self, name: Literal["floor", "ceiling"], metrics: Sequence[str]) -> dict[str, float]:
-        """All methods of a document share its floor and ceiling: each document counts once."""
+    def _level(self, name: Literal["floor", "reference"], metrics: Sequence[str]) -> dict[str, float]:
+        """All methods of a document share its floor and reference: each document counts once."""
         levels: dict[str, dict[str, list[float]]] = {}
         for record in self.evaluation.records:
             value = getattr(record, name)

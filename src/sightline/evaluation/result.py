@@ -31,13 +31,13 @@ FloatArray = npt.NDArray[np.float64]
 MODEL = "(model)"
 """The name in the column `method` of metrics that describe the model alone (anisotropy)."""
 
-COLUMNS = ("document", "method", "metric", "value", "floor", "ceiling", "calls", "seconds", "status", "error")
+COLUMNS = ("document", "method", "metric", "value", "floor", "reference", "calls", "seconds", "status", "error")
 SUMMARY_COLUMNS = (
-    *("method", "metric", "mean", "low", "high", "floor", "ceiling"),
+    *("method", "metric", "mean", "low", "high", "floor", "reference"),
     *("documents", "missing", "failed", "seconds", "calls", "higher_is_better"),
 )
 PAIRED_COLUMNS = ("method", "other", "difference", "low", "high", "p", "p_holm", "documents", "better")
-CURVE_COLUMNS = ("ratio", "mean", "low", "high", "floor", "ceiling", "documents")
+CURVE_COLUMNS = ("ratio", "mean", "low", "high", "floor", "reference", "documents")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Record:
     floor: float | None = None
     """What chance gives: the mean of random orders for faithfulness and of shuffled token scores for agreement, the
     expected value of random scores for retrieval and plausibility; None for metrics without such a comparison."""
-    ceiling: float | None = None
+    reference: float | None = None
     """The same metric for the order of the exact one-at-a-time effects; a reference, which a method may pass."""
     calls: int = 0
     """Perturbed documents this measurement asked of the model, before those asked twice are counted once."""
@@ -75,7 +75,7 @@ class MetricCurve:
     """(K,) what the metric averages, at every ratio."""
     floor: FloatArray | None = None
     """(K,) mean curve of the random orders."""
-    ceiling: FloatArray | None = None
+    reference: FloatArray | None = None
     """(K,) curve of the order of one-at-a-time effects."""
 
 
@@ -118,14 +118,14 @@ class Evaluation:
         frame = pd.DataFrame(
             [[getattr(record, name) for name in COLUMNS] for record in self.records], columns=list(COLUMNS)
         )
-        return frame.astype({"value": "float64", "floor": "float64", "ceiling": "float64"})
+        return frame.astype({"value": "float64", "floor": "float64", "reference": "float64"})
 
     def summary(self) -> pd.DataFrame:
         """Return one row per method and metric.
 
         mean, low, high: mean over documents with its bootstrap 95 % interval (NaN for fewer than six documents).
-        floor, ceiling: their means over the same documents. documents: how many the mean is over; missing, failed: how
-        many have no value. seconds, calls: per document. higher_is_better: None where neither direction is.
+        floor, reference: their means over the same documents. documents: how many the mean is over; missing, failed:
+        how many have no value. seconds, calls: per document. higher_is_better: None where neither direction is.
         """
         import pandas as pd
 
@@ -141,7 +141,7 @@ class Evaluation:
                 (
                     *(method, metric, mean, low, high),
                     _mean([record.floor for record in values]),
-                    _mean([record.ceiling for record in values]),
+                    _mean([record.reference for record in values]),
                     len(values),
                     sum(record.status == "missing" for record in records),
                     sum(record.status == "failed" for record in records),
@@ -179,7 +179,7 @@ class Evaluation:
         return pd.DataFrame(rows, columns=list(PAIRED_COLUMNS))
 
     def curves(self, method: str, metric: str) -> pd.DataFrame:
-        """Return the mean curve of a method over documents, one row per ratio, beside those of floor and ceiling.
+        """Return the mean curve of a method over documents, one row per ratio, beside those of floor and reference.
 
         Empty for metrics without curves. low, high: bootstrap 95 % interval at each ratio.
         """
@@ -194,8 +194,8 @@ class Evaluation:
         for index in range(len(curves[0].ratios) if curves else 0):
             mean, low, high = mean_interval([curve.values[index] for curve in curves], seed=self.seed)
             floor = _mean([None if curve.floor is None else float(curve.floor[index]) for curve in curves])
-            ceiling = _mean([None if curve.ceiling is None else float(curve.ceiling[index]) for curve in curves])
-            rows.append((float(curves[0].ratios[index]), mean, low, high, floor, ceiling, len(curves)))
+            reference = _mean([None if curve.reference is None else float(curve.reference[index]) for curve in curves])
+            rows.append((float(curves[0].ratios[index]), mean, low, high, floor, reference, len(curves)))
         return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
 
     def values(self, method: str, metric: str) -> dict[str, float]:

@@ -46,7 +46,7 @@ def evaluate(
     ratios: Sequence[float] | None = None,
     mask_pads: bool = False,
     random_orderings: int = RANDOM_ORDERINGS,
-    ceiling: bool = True,
+    reference_order: bool = True,
     budget: int | None = None,
     compat: Compat | None = None,
     reference: str | None = None,
@@ -68,9 +68,9 @@ def evaluate(
     remove; by default each metric's own (see `sightline.metrics.faithfulness`).
     mask_pads: exclude pad tokens that replace words from attention.
     random_orderings: number of random orders behind the floor.
-    ceiling: also measure the order of the exact effects of single words, with one model call per word.
-    budget: model calls allowed per document. If the ceiling exceeds it, it is left out; if the rest does, the document
-    has no faithfulness.
+    reference_order: also measure the order of the exact effects of single words, with one model call per word.
+    budget: model calls allowed per document. The reference is left out if it exceeds them; if the rest does, the
+    document has no faithfulness.
     compat: "attcat" computes AOPC, log-odds and confidence like the published program, which explains the label (so set
     `target` as well).
     reference: the method that agreement metrics compare with.
@@ -89,7 +89,7 @@ def evaluate(
         ratios=None if ratios is None else check_ratios(ratios),
         mask_pads=mask_pads,
         random_orderings=check_count("random_orderings", random_orderings, 0),
-        ceiling=ceiling,
+        reference_order=reference_order,
         budget=None if budget is None else check_count("budget", budget),
         compat=compat,
     )

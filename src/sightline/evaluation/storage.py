@@ -137,7 +137,7 @@ def _read_record(row: dict[str, Any], names: dict[str, set[str]]) -> Record:
     check_text(row["error"], "error")
     check_whole(row["calls"], "calls")
     check_number(row["seconds"], "seconds", 0)
-    for name in ("value", "floor", "ceiling"):
+    for name in ("value", "floor", "reference"):
         if row[name] is not None:
             check_number(row[name], name)
     if (row["value"] is not None) != (status == "ok"):
@@ -156,7 +156,7 @@ def _curve_columns(evaluation: Evaluation) -> dict[str, list[Any]]:
     return columns
 
 
-_SERIES = ("ratios", "values", "floor", "ceiling")
+_SERIES = ("ratios", "values", "floor", "reference")
 
 
 def _read_curves(rows: list[dict[str, Any]], names: dict[str, set[str]]) -> dict[tuple[str, str, str], MetricCurve]:
@@ -169,7 +169,7 @@ def _read_curves(rows: list[dict[str, Any]], names: dict[str, set[str]]) -> dict
         size = points.setdefault((method, metric), len(row["ratios"] or ()))
         series: dict[str, Any] = {
             name: None
-            if row[name] is None and name in ("floor", "ceiling")
+            if row[name] is None and name in ("floor", "reference")
             else read_numbers(row[name], "<f8", name, size)
             for name in _SERIES
         }
@@ -183,7 +183,7 @@ def _read_curves(rows: list[dict[str, Any]], names: dict[str, set[str]]) -> dict
 def _record_types() -> Any:
     import pyarrow as pa
 
-    kinds = {"calls": pa.int64()} | dict.fromkeys(("value", "floor", "ceiling", "seconds"), pa.float64())
+    kinds = {"calls": pa.int64()} | dict.fromkeys(("value", "floor", "reference", "seconds"), pa.float64())
     return pa.schema([(field.name, kinds.get(field.name, pa.string())) for field in fields(Record)])
 
 

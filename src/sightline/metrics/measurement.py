@@ -1,10 +1,10 @@
-"""Faithfulness of explanations of one document, measured on the model, each beside its floor and its ceiling.
+"""Faithfulness of explanations of one document, measured on the model, each beside its floor and its reference.
 
 All explanations and all metrics of a document share their perturbed documents (`sightline.perturb`). Everything known
-beforehand runs together, then what the ceiling needs.
+beforehand runs together, then what the reference needs.
 
 - *floor*: the same metric for random scores of the tokens, mean of several seeded draws;
-- *ceiling*: the same metric for the order of the exact one-at-a-time effects, p(x) − p(x without the unit), units
+- *reference*: the same metric for the order of the exact one-at-a-time effects, p(x) − p(x without the unit), units
   removed as the metric removes them. It is what an explanation of single words can know about the model. Effects of
   several words together are not in it, so that a method may pass it: it is a reference, not a bound.
 
@@ -13,7 +13,7 @@ compat="attcat" is the published AttCAT program's variant, for comparison with i
 is never removed; documents of fewer than ten tokens are left out. (The program also explains the given label, not the
 prediction: whoever calls chooses the target.)
 
-Cost: at most K changed documents for each explanation, metric and random order, and U + K for a ceiling, with U units
+Cost: at most K changed documents for each explanation, metric and random order, and U + K for a reference, with U units
 and K shares.
 """
 
@@ -65,9 +65,9 @@ class Faithfulness:
     curve: FloatArray
     """(K,) what the metric measures at each share."""
     floor: float | None = None
-    ceiling: float | None = None
+    reference: float | None = None
     floor_curve: FloatArray | None = None
-    ceiling_curve: FloatArray | None = None
+    reference_curve: FloatArray | None = None
     calls: int = 0
     """Changed documents that the explanation's own curve asked for."""
 
@@ -83,9 +83,9 @@ class FaithfulnessSettings:
     """Whether pads put in place of words are masked out of attention."""
     random_orderings: int = RANDOM_ORDERINGS
     """Random orders of the floor; 0 for no floor."""
-    ceiling: bool = True
+    reference_order: bool = True
     budget: int | None = None
-    """Changed documents the model may read for one document: the ceiling is left out where it does not fit."""
+    """Changed documents the model may read for one document: the reference is left out where it does not fit."""
     compat: Compat | None = None
 
     def plan(self, metric: str) -> Plan:
@@ -113,13 +113,13 @@ def measure_faithfulness(
     ratios: Sequence[float] | None = None,
     mask_pads: bool = False,
     random_orderings: int = RANDOM_ORDERINGS,
-    ceiling: bool = True,
+    reference_order: bool = True,
     budget: int | None = None,
     compat: Compat | None = None,
     seed: int = 0,
     progress: StepProgress | None = None,
 ) -> Faithfulness:
-    """Measure one explanation by one faithfulness metric: value, curve, floor and ceiling.
+    """Measure one explanation by one faithfulness metric: value, curve, floor and reference.
 
     The probability is that of the explained class. Units are ordered by score, most supporting first, ties at random
     (seeded). See `FaithfulnessSettings` for the options.
@@ -131,7 +131,7 @@ def measure_faithfulness(
         None if ratios is None else tuple(ratios),
         mask_pads,
         random_orderings,
-        ceiling,
+        reference_order,
         budget,
         compat,
     )
@@ -199,10 +199,10 @@ class _Measurement:
         orders = [random_score_order(self.units, generator) for _ in range(self.settings.random_orderings)]
         draws = [self._ask(order) for order in orders]
         self._check_budget()
-        effects = self._ask_effects() if self._affords_ceiling() else {}
+        effects = self._ask_effects() if self._affords_reference() else {}
         self.perturbations.run(progress)
         original = self.perturbations.result(whole)
-        ceiling = self._ask_ceiling(original, effects)
+        reference = self._ask_reference(original, effects)
         self.perturbations.run(progress)
 
         by = {}
@@ -210,16 +210,16 @@ class _Measurement:
             for metric, keys in by_metric.items():
                 ratios = np.array(self.plans[metric].ratios)
                 floors = [self._curve(draw[metric]) for draw in draws]
-                top = self._curve(ceiling[metric]) if metric in ceiling else None
+                top = self._curve(reference[metric]) if metric in reference else None
                 by[name, metric] = Faithfulness(
                     metric=metric,
                     value=self._value(metric, self._curve(keys), original),
                     ratios=ratios,
                     curve=self._read(metric, self._curve(keys), original),
                     floor=_mean([self._value(metric, curve, original) for curve in floors]),
-                    ceiling=None if top is None else self._value(metric, top, original),
+                    reference=None if top is None else self._value(metric, top, original),
                     floor_curve=_mean_curve([self._read(metric, curve, original) for curve in floors]),
-                    ceiling_curve=None if top is None else self._read(metric, top, original),
+                    reference_curve=None if top is None else self._read(metric, top, original),
                     calls=len(keys),
                 )
         return Measured(by, self.perturbations.calls_requested, self.perturbations.calls_made)
@@ -249,7 +249,7 @@ class _Measurement:
             how: [self.perturbations.request(unit.tolist(), how) for unit in self.units.tokens] for how in replacements
         }
 
-    def _ask_ceiling(self, original: float, effects: Mapping[Replacement, Sequence[Key]]) -> Asked:
+    def _ask_reference(self, original: float, effects: Mapping[Replacement, Sequence[Key]]) -> Asked:
         asked: Asked = {}
         for how, keys in effects.items():
             asked |= self._ask(shuffled_ties(original - self._curve(keys)), only=how)
@@ -263,10 +263,10 @@ class _Measurement:
                 "Take fewer ratios, metrics, methods or random orderings, or raise the budget."
             )
 
-    def _affords_ceiling(self) -> bool:
+    def _affords_reference(self) -> bool:
         replacements = {plan.replacement for plan in self.plans.values()}
         further = len(self.units) * len(replacements) + sum(len(plan.ratios) for plan in self.plans.values())
-        return self.settings.ceiling and self.perturbations.affords(further)
+        return self.settings.reference_order and self.perturbations.affords(further)
 
     def _curve(self, keys: Sequence[Key]) -> FloatArray:
         return np.array(self.perturbations.results(keys))

@@ -38,7 +38,7 @@ def measure_methods(
 
     def measure(part: Sequence[Example]) -> Iterator[list[list[Any]]]:
         done = evaluate(
-            subject.model, part, METHODS, metrics, ceiling=False, seed=bench.seed, random_orderings=5, **options
+            subject.model, part, METHODS, metrics, reference_order=False, seed=bench.seed, random_orderings=5, **options
         )
         if not done.complete:
             raise KeyboardInterrupt

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLUMNS = 4
 """Panels per row of panels."""
-METHOD, CEILING = CATEGORIES[0], CATEGORIES[2]
+METHOD, REFERENCE = CATEGORIES[0], CATEGORIES[2]
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Dot:
 
 @dataclass(frozen=True)
 class Panel:
-    """One metric: its heading with the direction that is better, the methods, floor and ceiling."""
+    """One metric: its heading with the direction that is better, the methods, floor and reference."""
 
     heading: str
     dots: Mapping[str, Dot]
     """By method; methods without a value are left out."""
     floor: float | None = None
-    ceiling: float | None = None
+    reference: float | None = None
 
 
 @in_house_style
@@ -76,8 +76,10 @@ def _draw_panel(axes: Axes, panel: Panel, methods: Sequence[str]) -> None:
         axes.axvline(
             panel.floor, color=CHANCE, linestyle=(0, (1, 1.2)), linewidth=1.2, label="chance (floor)", zorder=2
         )
-    if panel.ceiling is not None:
-        axes.axvline(panel.ceiling, color=CEILING, linestyle=(0, (4, 2)), label="one at a time (reference)", zorder=2)
+    if panel.reference is not None:
+        axes.axvline(
+            panel.reference, color=REFERENCE, linestyle=(0, (4, 2)), label="one at a time (reference)", zorder=2
+        )
     for place, method in enumerate(methods):
         axes.axhline(place, color=GRID, linewidth=0.5, zorder=0)
         dot = panel.dots.get(method)

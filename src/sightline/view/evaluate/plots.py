@@ -1,4 +1,4 @@
-"""Figures of an evaluation: faithfulness curves between floor and ceiling, faithfulness against cost, the cascade.
+"""Figures of an evaluation: faithfulness curves beside floor and reference, faithfulness against cost, the cascade.
 
 With many methods, each is drawn in its own panel with the others in grey: readers cannot distinguish more than eight
 colours.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = 4
-CEILING = CATEGORIES[2]
+REFERENCE = CATEGORIES[2]
 OWN = CATEGORIES[0]
 
 
@@ -76,8 +76,15 @@ def perturbation_curves(
 
 def _curve(axes: Axes, frame: pd.DataFrame) -> None:
     share = 100 * frame["ratio"]
-    if frame["ceiling"].notna().any():
-        axes.plot(share, frame["ceiling"], color=CEILING, linestyle=(0, (4, 2)), label="one at a time", zorder=3)
+    if frame["reference"].notna().any():
+        axes.plot(
+            share,
+            frame["reference"],
+            color=REFERENCE,
+            linestyle=(0, (4, 2)),
+            label="one at a time (reference)",
+            zorder=3,
+        )
     if frame["floor"].notna().any():
         axes.plot(share, frame["floor"], color=CHANCE, linestyle=(0, (1, 1.2)), label="random orders", zorder=3)
     axes.fill_between(share, frame["low"], frame["high"], color=OWN, alpha=0.18, linewidth=0, zorder=2)

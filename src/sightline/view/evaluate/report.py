@@ -25,7 +25,7 @@ from sightline.metrics import METRICS
 from sightline.metrics.registry import Kind
 from sightline.view.evaluate.overview import Dot, Panel, overview_chart
 from sightline.view.evaluate.plots import Priced, cascade_lines, perturbation_curves, worth_against_cost
-from sightline.view.evaluate.table import CEILING, floor_name, interval_tables, ranked_methods, with_arrow
+from sightline.view.evaluate.table import ONE_AT_A_TIME, floor_name, interval_tables, ranked_methods, with_arrow
 from sightline.view.frames import to_csv
 from sightline.view.sections.page_folder import write_sections
 from sightline.view.sections.page_parts import Part, Picture, Section, Table, Terms
@@ -39,7 +39,6 @@ from sightline.view.words.evaluation import (
 from sightline.view.words.sanity import planted_sentences, sanity_sentences
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
     from sightline.evaluation.planted import PlantedResult
@@ -76,7 +75,7 @@ KINDS: dict[Kind, tuple[str, str]] = {
 }
 """Title and sentence of each kind of metric, in the order of the page."""
 
-SHOWN = ("method", "mean", "low", "high", "floor", "ceiling", "documents", "missing", "failed", "seconds", "calls")
+SHOWN = ("method", "mean", "low", "high", "floor", "reference", "documents", "missing", "failed", "seconds", "calls")
 
 
 def write_evaluation(
@@ -141,7 +140,7 @@ def _overview_pictures(ranking: Ranking) -> list[Picture]:
 
 
 def _draw_overview(ranking: Ranking, metrics: Sequence[str]) -> Figure:
-    floors, ceilings = ranking.floors(metrics), ranking.ceilings(metrics)
+    floors, references = ranking.floors(metrics), ranking.references(metrics)
     panels = []
     for metric in metrics:
         by_method = METRICS.get(metric).kind == "agreement"
@@ -155,7 +154,9 @@ def _draw_overview(ranking: Ranking, metrics: Sequence[str]) -> Figure:
             )
             for row in ranking.ranked(metric).itertuples()
         }
-        panels.append(Panel(with_arrow(metric), dots, None if by_method else floors.get(metric), ceilings.get(metric)))
+        panels.append(
+            Panel(with_arrow(metric), dots, None if by_method else floors.get(metric), references.get(metric))
+        )
     return overview_chart(
         panels,
         [method for method in ranked_methods(ranking, metrics) if method != MODEL],
@@ -173,8 +174,8 @@ def _overview(ranking: Ranking, kind: Kind) -> list[Terms | Table]:
     if not metrics:
         return []
     question, _ = KINDS[kind]
-    floors, ceilings = ranking.floors(metrics), ranking.ceilings(metrics)
-    levels = [] if kind == "agreement" else [(floor_name(metrics), floors), (CEILING, ceilings)]
+    floors, references = ranking.floors(metrics), ranking.references(metrics)
+    levels = [] if kind == "agreement" else [(floor_name(metrics), floors), (ONE_AT_A_TIME, references)]
     below = [{"method": name, **values} for name, values in levels if values]
     measured = (
         table[["method", *metrics, "seconds"]].set_index("method").loc[ranked_methods(ranking, metrics)].reset_index()
@@ -186,11 +187,6 @@ def _overview(ranking: Ranking, kind: Kind) -> list[Terms | Table]:
         Terms(question, {name: f"{METRICS.get(name).summary} {_direction(name)}".strip() for name in metrics}),
         Table(f"overview_{kind}", f"Means of {kind}", frame, sentence, shown=intervals.map(str.strip)),
     ]
-
-
-def _with_reference(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of means as the page shows it; in files and in Python, the reference is the column `ceiling`."""
-    return table.rename(columns={"ceiling": CEILING})
 
 
 def _direction(metric: str) -> str:
@@ -243,7 +239,7 @@ def _kind_sections(ranking: Ranking) -> list[Section]:
             rows = ranking.of_metric(metric)[list(SHOWN)]
             silent = [name for name in ("missing", "failed", "calls") if not rows[name].sum()]
             shown = rows.drop(columns=silent).dropna(axis="columns", how="all")
-            parts.append(Table(f"metric_{metric}", metric, shown, explanation, shown=_with_reference(shown)))
+            parts.append(Table(f"metric_{metric}", metric, shown, explanation))
             if any(key[2] == metric for key in evaluation.curves_by):
                 parts.append(_curve_picture(ranking, metric))
         if parts:
@@ -282,13 +278,7 @@ def _draw_curves(ranking: Ranking, metric: str) -> Figure:
 
 def _numbers_section(ranking: Ranking) -> Section:
     parts = [
-        Table(
-            "summary",
-            "All means",
-            ranking.summary,
-            "With bootstrap 95 % intervals over documents.",
-            shown=_with_reference(ranking.summary),
-        ),
+        Table("summary", "All means", ranking.summary, "With bootstrap 95 % intervals over documents."),
     ]
     if ranking.paired:
         import pandas as pd

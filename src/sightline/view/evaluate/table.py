@@ -26,7 +26,7 @@ from sightline.view.words.numbers import format_number
 if TYPE_CHECKING:
     import pandas as pd
 
-CEILING, DOCUMENTS = "one at a time (reference)", "documents"
+ONE_AT_A_TIME, DOCUMENTS = "one at a time (reference)", "documents"
 WIDEST = 110
 """Characters per line; further metrics go into another table."""
 
@@ -43,7 +43,9 @@ def interval_tables(ranking: Ranking, metrics: Sequence[str], *, widest: int | N
 
     methods = ranked_methods(ranking, metrics)
     own_floors = all(METRICS.get(metric).kind == "agreement" for metric in metrics)
-    below = {} if own_floors else {floor_name(metrics): ranking.floors(metrics), CEILING: ranking.ceilings(metrics)}
+    below = (
+        {} if own_floors else {floor_name(metrics): ranking.floors(metrics), ONE_AT_A_TIME: ranking.references(metrics)}
+    )
     below = {name: values for name, values in below.items() if values}
     first: Column = ("method", [*methods, *below, DOCUMENTS])
     last: Column = ("seconds", _seconds(ranking, methods) + [""] * (len(below) + 1))

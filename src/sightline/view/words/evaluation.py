@@ -18,7 +18,7 @@ REFERENCE = (
     "One at a time: words in the order of their effects when each is removed alone, which is no upper limit. Methods "
     "can do better, because words also act together."
 )
-"""What the `ceiling` of an evaluation is."""
+"""What the `reference` of an evaluation is."""
 FEW_DOCUMENTS = 10
 """Fewer documents get a caveat."""
 
@@ -35,7 +35,7 @@ def table_legend(ranking: Ranking, metrics: Sequence[str]) -> list[str]:
         legend.append("↑ higher is better, ↓ lower is better.")
     if any(ranking.no_better_than_floor(metric) for metric in metrics):
         legend.append(f"* not clearly better than {chance_name(metrics[0])}.")
-    if ranking.ceilings(metrics):
+    if ranking.references(metrics):
         legend.append(REFERENCE)
     return legend
 
@@ -57,7 +57,7 @@ def opening_sentences(ranking: Ranking) -> list[str]:
         outcome.append(f"not clearly better than random orders: {', '.join(standing.weak)}")
     row = ranking.ranked(metric).iloc[0]
     mean, ends = format_number(row["mean"]), format_range(row["low"], row["high"])
-    levels = {"random orders": ranking.floors([metric]), "one word at a time": ranking.ceilings([metric])}
+    levels = {"random orders": ranking.floors([metric]), "one word at a time": ranking.references([metric])}
     references = [f", {name} {format_number(values[metric])}" for name, values in levels.items() if values]
     return [
         f"{done}. The words that a method ranks highest were removed: the more the probability of the prediction drops "
