@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import sightline as sl
+from sightline.analysis import InspectionSettings, inspect_dataset
 from sightline.analysis.attribution_tables import attributions_over_dataset
 from sightline.errors import InputError, OptionError, TargetError, UsageError
 from sightline.metrics.statistics import bootstrap_interval
@@ -168,12 +169,34 @@ def test_similarity_has_intervals_and_chance_levels(store):
     assert ((frame["low"] <= frame["mean"]) & (frame["mean"] <= frame["high"])).all()
     values = store.sql(
         "SELECT avg(value) AS v FROM similarity JOIN rows USING (document) WHERE method = 'rollout' "
-        "AND layers = 'last' AND NOT scaled AND NOT masked AND statistic = 'kendall'"
+        "AND layers = 'last' AND NOT scaled_by_document AND NOT masked AND statistic = 'kendall'"
     )
     row = frame.query(
-        "method == 'rollout' and layers == 'last' and not scaled and not masked and statistic == 'kendall'"
+        "method == 'rollout' and layers == 'last' and not scaled_by_document and not masked and statistic == 'kendall'"
     )
     assert row["mean"].item() == pytest.approx(values["v"].item())
+
+
+def test_heads_are_scaled_by_their_importance_in_the_document_or_over_the_data_set_and_tables_say_which(
+    model, tmp_path
+):
+    texts = ["hello old miller! the river mills", "the world of the old river; hello mill"]
+    run = sl.run(texts, model, ["attcat"], out=tmp_path / "run", measures=["similarity"])
+    dataset = inspect_dataset(model, texts, InspectionSettings(methods=("attcat",)))
+    over_documents = dataset.similarity["attcat"].to_frame()
+    assert "scaled" in over_documents
+    assert "scaled" not in run.similarity()
+    setting = "{} and layers == 'all' and not masked and statistic == 'kendall'"
+    for row, text in enumerate(texts):
+        inspected = model.inspect(text, methods=("attcat",), permutations=5).similarity["attcat"]
+        frame = pd.concat([similarity.to_frame() for similarity in inspected])
+        assert "scaled" not in frame
+        stored = run.sql(f"SELECT s.* FROM similarity s JOIN rows USING (document) WHERE row = {row}")
+        values = [part.query(setting.format("scaled_by_document"))["value"].item() for part in (frame, stored)]
+        assert values[0] == pytest.approx(values[1])
+    scaled = over_documents.query(setting.format("scaled"))["mean"].item()
+    by_document = run.similarity().query(setting.format("scaled_by_document"))["mean"].item()
+    assert scaled != pytest.approx(by_document)
 
 
 def test_reports_carry_checks_verdicts_and_curves(store, model):

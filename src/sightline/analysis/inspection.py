@@ -254,6 +254,7 @@ def inspect_document(
             trace,
             explanation,
             head_weights=importance,
+            by_document=True,
             filter=settings.filter,
             permutations=settings.permutations,
             seed=settings.seed,

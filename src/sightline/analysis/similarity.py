@@ -77,6 +77,8 @@ class Similarity:
     """ "last", "all", "lower", "upper", or layer numbers."""
     scaled: bool = False
     """Heads weighted by their importance."""
+    by_document: bool = False
+    """The importance is that of this document, not of a data set; tables then say `scaled_by_document`."""
     masked: bool = False
     """A filter was applied."""
     note: str = ""
@@ -92,7 +94,7 @@ class Similarity:
         return pd.DataFrame(
             {
                 "layers": [self.layers] * len(names),
-                "scaled": [self.scaled] * len(names),
+                "scaled_by_document" if self.by_document else "scaled": [self.scaled] * len(names),
                 "masked": [self.masked] * len(names),
                 "units": [self.units] * len(names),
                 "statistic": names,
@@ -184,6 +186,7 @@ def document_similarity(
     *,
     layers: Sequence[LayerName | int] = ("last", "all"),
     head_weights: npt.ArrayLike | None = None,
+    by_document: bool = False,
     filter: TokenFilter | None = None,
     level: Level = "word",
     mask_mode: MaskMode = "drop",
@@ -195,7 +198,8 @@ def document_similarity(
     """Compare attention and attribution of one document in every setting.
 
     Settings: `layers` × unscaled (and scaled, given `head_weights`) × unmasked (and masked, given a `filter`).
-    Specials are never compared.
+    Specials are never compared. by_document: the weights are the importance of the heads in this document
+    (`head_importance_of`) rather than over a data set (`head_importance`), which is another number.
     """
     _check_same_document(source, explanation)
     units = units_of(explanation.encoding, level)
@@ -221,7 +225,8 @@ def document_similarity(
                 seed=seed,
                 tokens=tokens,
             )
-        results.append(replace(similarity, layers=str(choice), scaled=weights is not None, masked=mask is not None))
+        setting = {"layers": str(choice), "scaled": weights is not None, "masked": mask is not None}
+        results.append(replace(similarity, **setting, by_document=by_document))
     return tuple(results)
 
 

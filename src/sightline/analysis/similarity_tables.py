@@ -85,27 +85,30 @@ def summarise_documents(documents: Sequence[Sequence[Similarity]], *, seed: int 
 def similarity_layout(table: SimilarityTable | Sequence[Similarity], masked: bool = False) -> pd.DataFrame:
     """Return the layout of the published tables: one row per setting, one column per statistic, with chance levels.
 
-    The published Table 1 is unmasked, Table 2 masked. Columns: layers, heads ("scaled" by importance or not), then
-    each statistic and its chance level; for a data set also the ends of the interval, low and high.
+    The published Table 1 is unmasked, Table 2 masked. Columns: layers, heads ("unscaled", "scaled" by their importance
+    over the data set, or "scaled by document"), then each statistic and its chance level; for a data set also the ends
+    of the interval, low and high.
     """
     import pandas as pd
 
-    rows: dict[tuple[str, bool], dict[str, Any]] = {}
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
     if isinstance(table, SimilarityTable):
         for cell in table.cells:
             if cell.masked == masked and cell.statistic in LAYOUT_STATISTICS:
-                row = rows.setdefault((cell.layers, cell.scaled), {})
+                row = rows.setdefault((cell.layers, scaling_name(cell.scaled)), {})
                 row |= {cell.statistic: cell.mean.mean, f"{cell.statistic}_chance": cell.chance}
                 row |= {f"{cell.statistic}_low": cell.mean.low, f"{cell.statistic}_high": cell.mean.high}
     else:
         for similarity in table:
             if similarity.masked == masked and similarity.values:
-                row = rows.setdefault((similarity.layers, similarity.scaled), {})
+                row = rows.setdefault((similarity.layers, scaling_name(similarity.scaled, similarity.by_document)), {})
                 for name in LAYOUT_STATISTICS:
                     row |= {name: similarity.values[name], f"{name}_chance": similarity.chance[name].mean}
-    return pd.DataFrame(
-        [
-            {"layers": layers, "heads": "scaled" if scaled else "unscaled", **row}
-            for (layers, scaled), row in rows.items()
-        ]
-    )
+    return pd.DataFrame([{"layers": layers, "heads": heads, **row} for (layers, heads), row in rows.items()])
+
+
+def scaling_name(scaled: bool, by_document: bool = False) -> str:
+    """Return how heads are weighted, in words; the importance in a document is another one than over a data set."""
+    if not scaled:
+        return "unscaled"
+    return "scaled by document" if by_document else "scaled"

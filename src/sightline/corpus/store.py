@@ -238,11 +238,12 @@ class Store:
     def similarity(self, *, seed: int = 0) -> pd.DataFrame:
         """Return how similar attention and attribution are: mean over documents with interval, beside chance.
 
-        Where all classes were explained, the attribution is that of the predicted class.
+        scaled_by_document: heads are weighted by their importance in each document; `inspect_dataset` weights them by
+        that over the data set. Where all classes were explained, the attribution is that of the predicted class.
         """
         import pandas as pd
 
-        groups = ("method", "layers", "scaled", "masked", "statistic")
+        groups = ("method", "layers", "scaled_by_document", "masked", "statistic")
         values = self.connection.execute(
             f"""WITH single AS (
                   SELECT s.* FROM similarity s JOIN results d USING (document)

@@ -104,7 +104,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
             ("method", pa.string()),
             ("class", pa.string()),
             ("layers", pa.string()),
-            ("scaled", pa.bool_()),
+            ("scaled_by_document", pa.bool_()),
             ("masked", pa.bool_()),
             ("statistic", pa.string()),
             ("value", pa.float64()),

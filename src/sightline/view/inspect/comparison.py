@@ -98,7 +98,7 @@ def measured_dots(settings: Sequence[Similarity]) -> dict[str, list[plots.Measur
         for statistic, value in similarity.values.items():
             chance = similarity.chance[statistic]
             dot = plots.Measured(
-                setting_name(similarity.layers, similarity.scaled, similarity.masked),
+                setting_name(similarity.layers, similarity.scaled, similarity.masked, similarity.by_document),
                 value,
                 value,
                 value,
@@ -110,12 +110,14 @@ def measured_dots(settings: Sequence[Similarity]) -> dict[str, list[plots.Measur
     return panels
 
 
-def setting_name(layers: str, scaled: bool, masked: bool) -> str:
+def setting_name(layers: str, scaled: bool, masked: bool, by_document: bool = False) -> str:
     """Return "last layer, scaled, masked"."""
+    from sightline.analysis.similarity_tables import scaling_name
+
     where = {"last": "last layer", "all": "all layers", "lower": "lower half", "upper": "upper half"}.get(
         layers, f"layer {layers}"
     )
-    return ", ".join([where, *(["scaled"] if scaled else []), *(["masked"] if masked else [])])
+    return ", ".join([where, *([scaling_name(scaled, by_document)] if scaled else []), *(["masked"] if masked else [])])
 
 
 def statistic_name(statistic: str) -> str:
