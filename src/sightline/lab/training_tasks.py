@@ -22,6 +22,7 @@ from torch.utils.data import Dataset
 from sightline.arguments import check_one_of
 from sightline.errors import InputError
 from sightline.text.examples import Example
+from sightline.text.tokenizer_limits import check_growth
 
 TrainingTask = Literal["sequence_classification", "token_classification", "masked_lm", "question_answering"]
 WITHOUT_CLASSES: tuple[TrainingTask, ...] = ("masked_lm", "question_answering")
@@ -71,6 +72,8 @@ class TokenisedRows(Dataset[dict[str, Any]]):
         texts = [str(row.text) for row in rows]
         pairs = [row.pair or "" for row in rows] if any(row.pair for row in rows) else None
         by_word = task == "token_classification"
+        for text in (*texts, *(pairs or ())):
+            check_growth(tokenizer, text)
         encoded = tokenizer(
             texts, pairs, truncation=True, max_length=max_tokens, return_offsets_mapping=by_word or None
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sightline.errors import InputError
 from sightline.text.encoding import Encoding
 from sightline.text.offsets import token_spans
+from sightline.text.tokenizer_limits import check_growth
 from sightline.text.tokenizers import require_fast, special_tokens, tokenizer_errors
 from sightline.text.validation import check_text
 from sightline.text.words import Word, split_words, words_of_tokens
@@ -40,6 +41,8 @@ def encode_text(
     if pair is not None:
         texts.append(check_text(pair, _SEGMENT_NAMES[1]))
     with tokenizer_errors("The tokenizer failed on this text"):
+        for segment in texts:
+            check_growth(tokenizer, segment)
         return _encode_checked(tokenizer, texts, max_tokens, global_tokens)
 
 

@@ -31,7 +31,7 @@ def token_spans(tokenizer: Any, text: str, ids: NDArray[np.int64], end: int) -> 
     `end` is about where the last of them ends: of a text of millions of characters only the part the model sees is read
     again, and all of it only if that part alone gives other tokens. Cost O(characters read).
     """
-    plain = _without_post_processor(tokenizer.backend_tokenizer)
+    plain = without_post_processor(tokenizer.backend_tokenizer)
     encoded = plain.encode(text[: end + _LOOKAHEAD], add_special_tokens=False)
     if not np.array_equal(encoded.ids[: len(ids)], ids):
         encoded = plain.encode(text, add_special_tokens=False)
@@ -43,7 +43,7 @@ def token_spans(tokenizer: Any, text: str, ids: NDArray[np.int64], end: int) -> 
     return _mend_spans(text, encoded.tokens, encoded.offsets)[: len(ids)]
 
 
-def _without_post_processor(backend: Any) -> Any:
+def without_post_processor(backend: Any) -> Any:
     """Return a tokenizer that shares vocabulary, normaliser and splitter with `backend` and adds or trims nothing."""
     from tokenizers import Tokenizer
 

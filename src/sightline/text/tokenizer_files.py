@@ -7,28 +7,20 @@ that holds only settings listed here.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sightline.errors import ModelError
 from sightline.foreign import quote, read_json, regular_file
-from sightline.text.patterns import why_unsafe
+from sightline.text.tokenizer_limits import check_tokenizer
 
 VOCABULARY_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
 VOCABULARY_PATTERNS = ("*.model", "*.vocab", "*.tiktoken")
 FILE_BYTES = 256_000_000
 CONFIG_BYTES = 16_000_000
-MAX_GROWTH = 128
-"""By how much the replacements of a tokenizer may lengthen a text, taken together."""
-MAX_WORD = 1_000
-"""Longest word that WordPiece may be told to split, in O(length²) steps; 100 is usual."""
-MAX_PARTS = 64
 MAX_ID = 2**31 - 1
 
 _SETTINGS: dict[str, type | tuple[type, ...]] = {
@@ -49,9 +41,6 @@ _SETTINGS: dict[str, type | tuple[type, ...]] = {
 }
 """Settings of tokenizer_config.json that are handed on, with their types; null is always allowed."""
 _NAME = re.compile(r"\w{1,100}")
-_ONE_CHARACTER = r"(?:\\[sSdDwW]|\\[pP]\{\w+\}|\\[^A-Za-z0-9]|\[[^\]\[]+\]|[^\\^$*+?()\[\]{}|])"
-_NEVER_EMPTY = re.compile(rf"(?:{_ONE_CHARACTER}(?:\+|\{{[1-9]\d*(?:,\d*)?\}})?)+")
-"""Expressions that certainly match at least one character."""
 
 
 def has_vocabulary(folder: Path) -> bool:
@@ -89,87 +78,6 @@ def lay_out(folder: Path, target: Path) -> None:
     if isinstance(kind := config.get("tokenizer_class"), str) and _NAME.fullmatch(kind) and _is_fast(kind):
         handed_on["tokenizer_class"] = kind
     _write(target / "config.json", handed_on)
-
-
-def check_tokenizer(content: Any) -> None:
-    """Refuse a tokenizer.json with expressions or replacements that would exhaust the machine on an ordinary text."""
-    if not isinstance(content, dict):
-        raise ModelError("The tokenizer.json is not a JSON object.")
-    model = content.get("model")
-    if isinstance(model, dict):
-        longest = model.get("max_input_chars_per_word")
-        if isinstance(longest, int) and longest > MAX_WORD:
-            raise ModelError(
-                f"The tokenizer.json asks to split words of {quote(longest)} characters (max_input_chars_per_word); "
-                f"at most {MAX_WORD:,} are allowed."
-            )
-    for stage in ("normalizer", "pre_tokenizer", "decoder"):
-        growth = 1.0
-        for number, part in enumerate(_parts(content.get(stage)), start=1):
-            growth *= _growth(part)
-            if growth > MAX_GROWTH:
-                raise ModelError(
-                    f"The {stage} of the tokenizer.json may make a text more than {MAX_GROWTH} times as long."
-                )
-            if number > MAX_PARTS:
-                raise ModelError(f"The {stage} of the tokenizer.json has more than {MAX_PARTS} parts.")
-            expression = _expression(part)
-            problem = None if expression is None else why_unsafe(expression)
-            if problem is not None:
-                raise ModelError(
-                    f"A regular expression in the tokenizer.json ({quote(expression)}) {problem}; matching it could "
-                    "take forever, so it is not used."
-                )
-
-
-def _parts(stage: Any) -> Iterator[dict[str, Any]]:
-    """Yield the parts of a stage; a Sequence has its parts in a list."""
-    waiting = [stage]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            yield part
-            for value in part.values():
-                if isinstance(value, list):
-                    waiting.extend(inner for inner in value if isinstance(inner, dict))
-
-
-def _expression(part: dict[str, Any]) -> str | None:
-    pattern = part.get("pattern")
-    expression = pattern.get("Regex") if isinstance(pattern, dict) else None
-    return expression if isinstance(expression, str) else None
-
-
-def _growth(part: dict[str, Any]) -> float:
-    """Return by how much one part may lengthen a text, at most."""
-    if part.get("type") == "Precompiled":
-        return float(_longest_replacement(part.get("precompiled_charsmap")))
-    content = part.get("content")
-    if part.get("type") != "Replace" or not isinstance(content, str):
-        return 1.0
-    pattern = part.get("pattern")
-    fixed = pattern.get("String") if isinstance(pattern, dict) else None
-    if isinstance(fixed, str) and fixed:
-        return max(1.0, len(content) / len(fixed))
-    expression = _expression(part)
-    if expression is not None and _NEVER_EMPTY.fullmatch(expression):
-        return max(1.0, len(content))
-    return 1.0 + len(content)  # it may match between any two characters
-
-
-def _longest_replacement(encoded: Any) -> int:
-    """Return the bytes of the longest replacement in a character map of SentencePiece.
-
-    The map is the length of a trie (4 bytes, little-endian), the trie, and replacements that end with a zero byte.
-    """
-    if not isinstance(encoded, str):
-        return 1
-    try:
-        raw = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
-        raise ModelError("The tokenizer.json has a character map that is not valid base64.") from None
-    replacements = raw[4 + int.from_bytes(raw[:4], "little") :]
-    return max((len(replacement) for replacement in replacements.split(b"\0")), default=1) or 1
 
 
 def _settings(folder: Path, whole: bool) -> dict[str, Any]:

@@ -1,0 +1,177 @@
+"""How much a tokenizer may make of a text: what is refused when it is loaded, and what when it reads a text.
+
+The library holds the whole result of an encoding in memory before it returns, so a tokenizer that lengthens a text has
+to be recognised beforehand. What the file alone decides is bounded at load. What depends on the text as well (a
+character map may turn one character into eighteen) is tried on pieces of the text.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from sightline.errors import ModelError
+from sightline.foreign import quote
+from sightline.text.offsets import without_post_processor
+from sightline.text.patterns import why_unsafe
+
+MAX_GROWTH = 128
+"""By how much the replacements of a tokenizer may lengthen a text, taken together."""
+MAX_INSERTED = 16
+"""The same for insertions that replace no character: how many there are is not seen on a piece of the text."""
+MAX_TOKEN = 256
+"""Characters of a token or affix that the library copies for every occurrence, whatever the text."""
+MAX_WORD = 1_000
+"""Longest word that WordPiece may be told to split, in O(length²) steps; 100 is usual."""
+MAX_PARTS = 64
+"""Parts of a stage, pieces of its templates included, and tokens of which a piece may consist."""
+MAX_RATIO = 8
+"""Characters and tokens that may be made of each character of a long text; bytes of an emoji are 4."""
+PIECE = 2_000
+"""Characters that are read at once to see how many tokens they give."""
+
+_ONE_CHARACTER = r"(?:\\[sSdDwW]|\\[pP]\{\w+\}|\\[^A-Za-z0-9]|\[[^\]\[]+\]|[^\\^$*+?()\[\]{}|])"
+_NEVER_EMPTY = re.compile(rf"(?:{_ONE_CHARACTER}(?:\+|\{{[1-9]\d*(?:,\d*)?\}})?)+")
+"""Expressions that certainly match at least one character, and depend on no others."""
+
+
+def check_tokenizer(content: Any) -> None:
+    """Refuse a tokenizer.json with expressions or replacements that would exhaust the machine on an ordinary text."""
+    if not isinstance(content, dict):
+        raise ModelError("The tokenizer.json is not a JSON object.")
+    model = content.get("model")
+    if isinstance(model, dict):
+        longest = model.get("max_input_chars_per_word")
+        if isinstance(longest, int) and longest > MAX_WORD:
+            raise ModelError(
+                f"The tokenizer.json asks to split words of {quote(longest)} characters (max_input_chars_per_word); "
+                f"at most {MAX_WORD:,} are allowed."
+            )
+        for name in ("unk_token", "continuing_subword_prefix", "end_of_word_suffix"):
+            _check_token(model.get(name))
+    added = content.get("added_tokens")
+    for token in added if isinstance(added, list) else []:
+        _check_token(token.get("content") if isinstance(token, dict) else token)
+    for stage in ("normalizer", "pre_tokenizer", "decoder", "post_processor"):
+        total = inserted = 1.0
+        for number, part in enumerate(_parts(content.get(stage)), start=1):
+            if number > MAX_PARTS:
+                raise ModelError(f"The {stage} of the tokenizer.json has more than {MAX_PARTS} parts.")
+            growth, inserts = _growth(part)
+            total *= growth
+            inserted *= growth if inserts else 1.0
+            for limit, reached in ((MAX_GROWTH, total), (MAX_INSERTED, inserted)):
+                if reached > limit:
+                    raise ModelError(
+                        f"The {stage} of the tokenizer.json may make a text more than {limit} times as long."
+                    )
+            _check_template(part)
+            expression = _expression(part)
+            problem = None if expression is None else why_unsafe(expression)
+            if problem is not None:
+                raise ModelError(
+                    f"A regular expression in the tokenizer.json ({quote(expression)}) {problem}; matching it could "
+                    "take forever, so it is not used."
+                )
+
+
+def check_growth(tokenizer: Any, text: str) -> None:
+    """Refuse a long text of which a tokenizer of transformers makes many times as much.
+
+    Cost O(characters), about half of that of the encoding. A text of one piece is not tried: what is refused at load
+    bounds it well enough.
+    """
+    if len(text) <= PIECE:
+        return
+    plain = without_post_processor(tokenizer.backend_tokenizer)
+    characters = tokens = 0
+    for start in range(0, len(text), PIECE):
+        piece = text[start : start + PIECE]
+        characters += len(piece) if plain.normalizer is None else len(plain.normalizer.normalize_str(piece))
+        tokens += len(plain.encode(piece, add_special_tokens=False))
+        if max(characters, tokens) > MAX_RATIO * len(text):
+            raise ModelError(
+                f"The tokenizer makes more than {MAX_RATIO} tokens or characters of each character of this text, "
+                "so the text is not read: the tokenizer is faulty or was not made for such a text."
+            )
+
+
+def _check_token(token: Any) -> None:
+    if isinstance(token, str) and len(token) > MAX_TOKEN:
+        raise ModelError(
+            f"A special token, prefix or suffix in the files of the tokenizer has {len(token):,} characters "
+            f"({quote(token)}); at most {MAX_TOKEN} are allowed."
+        )
+
+
+def _check_template(part: dict[str, Any]) -> None:
+    """Refuse a template of a post-processor that repeats the text, or a special token in it that is a whole text."""
+    for name, texts in (("single", 1), ("pair", 2)):
+        pieces = part.get(name)
+        if isinstance(pieces, list) and sum("Sequence" in piece for piece in pieces if isinstance(piece, dict)) > texts:
+            raise ModelError("The post_processor of the tokenizer.json repeats the text.")
+    special = part.get("special_tokens")
+    for token in special.values() if isinstance(special, dict) else ():
+        for tokens in token.values() if isinstance(token, dict) else ():
+            if isinstance(tokens, list) and len(tokens) > MAX_PARTS:
+                raise ModelError(
+                    f"The post_processor of the tokenizer.json has a special token of {len(tokens):,} tokens; "
+                    f"at most {MAX_PARTS} are allowed."
+                )
+            for text in tokens if isinstance(tokens, list) else ():
+                _check_token(text)
+
+
+def _parts(stage: Any) -> Iterator[dict[str, Any]]:
+    """Yield the parts of a stage; a Sequence has its parts in a list."""
+    waiting = [stage]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            yield part
+            for value in part.values():
+                if isinstance(value, list):
+                    waiting.extend(inner for inner in value if isinstance(inner, dict))
+
+
+def _expression(part: dict[str, Any]) -> str | None:
+    pattern = part.get("pattern")
+    expression = pattern.get("Regex") if isinstance(pattern, dict) else None
+    return expression if isinstance(expression, str) else None
+
+
+def _growth(part: dict[str, Any]) -> tuple[float, bool]:
+    """Return by how much one part may lengthen a text, at most, and whether it inserts where it replaces nothing."""
+    if part.get("type") == "Precompiled":
+        return float(_longest_replacement(part.get("precompiled_charsmap"))), False
+    prefix, content = part.get("prepend"), part.get("content")
+    if part.get("type") == "Prepend" and isinstance(prefix, str):
+        return 1.0 + len(prefix), True  # before the text and after every added token in it
+    if part.get("type") != "Replace" or not isinstance(content, str):
+        return 1.0, False
+    pattern = part.get("pattern")
+    fixed = pattern.get("String") if isinstance(pattern, dict) else None
+    if isinstance(fixed, str) and fixed:
+        return max(1.0, len(content) / len(fixed)), False
+    expression = _expression(part)
+    if expression is not None and _NEVER_EMPTY.fullmatch(expression):
+        return max(1.0, len(content)), False
+    return 1.0 + len(content), True  # it may match between any two characters
+
+
+def _longest_replacement(encoded: Any) -> int:
+    """Return the bytes of the longest replacement in a character map of SentencePiece.
+
+    The map is the length of a trie (4 bytes, little-endian), the trie, and replacements that end with a zero byte.
+    """
+    if not isinstance(encoded, str):
+        return 1
+    try:
+        raw = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise ModelError("The tokenizer.json has a character map that is not valid base64.") from None
+    replacements = raw[4 + int.from_bytes(raw[:4], "little") :]
+    return max((len(replacement) for replacement in replacements.split(b"\0")), default=1) or 1
