@@ -103,6 +103,25 @@ def test_what_takes_too_long_is_ended_and_what_does_not_stop_is_ended_by_force(i
     assert impatient.worker.pid != before
 
 
+def test_a_worker_that_does_not_read_is_ended_at_the_time_limit(impatient):
+    larger_than_any_pipe = "The compiler infers the types. " * 15_000
+    stopped = impatient.worker
+    stopped.suspend()
+    answer = impatient.explain(text=larger_than_any_pipe)
+    assert answer.status_code == 504
+    assert "took longer than 4 seconds" in answer.json()["error"]
+    wait_for(lambda: not stopped.is_running())
+    assert impatient.explain(text=TEXT, methods=["random"]).status_code == 200
+
+    stopped = impatient.worker
+    stopped.suspend()
+    job = impatient.submit(text=larger_than_any_pipe)
+    impatient.until(job, lambda state: state["status"] == "running")
+    assert impatient.client.delete(f"/api/jobs/{job}").json()["status"] == "cancelled"
+    wait_for(lambda: not stopped.is_running())
+    assert impatient.explain(text=TEXT, methods=["random"]).status_code == 200
+
+
 def test_a_failure_inside_is_a_sentence_without_a_traceback_and_the_server_continues(server, caplog):
     answer = server.client.get("/fails")
     assert answer.status_code == 500

@@ -180,7 +180,7 @@ class Dispatcher:
         assert worker is not None
         request = Message(kind, {**facts, "id": job.id}, {"request": job.request, **parts})
         self._worker_exchanges += 1
-        await asyncio.to_thread(worker.send, request)
+        worker.send(request)
         deadline = time.monotonic() + self.settings.timeout
         while True:
             try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import multiprocessing.context
+import queue
 import threading
 from collections.abc import Callable
 
@@ -39,6 +41,7 @@ class WorkerProcess:
         self._connection, worker_end = context.Pipe()
         self._process = context.Process(target=main.run_worker, args=(worker_end, settings), daemon=True)  # type: ignore[attr-defined]
         self._worker_end = worker_end
+        self._outbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self.catalogue: dict[str, bytes] = {}
         """Models, methods and metrics as JSON: see `WorkerSession.catalogue`."""
 
@@ -73,7 +76,10 @@ class WorkerProcess:
         return self
 
     def listen(self, receive: Callable[[Message | None], None]) -> None:
-        """Call `receive` with every message, from a background thread; None means that the process has ended."""
+        """Call `receive` with every message, from a background thread; None means that the process has ended.
+
+        Another thread writes what `send` is given, because a process that does not read makes its writer wait.
+        """
 
         def read() -> None:
             while True:
@@ -84,17 +90,21 @@ class WorkerProcess:
                     return
                 receive(message)
 
-        threading.Thread(target=read, daemon=True, name="sightline-worker-messages").start()
+        def write() -> None:
+            with contextlib.suppress(OSError):  # the process has ended, which `read` reports
+                while (message := self._outbox.get()) is not None:
+                    self._connection.send_bytes(message.pack())
+
+        for target in (read, write):
+            threading.Thread(target=target, daemon=True, name=f"sightline-worker-{target.__name__}").start()
 
     def send(self, message: Message) -> None:
-        """Send a message. A worker that has ended is reported by `listen`, not here."""
-        try:
-            self._connection.send_bytes(message.pack())
-        except OSError:
-            return
+        """Send a message after those before it, without waiting for the process to read it; call `listen` first."""
+        self._outbox.put(message)
 
     def stop(self) -> None:
         """Stop the process, by force if necessary; do nothing if it was never started."""
+        self._outbox.put(None)
         if self._process.pid is None:
             return
         self._process.terminate()
