@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +26,7 @@ TEXTS = [
     {"text": "The compiler infers the types.", "label": "programming languages", "id": "types"},
     {"text": "A neural network learns <b>functions</b>.", "id": "net"},
     {"text": "", "id": "nothing"},
+    {"text": "The parser reads the tokens of a program. " * 20 + "Then comes Zanzibar.", "id": "long"},
 ]
 
 
@@ -40,7 +43,7 @@ def served(tmp_path_factory) -> Iterator[Running]:
 def test_the_index_links_to_the_reading_pages_of_explained_documents(served):
     answer = served.client.get("/corpus")
     assert answer.status_code == 200
-    assert "2 of 3 rows are explained, 1 failed" in answer.text
+    assert "3 of 4 rows are explained, 1 failed" in answer.text
     assert '"/corpus/documents/1"' in answer.text
     assert '"/corpus/documents/2"' not in answer.text
     reading = served.client.get("/corpus/documents/1")
@@ -49,6 +52,13 @@ def test_the_index_links_to_the_reading_pages_of_explained_documents(served):
     for policy in (answer.headers["Content-Security-Policy"], reading.headers["Content-Security-Policy"]):
         assert "unsafe-inline" not in policy
         assert "frame-ancestors 'none'" in policy
+
+
+def test_the_search_of_the_index_finds_words_beyond_the_excerpts(served):
+    records = json.loads(re.search(r'id="documents">(.*?)</script>', served.client.get("/corpus").text)[1])
+    found = [record["id"] for record in records if "zanzibar" in record["vocabulary"]]
+    assert found == ["long"]
+    assert "Zanzibar" not in records[-1]["excerpt"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +88,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
 
 
 @pytest.mark.browser
-def test_a_click_on_a_document_opens_its_reading_page(served):
+def test_search_finds_whole_texts_and_a_click_on_a_document_opens_its_reading_page(served):
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("no chromium on this system")
@@ -94,6 +104,9 @@ def test_a_click_on_a_document_opens_its_reading_page(served):
             page.on("console", lambda message: troubles.append(message.text))
             page.goto(f"{served.url}/corpus")
             page.wait_for_selector("[data-ready]")
+            page.fill("[name=search]", "zanzibar")
+            wait_until(page, "document.querySelector('#list tbody').textContent.startsWith('long')")
+            page.fill("[name=search]", "")
             page.get_by_role("link", name="net").click()
             page.wait_for_url("**/corpus/documents/1")
             page.wait_for_selector(".sightline[data-ready=true]")
