@@ -84,6 +84,9 @@ def load(
     allow_random: accept missing weights, and mark every result as coming from an untrained model.
     similar_to: explain how similar a document is to this text, for a sentence-transformers folder without a classifier.
     """
+    if source is None:
+        of_folders = {"allow_pickle": allow_pickle, "allow_random": allow_random}
+        refuse_unused(of_folders, "has no effect on the built-in model: name another one, or leave it out.")
     network, tokenizer = load_network(
         builtin.model_folder() if source is None else source,
         task=task,

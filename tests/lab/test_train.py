@@ -865,7 +865,7 @@ def test_a_new_model_reads_subwords_with_its_own_dropout_and_settings(tmp_path):
     assert [word.text for word in explanation.words()] == ["the", "unseen", "film", "was", "superb"]
 
 
-@pytest.mark.parametrize("options", [{"dropout": 0.2}, {"units": "subwords"}])
+@pytest.mark.parametrize("options", [{"dropout": 0.2}, {"units": "words"}, {"vocabulary": 20_000}])
 def test_what_a_checkpoint_brings_itself_cannot_be_chosen(options, tmp_path):
     source = bert_folder(tmp_path / "bert")
     with pytest.raises(OptionError, match="for new models"):

@@ -41,8 +41,12 @@ def adversary(
         ),
     ] = None,
     strengths: Annotated[
-        str, typer.Option(metavar="X,…", help="Values of λ: how much distance of the weights counts.")
-    ] = "0.1,1",
+        str | None,
+        typer.Option(
+            metavar="X,…",
+            help="Values of λ of frozen and unfrozen: how much distance of the weights counts. [default: 0.1,1]",
+        ),
+    ] = None,
     text: TextField = "text",
     pair: PairField = "text_pair",
     label: LabelField = "label",
@@ -79,7 +83,7 @@ def adversary(
         if output is not None:
             check_writable(output, [data, model])
         chosen = check_tests(split_names(tests)) if tests else list(DEFAULT_TESTS)
-        grid = parse_strengths(strengths)
+        grid = None if strengths is None else parse_strengths(strengths)
         progress("reading the data set", 0, 0)
         rows = Selection(text, pair, label, split=split, where=where, limit=limit, sample=sample, seed=seed)
         examples = [row for row in read_selection(data, rows) if isinstance(row.text, str) and row.text.strip()]

@@ -38,11 +38,17 @@ def convert(
     to: Annotated[
         ArchitectureChoice, typer.Option(help="longformer, or same to change only the attention.")
     ] = ArchitectureChoice.longformer,
-    positions: Annotated[int, typer.Option(metavar="N", help="Length of the longest document, in tokens.")] = 4096,
-    window: Annotated[int, typer.Option(metavar="N", help="Attention window in tokens, both sides together.")] = 512,
+    positions: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Length of the longest document, in tokens. [default: 4096]")
+    ] = None,
+    window: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Attention window in tokens, both sides together. [default: 512]"),
+    ] = None,
     seam: Annotated[
-        SeamChoice, typer.Option(help="How position embeddings continue beyond the original length.")
-    ] = SeamChoice.smooth,
+        SeamChoice | None,
+        typer.Option(help="How position embeddings continue beyond the original length. [default: smooth]"),
+    ] = None,
     attention: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Projection in every head: sparsemax, entmax15 … [default: softmax]"),
@@ -70,7 +76,7 @@ def convert(
             out=out,
             positions=positions,
             window=window,
-            seam=seam.value,
+            seam=None if seam is None else seam.value,
             attention=attention,
             allow_pickle=allow_pickle,
         )

@@ -129,16 +129,21 @@ def explain(
         ),
     ] = None,
     replacement: Annotated[
-        ReplacementChoice,
-        typer.Option(help="What the check does with words: delete them, put the mask token in their place, or both."),
-    ] = ReplacementChoice.delete,
+        ReplacementChoice | None,
+        typer.Option(
+            help="What the check does with words: delete them, put the mask token in their place, or both. "
+            "[default: delete]"
+        ),
+    ] = None,
     artefacts: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--artefacts/--no-artefacts",
-            help="As part of the check, exchange the strongest words to find scores that belong to their position.",
+            help="As part of the check, exchange the strongest words to find scores that belong to their position. "
+            "[default: artefacts]",
+            show_default=False,
         ),
-    ] = True,
+    ] = None,
     check_calls: Annotated[
         int | None,
         typer.Option(
@@ -198,8 +203,9 @@ def explain(
     checks = not continues and (chosen is Format.html and target != EVERY_CLASS if check is None else check)
     if not checks:
         of_check = {
-            "--no-artefacts": not artefacts,
-            "--replacement": replacement is not ReplacementChoice.delete,
+            "--artefacts": artefacts,
+            "--no-artefacts": artefacts is False,
+            "--replacement": replacement,
             "--check-calls": check_calls,
         }
         refuse_unused(of_check, "belongs to the check, which is not made here: add --check, or leave it out.")
@@ -247,7 +253,8 @@ def explain(
             emit_continuation(continuations, chosen, output, top, level.value)
             return
         replacements = 2 if replacement is ReplacementChoice.both else 1
-        watch = CheckTime(progress, replacements=replacements, artefacts=artefacts)
+        exchanges = artefacts is not False
+        watch = CheckTime(progress, replacements=replacements, artefacts=exchanges)
         report = loaded.report(
             loaded.encode(
                 *texts,
@@ -263,8 +270,8 @@ def explain(
             inside=for_page,
             check=checks,
             check_budget=check_calls,
-            check_replacement=replacement.value,
-            artefacts=artefacts,
+            check_replacement=(replacement or ReplacementChoice.delete).value,
+            artefacts=exchanges,
             progress=watch,
             on_explained=watch.explained if checks else None,
             **options,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,8 @@ from sightline.errors import UsageError
 
 if TYPE_CHECKING:
     from sightline.serve.settings import Settings
+
+TOKEN_VARIABLE = "SIGHTLINE_TOKEN"
 
 
 @reports_errors
@@ -33,7 +36,7 @@ def serve(
         str | None,
         typer.Option(
             metavar="TEXT",
-            envvar="SIGHTLINE_TOKEN",
+            envvar=TOKEN_VARIABLE,
             help="Secret that clients must send; required if other machines can reach the server.",
         ),
     ] = None,
@@ -113,6 +116,10 @@ def _choose_token(token: str | None, no_token: bool, host: str, loopback: bool) 
     from sightline.serve.http.access import check_token
 
     if no_token:
+        if token is not None and token != os.environ.get(TOKEN_VARIABLE):
+            raise UsageError("--token and --no-token contradict each other: leave one out.")
+        if token is None and loopback:
+            raise UsageError(f"--no-token has no effect: only this machine can reach a server at {host}. Leave it out.")
         return None
     if token is None and not loopback:
         raise UsageError(

@@ -88,8 +88,11 @@ def study(
             from sightline.view.words.studies import warnings
 
         chosen = find_study(name)
+        if mlm is not None and "mlm" not in chosen.models:
+            raise UsageError(f"--mlm is for the study 'flow'; '{name}' has no masked language model.")
+        given = [*(model or []), *([] if mlm is None else [f"mlm={mlm}"])]
+        models = _by_role(given, list(chosen.models), name)
         claim_folder(out, chosen.content, overwrite=overwrite)
-        models = _by_role(model or [], list(chosen.models), name) | ({} if mlm is None else {"mlm": mlm})
         if size is SizeChoice.paper:
             typer.echo(estimate(chosen), err=True)
         stage = [""]
@@ -127,10 +130,13 @@ def _by_role(given: list[str], roles: list[str], name: str) -> dict[str, str]:
         role, equals, place = source.partition("=")
         if not roles:
             raise UsageError(f"The study '{name}' trains its own models; leave --model out.")
-        if equals and role in roles:
-            models[role] = place
-        elif equals and role.isidentifier():
+        if equals and role not in roles and role.isidentifier():
             raise UsageError(f"The study '{name}' has no model '{role}'. It takes: {', '.join(roles)}.")
-        else:
-            models[roles[0]] = source
+        role, place = (role, place) if equals and role in roles else (roles[0], source)
+        if role in models:
+            raise UsageError(
+                f"Two models are given for the role '{role}' of the study '{name}': leave one out, or write --model "
+                f"ROLE=PATH. Its roles: {', '.join(roles)}."
+            )
+        models[role] = place
     return models

@@ -60,8 +60,11 @@ def train(
     pair: PairField = "text_pair",
     label: LabelField = "label",
     validation: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of rows held out if the data set has no validation split.")
-    ] = 0.1,
+        float | None,
+        typer.Option(
+            metavar="SHARE", help="Share of rows held out if the data set has no validation split. [default: 0.1]"
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -73,11 +76,15 @@ def train(
         typer.Option(metavar="NAME", help="Attention of a new model: softmax, sparsemax, entmax15, sparsegen0.5 …"),
     ] = None,
     units: Annotated[
-        UnitChoice, typer.Option(help="What a new model reads: whole words, or also pieces of rare words.")
-    ] = UnitChoice.words,
+        UnitChoice | None,
+        typer.Option(help="What a new model reads: whole words, or also pieces of rare words. [default: words]"),
+    ] = None,
     vocabulary: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Largest number of words or subwords a new model knows.")
-    ] = 20_000,
+        int | None,
+        typer.Option(
+            min=2, metavar="N", help="Largest number of words or subwords a new model knows. [default: 20000]"
+        ),
+    ] = None,
     dropout: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Dropout of a new model. [default: 0.1]")
     ] = None,
@@ -152,7 +159,7 @@ def train(
             projection=projection,
             resume=resume,
             progress=progress,
-            units=units.value,
+            units=None if units is None else units.value,
             vocabulary=vocabulary,
             dropout=dropout,
             accumulate=accumulate,

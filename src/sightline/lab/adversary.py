@@ -29,6 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sightline.arguments import refuse_unused
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.lab.divergences import jensen_shannon, total_variation
 from sightline.lab.seeds import check_seed
@@ -45,6 +46,8 @@ Array = NDArray[np.float64]
 Test = Literal["uniform", "permuted", "frozen", "unfrozen"]
 TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen", "unfrozen")
 DEFAULT_TESTS: tuple[Test, ...] = ("uniform", "permuted", "frozen")
+WITH_STRENGTH: tuple[Test, ...] = ("frozen", "unfrozen")
+STRENGTHS = (0.1, 1.0)
 DOCUMENTS_AT_ONCE = 64
 LARGEST_STRENGTH = 1e6
 """Largest λ: beyond about 100 the prediction counts for nothing, and far beyond the objective overflows."""
@@ -148,7 +151,7 @@ def adversary(
     documents: Iterable[str | Encoding],
     *,
     tests: Sequence[Test] = DEFAULT_TESTS,
-    strengths: Sequence[float] = (0.1, 1.0),
+    strengths: Sequence[float] | None = None,
     labels: Sequence[int | str] | None = None,
     steps: int = 200,
     restarts: int = 3,
@@ -160,18 +163,21 @@ def adversary(
 ) -> AdversarialResult:
     """Run tests of the weights of a model with a single attention on documents.
 
-    strengths: the grid of λ of "frozen" and "unfrozen". steps, restarts: Adam steps and random starts of "frozen".
-    permutations: random orders of "permuted". epochs, learning_rate: training of "unfrozen". labels: class of every
-    document, for accuracies.
+    strengths: the grid of λ of "frozen" and "unfrozen", 0.1 and 1 by default. steps, restarts: Adam steps and random
+    starts of "frozen". permutations: random orders of "permuted". epochs, learning_rate: training of "unfrozen".
+    labels: class of every document, for accuracies.
     """
     check_seed(seed)
+    if not set(tests) & set(WITH_STRENGTH):
+        refuse_unused({"strengths": strengths}, f"has no effect: only {' and '.join(WITH_STRENGTH)} have a λ.")
+    strengths = STRENGTHS if strengths is None else strengths
     encodings = _check(model, documents, tests, strengths, steps, restarts, permutations, epochs)
     numbers = None if labels is None else _class_numbers(model, labels, len(encodings))
     generator = torch.Generator().manual_seed(seed)
     batches = list(_base_batches(model, encodings))
     pairs: list[AttentionPair] = []
     for test in dict.fromkeys(tests):
-        for strength in strengths if test in ("frozen", "unfrozen") else (None,):
+        for strength in strengths if test in WITH_STRENGTH else (None,):
             other_model = None
             if test == "unfrozen":
                 assert strength is not None

@@ -24,6 +24,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from sightline.arguments import refuse_unused
 from sightline.attention.projections import SOFTMAX, Projection, projection_of
 from sightline.errors import ModelError, OptionError, UnsupportedError, UsageError
 from sightline.lab.saving import check_new_folder, write_model
@@ -34,6 +35,8 @@ from sightline.models.longformer.encoder import use_banded, use_library
 Seam = Literal["smooth", "tile", "interpolate"]
 Architecture = Literal["longformer", "same"]
 
+POSITIONS, WINDOW = 4096, 512
+"""The length and the attention window of the published Longformer."""
 FADE = 16
 """Rows over which two repeats of the position table are faded into each other."""
 CONVERTIBLE = ("bert", "roberta", "xlm-roberta", "camembert")
@@ -66,22 +69,28 @@ def convert(
     to: Architecture = "longformer",
     *,
     out: str | Path,
-    positions: int = 4096,
-    window: int = 512,
-    seam: Seam = "smooth",
+    positions: int | None = None,
+    window: int | None = None,
+    seam: Seam | None = None,
     attention: str | None = None,
     allow_pickle: bool = False,
 ) -> Conversion:
     """Convert a checkpoint and write it to the new folder `out`, with its tokenizer.
 
-    to: "longformer", or "same" to change nothing but the attention. positions: longest document in tokens. window:
-    tokens that a token attends to, both sides together. seam: how position embeddings continue beyond
-    their original length: "smooth", "tile" or "interpolate". attention: another projection in every head
+    to: "longformer", or "same" to change nothing but the attention. positions: longest document in tokens (4,096).
+    window: tokens that a token attends to, both sides together (512). seam: how position embeddings continue beyond
+    their original length: "smooth" (the default), "tile" or "interpolate". attention: another projection in every head
     than that of the source, such as entmax15; the model has to be fine-tuned with it.
     """
     folder = check_new_folder(out)
     if to not in get_args(Architecture):
         raise OptionError(f"Unknown architecture '{to}' to convert to. Use longformer or same.")
+    if to == "same":
+        of_longformer = {"positions": positions, "window": window, "seam": seam}
+        refuse_unused(of_longformer, "has no effect: only the attention is changed. Leave it out.")
+    positions = POSITIONS if positions is None else positions
+    window = WINDOW if window is None else window
+    seam = "smooth" if seam is None else seam
     if seam not in get_args(Seam):
         raise OptionError(f"Unknown seam '{seam}'. Use one of: {', '.join(get_args(Seam))}.")
     wanted = None if attention is None else Projection.named(attention)

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import transformers
 
-from sightline.arguments import check_one_of
+from sightline.arguments import check_one_of, refuse_unused
 from sightline.attention.projections import Projection
 from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.lab.training_data import TrainingData
@@ -30,6 +30,8 @@ from sightline.models.weights import find_checkpoint
 from sightline.text.subwords import learn_subword_tokenizer
 from sightline.text.word_level import learn_word_tokenizer
 
+VOCABULARY = 20_000
+"""Largest number of words or subwords of a new model, unless another is given."""
 Units = Literal["words", "subwords"]
 """What a new model reads."""
 
@@ -90,12 +92,13 @@ def starting_point(
     *,
     projection: str | None = None,
     sizes: dict[str, Any] | None = None,
-    vocabulary: int = 20_000,
-    units: Units = "words",
+    vocabulary: int | None = None,
+    units: Units | None = None,
     dropout: float | None = None,
 ) -> StartingPoint:
     """Return a model that can be trained on `data`, with its tokenizer."""
-    check_one_of("units", units, get_args(Units))
+    if units is not None:
+        check_one_of("units", units, get_args(Units))
     if dropout is not None and not 0 <= dropout < 1:
         raise OptionError(f"dropout={dropout} is not possible; it is a share from 0 up to, but not including, 1.")
     if isinstance(model, str) and model in NEW_MODELS:
@@ -104,14 +107,15 @@ def starting_point(
                 f"'{model}' classifies documents. Give a checkpoint (model=, --model) to train for the task "
                 f"'{data.task}'."
             )
-        return StartingPoint(*_new_model(model, data, projection, sizes or {}, vocabulary, units, dropout))
+        size = VOCABULARY if vocabulary is None else vocabulary
+        return StartingPoint(*_new_model(model, data, projection, sizes or {}, size, units or "words", dropout))
     if isinstance(model, str) and model.startswith("new"):
         raise OptionError(f"Unknown new model '{model}'. Use one of: {', '.join(NEW_MODELS)}.")
     if projection is not None:
         Projection.named(projection)
         raise OptionError("projection= is for new models; give a checkpoint sparse attention with convert() first.")
-    if dropout is not None or units != "words":
-        raise OptionError("dropout= and units= are for new models; a checkpoint has its own dropout and tokenizer.")
+    of_new_models = {"dropout": dropout, "units": units, "vocabulary": vocabulary}
+    refuse_unused(of_new_models, "is for new models; a checkpoint has its own dropout and tokenizer.")
     if sizes:
         raise OptionError(f"Sizes are for new models, and a checkpoint has its own ({', '.join(sizes)} was given).")
     # Training changes the weights and the pad token of an object, which are the user's.

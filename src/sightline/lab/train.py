@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
-from sightline.arguments import check_one_of
+from sightline.arguments import check_one_of, refuse_unused
 from sightline.errors import InputError, OptionError, UnsupportedError, UsageError
 from sightline.files import new_folder, write_whole
 from sightline.foreign import read_json
@@ -142,12 +142,12 @@ def train(
     text: str = "text",
     pair: str = "text_pair",
     label: str = "label",
-    validation: float = 0.1,
+    validation: float | None = None,
     limit: int | None = None,
     projection: str | None = None,
     sizes: dict[str, Any] | None = None,
-    vocabulary: int = 20_000,
-    units: Units = "words",
+    vocabulary: int | None = None,
+    units: Units | None = None,
     dropout: float | None = None,
     resume: bool = False,
     progress: Progress | None = None,
@@ -161,11 +161,11 @@ def train(
     task: "sequence_classification", "token_classification", "masked_lm" or "question_answering", where the text is the
     context and the pair is the question.
     text, pair, label: the names of the fields.
-    validation: share of the rows that is held out if the data have no validation split.
+    validation: share of the rows that is held out if the data have no validation split, 0.1 by default.
     limit: draw so many training rows at random, of every class its share.
     projection: how scores become weights in new models with a single attention, such as sparsemax.
     sizes: sizes of a new model, such as {"hidden_size": 64}.
-    vocabulary, units: size of the vocabulary of a new model, and whether it holds "words" or "subwords".
+    vocabulary, units: size of the vocabulary of a new model (20,000), and whether it holds "words" or "subwords".
     dropout: share of dropout of a new model.
     resume: continue from the last checkpoint of a run with the same settings.
     settings: the fields of `TrainingSettings`.
@@ -225,6 +225,11 @@ def _run(
     answers = data.task == "question_answering"
     network, _ = load_network(point.module, task=data.task, tokenizer=tokenizer)
     module = network.module.requires_grad_(True)
+    if not module.supports_gradient_checkpointing:
+        unused = {"gradient_checkpointing=True": settings.gradient_checkpointing}
+        refuse_unused(
+            unused, f"is not possible: a '{module.config.model_type}' model cannot compute activations again."
+        )
     max_tokens = _max_tokens(network.max_tokens, tokenizer, data, settings.max_tokens)
     sets = _make_sets(data, module, tokenizer, max_tokens, settings.seed)
     open_work_folder()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arguments import check_count
+from sightline.arguments import check_count, refuse_unused
 from sightline.corpus import read_examples
 from sightline.errors import InputError, OptionError
 from sightline.lab.training_tasks import WITHOUT_CLASSES, TrainingTask, labels_of
@@ -23,6 +23,8 @@ from sightline.text.words import has_visible_character
 
 MISSING = frozenset({"nan", "na", "n/a", "none", "null"})
 """Names that stand for a missing label where all other labels are numbers."""
+VALIDATION = 0.1
+"""Share of the rows that is held out, unless another is given."""
 FEWEST_ROWS = 4
 """Below that no validation split can be held out."""
 
@@ -64,7 +66,7 @@ def read_training_data(
     text: str = "text",
     pair: str = "text_pair",
     label: str = "label",
-    validation: float = 0.1,
+    validation: float | None = None,
     limit: int | None = None,
     seed: int = 0,
     task: TrainingTask = "sequence_classification",
@@ -72,16 +74,18 @@ def read_training_data(
     """Return the labelled rows of a file, folder, hub id or list; a masked_lm needs texts only.
 
     A data set with splits, or with a field `split`, keeps them: train or training; validation, valid, val or dev; test;
-    in any case. Other names are refused. Without validation rows, the share `validation` of the training rows is held
-    out, of every class alike; rows with equal texts, and questions with equal contexts, are held out together. Test
-    rows are never trained on. limit: draw so many of the training rows by the seed, of every class its share.
+    in any case. Other names are refused. Without validation rows, the share `validation` (0.1) of the training rows is
+    held out, of every class alike; rows with equal texts, and questions with equal contexts, are held out together.
+    Test rows are never trained on. limit: draw so many of the training rows by the seed, of every class its share.
     """
     if limit is not None:
         check_count("limit", limit)
-    if not 0 < validation < 1:
+    if validation is not None and not 0 < validation < 1:
         raise OptionError(
             f"validation={validation} is not possible; it is the share of rows held out, between 0 and 1."
         )
+    if task in WITHOUT_CLASSES:
+        refuse_unused({f"label={label!r}": label != "label"}, f"has no effect: the task {task} has no labels.")
     columns = Columns(text, pair, label)
     if isinstance(data, str | Path):
         name = Path(str(data)).name
@@ -98,8 +102,10 @@ def read_training_data(
     if limit is not None and limit < len(train):
         train = _draw(train, limit, seed, name, by_class=task == "sequence_classification")
     source = "as the data set says"
-    if not held_out:
-        train, held_out = _hold_out(train, validation, seed, task)
+    if held_out:
+        refuse_unused({"validation": validation}, f"has no effect: '{name}' has validation rows. Leave it out.")
+    else:
+        train, held_out = _hold_out(train, VALIDATION if validation is None else validation, seed, task)
         source = "drawn from the training rows"
     labels = () if task in WITHOUT_CLASSES else _label_names(train, held_out, test, name, task)
     sizes = f"{len(train):,} for training, {len(held_out):,} for validation ({source}), {len(test):,} for test"

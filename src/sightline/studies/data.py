@@ -57,17 +57,19 @@ class DataSources:
         self.hub = dict(study.paper_size.data) if from_hub else {}
         self.paths: dict[str, str] = {name: hub.address for name, hub in self.hub.items()}
         names = list(study.data)
+        files: set[str] = set()
+        """Data sets whose file is given itself; a folder that has another does not replace it."""
         for source in given:
             name, _, place = source.partition("=")
             if name in names:
-                self._serve(name, place)
+                self._serve(name, place, files)
                 continue
             path = Path(source).expanduser()
             if place and name.isidentifier() and not path.exists():
                 raise OptionError(f"The study '{study.name}' has no data set '{name}'. It reads: {', '.join(names)}.")
             if source.startswith(HUB) or not path.is_dir():
                 stem = path.name.partition(".")[0]
-                self._serve(stem if stem in names else names[0], source)
+                self._serve(stem if stem in names else names[0], source, files)
                 continue
             inside = {name: _find_file(path, name) for name in names}
             sources = _find_sources(path) if not all(inside.values()) else {}
@@ -78,12 +80,16 @@ class DataSources:
                     f"{', '.join(names)}, as files NAME.jsonl, NAME.csv … or in folders of these names."
                 )
             for name, file in inside.items():
-                if file is not None:
+                if file is not None and name not in files:
                     self._serve(name, str(file))
 
-    def _serve(self, name: str, source: str) -> None:
+    def _serve(self, name: str, source: str, files: set[str] | None = None) -> None:
         if not source:
             raise InputError(f"--data {name}= names no file.")
+        if files is not None:
+            if name in files:
+                raise OptionError(f"Two files are given for the data set '{name}': leave one out, or write NAME=PATH.")
+            files.add(name)
         if not source.startswith(HUB) and not Path(source).expanduser().exists():
             raise InputError(f"There is no data '{source}'. Give a file, a folder, or hf://name.")
         self.paths[name] = source
