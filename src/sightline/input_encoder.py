@@ -16,6 +16,7 @@ from sightline.documents import DocumentText, plain_text_of
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
 from sightline.models import Network
 from sightline.models.generate import generate_greedily
+from sightline.models.origin import check_vocabulary
 from sightline.models.tasks import CausalLanguageModel
 from sightline.text import (
     Aggregation,
@@ -114,6 +115,7 @@ class InputEncoder:
                 raise OptionError(
                     "truncate= goes with a text; how an encoding is read was decided by encode(text, truncate=...)."
                 )
+            check_vocabulary(document, self.network)
             return document
         document = plain_text_of(document)
         if not isinstance(document, str):

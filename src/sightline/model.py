@@ -115,7 +115,7 @@ class Model:
 
     def __init__(self, network: Network, tokenizer: Any = None) -> None:
         self.network = network
-        self.tokenizer = tokenizer
+        network.tokenizer = tokenizer
 
     def __repr__(self) -> str:
         kind = self.network.config.model_type
@@ -127,6 +127,11 @@ class Model:
     def name(self) -> str:
         """Folder name or hub id."""
         return self.network.name
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of transformers that reads texts for the model; None if there is none."""
+        return self.network.tokenizer
 
     @property
     def task(self) -> str:

@@ -17,7 +17,7 @@ from sightline.analysis.consensus import Consensus, find_consensus
 from sightline.analysis.internals import Inside
 from sightline.errors import InputError, UsageError
 from sightline.explanation import Explanation, RemovalCurve
-from sightline.foreign import printable
+from sightline.foreign import printable, quote
 from sightline.methods import METHODS
 from sightline.verdict import Verdict
 
@@ -60,6 +60,14 @@ class Report:
         first, *others = (entry.explanation.encoding for entry in self.entries())
         if any(not _is_same_document(first, other) for other in others):
             raise UsageError("A report shows one document: these explanations are of different texts.")
+        origins = [explanation.provenance for explanation in self if "weights" in explanation.provenance]
+        models = {str(origin["weights"]): f"'{quote(origin.get('model'))}'" for origin in origins}
+        if len(models) > 1:
+            names = " and ".join(models.values())
+            raise UsageError(
+                f"A report shows one model: these explanations were made with different weights ({names}). Make a "
+                "report of each."
+            )
         if self.inside is not None and self.inside.tokens != len(first):
             raise InputError(
                 f"`inside` describes {self.inside.tokens} tokens, the explanations {len(first)}: "

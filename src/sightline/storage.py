@@ -167,6 +167,8 @@ def read_encoding(values: Any, tokens: Any) -> Encoding:
     if record["global_tokens"] is not None:
         for position in check_list(record["global_tokens"], "global_tokens"):
             check_whole(position, "global_tokens", 0, n - 1)
+    if record.get("vocabulary") is not None:
+        check_text(record["vocabulary"], "vocabulary")
     if record.get("windows") is not None:
         _check_windows(record["windows"], n)
     for name in ("ids", "type_ids", "segments", "word_ids"):

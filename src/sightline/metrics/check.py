@@ -25,6 +25,7 @@ from sightline.explanation import Explanation, RemovalCurve, fingerprint_scores
 from sightline.metrics.inputs import FloatArray, IntArray
 from sightline.metrics.removal_order import random_order, removed_positions, score_order
 from sightline.models import Network, Target
+from sightline.models.origin import check_origin
 from sightline.perturb import Key, Perturbations, perturb_probability, removable_units
 from sightline.progress import StepProgress
 from sightline.text import Encoding
@@ -123,6 +124,7 @@ def faithfulness_checks(
     shared: dict[tuple[object, ...], Perturbations[Answer]] = {}
     results: list[Checked] = []
     for explanation in explanations:
+        check_origin(explanation.encoding, explanation.provenance, network)
         encoding, target = explanation.encoding, explanation.target
         key = (id(encoding), target.index, target.position, target.span, target.ends, target.window)
         try:

@@ -40,6 +40,7 @@ from sightline.metrics.removal_order import (
 )
 from sightline.metrics.token_sets import descending_order
 from sightline.models import Network, Target
+from sightline.models.origin import check_origin
 from sightline.perturb import Key, Replacement, perturb_probability, removable_units
 from sightline.progress import StepProgress
 from sightline.text import Encoding
@@ -125,6 +126,7 @@ def measure_faithfulness(
     (seeded). See `FaithfulnessSettings` for the options.
     """
     network = model if isinstance(model, Network) else model.network
+    check_origin(explanation.encoding, explanation.provenance, network)
     settings = FaithfulnessSettings(
         level,
         replacement,

@@ -144,6 +144,7 @@ def load_network(
         limit=settings.limit if sentence is None else sentence.max_tokens,
         truncates=settings.truncates,
     )
+    network.tokenizer = reader
     if network.max_tokens < 1:
         raise ModelError(f"The model '{name}' has no position for a token: max_position_embeddings is too small.")
     if similar_to is not None:

@@ -29,6 +29,7 @@ from sightline.models.families import Family, family_of, unseen_family
 from sightline.models.hooks import EmbeddingTable, Place, Step
 from sightline.models.longformer.encoder import BandedEncoder, one_row_mask
 from sightline.models.memory import graph_tokens
+from sightline.models.origin import check_vocabulary
 from sightline.models.pooled import PooledClassifier
 from sightline.models.recording import Recorder, recording
 from sightline.models.shared_weights import hash_weights, share_weights, weights_state
@@ -81,6 +82,8 @@ class Network:
         """Longest document in tokens, where it is shorter than the position embeddings allow."""
         self.truncates = truncates
         """Whether longer texts are cut off instead of read in windows, as in the pipeline that the model comes from."""
+        self.tokenizer: Any = None
+        """What reads texts for this model; None if it has no tokenizer."""
         self.rounding_error: float | None = None
         """Relative error of the logits that the conversion to a half type has brought; None without one."""
         self.reference_text: str | None = None
@@ -208,7 +211,7 @@ class Network:
             limit=self.limit,
             truncates=self.truncates,
         )
-        twin.rounding_error = self.rounding_error
+        twin.rounding_error, twin.tokenizer = self.rounding_error, self.tokenizer
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
@@ -320,6 +323,7 @@ class Network:
         positions.
         """
         for encoding in encodings:
+            check_vocabulary(encoding, self)
             if len(encoding) > self.max_tokens:
                 raise InputError(f"The document has {len(encoding)} tokens, the model reads {self.max_tokens} at most.")
         longest = max(len(encoding) for encoding in encodings)

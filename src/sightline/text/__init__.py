@@ -9,6 +9,7 @@ encode_chat     messages with roles, through the tokenizer's template
 continue_text, continue_ids   a prompt and what follows it, as one document
 Windows, read_in_windows   a long document as overlapping windows that a short model reads
 load_tokenizer, check_fit, check_known   a tokenizer, and whether it fits the model
+fingerprint_vocabulary   what tells vocabularies apart
 """
 
 from sightline.text.chat import Chat, check_chat, encode_chat, is_chat
@@ -17,7 +18,7 @@ from sightline.text.encode import encode_ids, encode_text
 from sightline.text.encoding import Encoding
 from sightline.text.examples import Example
 from sightline.text.rows import as_examples
-from sightline.text.tokenizers import check_fit, check_known, load_tokenizer, special_tokens
+from sightline.text.tokenizers import check_fit, check_known, fingerprint_vocabulary, load_tokenizer, special_tokens
 from sightline.text.units import LEVELS, Level, Units, units_of
 from sightline.text.validation import MAX_CHARACTERS, check_text
 from sightline.text.window_cuts import cut_windows, read_in_windows, window_encodings
@@ -46,6 +47,7 @@ __all__ = [
     "encode_chat",
     "encode_ids",
     "encode_text",
+    "fingerprint_vocabulary",
     "is_chat",
     "load_tokenizer",
     "read_in_windows",

@@ -22,7 +22,7 @@ from sightline.foreign import first_line
 from sightline.text.chat_template import bound_template
 from sightline.text.encoding import Encoding
 from sightline.text.offsets import token_spans
-from sightline.text.tokenizers import require_fast, special_tokens, tokenizer_errors
+from sightline.text.tokenizers import fingerprint_vocabulary, require_fast, special_tokens, tokenizer_errors
 from sightline.text.validation import MAX_CHARACTERS, check_text
 from sightline.text.words import split_words, words_of_tokens
 
@@ -88,6 +88,7 @@ def encode_chat(tokenizer: Any, messages: Chat) -> Encoding:
         word_ids=word_ids,
         tokens=tuple(tokens),
         words=words,
+        vocabulary=fingerprint_vocabulary(tokenizer),
     )
 
 

@@ -167,4 +167,5 @@ def _append(
         words=(*prompt.words, *(Word(word.text, word.start + shift, word.end + shift, 0) for word in words)),
         dropped=prompt.dropped,
         global_tokens=prompt.global_tokens,
+        vocabulary=prompt.vocabulary,
     )

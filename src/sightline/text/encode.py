@@ -14,7 +14,7 @@ from sightline.errors import InputError
 from sightline.text.encoding import Encoding
 from sightline.text.offsets import token_spans
 from sightline.text.tokenizer_limits import check_growth
-from sightline.text.tokenizers import require_fast, special_tokens, tokenizer_errors
+from sightline.text.tokenizers import fingerprint_vocabulary, require_fast, special_tokens, tokenizer_errors
 from sightline.text.validation import check_text
 from sightline.text.words import Word, split_words, words_of_tokens
 
@@ -103,6 +103,7 @@ def _encode_checked(
         words=words,
         dropped=dropped,
         global_tokens=None if global_tokens is None else tuple(global_tokens),
+        vocabulary=fingerprint_vocabulary(tokenizer),
     )
 
 
@@ -154,6 +155,7 @@ def encode_ids(
         tokens=tuple(tokens),
         words=tuple(words),
         global_tokens=None if global_tokens is None else tuple(global_tokens),
+        vocabulary=None if tokenizer is None else fingerprint_vocabulary(tokenizer),
     )
 
 

@@ -60,6 +60,8 @@ class Encoding:
     """Positions with global attention, ascending; None = the model's default."""
     windows: Windows | None = None
     """How a document longer than the model reads is cut into windows; None if it is read at once."""
+    vocabulary: str | None = None
+    """Digest of the vocabulary that the ids are from; None if it is not known, as for ids given without a tokenizer."""
 
     def __post_init__(self) -> None:
         n = len(self.ids)
@@ -193,10 +195,13 @@ class Encoding:
             texts = (data["text"], data["pair"])
             words = tuple(Word(texts[s][start:end], start, end, s) for start, end, s in data["words"])
             global_tokens = None if data["global_tokens"] is None else tuple(data["global_tokens"])
-            windows = data.get("windows")  # files of earlier versions have none
-            rest = {field.name: data[field.name] for field in fields(cls) if field.name != "windows"}
+            # Files of earlier versions have neither.
+            windows, vocabulary = data.get("windows"), data.get("vocabulary")
+            later = ("windows", "vocabulary")
+            rest = {field.name: data[field.name] for field in fields(cls) if field.name not in later}
             built = {"tokens": tuple(data["tokens"]), "words": words, "global_tokens": global_tokens}
-            return cls(**rest | built, windows=None if windows is None else Windows.from_dict(windows))
+            cut = None if windows is None else Windows.from_dict(windows)
+            return cls(**rest | built, windows=cut, vocabulary=vocabulary)
         except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"The saved document is damaged or not one of ours ({error}): save it again.") from error
 
