@@ -20,7 +20,7 @@ from transformers import AutoModelForQuestionAnswering
 
 import sightline as sl
 from sightline.corpus.folder import RunFolder
-from sightline.corpus.plan import write_plan
+from sightline.corpus.plan import read_documents, write_plan
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Row
 from sightline.corpus.tables import round_to_bits
@@ -131,7 +131,7 @@ def test_units_hold_documents_of_similar_length(whole):
     folder = RunFolder(whole.path)
     ends = []
     for unit in sorted(folder.finished_units(whole.plan.units)):
-        sizes = [len(row["text"]) for row in folder.read_table(folder.file("texts", unit)).to_pylist()]
+        sizes = [len(document.text) for document in read_documents(folder, unit)]
         assert len(sizes) <= 4
         ends.append((min(sizes), max(sizes)))
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(ends))

@@ -22,7 +22,7 @@ import numpy as np
 from sightline.analysis.attribution_tables import SHARED_AMONG
 from sightline.arguments import check_count, check_one_of
 from sightline.corpus.settings import PREDICTED
-from sightline.corpus.tables import quote
+from sightline.corpus.tables import quote, text_literal
 from sightline.errors import InputError, OptionError
 from sightline.methods import METHODS
 from sightline.metrics.statistics import column_intervals
@@ -108,8 +108,7 @@ def weigh_documents(store: Store, where: str | None, explained_for: str | None) 
     if where is not None:
         conditions.append(f"({where})")
     if explained_for is not None:
-        name = explained_for.replace("'", "''")
-        conditions.append(f"prediction = '{name}'")
+        conditions.append(f"prediction = {text_literal(explained_for)}")
     weights = f"SELECT document, count(*) AS w FROM documents WHERE {' AND '.join(conditions)} GROUP BY document"
     total = int(store.sql(f"SELECT coalesce(sum(w), 0) AS total FROM ({weights})")["total"].iloc[0])
     if not total:

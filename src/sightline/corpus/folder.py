@@ -14,7 +14,7 @@ replaced or deleted; whatever else is in the folder is left alone.
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from sightline.corpus.storage import MEMORY, storage_at
 from sightline.corpus.tables import FINISHED, RESULTS
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
 
 TEXTS = "texts"
@@ -81,22 +80,6 @@ class RunFolder:
         """Make a unit unfinished, so that it is computed again."""
         for name in (FINISHED, *RESULTS):
             self.storage.remove(self.file(name, unit))
-
-    def create_view(
-        self, connection: duckdb.DuckDBPyConnection, view: str, table: str, units: Sequence[str], schema: pa.Schema
-    ) -> None:
-        """Create a view of one table of some units."""
-        if units:
-            self.storage.create_view(connection, view, [self.file(table, unit) for unit in units])
-        else:
-            connection.register(view, schema.empty_table())
-
-    def read_table(self, name: str, schema: pa.Schema | None = None) -> pa.Table:
-        """Return the table in a Parquet file."""
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        return parquet.read_table(pa.BufferReader(self.storage.read(name)), schema=schema)
 
     def write_table(self, table: pa.Table, name: str) -> None:
         """Write a table to a Parquet file, completely or not at all."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,30 @@ from sightline.corpus.folder import MANIFEST, RunFolder
 from sightline.corpus.plan import Plan, digest_of, metadata_of
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Selection
-from sightline.corpus.tables import VERSION
+from sightline.corpus.tables import SCHEMAS, VERSION
 from sightline.errors import InputError, UsageError
+from sightline.foreign import first_line, parse_json, printable
 from sightline.model import Model
 from sightline.models.network import Network
 from sightline.models.pooled import PooledClassifier
+from sightline.models.tasks import TASKS
+from sightline.record_checks import (
+    check_choice,
+    check_list,
+    check_object,
+    check_plain,
+    check_text,
+    check_texts,
+    check_whole,
+    is_newer,
+)
 from sightline.text.examples import Example
 
 FORMAT = "sightline-corpus"
+LARGEST_MANIFEST = 100_000_000
+"""Bytes; the labels of a language model are its vocabulary."""
+MOST_ROWS = 10**12
+MOST_FILES = 10**6
 _VERSIONS = ("sightline", "torch", "transformers", "python")
 _LIMIT = "selection.limit"
 _COMPARED = ("model", "data", "selection", "settings")
@@ -132,20 +148,69 @@ def _hash(value: Any) -> str:
 
 def read_manifest(folder: RunFolder) -> dict[str, Any] | None:
     """Return the manifest of a folder, None if there is none; raise InputError if it cannot be used."""
+    path = f"{folder.path}/{MANIFEST}"
     try:
-        manifest = json.loads(folder.storage.read(MANIFEST))
-    except (FileNotFoundError, NotADirectoryError):
+        content = folder.storage.read(MANIFEST, LARGEST_MANIFEST)
+    except FileNotFoundError:
         return None
-    except (OSError, ValueError):
-        raise InputError(f"'{folder.path}/{MANIFEST}' is damaged: it is not JSON.") from None
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be read: {first_line(error)}") from None
+    manifest = parse_json(content, error=InputError, name=f"'{path}' is damaged and")
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise InputError(f"'{folder.path}' contains a manifest.json of another program. Choose another folder.")
-    if manifest["version"] > VERSION:
-        raise InputError(
-            f"'{folder.path}' was written by a newer Sightline (format {manifest['version']}, this one reads up to "
-            f"{VERSION}). Update Sightline."
-        )
+    try:
+        if is_newer(manifest["version"], VERSION):
+            raise InputError(
+                f"'{folder.path}' was written by a newer Sightline (format {manifest['version']}, this one reads up to "
+                f"{VERSION}). Update Sightline."
+            )
+        _check_manifest(manifest)
+    except KeyError as error:
+        raise InputError(f"'{path}' is damaged: {printable(str(error))} is missing.") from None
+    except ValueError as error:
+        raise InputError(f"'{path}' is damaged: {first_line(error)}") from None
     return manifest
+
+
+def _check_manifest(manifest: dict[str, Any]) -> None:
+    """Raise KeyError or ValueError if an entry that is read later is missing or not what it must be."""
+    check_plain(manifest, "manifest")
+    model, settings, plan = check_object(manifest["model"], "model"), manifest["settings"], manifest["plan"]
+    for name in ("name", "type", "weights", "dtype"):
+        check_text(model[name], f"model.{name}")
+    check_choice(model["task"], "model.task", list(TASKS))
+    labels = check_texts(model["labels"], "model.labels")
+    source = check_object(manifest["data"], "data").get("source")
+    if source is not None:
+        check_text(source, "data.source")
+    selection = check_object(manifest["selection"], "selection")
+    for name in ("limit", "sample"):
+        if selection[name] is not None:
+            check_whole(selection[name], f"selection.{name}")
+    methods = check_texts(check_object(settings, "settings")["methods"], "settings.methods")
+    taken = {column.casefold() for column in SCHEMAS["tokens"].names}
+    if not methods or not taken.isdisjoint(method.casefold() for method in methods):
+        raise ValueError("settings.methods must name methods, none of them like a column of the tokens")
+    _check_target(settings["target"], labels)
+    for number, versions in enumerate(check_list(manifest["versions"], "versions")):
+        check_object(versions, f"versions[{number}]", _VERSIONS)
+    if not manifest["versions"]:
+        raise ValueError("versions must not be empty")
+    if plan is not None:
+        check_object(plan, "plan", ("hash", "units", "rows", "documents", "unreadable", "blocks"))
+        check_text(plan["hash"], "plan.hash")
+        rows = check_whole(plan["rows"], "plan.rows", 1, MOST_ROWS)
+        for name in ("units", "documents", "unreadable", "blocks"):
+            check_whole(plan[name], f"plan.{name}", 0, min(rows, MOST_FILES) if name == "blocks" else rows)
+
+
+def _check_target(target: Any, labels: Sequence[str]) -> None:
+    """Raise ValueError unless the target is a word, a class or two classes."""
+    for part in target if isinstance(target, list) and len(target) == 2 else [target]:
+        if isinstance(part, str):
+            check_text(part, "settings.target")
+        else:
+            check_whole(part, "settings.target", 0, max(len(labels) - 1, 0))
 
 
 def write_manifest(folder: RunFolder, manifest: Mapping[str, Any]) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import duckdb
 
 from sightline.corpus.tables import quote
 
+MOST_FIELDS = 1_000
+"""Fields that become columns; each is read once to see whether it holds numbers."""
 _WHOLE = r"[+-]?(0|[1-9]\d{0,17})"
 _NUMBER = rf"{_WHOLE}(\.\d*)?([eE][+-]?\d{{1,3}})?"
 """As in `streaming`: leading zeros belong to a name."""
@@ -19,15 +22,13 @@ def metadata_columns(connection: duckdb.DuckDBPyConnection, taken: Sequence[str]
     A column whose values are all numbers holds numbers, with missing ones for empty cells. A field of a name that is
     taken is preceded by "data_".
     """
-    columns = [column[0] for column in connection.execute("SELECT * FROM rows LIMIT 0").description or []]
-    if "metadata" not in columns:  # stores of early versions
-        return ""
     names = {name.casefold() for name in taken}
     keys = connection.execute(
-        "SELECT json_keys(metadata) AS keys FROM rows WHERE metadata IS NOT NULL GROUP BY keys ORDER BY min(row)"
+        "SELECT json_keys(metadata) AS keys FROM rows WHERE metadata IS NOT NULL AND json_type(metadata) = 'OBJECT' "
+        "GROUP BY keys ORDER BY min(row)"
     ).fetchall()
     parts = []
-    for field in dict.fromkeys(key for (group,) in keys for key in group):
+    for field in islice(dict.fromkeys(key for (group,) in keys for key in group), MOST_FIELDS):
         name = field
         while name.casefold() in names:
             name = f"data_{name}"
@@ -40,6 +41,6 @@ def metadata_columns(connection: duckdb.DuckDBPyConnection, taken: Sequence[str]
             [_WHOLE, _NUMBER],
         ).fetchall()[0]
         if number:
-            value = f"CAST(nullif({value}, '') AS {'BIGINT' if whole else 'DOUBLE'})"
+            value = f"TRY_CAST(nullif({value}, '') AS {'BIGINT' if whole else 'DOUBLE'})"
         parts.append(f", {value} AS {quote(name)}")
     return "".join(parts)

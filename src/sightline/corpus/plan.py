@@ -16,14 +16,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from sightline.corpus import tables
+from sightline.corpus.checked_tables import TableReader
 from sightline.corpus.folder import ROWS, TEXTS, UNITS, RunFolder
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Row
@@ -60,6 +61,8 @@ class Plan:
     units: tuple[str, ...]
     sizes: tuple[int, ...]
     """Documents per unit."""
+    characters: tuple[int, ...]
+    """Characters per unit."""
     rows: int
     unreadable: int
     """Rows that could not be read."""
@@ -71,7 +74,7 @@ class Plan:
         """How many distinct documents there are."""
         return sum(self.sizes)
 
-    def to_dict(self) -> dict[str, int | str]:
+    def to_dict(self) -> dict[str, Any]:
         """Return what the manifest records."""
         digest = hashlib.sha256("\n".join(self.units).encode()).hexdigest()[:16]
         return {
@@ -90,10 +93,10 @@ def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings, be
     before: a plan of the first of these rows, in the same folder, which is extended by the others.
     """
     if before is None:
-        before = Plan((), (), rows=0, unreadable=0, blocks=0)
+        before = Plan((), (), (), rows=0, unreadable=0, blocks=0)
         characters: list[int] = []
     else:
-        characters = folder.read_table(UNITS)["characters"].to_pylist()[: len(before.units)]
+        characters = list(before.characters)
     names, sizes = list(before.units), list(before.sizes)
     first_rows = {
         bytes.fromhex(document.digest): document.document
@@ -123,26 +126,17 @@ def write_plan(folder: RunFolder, rows: Iterable[Row], settings: RunSettings, be
         raise InputError("The data set is empty: no row is selected.")
     units = pa.table({"unit": names, "documents": sizes, "characters": characters}).cast(tables.UNITS)
     folder.write_table(units, UNITS)
-    return Plan(tuple(names), tuple(sizes), count, unreadable, blocks)
+    return Plan(tuple(names), tuple(sizes), tuple(characters), count, unreadable, blocks)
 
 
-def read_plan(folder: RunFolder, recorded: dict[str, int | str]) -> Plan:
+def read_plan(folder: RunFolder, recorded: Mapping[str, Any]) -> Plan:
     """Return the plan in the folder; raise InputError if it is not the one recorded in the manifest.
 
     What an interrupted extension of the plan wrote is left out.
     """
-    try:
-        units = folder.read_table(UNITS)
-    except (OSError, pa.ArrowException):
-        raise InputError(f"The plan in '{folder.path}' cannot be read: remove the folder and run again.") from None
-    length = int(recorded["units"])
-    plan = Plan(
-        tuple(units["unit"].to_pylist()[:length]),
-        tuple(units["documents"].to_pylist()[:length]),
-        int(recorded["rows"]),
-        int(recorded["unreadable"]),
-        int(recorded["blocks"]),
-    )
+    units = TableReader(folder.storage).read("units", UNITS)[: recorded["units"]]
+    names, sizes, characters = (tuple(units[name].to_pylist()) for name in ("unit", "documents", "characters"))
+    plan = Plan(names, sizes, characters, recorded["rows"], recorded["unreadable"], recorded["blocks"])
     if plan.to_dict() != recorded:
         raise InputError(f"The plan in '{folder.path}' was changed: remove the folder and run again.")
     return plan
@@ -155,7 +149,7 @@ def block_name(number: int) -> str:
 
 def read_documents(folder: RunFolder, unit: str) -> list[PlannedDocument]:
     """Return the documents of a unit."""
-    table = folder.read_table(folder.file(TEXTS, unit), tables.TEXTS)
+    table = TableReader(folder.storage).read("texts", folder.file(TEXTS, unit))
     return [PlannedDocument(**record) for record in table.to_pylist()]
 
 

@@ -1,24 +1,23 @@
 """Rebuild a Report from the tables of a store: encoding, explanations, verdicts and removal curves of one document.
 
 Scores are those of the table, with 20 significant bits; scores by layer and the inside of the model are not stored.
+Everything is checked as in a saved explanation (`sightline.storage`).
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.errors import InputError
-from sightline.explanation import Explanation, RemovalCurve, fingerprint_scores
-from sightline.models.target import Prediction, Target
+from sightline.errors import InputError, ModelError
+from sightline.explanation import Explanation, fingerprint_scores
+from sightline.foreign import first_line, parse_json, printable
 from sightline.models.tasks import TASKS
 from sightline.report import Report
+from sightline.storage import read_encoding
 from sightline.text import Encoding
-from sightline.text.windows import Windows
-from sightline.text.words import Word, split_words
+from sightline.text.words import split_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,83 +31,94 @@ def rebuild_report(store: Store, row: int) -> Report:
     if state["status"] != "done":
         reason = state["error"] if isinstance(state["error"], str) else "it has not been computed yet; resume the run."
         raise InputError(f"Document {row} has no explanation ({state['status']}): {reason}")
-    document = int(state["document"])
+    try:
+        return _build(store, int(state["document"]))
+    except KeyError as error:
+        raise InputError(f"Document {row} in '{store.path}' is damaged: {printable(str(error))} is missing.") from None
+    except (TypeError, ValueError, ModelError) as error:
+        raise InputError(f"Document {row} in '{store.path}' is damaged: {first_line(error)}") from None
+
+
+def _build(store: Store, document: int) -> Report:
     (content,) = store.sql(f"SELECT text, pair FROM texts WHERE document = {document}").to_dict("records")
     (result,) = store.sql(f"SELECT * FROM results WHERE document = {document}").to_dict("records")
     tokens = store.sql(f"SELECT * FROM tokens WHERE document = {document} ORDER BY position")
     pair = content["pair"] if isinstance(content["pair"], str) else None
     model = store.manifest["model"]
     text, pair = TASKS[model["task"]].reading_order(content["text"], pair)
-    encoding = _encoding(text, pair, tokens, int(result["dropped"]))
-    windows = result.get("windows")  # runs of earlier versions have none
-    if isinstance(windows, str):
-        encoding = replace(encoding, windows=Windows.from_dict(json.loads(windows)))
-    prediction = Prediction(
-        index=int(result["class"]),
-        label=result["prediction"],
-        probability=float(result["probability"]),
-        labels=tuple(result["labels"]),
-        logits=np.asarray(result["logits"]),
-        probabilities=np.asarray(result["probabilities"]),
-    )
-    provenance = {
-        "model": model["name"],
-        "model_type": model["type"],
-        "weights": model["weights"],
-        "dtype": model["dtype"],
-        **store.manifest["versions"][0],
+    encoding = _encoding(text, pair, tokens, int(result["dropped"]), _json(result["windows"], "windows"))
+    common = {
+        "prediction": {
+            "index": int(result["class"]),
+            "label": result["prediction"],
+            "probability": float(result["probability"]),
+            "labels": list(result["labels"]),
+            **{name: _array(np.asarray(result[name], np.float64)) for name in ("logits", "probabilities")},
+        },
+        "provenance": {
+            "model": model["name"],
+            "model_type": model["type"],
+            "weights": model["weights"],
+            "dtype": model["dtype"],
+            **store.manifest["versions"][0],
+        },
     }
     explanations: dict[str, dict[str, Explanation]] = {}
     for record in store.sql(f"SELECT * FROM explanations WHERE document = {document}").to_dict("records"):
-        explanations.setdefault(record["method"], {})[record["class"]] = _explanation(
-            record, tokens, encoding, prediction, provenance
-        )
+        explanations.setdefault(record["method"], {})[record["class"]] = _explanation(record, tokens, encoding, common)
     ordered = {method: explanations[method] for method in store.methods}
     return Report(
         {name: by_class if len(by_class) > 1 else next(iter(by_class.values())) for name, by_class in ordered.items()}
     )
 
 
-def _encoding(text: str, pair: str | None, tokens: pd.DataFrame, dropped: int) -> Encoding:
-    words: tuple[Word, ...] = ()
+def _encoding(text: str, pair: str | None, tokens: pd.DataFrame, dropped: int, windows: Any) -> Encoding:
+    words = []
     segments = tokens["segment"].to_numpy()
     for segment, content in enumerate((text,) if pair is None else (text, pair)):
         # As `encode_text` does: words up to where the last token ends.
-        words += split_words(content, segment, stop=int(tokens["end"].to_numpy()[segments == segment].max()))
-    return Encoding(
-        text=text,
-        pair=pair,
-        ids=tokens["id"].to_numpy(),
-        type_ids=tokens["type_id"].to_numpy(),
-        offsets=tokens[["start", "end"]].to_numpy(),
-        segments=segments,
-        special=segments < 0,
-        word_ids=tokens["word"].to_numpy(),
-        tokens=tuple(tokens["token"]),
-        words=words,
-        dropped=dropped,
-    )
+        stop = int(tokens["end"].to_numpy()[segments == segment].max())
+        words += [[word.start, word.end, segment] for word in split_words(content, segment, stop=stop)]
+    record = {
+        "text": text,
+        "pair": pair,
+        "ids": tokens["id"].to_numpy(),
+        "type_ids": tokens["type_id"].to_numpy(),
+        "offsets": tokens[["start", "end"]].to_numpy(),
+        "segments": segments,
+        "special": segments < 0,
+        "word_ids": tokens["word"].to_numpy(),
+        "words": words,
+        "dropped": dropped,
+        "global_tokens": None,
+        "windows": windows,
+    }
+    return read_encoding(record, tokens["token"].tolist())
 
 
 def _explanation(
-    record: dict[str, Any],
-    tokens: pd.DataFrame,
-    encoding: Encoding,
-    prediction: Prediction,
-    provenance: dict[str, Any],
+    record: dict[str, Any], tokens: pd.DataFrame, encoding: Encoding, common: dict[str, Any]
 ) -> Explanation:
     scores = tokens[record["column"]].to_numpy()
-    removal = json.loads(record["removal"]) if isinstance(record["removal"], str) else None
-    return Explanation(
-        method=record["method"],
-        scores=scores,
-        encoding=encoding,
-        target=Target.from_dict(json.loads(record["target"])),
-        prediction=prediction,
-        checks=json.loads(record["checks"]),
-        options=json.loads(record["options"]),
-        provenance=provenance,
-        signed=bool(record["signed"]),
+    values = {name: _json(record[name], name) for name in ("target", "checks", "options", "removal")}
+    if isinstance(values["removal"], dict):
         # The check was made for the scores before they were rounded.
-        removal=None if removal is None else RemovalCurve(**{**removal, "fingerprint": fingerprint_scores(scores)}),
-    )
+        values["removal"]["fingerprint"] = fingerprint_scores(scores)
+    values |= {
+        "method": record["method"],
+        "signed": bool(record["signed"]),
+        "scores": scores,
+        "scores_dtype": scores.dtype.str,
+        "layers": None,
+        "extras": {},
+    }
+    return Explanation.from_record({**values, **common}, encoding=encoding)
+
+
+def _json(text: Any, name: str) -> Any:
+    """Return the value of a JSON text, None where there is none."""
+    return parse_json(text.encode(), error=InputError, name=f"'{name}'") if isinstance(text, str) else None
+
+
+def _array(values: Any) -> dict[str, Any]:
+    return {"dtype": values.dtype.str, "shape": list(values.shape), "values": values}

@@ -16,20 +16,19 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from sightline.errors import UsageError
+from sightline.errors import InputError, UsageError
 from sightline.files import lock_file, write_whole
+from sightline.foreign import regular_file
 from sightline.ownership import foreign_names, own_folder, own_path, remove_own_file
-
-if TYPE_CHECKING:
-    import duckdb
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
 """Protocols whose files appear in one step, when their upload is complete."""
 MEMORY = "memory"
 _LOCK = ".lock"
 _ATTEMPTS = "attempts"
+_T = TypeVar("_T")
 
 
 class Storage(Protocol):
@@ -41,8 +40,11 @@ class Storage(Protocol):
     def list_names(self, folder: str) -> list[str]:
         """Return the names in a folder; none if it does not exist."""
 
-    def read(self, name: str) -> bytes:
-        """Return the content of a file; raise FileNotFoundError if there is none."""
+    def read(self, name: str, limit: int) -> bytes:
+        """Return the content of a file of at most `limit` bytes; raise FileNotFoundError if there is none."""
+
+    def file_sizes(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the sizes of regular files in bytes; raise InputError if one is missing or something else."""
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, completely or not at all."""
@@ -62,8 +64,11 @@ class Storage(Protocol):
     def attempt_log(self, run: str, unit: str) -> Path:
         """Return the path of a log to which the workers of a unit append."""
 
-    def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, names: Sequence[str]) -> None:
-        """Create a view of the rows of some Parquet files, which are read when it is queried."""
+    def arrow_place(self) -> tuple[Any, str]:
+        """Return the file system in which Arrow finds the files, and the path of the folder there.
+
+        DuckDB could read the files itself, but what it may read it may also overwrite: COPY can be hidden in a SELECT.
+        """
 
 
 def storage_at(path: str | Path) -> Storage:
@@ -97,9 +102,18 @@ class LocalFolder:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def read(self, name: str) -> bytes:
-        """Return the content of a file."""
-        return (self._folder / name).read_bytes()
+    def read(self, name: str, limit: int) -> bytes:
+        """Return the content of a regular file inside the folder."""
+        path = regular_file(self._folder, name, InputError)
+        if path is None:
+            raise FileNotFoundError(name)
+        with path.open("rb") as file:
+            return _check_length(file.read(limit + 1), limit, f"{self.path}/{name}")
+
+    def file_sizes(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the sizes of regular files inside the folder."""
+        paths = {name: regular_file(self._folder, name, InputError) for name in names}
+        return {name: _check_found(path, f"{self.path}/{name}").stat().st_size for name, path in paths.items()}
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file under a temporary name and rename it."""
@@ -147,14 +161,11 @@ class LocalFolder:
         """
         return own_path(self._folder, f"{_ATTEMPTS}/{unit}.log")
 
-    def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, names: Sequence[str]) -> None:
-        """Create a view of an Arrow data set.
+    def arrow_place(self) -> tuple[Any, str]:
+        """Return the file system of this machine."""
+        from pyarrow.fs import LocalFileSystem
 
-        DuckDB could read the files itself, but what it may read it may also overwrite: COPY can be hidden in a SELECT.
-        """
-        from pyarrow import dataset
-
-        connection.register(view, dataset.dataset([str(self._folder / name) for name in names], format="parquet"))
+        return LocalFileSystem(), str(self._folder)
 
 
 class ObjectStore:
@@ -179,10 +190,21 @@ class ObjectStore:
             return []
         return [str(entry).rstrip("/").rpartition("/")[2] for entry in entries]
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: int) -> bytes:
         """Return the content of an object."""
         with self._named_errors("read", name):
-            return bytes(self._filesystem.cat_file(self._at(name)))
+            content = bytes(self._filesystem.cat_file(self._at(name), end=limit + 1))
+        return _check_length(content, limit, f"{self.path}/{name}")
+
+    def file_sizes(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the sizes of objects, from the listings of their prefixes."""
+        sizes: dict[str, int] = {}
+        for prefix in {self._at(name).rpartition("/")[0] for name in names}:
+            with suppress(FileNotFoundError), self._named_errors("list", prefix):
+                entries = self._filesystem.ls(prefix, detail=True)
+                sizes |= {entry["name"].strip("/"): entry["size"] for entry in entries if entry["type"] == "file"}
+        found = {name: sizes.get(self._at(name).strip("/")) for name in names}
+        return {name: _check_found(size, f"{self.path}/{name}") for name, size in found.items()}
 
     def write(self, name: str, content: bytes) -> None:
         """Upload an object, which appears when the upload is complete."""
@@ -210,12 +232,9 @@ class ObjectStore:
         """Return the path of a log on this machine, because objects cannot be appended to."""
         return Path(tempfile.gettempdir()) / f"sightline-attempt-{run}-{unit}"
 
-    def create_view(self, connection: duckdb.DuckDBPyConnection, view: str, names: Sequence[str]) -> None:
-        """Create a view of an Arrow data set, which reads the needed columns of the objects."""
-        from pyarrow import dataset
-
-        files = [self._at(name) for name in names]
-        connection.register(view, dataset.dataset(files, format="parquet", filesystem=self._filesystem))
+    def arrow_place(self) -> tuple[Any, str]:
+        """Return the file system of the store; Arrow reads the needed columns of the objects."""
+        return self._filesystem, self._root
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/")
@@ -230,3 +249,16 @@ class ObjectStore:
         except Exception as error:  # each client has its own exceptions
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
             raise UsageError(f"Cannot {verb} '{self.path}/{name}': {reason}.") from error
+
+
+def _check_length(content: bytes, limit: int, path: str) -> bytes:
+    """Return the content, of which one byte too many was asked for."""
+    if len(content) > limit:
+        raise InputError(f"'{path}' is larger than {limit:,} bytes.")
+    return content
+
+
+def _check_found(found: _T | None, path: str) -> _T:
+    if found is None:
+        raise InputError(f"'{path}' is missing. Start the run again, or restore the file.")
+    return found

@@ -12,16 +12,20 @@ was finished when the store was opened. `document` is their key (`corpus.tables`
 
 from __future__ import annotations
 
+import math
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 
 from sightline.corpus import tables
 from sightline.corpus.aggregation import AggregateBy, Rule, aggregate
+from sightline.corpus.checked_tables import TableReader
 from sightline.corpus.folder import ROWS, TEXTS, RunFolder
 from sightline.corpus.manifest import read_manifest
 from sightline.corpus.metadata import metadata_columns
@@ -58,6 +62,8 @@ SELECT document, word, any_value(coalesce(written, type)) AS text, any_value(typ
        min(start) AS start, max("end") AS "end", min(position) AS position, sum(received) AS received{scores}
 FROM tokens WHERE word >= 0 GROUP BY document, word
 """
+_KEYS = {"rows": "row", "texts": "document", "results": "document", "errors": "document"}
+"""Columns that name a row: joins on repeated names would multiply rows."""
 
 
 class Store:
@@ -111,11 +117,40 @@ class Store:
         connection.execute("SET temp_directory = ?", [str(Path(tempfile.gettempdir()) / "sightline-duckdb")])
         connection.execute("SET enable_progress_bar = false")
         blocks = [block_name(number) for number in range(self.plan.blocks)]
-        self.folder.create_view(connection, "rows", ROWS, blocks, tables.ROWS)
-        self.folder.create_view(connection, TEXTS, TEXTS, self.plan.units, tables.TEXTS)
+        self._register(connection, "rows", tables.ROWS, [self.folder.file(ROWS, block) for block in blocks])
+        self._register(connection, TEXTS, tables.TEXTS, [self.folder.file(TEXTS, unit) for unit in self.plan.units])
         for name, schema in tables.SCHEMAS.items():
-            view = "results" if name == tables.FINISHED else name
-            self.folder.create_view(connection, view, name, self.folder.units_with(name, self.plan.units), schema)
+            units = self.folder.units_with(name, self.plan.units)
+            self._register(connection, name, schema, [self.folder.file(name, unit) for unit in units])
+        with self._named_errors():
+            self._create_views(connection)
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        return connection
+
+    @cached_property
+    def _reader(self) -> TableReader:
+        by_class = self.labels if self.manifest["settings"]["target"] == ALL else ()
+        return TableReader(
+            self.folder.storage,
+            self.plan.rows,
+            max(self.plan.characters, default=0),
+            self.methods,
+            (*self.methods, *(f"{method}:{label}" for method in self.methods for label in by_class)),
+            # The number of an answer is that of its first token.
+            math.inf if self.manifest["model"]["task"] == "question_answering" else len(self.labels),
+        )
+
+    def _register(
+        self, connection: duckdb.DuckDBPyConnection, table: str, schema: pa.Schema, names: Sequence[str]
+    ) -> None:
+        view = "results" if table == tables.FINISHED else table
+        connection.register(view, self._reader.open(table, names) if names else schema.empty_table())
+
+    def _create_views(self, connection: duckdb.DuckDBPyConnection) -> None:
+        for table, key in _KEYS.items():
+            if connection.execute(f"SELECT 1 FROM {table} GROUP BY {key} HAVING count(*) > 1 LIMIT 1").fetchall():
+                raise self._reader.damaged(table, f"two rows have the same '{key}'.")
         labels = [label for (label,) in connection.execute("SELECT DISTINCT label FROM rows").fetchall()]
         classes = self._label_classes(labels)
         names = [None if index is None else self.labels[index] for index in classes.values()]
@@ -137,9 +172,6 @@ class Store:
             f", sum({tables.quote(name)}) AS {tables.quote(name)}" for name in self._score_columns(connection)
         )
         connection.execute(_WORDS.format(scores=sums))
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
-        return connection
 
     def _score_columns(self, connection: duckdb.DuckDBPyConnection) -> list[str]:
         known = set(tables.SCHEMAS["tokens"].names)
@@ -155,16 +187,31 @@ class Store:
 
     def sql(self, query: str, *, arrow: bool = False) -> pd.DataFrame | pa.Table:
         """Return the result of a SELECT statement as a DataFrame, or as an Arrow table."""
-        try:
+        with self._named_errors():
             kinds = [statement.type for statement in duckdb.extract_statements(query)]
             if kinds != [duckdb.StatementType.SELECT]:
                 raise OptionError("A store answers one SELECT statement at a time and changes nothing.")
             return self.connection.sql(query).to_arrow_table() if arrow else self.connection.execute(query).df()
+
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query with placeholders $1, $2, …"""
+        with self._named_errors():
+            rows: list[tuple[Any, ...]] = self.connection.execute(query, list(values)).fetchall()
+        return rows
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Raise what a reader of tables found, or an OptionError, for what DuckDB raises."""
+        self._reader.problem = ""
+        try:
+            yield
         except duckdb.PermissionException:
             raise OptionError(
                 "A query reads the tables of the run and no files: name a table, such as documents or words."
             ) from None
-        except duckdb.Error as error:
+        except (duckdb.Error, UnicodeError) as error:
+            if self._reader.problem:
+                raise InputError(self._reader.problem) from None
             reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2]).rstrip(".")
             raise OptionError(f"The query cannot be answered: {reason}.") from None
 
@@ -244,14 +291,14 @@ class Store:
         import pandas as pd
 
         groups = ("method", "layers", "scaled_by_document", "masked", "statistic")
-        values = self.connection.execute(
+        values = self._rows(
             f"""WITH single AS (
                   SELECT s.* FROM similarity s JOIN results d USING (document)
                   QUALIFY row_number() OVER (
                     PARTITION BY s.document, {", ".join(groups)} ORDER BY s.class = d.prediction DESC, s.class) = 1)
                 SELECT {", ".join(groups)}, list(value ORDER BY row), avg(chance), count(*)
                 FROM single JOIN rows USING (document) GROUP BY {", ".join(groups)} ORDER BY {", ".join(groups)}"""
-        ).fetchall()
+        )
         rows = []
         for *group, scores, chance, documents in values:
             rows.append((*group, *mean_interval(scores, seed=seed), chance, documents))
@@ -266,7 +313,7 @@ class Store:
         named = isinstance(identity, str)
         condition, value = ("id = $1 OR digest = $1", identity) if named else ("row = $1", int(identity))
         query = f"SELECT row FROM documents WHERE {condition} ORDER BY row LIMIT 1"
-        rows = self.connection.execute(query, [value]).fetchall()
+        rows = self._rows(query, [value])
         if not rows and named and str(identity).isdigit():
             return self.find_row(int(identity))
         if not rows:

@@ -9,6 +9,7 @@ from sightline.corpus.aggregation import Rule
 from sightline.corpus.settings import PREDICTED
 from sightline.corpus.slices import SliceComparison, compare_slices
 from sightline.corpus.store import Store
+from sightline.corpus.tables import text_literal
 from sightline.models import ALL
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _documents(store: Store) -> pd.DataFrame:
     return store.sql(
         f"""WITH checked AS (
               SELECT e.document, e.verdict, e.faithfulness FROM explanations e JOIN results d USING (document)
-              WHERE e.method = '{store.methods[0]}'
+              WHERE e.method = {text_literal(store.methods[0])}
               -- If several classes were explained: the one that the model predicts.
               QUALIFY row_number() OVER (PARTITION BY e.document ORDER BY e.class = d.prediction DESC, e.class) = 1),
             lines AS (

@@ -148,3 +148,8 @@ def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
 def quote(name: str) -> str:
     """Return the name of a column as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def text_literal(text: str) -> str:
+    """Return a text as SQL writes it, for conditions that are part of a larger query."""
+    return "'" + text.replace("'", "''") + "'"

@@ -19,6 +19,7 @@ from sightline.corpus.folder import RunFolder
 from sightline.corpus.plan import PlannedDocument, read_documents
 from sightline.corpus.settings import ModelSource, RunSettings
 from sightline.errors import SightlineError, UsageError
+from sightline.foreign import check_regular
 from sightline.memory import exempt_loaded_objects, release_memory, resident_bytes
 from sightline.model import Model
 
@@ -121,6 +122,7 @@ class _AttemptLog:
     def deaths(self) -> Counter[int]:
         """Return how often each document was started and never finished; begin a new log if there is none."""
         counts: Counter[int] = Counter()
+        check_regular(self.path, UsageError)
         lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
         if lines[:1] != [self._first_line]:  # there is none, or that of an earlier run
             self.path.write_text(self._first_line)
