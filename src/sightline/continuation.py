@@ -23,6 +23,7 @@ from sightline.errors import InputError, ModelError
 from sightline.explanation import Explanation
 from sightline.files import write_or_return, write_whole
 from sightline.foreign import read_json
+from sightline.read_only import ReadOnlyArrays, protect
 from sightline.record_checks import check_list, check_object, check_whole, is_newer, read_numbers
 from sightline.text import Encoding
 from sightline.text.units import Level, Units, units_of
@@ -36,7 +37,7 @@ Origin = Literal["given", "generated"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ContinuationExplanation:
+class ContinuationExplanation(ReadOnlyArrays):
     """The explanations of all tokens of a generated text, by one method; g generated tokens, n tokens in all."""
 
     rows: tuple[Explanation, ...]
@@ -57,8 +58,7 @@ class ContinuationExplanation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", tuple(self.rows))
-        probabilities = np.array(self.probabilities, dtype=np.float64)
-        probabilities.setflags(write=False)
+        probabilities = protect(np.array(self.probabilities, dtype=np.float64))
         object.__setattr__(self, "probabilities", probabilities)
         expected = range(self.prompt_length, len(self.encoding))
         lengths = [len(row.encoding) for row in self.rows]
@@ -118,8 +118,7 @@ class ContinuationExplanation:
         )
         for number, row in enumerate(self.rows):
             matrix[number, : len(row.scores)] = row.scores
-        matrix.setflags(write=False)
-        return matrix
+        return protect(matrix)
 
     def total(self) -> NDArray[np.float64]:
         """Return the scores (n,) summed over the generated tokens: what the whole text owes to every token."""

@@ -23,6 +23,7 @@ from sightline.errors import InputError, ModelError
 from sightline.foreign import printable
 from sightline.layer_kind import LayerKind, resolve_layer_kind
 from sightline.models.target import Prediction, Target
+from sightline.read_only import ReadOnlyArrays, protect
 from sightline.text import Encoding
 from sightline.text.units import Level, units_of
 from sightline.verdict import CHECK_ENTRIES, Verdict, judge
@@ -48,7 +49,7 @@ EDITED = " (edited)"
 
 
 @dataclass(frozen=True, eq=False)
-class RemovalCurve:
+class RemovalCurve(ReadOnlyArrays):
     """The probability of the explained class as more and more words are removed; K counts, R random orders.
 
     Point k is the document without its `counts[k]` highest-ranked words, which are the share `ratios[k]` of all. The
@@ -71,9 +72,7 @@ class RemovalCurve:
     def __post_init__(self) -> None:
         for name, kind in _CURVE_ARRAYS.items():
             if getattr(self, name) is not None:
-                array = np.array(getattr(self, name), dtype=kind)
-                array.setflags(write=False)
-                object.__setattr__(self, name, array)
+                object.__setattr__(self, name, protect(np.array(getattr(self, name), dtype=kind)))
         shape = self.ratios.shape
         if (
             self.ratios.ndim != 1
@@ -123,7 +122,7 @@ class WordScore:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation:
+class Explanation(ReadOnlyArrays):
     """The scores of all tokens for one target, by one method.
 
     Arrays are read-only copies and always finite; `checks`, `options` and `provenance` hold plain JSON values, so that
@@ -220,8 +219,7 @@ class Explanation:
                 f"The {name} of '{self.method}' are not finite ({bad} of {array.size} values): numbers overflow "
                 "inside the model. Try another dtype or check the weights."
             )
-        array.setflags(write=False)
-        return array
+        return protect(array)
 
     @property
     def tokens(self) -> tuple[str, ...]:

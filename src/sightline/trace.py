@@ -2,7 +2,7 @@
 
 Everything is lazy: nothing runs before it is needed, and what a pass has recorded is kept (`passes`).
 
-Shapes: n tokens, L layers, H heads, d width. Arrays are numpy; nothing here is padded.
+Shapes: n tokens, L layers, H heads, d width. Arrays are numpy and read-only; nothing here is padded.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from sightline.models.target import check_quantity
 from sightline.models.windowed import combine, window_positions
 from sightline.passes import Array, Gradients, Need, Pass, Request
 from sightline.progress import StepProgress
+from sightline.read_only import protect
 from sightline.text import Encoding, window_encodings
 
 T = TypeVar("T")
@@ -233,13 +234,13 @@ class Trace:
     @property
     def logits(self) -> Array:
         """Scores of the classes, (C,)."""
-        return as_array(self.network.task.class_logits(self._logits, self.target.position))
+        return protect(as_array(self.network.task.class_logits(self._logits, self.target.position)))
 
     @property
     def probabilities(self) -> Array:
         """Probabilities of the classes, (C,)."""
         task = self.network.task
-        return as_array(task.probabilities(task.class_logits(self._logits, self.target.position)))
+        return protect(as_array(task.probabilities(task.class_logits(self._logits, self.target.position))))
 
     @property
     def prediction(self) -> Prediction:
@@ -261,8 +262,8 @@ class Trace:
         if self.network.has_custom_head and not self.windowed:
             sizes = np.linalg.norm(self.hidden_gradients[-1].astype(np.float64), axis=1)
             if sizes.any():
-                return np.asarray(sizes / sizes.sum())
-        return self.network.task.readout(self.target, self.encoding)
+                return protect(np.asarray(sizes / sizes.sum()))
+        return protect(self.network.task.readout(self.target, self.encoding))
 
     @cached_property
     def attentions(self) -> Layers:
@@ -291,7 +292,7 @@ class Trace:
     @cached_property
     def _summaries(self) -> list[Summary]:
         self.require("attentions")
-        readout = torch.from_numpy(self.readout)
+        readout = torch.tensor(self.readout)
         # If gradients of attention are needed as well, one sweep computes both.
         gradients = [
             self._pass.output_gradient(self._document, self.target, layer) if self._pass.attention_gradients else None
@@ -310,12 +311,12 @@ class Trace:
     @cached_property
     def received(self) -> Array:
         """Attention received by every token, summed over rows, (L, H, n)."""
-        return as_array(torch.stack([summary.received for summary in self._summaries]))
+        return protect(as_array(torch.stack([summary.received for summary in self._summaries])))
 
     @cached_property
     def readout_rows(self) -> Array:
         """Attention of the readout, r · A, (L, H, n)."""
-        return as_array(torch.stack([summary.rows for summary in self._summaries]))
+        return protect(as_array(torch.stack([summary.rows for summary in self._summaries])))
 
     @cached_property
     def gradient_received(self) -> Array:
@@ -325,14 +326,14 @@ class Trace:
         if any(part is None for part in parts):
             self.__dict__.pop("_summaries")
             parts = [summary.gradient_received for summary in self._summaries]
-        return as_array(torch.stack([part for part in parts if part is not None]))
+        return protect(as_array(torch.stack([part for part in parts if part is not None])))
 
     @property
     def embeddings(self) -> Array:
         """Word embeddings (n, ·)."""
         embeddings = self._pass.recorder.embeddings
         assert embeddings is not None
-        return as_array(embeddings[self._document, : self.token_count])
+        return protect(as_array(embeddings[self._document, : self.token_count]))
 
     @property
     def inputs(self) -> tuple[Array, ...]:
@@ -348,7 +349,7 @@ class Trace:
     @property
     def embedding_gradient(self) -> Array:
         """∂y/∂(word embeddings), (n, ·)."""
-        return as_array(self._gradients().embeddings[self._document, : self.token_count])
+        return protect(as_array(self._gradients().embeddings[self._document, : self.token_count]))
 
     @property
     def input_gradients(self) -> tuple[Array, ...]:
@@ -364,7 +365,7 @@ class Trace:
     @property
     def head_importance(self) -> NDArray[np.float64]:
         """How strongly y depends on the weights of every head, Σ_w (∂y/∂w · w)², (L, H)."""
-        return self._pass.head_importance(self._document, self.target)
+        return protect(self._pass.head_importance(self._document, self.target))
 
     def block(self, layer: int) -> BlockParts:
         """Return the parts of the attention block of one layer."""
@@ -400,7 +401,7 @@ class Trace:
 
     def layer_input(self, layer: int) -> Tensor:
         """Return x^l (n, d) as a tensor on the model's device, to be changed and passed to `logits_with`."""
-        return torch.from_numpy(self.inputs[layer]).to(self.network.device, self.network.dtype)
+        return torch.tensor(self.inputs[layer], device=self.network.device, dtype=self.network.dtype)
 
     def logits_with(self, layer: int, inputs: Tensor) -> list[Tensor]:
         """Return the logits of this document where `inputs` (B, n, d) replace x^l, one result per replacement."""
@@ -441,7 +442,7 @@ class Trace:
     def _cut(self, tensor: Tensor) -> Array:
         layout = self._pass.recorder.layout
         assert layout is not None
-        return as_array(layout.cut(tensor, self._document))
+        return protect(as_array(layout.cut(tensor, self._document)))
 
 
 def _with_quantity(target: Target, quantity: str) -> Target:

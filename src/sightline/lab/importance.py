@@ -116,7 +116,7 @@ def feature_importance(
         )
     encoding = model.encode(document, truncate=True) if isinstance(document, str) else document
     module = network.module
-    ids = torch.from_numpy(encoding.ids).to(network.device)[None]
+    ids = torch.tensor(encoding.ids).to(network.device)[None]
     with torch.no_grad():
         embeddings = module.model.embeddings(ids)[0]
         hidden, allowed = module.model.encode(ids, None)

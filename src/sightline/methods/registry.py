@@ -171,8 +171,8 @@ class Method:
         size, threshold = float(magnitudes.sum()), float(np.finfo(np.float32).tiny)
         if self.signed and self.class_specific and size:
             probing = "probes" in self.requirements(options)
-            precision = trace.network.dtype if probing else torch.from_numpy(attribution.scores).dtype
-            error = torch.finfo(precision).eps * abs(trace.value_of(quantity=options.get("quantity")))
+            eps = torch.finfo(trace.network.dtype).eps if probing else np.finfo(attribution.scores.dtype).eps
+            error = float(eps) * abs(trace.value_of(quantity=options.get("quantity")))
             if self.kind == "perturbation":
                 # Neighbours with equal scores share one difference, that of their word or sentence.
                 firsts = np.flatnonzero(np.diff(attribution.scores, prepend=np.nan))

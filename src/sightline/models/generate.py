@@ -27,7 +27,7 @@ def generate_greedily(network: Network, prompt: Encoding, max_new_tokens: int) -
             f"The prompt has {len(prompt)} tokens and the model reads {network.max_tokens} at most: there is no room "
             "to generate."
         )
-    ids = torch.from_numpy(prompt.ids)[None].to(network.device)
+    ids = torch.tensor(prompt.ids)[None].to(network.device)
     with network.exclusive(), own_torch_context(), torch.no_grad():
         output = module.generate(
             ids,

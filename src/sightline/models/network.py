@@ -343,12 +343,12 @@ class Network:
         positions = torch.full(shape, pad if self.family.positions_after_padding else 0)
         for row, encoding in enumerate(encodings):
             n = len(encoding)
-            ids[row, :n] = torch.from_numpy(encoding.ids)
+            ids[row, :n] = torch.tensor(encoding.ids)
             mask[row, :n] = 1
             if hidden is not None:
                 mask[row, list(hidden[row])] = 0
             positions[row, :n] = torch.arange(first, first + n)
-            types[row, :n] = torch.from_numpy(self._check_types(encoding))
+            types[row, :n] = torch.tensor(self._check_types(encoding))
             if self.banded:
                 global_mask[row, list(self.global_tokens(encoding))] = 1
         tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, "token_type_ids": types}

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sightline.errors import OptionError, TargetError
 from sightline.models.classes import class_named, list_names, numbers_name_others, whole_number
+from sightline.read_only import ReadOnlyArrays, protect
 from sightline.registry import suggestion
 
 ALL: Literal["all"] = "all"
@@ -116,11 +117,12 @@ class Target:
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class Prediction(ReadOnlyArrays):
     """What the model predicted.
 
     `labels`, `logits` and `probabilities` have one entry per class. For language models they hold the 50 likeliest
     tokens, and `index` is the id of the first of them; for question answering they hold the answer and "no answer".
+    The arrays are read-only.
     """
 
     index: int
@@ -132,6 +134,10 @@ class Prediction:
     labels: tuple[str, ...]
     logits: NDArray[np.floating[Any]]
     probabilities: NDArray[np.floating[Any]]
+
+    def __post_init__(self) -> None:
+        for name in ("logits", "probabilities"):
+            object.__setattr__(self, name, protect(np.array(getattr(self, name))))
 
     def __eq__(self, other: object) -> bool:
         """Return whether every field is equal, arrays element by element."""

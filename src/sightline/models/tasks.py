@@ -108,7 +108,7 @@ class TokenClassification(Task):
             scores[:, self.facts.outside_label] = -1.0
         best = scores.max(dim=-1).values
         if not encoding.special.all():
-            best[torch.from_numpy(encoding.special).to(best.device)] = -1.0
+            best[torch.tensor(encoding.special).to(best.device)] = -1.0
         return int(best.argmax())
 
     def entities(self, logits: Tensor, encoding: Encoding, quantity: str) -> dict[str, Target]:

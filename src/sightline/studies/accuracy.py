@@ -68,7 +68,7 @@ def measure_accuracy(
 
     def predict(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
         model = subject.model
-        classes = label_classes(model, labelled)
+        classes: dict[Any, int | None] = label_classes(model, labelled)
         encodings = [model.encode(read(example), example.pair, truncate=True) for example in part]
         for example, logits in zip(part, model.network.run_many(encodings), strict=True):
             number, index = int(logits.argmax()), classes.get(example.label)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
+from sightline.read_only import ReadOnlyArrays, protect
 from sightline.text.windows import Windows
 from sightline.text.words import Word, count_words
 
@@ -19,10 +20,10 @@ _SHOWN = 40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Encoding:
+class Encoding(ReadOnlyArrays):
     """Token ids of one document and where each token is in the original text; n tokens, W words.
 
-    Nothing changes an encoding: `replace_ids` and `drop` return new ones with arrays of their own.
+    Nothing changes an encoding: its arrays are read-only, and `replace_ids` and `drop` return new encodings.
     """
 
     text: str
@@ -207,11 +208,11 @@ class Encoding:
 
 
 def _own_array(values: Any, dtype: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
-    """Copy `values` into an array of `dtype`; the shape must be `shape`."""
+    """Copy `values` into a read-only array of `dtype`; the shape must be `shape`."""
     array = np.array(values, dtype=dtype)
     if array.shape != shape:
         raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
-    return array
+    return protect(array)
 
 
 def _positions(positions: Iterable[int], n: int, what: str) -> tuple[int, ...]:

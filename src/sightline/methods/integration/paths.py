@@ -62,7 +62,7 @@ def build_path(trace: Trace, baseline: Baseline, baseline_text: str | None, embe
     places = chosen[embeddings]
     end = torch.cat([network.embed(encoding, place) for place in places], dim=-1)
     start = torch.cat([_baseline_part(trace, baseline, place) for place in places], dim=-1)
-    special = torch.from_numpy(encoding.special).to(end.device)[:, None]
+    special = torch.tensor(encoding.special).to(end.device)[:, None]
     return Path(places, torch.where(special, end, start), end)
 
 
