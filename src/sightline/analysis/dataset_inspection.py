@@ -3,6 +3,10 @@
 Each document is explained for the class that the model predicts for it, or for one target that all share; attributions
 are averaged by target. One document is in memory at a time. Head importance is that of the loss, over all documents,
 and weights the heads of every comparison, so that it is computed in a round of its own.
+
+A document longer than the model reads is predicted and explained as a whole, in windows, as everywhere else. Attention
+(maps, head importance, similarity) exists within one pass only, so it is that of the beginning of the document, as much
+as the model reads at once; a note says so.
 """
 
 from __future__ import annotations
@@ -75,7 +79,7 @@ class DataSetInspection:
     similarity: dict[str, SimilarityTable]
     """By method."""
     notes: tuple[str, ...]
-    """Which documents were left out, and why."""
+    """Which documents were left out, and why; how many are read in windows."""
     anisotropy: LayerAnisotropy | None
     """Of hidden states, y and T over the layers, mean over the documents, where it was asked for."""
     token_ranks: dict[str, pd.DataFrame]
@@ -107,21 +111,33 @@ def inspect_dataset(
         )
     examples, encodings, notes = _readable(model, as_examples(dataset))
     predictions = predict(model, examples, progress=progress)
+    beginnings = [_beginning(model, encoding) for encoding in encodings]
+    if windowed := [encoding for encoding in encodings if encoding.windows is not None]:
+        notes.append(
+            f"{len(windowed):,} of {len(encodings):,} documents are read in windows: their attention is that of their "
+            f"beginning, which the model reads at once (at most {max(map(len, beginnings)):,} tokens)."
+        )
     importance = None
     if settings.head_importance:
         labels = [None if index < 0 else model.labels[index] for index in predictions.labels]
-        importance = head_importance(model, encodings, labels, progress=progress)
+        importance = head_importance(model, beginnings, labels, progress=progress)
     explanations: dict[str, list[Explanation]] = {name: [] for name in settings.methods}
     compared: dict[str, list[tuple[Similarity, ...]]] = {name: [] for name in settings.methods}
     anisotropies: list[LayerAnisotropy] = []
-    maps = MapAverage(len(model.network.layers), model.network.heads, max(len(encoding) for encoding in encodings))
-    for encoding in track(encodings, "explaining the data set", progress):
-        trace = model.trace(encoding, target)
+    maps = MapAverage(len(model.network.layers), model.network.heads, max(len(encoding) for encoding in beginnings))
+    for number, encoding in enumerate(track(encodings, "explaining the data set", progress)):
+        beginning = beginnings[number]
+        wanted = model.labels[predictions.predicted[number]] if target is None else target
+        trace = model.trace(beginning, wanted)
         trace.require("attentions")
         if settings.anisotropy:
             trace.require("blocks", "hidden_states")
-        for name, explanation in model.explain(trace, methods=list(settings.methods), **settings.options).items():
-            explanations[name].append(replace(explanation, layers=None, extras={}))
+        of_beginning = model.explain(trace, methods=list(settings.methods), **settings.options)
+        of_document = of_beginning
+        if beginning is not encoding:
+            of_document = model.explain(encoding, methods=list(settings.methods), target=wanted, **settings.options)
+        for name, explanation in of_beginning.items():
+            explanations[name].append(replace(of_document[name], layers=None, extras={}))
             compared[name].append(
                 document_similarity(
                     trace,
@@ -134,7 +150,7 @@ def inspect_dataset(
             )
         maps.add(trace)
         if settings.anisotropy:
-            anisotropies.append(anisotropy_by_layer(trace, transformed=len(encoding) <= MATRIX_TOKENS))
+            anisotropies.append(anisotropy_by_layer(trace, transformed=len(beginning) <= MATRIX_TOKENS))
     return DataSetInspection(
         settings=settings,
         documents=len(examples),
@@ -166,7 +182,7 @@ def _readable(model: Model, examples: Sequence[Example]) -> tuple[list[Example],
             encoding = example.text
             if isinstance(encoding, str):
                 first, second = model.network.task.reading_order(encoding, example.pair)
-                encoding = model.encode(first, second, truncate=True)
+                encoding = model.encode(first, second)
         except InputError as error:
             notes.append(f"Document {example.id} was left out: {error}")
             continue
@@ -175,6 +191,11 @@ def _readable(model: Model, examples: Sequence[Example]) -> tuple[list[Example],
     if not readable:
         raise InputError("No document of the data set can be read. " + " ".join(notes[:3]))
     return readable, encodings, notes
+
+
+def _beginning(model: Model, encoding: Encoding) -> Encoding:
+    """Return as much of a document as the model reads at once: all of it, unless it is read in windows."""
+    return encoding if encoding.windows is None else model.encode(encoding.text, encoding.pair, truncate=True)
 
 
 def _comparison_notes(examples: Sequence[Example], documents: Sequence[Sequence[Similarity]]) -> tuple[str, ...]:

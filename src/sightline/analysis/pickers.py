@@ -141,7 +141,7 @@ def predict(model: Model, dataset: Iterable[Any], *, progress: Progress | None =
     for number, example in enumerate(examples):
         text = example.text
         try:
-            encodings.append(model.encode(text, example.pair, truncate=True) if isinstance(text, str) else text)
+            encodings.append(model.encode(text, example.pair) if isinstance(text, str) else text)
         except InputError as error:
             raise InputError(f"Row {number} of the data set: {error}") from None
         index = -1 if example.label is None else classes[example.label]
