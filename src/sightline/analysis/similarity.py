@@ -225,8 +225,8 @@ def document_similarity(
                 seed=seed,
                 tokens=tokens,
             )
-        setting = {"layers": str(choice), "scaled": weights is not None, "masked": mask is not None}
-        results.append(replace(similarity, **setting, by_document=by_document))
+        similarity = replace(similarity, layers=str(choice), scaled=weights is not None, masked=mask is not None)
+        results.append(replace(similarity, by_document=by_document))
     return tuple(results)
 
 
