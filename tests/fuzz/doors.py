@@ -11,6 +11,7 @@ from tests.fuzz.http_requests import HttpRequests
 from tests.fuzz.model_folders import ModelFolders
 from tests.fuzz.saved_files import SavedFiles
 from tests.fuzz.texts import Texts
+from tests.fuzz.training_folders import TrainingFolders
 
 DOORS: dict[str, Callable[[], Door]] = {
     "model_folders": ModelFolders,
@@ -18,6 +19,7 @@ DOORS: dict[str, Callable[[], Door]] = {
     "saved_files": SavedFiles,
     "data_sets": DataSets,
     "documents": Documents,
+    "training_folders": TrainingFolders,
     "http_requests": HttpRequests,
 }
 LONG_RUN = {
@@ -26,6 +28,7 @@ LONG_RUN = {
     "saved_files": 10_000,
     "data_sets": 5_000,
     "documents": 5_000,
+    "training_folders": 5_000,
     "http_requests": 5_000,
 }
 """Cases of `make fuzz`."""

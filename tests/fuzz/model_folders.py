@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
 
 import sightline as sl
-from tests.fuzz.mutations import damage_bytes, damage_json, odd_value
+from tests.fuzz.model_files import Canary, damage_header, damage_tensors, link_elsewhere, read_or_none
+from tests.fuzz.mutations import damage_json, odd_value
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level, unigram, wordpiece
 
@@ -44,16 +44,6 @@ _PATTERNS = (
     "(?R)",
     "a{1,99999}",
 )
-
-
-class _Canary:
-    """Writes the canary when it is unpickled."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Path(self.path).write_text, ("ran",))
 
 
 class ModelFolders:
@@ -96,14 +86,14 @@ class ModelFolders:
 
 def _change_json(random: Random, folder: Path, canary: Path) -> None:
     path = folder / random.choice(_JSON_FILES)
-    content = _read(path)
+    content = read_or_none(path)
     if content is not None:
         path.write_bytes(damage_json(random, content))
 
 
 def _resize(random: Random, folder: Path, canary: Path) -> None:
     """Change sizes in the config by plausible and by absurd amounts."""
-    content = _read(folder / "config.json")
+    content = read_or_none(folder / "config.json")
     if not isinstance(content, dict):
         return
     sizes = [key for key, value in content.items() if isinstance(value, int) and not isinstance(value, bool)]
@@ -112,60 +102,10 @@ def _resize(random: Random, folder: Path, canary: Path) -> None:
     (folder / "config.json").write_text(json.dumps(content))
 
 
-def _change_weights(random: Random, folder: Path, canary: Path) -> None:
-    path = folder / "model.safetensors"
-    try:
-        weights = load_file(path)
-    except Exception:  # damaged before
-        return
-    for name in random.sample(sorted(weights), k=random.randint(1, 3)):
-        tensor = weights.pop(name)
-        action = random.randrange(7)
-        if action == 0:
-            continue
-        if action == 1:
-            weights[name + random.choice(("", ".extra", "\n"))] = tensor
-        elif action == 2:
-            weights[name] = tensor.to(random.choice([torch.float16, torch.bfloat16, torch.float64, torch.int64]))
-        elif action == 3:
-            weights[name] = torch.zeros([random.randrange(5) for _ in range(random.randrange(4))])
-        elif action == 4:
-            value = random.choice([float("nan"), float("inf"), 1e38, 0.0])  # 1e38 is infinite in half precision
-            weights[name] = torch.full(tensor.shape, value).to(tensor.dtype)
-        elif action == 5:
-            weights[name] = tensor.repeat(2, *[1] * (tensor.ndim - 1)) if tensor.ndim else tensor
-        else:
-            weights[name] = tensor.flatten()
-    save_file(weights, path, metadata={"format": "pt"})
-
-
-def _change_header(random: Random, folder: Path, canary: Path) -> None:
-    path = folder / "model.safetensors"
-    if not path.is_file():
-        return
-    try:
-        raw = path.read_bytes()
-    except OSError:  # linked to something that cannot be read, in an earlier round of the same case
-        return
-    action = random.randrange(4)
-    if action == 0:
-        path.write_bytes(damage_bytes(random, raw))
-    elif action == 1:
-        path.write_bytes(random.choice([b"", b"\0" * 8, (2**63).to_bytes(8, "little"), raw[: random.randrange(200)]]))
-    else:
-        length = int.from_bytes(raw[:8], "little")
-        try:
-            header = json.loads(raw[8 : 8 + length])
-        except (ValueError, RecursionError):
-            return
-        changed = damage_json(random, header)
-        path.write_bytes(len(changed).to_bytes(8, "little") + changed + raw[8 + length :])
-
-
 def _change_tokenizer(random: Random, folder: Path, canary: Path) -> None:
     """Change the parts of tokenizer.json that say how text is read."""
     path = folder / "tokenizer.json"
-    content = _read(path)
+    content = read_or_none(path)
     if not isinstance(content, dict):
         return
     action = random.randrange(9)
@@ -206,6 +146,19 @@ def _change_tokenizer(random: Random, folder: Path, canary: Path) -> None:
     path.write_text(json.dumps(content))
 
 
+def _change_weights(random: Random, folder: Path, canary: Path) -> None:
+    damage_tensors(random, folder / "model.safetensors")
+
+
+def _change_header(random: Random, folder: Path, canary: Path) -> None:
+    damage_header(random, folder / "model.safetensors")
+
+
+def _link(random: Random, folder: Path, canary: Path) -> None:
+    names = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+    link_elsewhere(random, folder / random.choice(names))
+
+
 def _plant_code(random: Random, folder: Path, canary: Path) -> None:
     """Plant a module and pickles that create the canary, and references to them."""
     (folder / "c.py").write_text(f"import pathlib\npathlib.Path({str(canary)!r}).write_text('ran')\nclass C: pass\n")
@@ -213,7 +166,7 @@ def _plant_code(random: Random, folder: Path, canary: Path) -> None:
     action = random.randrange(4)
     if action < 2:
         path = folder / ("config.json", "tokenizer_config.json")[action]
-        content = _read(path)
+        content = read_or_none(path)
         if isinstance(content, dict):
             content["auto_map"] = random.choice([names, ["c.C", "c.C"], {"AutoConfig": "somebody/else--c.C"}])
             if random.random() < 0.5:
@@ -221,25 +174,9 @@ def _plant_code(random: Random, folder: Path, canary: Path) -> None:
             path.write_text(json.dumps(content))
         return
     name = random.choice(("pytorch_model.bin", "weights.bin", "model-1.safetensors", "adapter_model.bin"))
-    (folder / name).write_bytes(pickle.dumps(_Canary(str(canary))))
+    (folder / name).write_bytes(pickle.dumps(Canary(str(canary))))
     (folder / "model.safetensors").unlink(missing_ok=True)
     if action == 2:
         weight_map = {"a": random.choice((name, "../shared/bert/model.safetensors", "/dev/zero", "", ".", 3, None))}
         (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
     (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "somebody/else"}))
-
-
-def _link(random: Random, folder: Path, canary: Path) -> None:
-    path = folder / random.choice(("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"))
-    path.unlink(missing_ok=True)
-    path.symlink_to(
-        random.choice(("/dev/zero", "/etc/passwd", str(path), "/nowhere", "/dev/full", ".", "/proc/self/mem"))
-    )
-
-
-def _read(path: Path) -> Any:
-    """Return the content of a JSON file, or None if it is damaged already."""
-    try:
-        return json.loads(path.read_text()) if path.is_file() and not path.is_symlink() else None
-    except (ValueError, RecursionError, OSError):
-        return None

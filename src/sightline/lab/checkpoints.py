@@ -20,14 +20,16 @@ import json
 import random
 import re
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file, save_model
+from safetensors.torch import load_file, load_model, save_file, save_model
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import TrainerState
 
@@ -35,6 +37,7 @@ from sightline.errors import InputError, UsageError
 from sightline.files import new_folder, write_whole
 from sightline.foreign import read_json
 from sightline.ownership import foreign_names, not_empty, remove_own_file
+from sightline.record_checks import check_list, check_number, check_object, check_whole
 
 RUN = "run.json"
 WEIGHTS, OPTIMIZER, PROGRESS, HASHES = "model.safetensors", "optimizer.safetensors", "progress.json", "checkpoint.json"
@@ -44,8 +47,30 @@ _FILES = (HASHES, *_HASHED)
 _SCHEDULE = ("last_epoch", "_step_count", "_last_lr")
 """What changes in a learning rate scheduler."""
 _LARGEST_JSON = 200_000_000
-_DAMAGED = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError, OverflowError, SafetensorError)
+_AVERAGES = frozenset({"step", "exp_avg", "exp_avg_sq"})
+"""What AdamW keeps of a parameter."""
+_DAMAGED = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    RuntimeError,
+    OverflowError,
+    OSError,
+    SafetensorError,
+)
 """What values of the wrong kind raise where they are used."""
+_COUNTS = ("global_step", "max_steps", "num_train_epochs", "num_input_tokens_seen", "train_batch_size")
+_STEPS = ("logging_steps", "eval_steps", "save_steps")
+_NEVER = {
+    "is_local_process_zero": True,
+    "is_world_process_zero": True,
+    "is_hyper_param_search": False,
+    "trial_name": None,
+    "trial_params": None,
+}
+"""Fields of the Trainer's state that never change here."""
 
 
 def checkpoint_folder(work: Path, step: int) -> Path:
@@ -79,7 +104,7 @@ def write_checkpoint(work: Path, trainer: Any) -> None:
 
 
 def find_checkpoint(work: Path) -> tuple[Path, dict[str, Any]] | None:
-    """Return the newest checkpoint that can be used, and the state of its Trainer; None if none was written.
+    """Return the newest complete checkpoint, and the state of its Trainer; None if none was written.
 
     A checkpoint needs the one with the best weights so far as well. Raises InputError if every one is damaged.
     """
@@ -103,45 +128,50 @@ def find_checkpoint(work: Path) -> tuple[Path, dict[str, Any]] | None:
     return None
 
 
+def restore_weights(folder: Path, module: torch.nn.Module) -> None:
+    """Give a module the weights of a checkpoint."""
+    with _fitting(folder):
+        load_model(module, folder / WEIGHTS)
+
+
 def restore_optimizer(folder: Path, optimizer: Any, scheduler: Any) -> None:
     """Give optimizer and learning rate scheduler the state that they had at a checkpoint."""
-    try:
-        tensors = load_file(folder / OPTIMIZER)
+    with _fitting(folder):
         progress = _read(folder / PROGRESS)
-        stored = optimizer.state_dict()
         shapes = [parameter.shape for group in optimizer.param_groups for parameter in group["params"]]
-        averages: dict[int, dict[str, torch.Tensor]] = {number: {} for number in range(len(shapes))}
-        for key, value in tensors.items():
+        averages: dict[int, dict[str, torch.Tensor]] = {}
+        for key, value in load_file(folder / OPTIMIZER).items():
             number, _, name = key.partition(".")
             if number != _RANDOM:
-                if value.shape not in ((), shapes[int(number)]):
+                if value.shape != (() if name == "step" else shapes[int(number)]) or not value.is_floating_point():
                     raise ValueError(key)
-                averages[int(number)][name] = value
-        if len({frozenset(names) for names in averages.values()}) > 1 and not all(averages.values()):
-            raise ValueError("parameters without averages")
+                averages.setdefault(int(number), {})[name] = value.float() if name == "step" else value
+        if any(frozenset(names) != _AVERAGES for names in averages.values()):
+            raise ValueError("a parameter without averages")
+        stored = optimizer.state_dict()
         for group, rate in zip(stored["param_groups"], progress["_last_lr"], strict=True):
-            group["lr"] = float(rate)
-        optimizer.load_state_dict(
-            {**stored, "state": {number: values for number, values in averages.items() if values}}
-        )
+            group["lr"] = check_number(rate, "_last_lr")
+        for name in ("last_epoch", "_step_count"):
+            check_whole(progress[name], name)
+        optimizer.load_state_dict({**stored, "state": averages})
         scheduler.load_state_dict(scheduler.state_dict() | {name: progress[name] for name in _SCHEDULE})
-    except _DAMAGED as error:
-        raise _unusable(folder) from error
 
 
 def restore_generators(folder: Path) -> None:
     """Give all random generators the state that they had at a checkpoint."""
-    try:
+    with _fitting(folder):
         tensors, progress = load_file(folder / OPTIMIZER), _read(folder / PROGRESS)
         version, words, gauss = progress["python"]
-        random.setstate((version, tuple(words), gauss))
-        kind, keys, *rest = progress["numpy"]
-        np.random.set_state((kind, np.array(keys, np.uint32), *rest))  # noqa: NPY002 (the library draws from it)
+        random.setstate((version, tuple(words), gauss if gauss is None else check_number(gauss, "python")))
+        kind, keys, position, has_gauss, cached = progress["numpy"]
+        # numpy itself does not check the position, and would read beyond its end.
+        check_whole(position, "numpy", 0, len(keys))
+        check_whole(has_gauss, "numpy", 0, 1)
+        state = (kind, np.array(keys, np.uint32), position, has_gauss, check_number(cached, "numpy"))
+        np.random.set_state(state)  # noqa: NPY002 (the library draws from it)
         torch.set_rng_state(tensors[f"{_RANDOM}.cpu"])
         if torch.cuda.is_available() and f"{_RANDOM}.cuda" in tensors:
             torch.cuda.set_rng_state(tensors[f"{_RANDOM}.cuda"])
-    except _DAMAGED as error:
-        raise _unusable(folder) from error
 
 
 def remove_checkpoint(work: Path, step: int) -> None:
@@ -222,15 +252,26 @@ def _verify(folder: Path) -> None:
 
 
 def _read_state(folder: Path, step: int) -> dict[str, Any]:
-    try:
-        TrainerState.load_from_json(str(folder / TRAINER_STATE_NAME))
-        state: dict[str, Any] = _read(folder / TRAINER_STATE_NAME)
-        whole = [state[name] for name in ("global_step", "max_steps", "num_train_epochs")]
-        best = state["best_global_step"]
-        if not all(type(value) is int for value in [*whole, *([] if best is None else [best])]) or whole[0] != step:
-            raise ValueError(whole)
-    except _DAMAGED as error:
-        raise _unusable(folder) from error
+    """Return the state of the Trainer, after checking every field: the library uses them as they are."""
+    with _fitting(folder):
+        state = check_object(
+            _read(folder / TRAINER_STATE_NAME), "state", [field.name for field in fields(TrainerState)]
+        )
+        for name in _COUNTS:
+            check_whole(state[name], name)
+        for name in _STEPS:
+            check_whole(state[name], name, 1)
+        for name in ("epoch", "total_flos"):
+            check_number(state[name], name)
+        if state["best_global_step"] is not None:
+            check_whole(state["best_global_step"], "best_global_step", 1, step)
+            check_number(state["best_metric"], "best_metric")
+        for entry in check_list(state["log_history"], "log_history"):
+            for name, value in check_object(entry, "log_history").items():
+                check_number(value, name)
+        check_object(state["stateful_callbacks"], "stateful_callbacks")
+        if state["global_step"] != step or any(state[name] != value for name, value in _NEVER.items()):
+            raise ValueError(TRAINER_STATE_NAME)
     return state
 
 
@@ -238,8 +279,13 @@ def _read(path: Path) -> Any:
     return read_json(path, limit=_LARGEST_JSON, error=InputError, name=f"'{path}' is damaged and")
 
 
-def _unusable(folder: Path) -> InputError:
-    return InputError(f"The checkpoint '{folder}' is damaged: its files do not fit this run.")
+@contextmanager
+def _fitting(folder: Path) -> Iterator[None]:
+    """Raise InputError for whatever values of the wrong kind in a checkpoint lead to."""
+    try:
+        yield
+    except _DAMAGED as error:
+        raise InputError(f"The checkpoint '{folder}' is damaged: its files do not fit this run.") from error
 
 
 def _hash(path: Path) -> str:

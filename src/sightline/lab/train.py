@@ -267,14 +267,14 @@ def _run(
         dataloader_pin_memory=False,
         log_level="error",
     )
-    callbacks = [ShowProgress(progress), *prepare_to_resume(work, options, steps_per_epoch, settings.patience)]
+    start, callbacks = prepare_to_resume(work, options, steps_per_epoch, settings.patience)
     parts: dict[str, Any] = {
         "model": module,
         "args": options,
         "train_dataset": sets["train"],
         "eval_dataset": sets["validation"],
         "compute_metrics": sets["validation"].measure,
-        "callbacks": callbacks,
+        "callbacks": [ShowProgress(progress), *callbacks],
     }
     weights = _class_weights(data) if settings.class_weights else None
     if answers:
@@ -282,11 +282,10 @@ def _run(
     else:
         trainer = ClassifierTrainer(**parts, data_collator=make_collator(data.task, tokenizer), class_weights=weights)
     trainer.remove_callback(PrinterCallback)
-    found = find_checkpoint(work)
     began = time.monotonic()
     try:
         with quiet_bars():
-            trainer.train(resume_from_checkpoint=None if found is None else str(found[0]))
+            trainer.train(resume_from_checkpoint=None if start is None else str(start))
     except DivergedError as error:
         kept = find_checkpoint(work)
         place = f"the last good checkpoint is in '{kept[0]}'" if kept else "no checkpoint had been written yet"

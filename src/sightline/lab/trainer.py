@@ -23,6 +23,7 @@ from sightline.lab.checkpoints import (
     find_checkpoint,
     restore_generators,
     restore_optimizer,
+    restore_weights,
     write_checkpoint,
 )
 from sightline.lab.training_tasks import NO_CLASS
@@ -58,6 +59,15 @@ class CheckedTrainer(Trainer):  # type: ignore[misc]
             if isinstance(callback, ExportableState):
                 self.state.stateful_callbacks[type(callback).__name__] = callback.state()
         write_checkpoint(Path(self.args.output_dir), self)
+
+    def _load_from_checkpoint(self, checkpoint: str, model: Any = None) -> None:
+        restore_weights(Path(checkpoint), self.model)
+
+    def _load_best_model(self) -> None:
+        restore_weights(Path(self.state.best_model_checkpoint), self.model)
+
+    def _load_scaler(self, checkpoint: str | None) -> None:
+        pass  # nothing is scaled here
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
@@ -151,13 +161,13 @@ class EpochStart(TrainerCallback, ExportableState):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Renew the path of the best weights: the stored one is that of the folder when it was written."""
-        if state.best_global_step is not None:
-            state.best_model_checkpoint = str(checkpoint_folder(Path(args.output_dir), state.best_global_step))
+        best = state.best_global_step
+        state.best_model_checkpoint = None if best is None else str(checkpoint_folder(Path(args.output_dir), best))
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Restore or keep the state."""
         if self.restored:
-            torch.set_rng_state(torch.frombuffer(bytearray(b64decode(self.restored)), dtype=torch.uint8))
+            torch.set_rng_state(_decode(self.restored))
             self.restored = ""
         self.start = _generator_state()
 
@@ -170,8 +180,14 @@ def _generator_state() -> str:
     return b64encode(torch.get_rng_state().numpy().tobytes()).decode()
 
 
-def prepare_to_resume(work: Path, options: Any, steps_per_epoch: int, patience: int | None) -> list[Any]:
-    """Return the callbacks that stop early and keep the order of batches, in the state of the last checkpoint, if any.
+def _decode(state: str) -> Tensor:
+    return torch.frombuffer(bytearray(b64decode(state, validate=True)), dtype=torch.uint8)
+
+
+def prepare_to_resume(
+    work: Path, options: Any, steps_per_epoch: int, patience: int | None
+) -> tuple[Path | None, list[Any]]:
+    """Return the last checkpoint, if any, and in its state the callbacks that stop early and keep the order of batches.
 
     The library itself forgets how long training has gone without a better result. If that was long enough to stop,
     `options.max_steps` is set to the steps that were taken. Checkpoints that the run no longer needs are removed.
@@ -181,20 +197,24 @@ def prepare_to_resume(work: Path, options: Any, steps_per_epoch: int, patience: 
     callbacks = [order] if stopping is None else [order, stopping]
     found = find_checkpoint(work)
     if found is None:
-        return callbacks
+        return None, callbacks
     start, state = found
+    step = state["global_step"]
     try:
+        check_whole(step, "global_step", 1, options.max_steps)
+        for name in ("logging_steps", "eval_steps", "save_steps"):
+            check_whole(state[name], name, int(getattr(options, name)), int(getattr(options, name)))
         stored = {name: entry["attributes"] for name, entry in state["stateful_callbacks"].items()}
         if stopping is not None:
             waited = stored[EarlyStoppingCallback.__name__]["early_stopping_patience_counter"]
             stopping.early_stopping_patience_counter = check_whole(waited, "early_stopping_patience_counter")
             if stopping.early_stopping_patience_counter >= stopping.early_stopping_patience:
-                options.max_steps = state["global_step"]
-        order.restored = stored[EpochStart.__name__]["start" if state["global_step"] % steps_per_epoch else "now"]
-        b64decode(order.restored, validate=True)
-    except (KeyError, TypeError, ValueError, AttributeError):
+                options.max_steps = step
+        order.restored = stored[EpochStart.__name__]["start" if step % steps_per_epoch else "now"]
+        torch.Generator().set_state(_decode(order.restored))
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError):
         raise InputError(
             f"The checkpoint '{start}' is damaged: '{TRAINER_STATE_NAME}' does not fit this run."
         ) from None
-    clear_way(work, start, checkpoint_folder(work, state["best_global_step"] or state["global_step"]))
-    return callbacks
+    clear_way(work, start, checkpoint_folder(work, state["best_global_step"] or step))
+    return start, callbacks
