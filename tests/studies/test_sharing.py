@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import time
 import pytest
 import torch
 
+from sightline.errors import UsageError
 from sightline.studies import STUDIES, run_study
 from sightline.studies.sharing import BusyError, Turn, assistants, claim, one_thread
 from sightline.studies.workbench import Workbench
@@ -63,6 +65,37 @@ def test_a_lock_is_free_when_its_process_ends_however_it_ends(held, end):
     with claim(path, wait=True):
         pass
     assert not path.exists()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs processes that can be stopped")
+def test_whoever_waits_for_a_stopped_process_says_for_which(held):
+    path, holder = held
+    os.kill(holder.pid, signal.SIGSTOP)
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        line = waiting.stderr.readline()
+        assert f"Waiting for process {holder.pid}, which is computing 'lock' of this study." in line
+        os.kill(holder.pid, signal.SIGCONT)
+        holder.communicate("\n")
+        assert waiting.stdout.readline() == "held\n"
+        assert path.read_text() == f"{waiting.pid}\n"
+    finally:
+        waiting.kill()
+        assert waiting.communicate()[1] == ""
+
+
+def test_nothing_is_written_through_a_link_in_the_place_of_a_lock(tmp_path):
+    (tmp_path / "notes").write_text("mine")
+    (tmp_path / "lock").symlink_to(tmp_path / "notes")
+    with pytest.raises(UsageError, match="is a link"), claim(tmp_path / "lock", wait=True):
+        raise AssertionError("the link was followed")
+    assert (tmp_path / "notes").read_text() == "mine"
 
 
 def test_a_lock_that_was_waited_for_keeps_a_third_process_out(tmp_path):

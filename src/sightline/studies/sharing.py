@@ -5,14 +5,17 @@ under a lock. What another process computes is left to it, and something else is
 another place (`Turn.order`), so that they seldom meet. Results are read back from their files in the order of the
 study, so that tables do not depend on who computed what.
 
-A lock is an open file: the system releases it when its process ends, however it ends.
+A lock is an open file, which holds the id of its process: the system releases it when the process ends, however it
+ends. A process that is stopped, or on another machine, keeps it; whoever waits for it says so.
 """
 
 from __future__ import annotations
 
 import multiprocessing as mp
 import os
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -20,8 +23,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sightline.corpus.engines.local import end_with_parent, worker_environment
+from sightline.files import lock_file
+from sightline.ownership import own_path
 
 T = TypeVar("T")
+FIRST_NOTICE, NEXT_NOTICE = 2.0, 300.0
+"""Seconds of waiting after which a process says for whom it waits, and says so again."""
+_POLL = 0.05
 
 
 class BusyError(Exception):
@@ -63,12 +71,17 @@ def _open_locked(path: Path, wait: bool) -> int:
     has to be made.
     """
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(own_path(path.parent, path.name), flags, 0o644)
         try:
-            if not _lock(descriptor, wait):
+            if wait:
+                _wait_for(descriptor, path)
+            elif lock_file(descriptor) is False:
                 raise BusyError(path.name)
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), path.stat()):
+                    os.ftruncate(descriptor, 0)
+                    os.write(descriptor, f"{os.getpid()}\n".encode())
                     return descriptor
         except BaseException:
             os.close(descriptor)
@@ -76,20 +89,26 @@ def _open_locked(path: Path, wait: bool) -> int:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, wait: bool) -> bool:
-    """Lock an open file and return whether this process may go on.
+def _wait_for(descriptor: int, path: Path) -> None:
+    """Wait until the file is locked, and say from time to time which process holds the lock, unless it is an assistant.
 
-    Without locks (Windows, some network drives) it may: at worst, two processes compute the same result.
+    Without locks (Windows, some network drives) nothing is waited for: at worst, two processes compute the same result.
     """
-    try:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
-        return True
-    return True
+    began = time.monotonic()
+    notice = FIRST_NOTICE
+    while lock_file(descriptor) is False:
+        if time.monotonic() - began >= notice:
+            notice += NEXT_NOTICE
+            holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+            if holder not in {str(process.pid) for process in mp.active_children()}:
+                name = f"process {holder}" if holder.isdecimal() else "another process"
+                result = path.name.removeprefix(".").removesuffix(".lock")
+                sys.stderr.write(
+                    f"Waiting for {name}, which is computing '{result}' of this study. If it was stopped, continue or "
+                    "end it.\n"
+                )
+                sys.stderr.flush()
+        time.sleep(_POLL)
 
 
 @contextmanager
