@@ -20,7 +20,7 @@ from transformers import AutoModelForQuestionAnswering
 import sightline as sl
 from sightline.analysis import inspect_dataset
 from sightline.corpus import read_examples
-from sightline.errors import TargetError
+from sightline.errors import InputError, TargetError
 from sightline.lab.training_data import read_training_data
 from sightline.metrics import METRICS
 from sightline.perturb import removable_units
@@ -326,6 +326,25 @@ def test_a_target_is_the_same_class_at_every_door(model, target, label, models, 
     assert [words.first.target.label for words in inspected.words] == [label]
     answer = server.explain(text=TEXTS[0], model=model, methods=["attcat"], target=target).json()
     assert answer["explanations"]["attcat"]["target"]["label"] == label
+
+
+def test_a_column_of_names_and_numbers_is_refused_in_one_sentence_before_anything_is_computed(models, tmp_path):
+    path = write(tmp_path / "data.jsonl", labelled(["AI", 1, "PL", 0]))
+    model, read = models["named"], read_examples(path)
+    sentences = set()
+    for door in (
+        lambda: sl.run(path, model, ["attcat"], out=tmp_path / "out"),
+        lambda: sl.evaluate(model, path, ["attcat"], ["entropy"]),
+        lambda: sl.compare(model, path, METHODS, target="label"),
+        lambda: inspect_dataset(model, read),
+    ):
+        with pytest.raises(InputError, match="cannot be told apart") as refusal:
+            door()
+        sentences.add(str(refusal.value))
+    assert len(sentences) == 1
+    assert not list((tmp_path / "out").glob("documents/*"))
+    with pytest.raises(InputError, match="stopped before it had read"):
+        sl.open(tmp_path / "out")
 
 
 def test_a_label_that_is_no_class_is_no_class_at_any_door(models, tmp_path):

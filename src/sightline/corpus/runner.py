@@ -10,7 +10,7 @@ model, setting or data file is refused with the difference.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +23,14 @@ from sightline.corpus.folder import MANIFEST, RunFolder
 from sightline.corpus.plan import Plan, read_plan, write_plan
 from sightline.corpus.progress import RunProgress
 from sightline.corpus.settings import MEASURES, PREDICTED, Measure, ModelSource, RunSettings
-from sightline.corpus.streaming import Selection, stream_examples
+from sightline.corpus.streaming import Row, Selection, stream_examples
 from sightline.corpus.unit_worker import Job
 from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.methods import METHODS
 from sightline.model import Model
 from sightline.models import ALL
+from sightline.models.classes import Label, classes_of
 from sightline.models.target import class_index, parse_target
 from sightline.ownership import not_empty
 from sightline.text import as_examples
@@ -177,9 +178,20 @@ def _prepare(folder: RunFolder, model: Model, data: Any, selection: Selection, s
     folder.make()
     if before is not None and not manifests.is_longer_run(recorded, requested):
         return before
-    plan = write_plan(folder, stream_examples(data, selection), settings, before)
+    labels: dict[Label | None, None] = {}
+    plan = write_plan(folder, _noting_labels(stream_examples(data, selection), labels), settings, before)
+    if model.network.task.has_named_classes:
+        classes_of(labels, model.labels)  # refuses a column that holds names and numbers of classes
     manifests.write_manifest(folder, {**recorded, "selection": requested["selection"], "plan": plan.to_dict()})
     return plan
+
+
+def _noting_labels(rows: Iterable[Row], labels: dict[Label | None, None]) -> Iterator[Row]:
+    """Yield the rows, and note each label once, in their order."""
+    for row in rows:
+        if row.example is not None:
+            labels[row.example.label] = None
+        yield row
 
 
 def _check_own(folder: RunFolder, recorded: Mapping[str, Any] | None) -> None:

@@ -37,6 +37,7 @@ from sightline.metrics.statistics import mean_interval
 from sightline.models import ALL
 from sightline.models.classes import Label, classes_of
 from sightline.models.target import class_index
+from sightline.models.tasks import TASKS
 from sightline.registry import suggestion
 from sightline.report import Report
 
@@ -180,8 +181,9 @@ class Store:
 
     def _label_classes(self, labels: list[str | None]) -> dict[Label, int | None]:
         """Return the class that each label of the data means, None if the model has no such class."""
-        if self.manifest["model"]["task"] not in ("masked_lm", "causal_lm"):
-            return classes_of(labels, self.labels)
+        task = TASKS[self.manifest["model"]["task"]]
+        if not task.classes_are_tokens:
+            return classes_of(labels, self.labels) if task.has_named_classes else {}
         tokens = {token: number for number, token in reversed(list(enumerate(self.labels)))}
         return {label: tokens.get(label) for label in labels if label is not None}
 

@@ -34,7 +34,6 @@ from sightline.evaluation.subject import (
     choose_target,
     describe_error,
     encode_example,
-    has_named_classes,
     label_classes,
 )
 from sightline.evaluation.workers import report_document
@@ -358,7 +357,7 @@ class _Comparison:
 
 def _check_same_classes(models: Mapping[str, Model]) -> None:
     """Raise OptionError unless, of every two models, all classes of the one with fewer are classes of the other."""
-    closed = {name: model.labels for name, model in models.items() if has_named_classes(model)}
+    closed = {name: model.labels for name, model in models.items() if model.network.task.has_named_classes}
     for pair in combinations(closed, 2):
         few, many = sorted(pair, key=lambda name: len(closed[name]))
         for label in closed[few]:

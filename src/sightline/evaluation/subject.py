@@ -36,14 +36,10 @@ def has_gold(model: Model, example: Example) -> bool:
     return (example.answer if model.task == "question_answering" else example.label) is not None
 
 
-def has_named_classes(model: Model) -> bool:
-    """Say whether the model has classes, neither answers nor the words of a vocabulary."""
-    return model.task != "question_answering" and not model.network.task.classes_are_tokens
-
-
 def label_classes(model: Model, examples: Iterable[Example]) -> dict[Label, int | None]:
     """Return the class of the model that each label of a data set means (`models.classes`); None for no class."""
-    return classes_of((row.label for row in examples), model.labels) if has_named_classes(model) else {}
+    named = model.network.task.has_named_classes
+    return classes_of((row.label for row in examples), model.labels) if named else {}
 
 
 def choose_target(

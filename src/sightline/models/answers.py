@@ -36,6 +36,7 @@ class QuestionAnswering(Task):
     auto_class = "AutoModelForQuestionAnswering"
     suffix = ("ForQuestionAnswering", "ForQuestionAnsweringSimple")
     reads_windows = True
+    has_named_classes = False
     longest_answer = 30
 
     def document_logits(self, outputs: Any, document: int, length: int) -> Tensor:

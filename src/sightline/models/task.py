@@ -52,6 +52,8 @@ class Task(ABC):
     """Whether documents longer than the model reads are read in windows; else their end is cut off."""
     classes_are_tokens: ClassVar[bool] = False
     """Whether the classes are the tokens of a vocabulary, whose numbers are their ids."""
+    has_named_classes: ClassVar[bool] = True
+    """Whether the labels of a data set name classes: neither answers nor the words of a vocabulary."""
 
     def __init__(self, facts: TaskFacts) -> None:
         self.facts = facts

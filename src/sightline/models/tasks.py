@@ -169,6 +169,7 @@ class MaskedLanguageModel(Task):
     auto_class = "AutoModelForMaskedLM"
     suffix: ClassVar[str | tuple[str, ...]] = ("ForMaskedLM", "WithLMHeadModel")
     classes_are_tokens = True
+    has_named_classes = False
 
     def position(self, logits: Tensor, encoding: Encoding, asked: int | None) -> int | None:
         """Return the requested token, else the mask; raise InputError if there is none, or more than one."""
