@@ -218,12 +218,12 @@ def test_masking_is_an_artefact_where_shuffled_scores_gain_as_much():
     real = entries_of(unmasked=every, zeroed=[(0.74, 0.06), (0.70, 0.05), (0.75, 0.04)] * 2, dropped=left_out)
     assert judge_masking(real, 0).verdict == "confirmed"
     none = entries_of(unmasked=every, zeroed=every, dropped=left_out)
-    assert judge_masking(none, 0).verdict == "not confirmed"
+    assert judge_masking(none, 0).verdict == "undecided"
     nothing_left = entries_of(unmasked=every)
     assert judge_masking(nothing_left, 0).verdict == "not measured"
 
 
-@pytest.mark.parametrize(("change", "verdict"), [(0.01, "confirmed"), (-0.2, "not confirmed"), (0, "not confirmed")])
+@pytest.mark.parametrize(("change", "verdict"), [(0.01, "confirmed"), (-0.2, "contradicted"), (0, "undecided")])
 def test_head_importance_helps_if_tau_rises(change, verdict):
     finding = judge_scaling(entries_of(unmasked=[(0.3, 0.1), (0.2, 0.1)] * 3, scaled=change), 0)
     assert finding.verdict == verdict

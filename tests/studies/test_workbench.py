@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -311,15 +312,33 @@ def test_a_role_that_the_study_does_not_have_is_refused(tmp_path):
     ("effect", "control", "verdict"),
     [
         ((0.3, 0.2, 0.4), None, "confirmed"),
-        ((0.3, -0.1, 0.4), None, "not confirmed"),
-        ((-0.3, -0.4, -0.2), None, "not confirmed"),
+        ((0.3, -0.1, 0.4), None, "undecided"),
+        ((0.3, np.nan, np.nan), None, "undecided"),
+        ((-0.3, -0.4, -0.2), None, "contradicted"),
+        ((-0.3, -0.4, -0.2), (0.25, 0.1, 0.35), "contradicted"),
         ((0.3, 0.2, 0.4), (0.25, 0.1, 0.35), "artefact"),
         ((0.3, 0.2, 0.4), (0.1, 0.05, 0.15), "confirmed"),
-        ((0.3, 0.2, 0.4), (0.1, -0.2, 0.35), "confirmed"),
+        # The difference decides: 0.2, of which 0.05 to 0.35 and −0.12 to 0.53 are the intervals.
+        ((0.3, 0.2, 0.4), (0.1, -0.2, 0.21), "confirmed"),
+        ((0.3, 0.2, 0.4), (0.1, -0.2, 0.4), "undecided"),
+        ((0.3, 0.2, 0.4), (0.1, np.nan, np.nan), "undecided"),
+        # The control is larger than the effect.
+        ((0.14, 0.01, 0.27), (0.45, -0.03, 0.93), "undecided"),
+        ((0.14, 0.01, 0.27), (0.45, 0.2, 0.7), "artefact"),
     ],
 )
 def test_verdicts_follow_from_intervals(effect, control, verdict):
     assert judge(Measured(*effect, 9), None if control is None else Measured(*control, 9)) == verdict
+
+
+def test_an_effect_that_is_as_large_in_the_control_is_seldom_confirmed():
+    generator = np.random.default_rng(0)
+    verdicts = Counter(
+        judge(Measured.of(generator.normal(1.0, 1.0, 40)), Measured.of(generator.normal(1.0, 1.0, 8)))
+        for _ in range(120)
+    )
+    assert verdicts["confirmed"] <= 6  # 5 % of 120
+    assert verdicts["contradicted"] == 0
 
 
 def test_nothing_measured_is_not_a_verdict():
@@ -335,10 +354,13 @@ def test_a_claim_about_all_models_is_judged_where_it_holds_least():
         "none": Measured.of([]),
     }
     tally = Tally(groups)
-    assert tally.weakest == ("b", groups["b"])
+    assert tally.weakest == ("c", groups["c"])  # it speaks against the claim, and b for nothing
     assert (tally.held, len(tally.known)) == (1, 3)
     assert tally.in_words() == "in 1 of 3 cases (the opposite in 1, undecided in 1)"
     assert Tally({"a": groups["a"]}).in_words() == "in 1 of 1 cases"
+    controlled = Tally({"a": groups["a"], "d": Measured(0.9, 0.8, 1.0, 9)}, {"d": Measured(0.9, 0.7, 1.1, 9)})
+    assert controlled.weakest[0] == "d"
+    assert controlled.in_words() == "in 1 of 2 cases (as much in the control in 1)"
     assert Tally({"none": Measured.of([])}).weakest[1].documents == 0
 
 
@@ -358,7 +380,7 @@ def test_accuracy_stands_beside_the_largest_class():
     entries = [{"predicted": 1, "label": "1"}, {"predicted": 0, "label": 1}, {"predicted": 0, "label": 0}]
     accuracy = Accuracy.of([*entries, {"predicted": 1, "label": 1}])
     assert (accuracy.measured.value, accuracy.majority, accuracy.gain.value) == (0.75, 0.75, 0.0)
-    assert judge(accuracy.gain) == "not confirmed"
+    assert judge(accuracy.gain) == "undecided"
     assert judge(Accuracy.of([{"predicted": n % 2, "label": n % 2} for n in range(9)]).gain) == "confirmed"
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
 from sightline.studies import STUDIES, StudyResult
-from sightline.studies.study import Claim, Figure, Finding, LayerMap, Measured, Outcome, Published
+from sightline.studies.study import Claim, Figure, Finding, LayerMap, Measured, Outcome, Published, Verdict
 from sightline.view.studies.drawings import LONGEST_LABEL, draw_figure
 from sightline.view.studies.folder import claims_frame
-from sightline.view.words.studies import FEW, TRIAL, UNCERTAIN_CONTROL, finding_sentence, warnings
+from sightline.view.words.studies import FEW, MEANINGS, TRIAL, finding_sentence, warnings
 
 CLAIM = Claim("a claim", "It holds.", "Confirmed if it does.")
 
@@ -27,13 +29,14 @@ def test_a_published_number_says_where_it_is_from():
     assert "Published" not in finding_sentence(finding())
 
 
-@pytest.mark.parametrize(
-    ("verdict", "high", "warned"),
-    [("confirmed", 0.25, True), ("confirmed", 0.1, False), ("not confirmed", 0.25, False)],
-)
-def test_a_control_that_reaches_the_measured_interval_is_named(verdict, high, warned):
-    sentence = finding_sentence(finding(verdict, control=Measured(0.0, -0.2, high, 8)))
-    assert (UNCERTAIN_CONTROL in sentence) == warned
+def test_the_difference_to_the_control_is_named():
+    sentence = finding_sentence(finding("undecided", control=Measured(0.45, -0.05, 0.95, 8)))
+    assert sentence.startswith("Undecided. It holds. Evidence. Measured minus control: −0.15 (−0.66 to 0.36, 8 docu")
+    assert "control" not in finding_sentence(finding())
+
+
+def test_every_verdict_is_explained():
+    assert set(MEANINGS) == set(get_args(Verdict))
 
 
 def test_few_documents_are_named():

@@ -39,8 +39,8 @@ CLAIMS = (
     Claim(
         "closer to gradients than rollout",
         "On sentiment, ALTI correlates better with gradient norms than attention rollout does.",
-        "Confirmed if the paired difference of ρ has its 95 % interval above 0 in every model. Artefact if random "
-        "weights show a difference above 0 whose interval overlaps.",
+        "Confirmed if the paired difference of ρ has its 95 % interval above 0 in every model, "
+        "and so has the difference to random weights. Artefact if these show as large a difference above 0.",
     ),
     Claim(
         "closer to blank-out than rollout",
@@ -63,8 +63,8 @@ CLAIMS = (
     Claim(
         "more consistent than gradients",
         "ALTI's explanations of models that differ by their seed only agree more than gradient explanations do.",
-        "Confirmed if the paired difference of ρ between models has its 95 % interval above 0. Artefact if two "
-        "models with random weights show a difference above 0 whose interval overlaps.",
+        "Confirmed if the paired difference of ρ between models has its 95 % interval above 0, and so has the "
+        "difference to two models with random weights. Artefact if these show as large a difference above 0.",
     ),
 )
 
@@ -96,7 +96,7 @@ def judge_reference(
         {name: _difference(entries[name], JUDGED[data], "rollout", seed) for name in judged}
         for entries in (measured, control)
     )
-    tally = Tally(effects)
+    tally = Tally(effects, controls)
     name, effect = tally.weakest
     text = "; ".join(f"{name} {in_words(effects[name])}, random weights {in_words(controls[name])}" for name in judged)
     evidence = f"ALTI is closer than rollout {tally.in_words()}. ρ of ALTI minus ρ of rollout: {text}."

@@ -16,7 +16,7 @@ from sightline.lab.answer_rows import answer_f1, exact_match
 from sightline.studies.attcat_steps import METHODS, OTHERS, OWN, TOP
 from sightline.studies.attcat_subjects import QUESTIONS
 from sightline.studies.data import DataSet
-from sightline.studies.study import Claim, Finding, Measured, StudyTable, in_words, judge
+from sightline.studies.study import Claim, Finding, Measured, StudyTable, Tally, in_words, judge
 from sightline.studies.workbench import Subject, Workbench
 from sightline.text import Example
 
@@ -78,28 +78,29 @@ def _lead(answered: Sequence[Mapping[str, Any]], other: str, k: int, seed: int) 
 
 def judge_retrieval(claim: Claim, entries: Answers, controls: Answers, seed: int) -> Finding:
     """Return the verdict about AttCAT against the method that comes closest to it, or passes it."""
-    leads = {
-        (key, other): lead
-        for key, answered in entries.items()
-        for other in OTHERS
-        if (lead := _lead(answered, other, _retrieved(key[0]), seed)).documents
-    }
-    if not leads:
+    rivals = {f"{other} on {data} ({model})": (data, model, other) for data, model in entries for other in OTHERS}
+    leads, random = (
+        {
+            name: _lead(group[data, model], other, _retrieved(data), seed)
+            for name, (data, model, other) in rivals.items()
+        }
+        for group in (entries, controls)
+    )
+    name, closest = Tally(leads, random).weakest
+    if not name:
         return Finding(claim, "not measured", "No data set with marked answers and a model that reads it was given.")
-    (data, model), rival = min(leads, key=lambda pair: leads[pair].least)
-    k, closest = _retrieved(data), leads[(data, model), rival]
-    control = _lead(controls[data, model], rival, k, seed)
+    k, control = _retrieved(rivals[name][0]), random[name]
     over_chance = "; ".join(
-        f"{name} ({reader}) {in_words(_lead(answered, 'chance', _retrieved(name), seed))}, random weights "
-        f"{in_words(_lead(controls[name, reader], 'chance', _retrieved(name), seed))}"
-        for (name, reader), answered in entries.items()
+        f"{data} ({model}) {in_words(_lead(answered, 'chance', _retrieved(data), seed))}, random weights "
+        f"{in_words(_lead(controls[data, model], 'chance', _retrieved(data), seed))}"
+        for (data, model), answered in entries.items()
         if answered
     )
     evidence = (
-        f"Precision of AttCAT minus chance: {over_chance}. The strongest rival is {rival} on {data} ({model}), "
+        f"Precision of AttCAT minus chance: {over_chance}. The strongest rival is {name}, "
         f"k = {k}: difference {in_words(closest)}, random weights {in_words(control)}."
     )
-    if data in QUESTIONS:
+    if rivals[name][0] in QUESTIONS:
         evidence += (
             " The number that is explained is read at the answer, so that a method can point there without the model "
             "knowing it; random weights show how far."

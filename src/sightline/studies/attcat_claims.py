@@ -44,14 +44,14 @@ CLAIMS = (
         "classes are told apart",
         "AttCAT's explanations of different classes are nearly uncorrelated, so that they are confident.",
         "Confirmed if the published number's interval reaches within 0.1 of 0 and that of tau-b between the scores "
-        "lies within ±0.2. Artefact if tau-b lies below −0.5: then the rankings are opposite, which the published "
-        "number hides.",
+        "lies within ±0.2, contradicted if one of the intervals lies outside. Artefact if tau-b lies below −0.5: then "
+        "the rankings are opposite, which the published number hides.",
     ),
     Claim(
         "answers are found",
         "More answer tokens are among the tokens that AttCAT ranks highest than with any other method.",
-        "Confirmed if the paired difference of Precision@K to every other method has its 95 % interval above 0. "
-        "Artefact if random weights show a difference above 0 whose interval overlaps.",
+        "Confirmed if the paired difference of Precision@K to every other method has its 95 % interval above 0, and so "
+        "has its difference to random weights. Artefact if these show as large a difference above 0.",
     ),
 )
 
@@ -122,8 +122,10 @@ def judge_confidence(results: Mapping[str, dict[str, tuple[Values, Values]]], se
     near_zero = listed.low <= 0.1 and listed.high >= -0.1
     if near_zero and tau.high < -0.5:
         verdict: Verdict = "artefact"
+    elif listed.low > 0.1 or listed.high < -0.1 or tau.low > 0.2 or tau.high < -0.2:
+        verdict = "contradicted"
     else:
-        verdict = "confirmed" if near_zero and tau.low >= -0.2 and tau.high <= 0.2 else "not confirmed"
+        verdict = "confirmed" if near_zero and tau.low >= -0.2 and tau.high <= 0.2 else "undecided"
     evidence = (
         f"As the published program computes it, the correlation is {in_words(listed)}. Kendall's tau-b between the "
         f"scores themselves is {in_words(tau)}. The published number compares two lists of token positions: for "

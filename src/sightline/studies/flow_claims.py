@@ -69,7 +69,7 @@ CLAIMS = (
         "better than raw: blank-out",
         "Rollout and flow correlate better with blank-out scores than raw attention does.",
         "Confirmed if, in the last layer, the paired difference of ρ to raw attention has its 95 % interval above "
-        "0 for both. Artefact if random weights show a gain above 0 whose interval overlaps.",
+        "0 for both, and so has the difference to random weights. Artefact if these show as large a gain above 0.",
     ),
     Claim(
         "better than raw: gradients",
@@ -116,8 +116,11 @@ def judge_gain(
         name: {view: _gain(each, view, "raw", seed) for view in ("rollout", "flow")} for name, each in models.items()
     }
     controls = {view: _gain(control, view, "raw", seed) for view in ("rollout", "flow")}
-    weaker = {name: min(by_view, key=lambda view: by_view[view].least) for name, by_view in gains.items()}
-    tally = Tally({name: gains[name][view] for name, view in weaker.items()})
+    weaker = {
+        name: Tally(by_view, controls if name == VERBS else {}).weakest[0] or "rollout"
+        for name, by_view in gains.items()
+    }
+    tally = Tally({name: gains[name][view] for name, view in weaker.items()}, {VERBS: controls[weaker[VERBS]]})
     model, gain = tally.weakest
     if not model:
         return Finding(claim, "not measured", "No sentence has a value.")
@@ -132,13 +135,14 @@ def judge_gain(
         f"weakest, {view} in the {model}, decides."
     )
     values, source = published[model]
+    random_gain = tally.controls.get(model)
     return Finding(
         claim,
-        judge(gain, controls[view] if model == VERBS else None),
+        judge(gain, random_gain),
         evidence,
         gain,
         Published(round(values[view] - values["raw"], 2), f"{source}, {view}, {model}"),
-        control=controls[view] if model == VERBS else None,
+        control=random_gain,
         tally=tally if len(models) > 1 else None,
     )
 
@@ -149,7 +153,7 @@ def judge_flow(agreements: Mapping[str, Agreement], seed: int) -> Finding:
     gains = {name: _gain(agreement, "flow", "rollout", seed) for name, agreement in agreements.items()}
     if not all(gain.documents for gain in gains.values()):
         return Finding(claim, "not measured", "No sentence has a value.")
-    reference = min(gains, key=lambda name: gains[name].least)
+    reference, _ = Tally(gains).weakest
     published = {
         name: Published(round(table["flow"][-1] - table["rollout"][-1], 2), where)
         for name, (where, table) in TABLES.items()
@@ -168,7 +172,7 @@ def judge_uniform(entries: Entries, seed: int) -> Finding:
     rise = Measured.of(layers[:, -1] - layers[:, 0], seed)
     verdict = judge(rise)
     if verdict == "confirmed" and not last.low > NEARLY_EVEN:
-        verdict = "not confirmed"
+        verdict = "contradicted" if last.high < NEARLY_EVEN else "undecided"
     evidence = (
         f"Normalised entropy of raw attention: first layer {in_words(first)}, last layer {in_words(last)}, rise "
         f"{in_words(rise)}."

@@ -16,6 +16,7 @@ from sightline.studies.study import (
     Finding,
     Measured,
     Published,
+    Tally,
     Verdict,
     claim_of,
     in_words,
@@ -37,15 +38,15 @@ CLAIMS = (
     Claim(
         "attention agrees with attribution",
         "Words that receive more attention get more attribution.",
-        "Confirmed if Kendall's tau minus its chance level has its 95 % interval above 0. Artefact if the same "
-        "model with random weights has it above 0 too and the two intervals overlap.",
+        "Confirmed if Kendall's tau minus its chance level has its 95 % interval above 0, and so has the difference to "
+        "the same model with random weights. Artefact if that model has as large an effect above 0.",
     ),
     Claim(
         "masking raises similarity",
         "Once stop words and symbols are masked, attention and attribution are far more similar.",
         "Judged on the published form (masked words set to 0): confirmed if Kendall's tau minus that of all words "
-        "has its 95 % interval above 0. Artefact if shuffled attribution reaches 80 % of that difference; this "
-        "bound is set here.",
+        "has its 95 % interval above 0, and is larger than with shuffled attribution. Artefact if shuffled attribution "
+        "reaches 80 % of that difference; this bound is set here.",
     ),
     Claim(
         "head importance helps",
@@ -102,7 +103,7 @@ def judge_masking(trained: Entries, seed: int) -> Finding:
     )
     if not gain.documents:
         return Finding(claim, "not measured", "No document has words left after masking.")
-    verdict: Verdict = judge(gain)
+    verdict: Verdict = judge(gain, chance)
     if verdict == "confirmed" and chance.value >= MOSTLY_CHANCE * gain.value:
         verdict = "artefact"
     masked = Measured.of([value for value, _ in zeroed.values()], seed)
@@ -127,7 +128,7 @@ def judge_scaling(trained: Entries, seed: int) -> Finding:
             for scaling in (True, False)
         )
         gains[layers] = shared_difference(scaled, plain, seed)
-    weaker = min(gains, key=lambda layers: gains[layers].least)
+    weaker = Tally(gains).weakest[0] or "all"
     published = published_tau("unmasked", weaker, scaled=True) - published_tau("unmasked", weaker)
     evidence = (
         f"Tau of all words, scaled minus unscaled: {in_words(gains['last'])} for the last layer, "

@@ -8,6 +8,7 @@ every result, and returns an `Outcome`: tables, figures, findings and what diffe
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.layer_kind import LayerKind
-from sightline.metrics.statistics import mean_interval, share_interval
+from sightline.metrics.statistics import difference_ends, mean_interval, share_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from sightline.explanation import Explanation
     from sightline.studies.workbench import Workbench
 
-Verdict = Literal["confirmed", "not confirmed", "artefact", "not measured"]
+Verdict = Literal["confirmed", "contradicted", "undecided", "artefact", "not measured"]
+LEAST_FIRST: tuple[Verdict, ...] = ("contradicted", "artefact", "undecided", "confirmed", "not measured")
+"""Verdicts from the one that speaks most against a claim."""
 Size = Literal["tiny", "small", "paper"]
 FloatArray = npt.NDArray[np.float64]
 
@@ -352,6 +355,8 @@ class Tally:
 
     effects: Mapping[str, Measured]
     """By model: an effect that is above 0 if the claim holds."""
+    controls: Mapping[str, Measured] = field(default_factory=dict)
+    """The same effect where its cause is absent, of the models that have such a control."""
 
     @property
     def known(self) -> dict[str, Measured]:
@@ -359,24 +364,35 @@ class Tally:
         return {name: measured for name, measured in self.effects.items() if measured.documents}
 
     @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """What each known effect says about the claim (`judge`)."""
+        return {name: judge(measured, self.controls.get(name)) for name, measured in self.known.items()}
+
+    @property
     def held(self) -> int:
-        """In how many the whole interval is above 0."""
-        return sum(measured.low > 0 for measured in self.known.values())
+        """In how many the claim is confirmed."""
+        return Counter(self.verdicts.values())["confirmed"]
 
     @property
     def weakest(self) -> tuple[str, Measured]:
-        """The group whose interval reaches lowest: a claim about all models is judged where it holds least."""
-        known = self.known
-        name = min(known, key=lambda group: known[group].least, default="")
+        """The group that speaks most against the claim: a claim about all models is judged where it holds least.
+
+        Of groups with the same verdict it is the one whose interval reaches lowest.
+        """
+        known, verdicts = self.known, self.verdicts
+        name = min(known, key=lambda group: (LEAST_FIRST.index(verdicts[group]), known[group].least), default="")
         return name, known[name] if name else Measured.of([])
 
     def in_words(self) -> str:
         """Return "in 4 of 6 cases (the opposite in 1, undecided in 1)"."""
-        known = self.known
-        opposite = sum(measured.high < 0 for measured in known.values())
-        undecided = len(known) - self.held - opposite
-        rest = [f"the opposite in {opposite}"] * (opposite > 0) + [f"undecided in {undecided}"] * (undecided > 0)
-        return f"in {self.held} of {len(known)} cases" + (f" ({', '.join(rest)})" if rest else "")
+        verdicts = Counter(self.verdicts.values())
+        named: dict[Verdict, str] = {
+            "contradicted": "the opposite",
+            "artefact": "as much in the control",
+            "undecided": "undecided",
+        }
+        rest = [f"{words} in {verdicts[verdict]}" for verdict, words in named.items() if verdicts[verdict]]
+        return f"in {self.held} of {verdicts.total()} cases" + (f" ({', '.join(rest)})" if rest else "")
 
 
 MOST_NAMES = 6
@@ -417,17 +433,27 @@ ROUNDING = 1e-12
 def judge(effect: Measured, control: Measured | None = None) -> Verdict:
     """Return the verdict about an effect that the claim says is above 0.
 
-    confirmed: the interval lies above 0. artefact: it does, but so does the control's, and the two overlap: the effect
-    is as large where its cause is absent. not confirmed: the interval reaches 0 or lies below it. not measured: there
-    is no value.
+    confirmed: the interval lies above 0, and so does that of the difference to the control, if there is one.
+    contradicted: it lies below 0. artefact: it lies above 0, but so does the control's, and the difference does not:
+    the effect is there where its cause is absent. undecided: the intervals allow both, or there are none (fewer than
+    six documents). not measured: there is no value.
     """
     if not effect.documents:
         return "not measured"
+    if effect.high < -ROUNDING:
+        return "contradicted"
     if not effect.low > ROUNDING:
-        return "not confirmed"
-    if control is not None and control.documents and control.low > 0 and control.high >= effect.low:
-        return "artefact"
-    return "confirmed"
+        return "undecided"
+    if control is None or minus_control(effect, control).low > ROUNDING:
+        return "confirmed"
+    return "artefact" if control.low > ROUNDING else "undecided"
+
+
+def minus_control(effect: Measured, control: Measured) -> Measured:
+    """Return the effect minus that of the control, with the interval of the difference."""
+    means = [(each.value, each.low, each.high) for each in (effect, control)]
+    low, high = difference_ends(*means)
+    return Measured(effect.value - control.value, float(low), float(high), min(effect.documents, control.documents))
 
 
 def shared_difference(first: Mapping[Any, float], second: Mapping[Any, float], seed: int = 0) -> Measured:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from sightline.metrics.statistics import FEWEST_DOCUMENTS
+from sightline.studies.study import in_words, minus_control
 from sightline.view.words.numbers import count, format_number
 
 if TYPE_CHECKING:
     from sightline.studies.study import Difference, Finding, StudyResult
 
 MEANINGS = {
-    "confirmed": "the measured interval supports the claim, and no control shows the same effect",
-    "not confirmed": "the measured interval does not support the claim, in at least one of these models and data sets",
+    "confirmed": "the measured interval supports the claim, and so does the difference to the control, if there is one",
+    "contradicted": "the measured interval speaks against the claim, in at least one of these models and data sets",
+    "undecided": "the documents are too few, or the effect or its difference to the control too small, to tell",
     "artefact": "the effect is there, and as large where its cause is absent: it comes from the measure or the data",
     "not measured": "the data or the model it needs were not given, or the model has not learnt its task",
 }
@@ -20,19 +23,14 @@ MEANINGS = {
 CLAIMS = (
     "measured: mean over documents with its 95 % interval, of the number that the rule names. difference: measured "
     "minus published. control: the same number where the effect cannot be there, such as random weights. holds in: "
-    "for claims about several models or comparisons, in how many the interval supports the claim; the number is from "
-    "the one that supports it least."
+    "for claims about several models or comparisons, in how many the claim is confirmed; the number is from the one "
+    "that supports it least."
 )
 """Caption of the table of claims."""
-UNCERTAIN_CONTROL = (
-    "The interval of the control reaches that of the measured number: it is not excluded that the effect is as large "
-    "where its cause is absent."
-)
 FEW_DOCUMENTS = 16
-"""Measured with normal effects around 0: 10 % are confirmed with 4 documents, 5 % with 8 to 12, 4 % with 16."""
 FEW = (
-    f"Verdicts from fewer than {FEW_DOCUMENTS} documents mean little: with 4 documents, 10 % of the effects that do "
-    "not exist are confirmed, with 8 documents 5 %, instead of 2.5 %."
+    f"With fewer than {FEW_DOCUMENTS} documents the intervals are wide, and with fewer than {FEWEST_DOCUMENTS} "
+    "there are none: most claims stay undecided."
 )
 TRIAL = "This is a trial on a handful of documents; its verdicts mean nothing."
 """For studies of size tiny."""
@@ -58,8 +56,8 @@ def finding_sentence(finding: Finding) -> str:
     """Return verdict, statement of the paper, evidence, where the published number is from, and rule."""
     sentences = [f"{finding.verdict.capitalize()}.", finding.claim.sentence, finding.evidence]
     measured, control = finding.measured, finding.control
-    if finding.verdict == "confirmed" and measured and control and control.documents and control.high >= measured.low:
-        sentences.append(UNCERTAIN_CONTROL)
+    if measured is not None and control is not None:
+        sentences.append(f"Measured minus control: {in_words(minus_control(measured, control))}.")
     if (published := finding.published) is not None:
         sentences.append(f"Published: {format_number(published.value, 'g')} ({published.where}).")
     return " ".join([*sentences, f"Rule: {finding.claim.rule}"])
