@@ -42,9 +42,9 @@ Reason = Literal[
 Value = float | int | str | bool
 
 LARGEST_CHANCE = 0.1
-"""How often a random order may do as well as an explanation that holds up. If b of R random orders are beaten, one more
-random order is among the best R − b + 1 of R + 1 with probability (R − b + 1) / (R + 1): 1/10 if all of 9 are beaten,
-2/21 if 19 of 20 are. Beating all of fewer than 9 orders is never enough."""
+"""How often a random order may do as well as an explanation that holds up. An order without information beats at least
+b of R random orders with probability (R − b + 1) / (R + 1): 1/10 for all of 9, 2/21 for 19 of 20. Beating all of fewer
+than 9 orders is never enough."""
 SMALLEST_EFFECT = 1.0
 """Smallest difference between the fall and the mean fall of random orders, in stakes, of an explanation that holds up.
 Measured: the smallest at which at most 2.5 % of each kind of wrong explanation held up on one half of the calibration

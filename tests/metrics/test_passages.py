@@ -13,8 +13,9 @@ import sightline as sl
 from sightline.errors import InputError
 from sightline.evaluation.planted_task import FIRST, NEUTRAL, SECOND
 from sightline.evaluation.rule_model import rule_model
-from sightline.metrics.passages import passage_checks, passage_engine
+from sightline.metrics.passages import TRIALS, passage_checks, passage_engine
 from sightline.text.units import units_of
+from sightline.verdict import LARGEST_CHANCE
 from sightline.view.words.headline import headline
 from sightline.view.words.sentences import further_sentences
 
@@ -82,6 +83,14 @@ def test_a_long_document_has_nine_different_draws(model: sl.Model) -> None:
     parts = [f"{KEY} {NEUTRAL[0]} {NEUTRAL[1]}", *(" ".join(NEUTRAL[i : i + 3]) for i in range(20))]
     checks = passage_checks(model.network, explain(model, "\n\n".join(parts), 0))
     assert (checks["passages_removed"], checks["passages_random_changed"], checks["passages_trials"]) == (1, 0, 9)
+
+
+def test_sentences_drawn_at_random_are_seldom_the_only_ones_that_change_the_prediction() -> None:
+    """Whatever the share of draws that change it: of ten equal draws, each is the only one equally often."""
+    generator = np.random.default_rng(0)
+    for share in (0.02, 0.1, 0.5):
+        changed = generator.random((20_000, 1 + TRIALS)) < share
+        assert (changed[:, 0] & ~changed[:, 1:].any(axis=1)).mean() <= LARGEST_CHANCE
 
 
 def test_numbers_of_sentences_are_tried_until_the_prediction_changes_and_explanations_share_them(

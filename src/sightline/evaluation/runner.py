@@ -67,7 +67,8 @@ def evaluate(
     replacement, ratios: what faithfulness metrics put in place of removed words, and which shares of the words they
     remove; by default each metric's own (see `sightline.metrics.faithfulness`).
     mask_pads: exclude pad tokens that replace words from attention.
-    random_orderings: number of random orders behind the floor.
+    random_orderings: number of random orders behind the floor, by random scores of the tokens, summed to words: words
+    of many tokens come first more often, as they do with methods that score tokens.
     reference_order: also measure the order of the exact effects of single words, with one model call per word.
     budget: model calls allowed per document. The reference is left out if it exceeds them; if the rest does, the
     document has no faithfulness.

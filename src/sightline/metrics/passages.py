@@ -3,9 +3,10 @@
 Sentences are ranked by the sum of their scores. The document is read again without the strongest one, two, three, five
 and ten, until the model predicts another class; that number is reported, or that none of them is enough. As a control,
 sentences drawn at random from the others, with at least as many words, are deleted: if the prediction changes there as
-well, any cut of that size changes it, and the strongest sentences are nothing special. If none of nine draws changes
-it, one more would with a probability of at most one in ten (`verdict.LARGEST_CHANCE`). At most `len(COUNTS) + TRIALS`
-model calls; explanations of one document share theirs if they are given the same `passage_engine`.
+well, any cut of that size changes it, and the strongest sentences are nothing special. Sentences that were drawn like
+the nine controls would be the only ones of the ten to change it with a probability of at most one in ten
+(`verdict.LARGEST_CHANCE`). At most `len(COUNTS) + TRIALS` model calls; explanations of one document share theirs if
+they are given the same `passage_engine`.
 """
 
 from __future__ import annotations

@@ -98,7 +98,9 @@ def equal_scores(name: str, text: str) -> Chance:
 
 
 SHUFFLED_SCORES = Chance("shuffled scores", "mean after the token scores of one explanation were shuffled")
-RANDOM_ORDERS = Chance("random orders", "mean of several random orders of the words")
+RANDOM_ORDERS = Chance(
+    "random orders", "mean of orders by random token scores, where words of many tokens come first more often"
+)
 
 
 @dataclass(frozen=True)

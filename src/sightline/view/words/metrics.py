@@ -24,7 +24,7 @@ def describe_range(metric: MetricEntry) -> str:
 
 
 def describe_chance(metric: MetricEntry) -> str:
-    """Return what scores without information give: "random orders: mean of several random orders of the words"."""
+    """Return what scores without information give: "random scores: the share of answer tokens"."""
     return "not defined" if metric.chance is None else f"{metric.chance.name}: {metric.chance.text}"
 
 
