@@ -83,17 +83,20 @@ def test_a_word_of_one_slice_is_found_among_hundreds_of_others(sentences, size):
 
 
 def test_a_planted_difference_is_found_and_nothing_else(model, tmp_path):
+    first, second = model.labels[:2]
     generator = np.random.default_rng(1)
     rows = []
     for number in range(60):
         words = list(generator.choice(["river", "mill", "world", "cafe", "old"], size=5))
-        rows.append({"text": " ".join([*words, *(["naive"] if number % 2 else ["hello"])]), "label": number % 2})
+        rows.append(
+            {"text": " ".join([*words, *(["naive"] if number % 2 else ["hello"])]), "label": model.labels[number % 2]}
+        )
     store = sl.run(rows, model, ["received_attention"], out=tmp_path / "run", measures=[])
-    frame = compare_slices(store, "label = 'PL'", "label = 'AI'", top=2).to_frame()
+    frame = compare_slices(store, f"label = '{second}'", f"label = '{first}'", top=2).to_frame()
     assert set(frame["type"]) == {"naive", "hello"}
     assert (frame["p_corrected"] < 0.01).all()
     with pytest.raises(InputError, match="No document"):
-        compare_slices(store, "label = '7'", "label = 'AI'")
+        compare_slices(store, "label = 'none'", f"label = '{first}'")
 
 
 def test_two_runs_can_be_compared(store, model, data_file, tmp_path):
