@@ -46,7 +46,7 @@ def test_layers_and_halves_are_means_of_heads(source, weights):
         (0, 2): [0, 2],
     }.items():
         np.testing.assert_allclose(received_totals.over(choice), mean(layers), err_msg=str(choice))
-    np.testing.assert_allclose(received_totals.per_head(1, 1), sums[1, 1])
+    np.testing.assert_allclose(received_totals.over(1, 1), sums[1, 1])
 
 
 def test_a_layer_without_weighty_heads_receives_nothing(source):

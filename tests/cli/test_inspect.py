@@ -41,10 +41,13 @@ def test_the_summary_says_how_relations_are_counted_and_lists_one_word(sightline
     once = sightline(
         "inspect", "doc.txt", "--model", good_model, "--word", "the", "--stop-words", "none", *QUICK
     ).stdout
-    assert "Most attended words (top-5 lists, each querying token counted once per instance)" in once
+    assert (
+        "Most attended words (top-5 lists over all layers and heads, each querying token counted once per instance)"
+        in once
+    )
     assert "Instances of “the” (each querying token counted once per instance)" in once
     pairs = sightline("inspect", "doc.txt", "--model", good_model, "--count", "pairs", *QUICK).stdout
-    assert "Most attended words (top-5 lists, each list of a layer and head counted)" in pairs
+    assert "Most attended words (top-5 lists over all layers and heads, each list of a layer and head counted)" in pairs
     refused = sightline("inspect", "doc.txt", "--model", good_model, "--count", "tokens", "--scaled")
     assert refused.exit_code == 2
     assert "leave out --count tokens" in refused.stderr

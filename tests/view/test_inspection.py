@@ -17,6 +17,7 @@ from sightline import analysis
 from sightline.analysis import Disagreement, InspectionSettings, TokenFilter, head_importance_of, inspect_dataset
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.ownership import RECORD, check_output_folder
+from sightline.view.frames import to_text
 from sightline.view.inspect.attention import NEARLY_FULL, relations_section
 from sightline.view.inspect.comparison import gaps
 from sightline.view.inspect.sections import document_sections, importance_section
@@ -192,6 +193,53 @@ def test_one_layer_and_head_count_alone(model):
     frame = next(part.frame for part in relations_section(small_inspection).parts if part.name == "attended-by-type")
     expected = small_inspection.relations.by_type("attended", 1, 2, top=20)
     assert frame["count"].tolist() == expected["count"].tolist()
+
+
+@pytest.mark.parametrize("chosen", [{"layer": 1, "head": 2}, {"layer": -1}, {"head": 0}])
+def test_the_words_shown_are_those_of_the_chosen_layer_and_head(small, chosen):
+    text = "the old river runs; a mill stands by the old river of hello world"
+    asked = small.inspect(text, top_k=4, stop_words=None, permutations=5, **chosen)
+    layers = [chosen["layer"] % 3] if "layer" in chosen else [0, 1, 2]
+    heads = [chosen["head"]] if "head" in chosen else range(4)
+    trace = small.trace(asked.encoding)
+    received = np.mean([trace.received[layer, head] for layer in layers for head in heads], axis=0)
+
+    sections = document_sections(asked)
+    tables = {part.name: part.frame for section in sections for part in section.parts if isinstance(part, Table)}
+    listed = [name for name in tables if name.startswith("received-") and name != "received-by-token"]
+    assert listed == ["received-chosen"]
+    frame = tables["received-chosen"]
+    ranked = sorted(
+        ((received[list(word.tokens)].sum(), -word.tokens[0]) for word in asked.first.words()), reverse=True
+    )[:4]
+    assert frame["position"].tolist() == [-position for _, position in ranked]
+    np.testing.assert_allclose(frame["received"], [value for value, _ in ranked], rtol=1e-6)
+
+    named = {
+        "layer": f"in layer {layers[0]}" + (", head 2" if "head" in chosen else ""),
+        "head": "in head 0 of every layer",
+    }[next(iter(chosen))]
+    summary = document_summary(asked)
+    assert f"Words that receive the most attention, {named}\n{to_text(frame)}".rstrip() in summary
+    assert any(
+        f"at position {-ranked[0][1]} receives the most attention {named}," in t.sentence for t in takeaways(asked)
+    )
+    for word in asked.disagreements["attcat"]["high_attention_low_attribution"]:
+        tokens = next(w.tokens for w in asked.first.words() if w.tokens[0] == word.position)
+        assert word.attention == pytest.approx(received[list(tokens)].sum(), rel=1e-6)
+
+
+def test_a_single_head_shows_its_words_even_if_its_importance_is_zero(small):
+    importance = small.inspect(TEXT, permutations=5).importance
+    layer, head = (int(place) for place in np.unravel_index(np.argmin(importance), importance.shape))
+    asked, plain = (
+        small.inspect(TEXT, layer=layer, head=head, scaled=scaled, count="pairs", permutations=5)
+        for scaled in (True, False)
+    )
+    assert importance[layer, head] == 0.0
+    for each in (asked, plain):
+        assert "receives the most attention in layer" in " ".join(t.sentence for t in takeaways(each))
+    assert document_summary(asked) == document_summary(plain)
 
 
 def test_scaled_heads_count_by_their_importance(model):

@@ -10,7 +10,7 @@ the input run further passes, as does the check against random orders. Shapes: n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
@@ -29,7 +29,7 @@ from sightline.analysis.internals import WINDOW_COLUMNS, WINDOW_ROWS
 from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer
 from sightline.analysis.maps import AttentionMaps, straighten, thumbnails, window_maps
 from sightline.analysis.ranks import token_ranks
-from sightline.analysis.received import PositionTotals, Totals, totals
+from sightline.analysis.received import LayerChoice, PositionTotals, Totals, totals
 from sightline.analysis.relation_table import Count, RelationCounts
 from sightline.analysis.relations import relation_counts
 from sightline.analysis.similarity import Disagreement, Similarity, disagreements, document_similarity
@@ -82,9 +82,9 @@ class InspectionSettings:
     top_k: int = 10
     """Partners per token in relations, and rows of the lists."""
     layer: int | None = None
-    """Relations and totals of one layer instead of all; also the layer of the large map."""
+    """The layer, from 0, whose words are listed and whose map is shown, instead of all; negative from the top."""
     head: int | None = None
-    """The same for one head of that layer."""
+    """The same for one head, from 0, of that layer or of every layer."""
     position: int | None = None
     """The token followed through all layers and heads; by default the one that receives the most attention."""
     count: Count | None = None
@@ -126,6 +126,11 @@ class InspectionSettings:
     def filter(self) -> TokenFilter | None:
         """The filter of all lists but the unfiltered ones."""
         return None if self.stop_words is None else TokenFilter(stop_words=self.stop_words)
+
+    @property
+    def layers(self) -> LayerChoice:
+        """The layers whose words are listed."""
+        return "all" if self.layer is None else self.layer
 
     @property
     def counting(self) -> Count:
@@ -228,6 +233,8 @@ def inspect_document(
     trace = model.trace(encoding, target)
     layer = None if settings.layer is None else layer_number(trace, settings.layer)
     head = None if settings.head is None else head_number(trace, settings.head)
+    if layer != settings.layer:  # counted from the top; what is shown counts from 0
+        settings = replace(settings, layer=layer)
     position = None if settings.position is None else check_position(settings.position, len(encoding), "Position")
 
     # Everything is required before the pass runs, so that one pass serves it all.
@@ -260,7 +267,13 @@ def inspect_document(
             seed=settings.seed,
         )
         disagreement[name] = disagreements(
-            trace, explanation, settings.top_k, head_weights=weights, filter=settings.filter
+            trace,
+            explanation,
+            settings.top_k,
+            layers=settings.layers,
+            head=head,
+            head_weights=weights,
+            filter=settings.filter,
         )
     head_map = _head_map(trace, layer, head, importance)
     return Inspection(
@@ -275,7 +288,7 @@ def inspect_document(
             relations if settings.filter is None else relation_counts(trace, settings.top_k, progress=progress)
         ),
         totals=received,
-        position=received.at(_most_attended(received, settings.filter) if position is None else position),
+        position=received.at(_most_attended(received, settings) if position is None else position),
         by_type=_tables(explanations, settings, attributions_by_type),
         by_position=_tables(explanations, settings, attributions_by_position),
         similarity=similarity,
@@ -324,9 +337,9 @@ def _head_map(trace: Trace, layer: int | None, head: int | None, importance: Flo
     )
 
 
-def _most_attended(received: Totals, filter: TokenFilter | None) -> int:
+def _most_attended(received: Totals, settings: InspectionSettings) -> int:
     """Return the token that receives the most attention; the first one where the filter drops all."""
-    most = received.top(1, level="token", filter=filter)
+    most = received.top(1, settings.layers, settings.head, level="token", filter=settings.filter)
     return int(most["position"].iloc[0]) if len(most) else 0
 
 

@@ -92,17 +92,9 @@ class Totals:
         """(L, n): mean over the heads of each layer."""
         return np.stack([self.over(layer) for layer in range(len(self.received))])
 
-    def per_head(self, layer: int, head: int) -> Floats:
-        """(n,): what one head gives to every token."""
-        (layer,) = layer_numbers(layer, len(self.received))
-        row: Floats = self.received[layer, check_head(head, self.received.shape[1])]
-        return row
-
-    def over(self, layers: LayerChoice = "all") -> Floats:
-        """(n,): mean over the heads of some layers."""
-        chosen = layer_numbers(layers, len(self.received))
-        weights = check_head_weights(self.head_weights, *self.received.shape[:2])
-        return weighted_mean(self.received[chosen], weights[chosen])
+    def over(self, layers: LayerChoice = "all", head: int | None = None) -> Floats:
+        """(n,): mean over the heads of some layers, or over the head of one number in each of them."""
+        return mean_received(self.received, self.head_weights, layers, head)
 
     def at(self, position: int) -> PositionTotals:
         """Return one token across layers and heads, with its rank among all tokens in each."""
@@ -112,7 +104,13 @@ class Totals:
         return PositionTotals(position, self.encoding.tokens[position], at_position, ranks)
 
     def top(
-        self, k: int = 10, layers: LayerChoice = "all", *, level: Level = "word", filter: TokenFilter | None = None
+        self,
+        k: int = 10,
+        layers: LayerChoice = "all",
+        head: int | None = None,
+        *,
+        level: Level = "word",
+        filter: TokenFilter | None = None,
     ) -> pd.DataFrame:
         """Return the words (or tokens) that receive most: rank, text, position, received, share.
 
@@ -121,7 +119,7 @@ class Totals:
         import pandas as pd
 
         units = units_of(self.encoding, level)
-        received = self.over(layers)
+        received = self.over(layers, head)
         values, total = units.fold(received), float(received.sum())
         listed = np.flatnonzero(kept_units(filter, self.encoding, units))
         order = listed[np.argsort(-values[listed], kind="stable")][: check_count("k", k)]
@@ -156,6 +154,18 @@ class Totals:
         import pandas as pd
 
         return pd.DataFrame([sink.__dict__ for sink in self.sinks], columns=list(Sink.__dataclass_fields__))
+
+
+def mean_received(
+    received: Floats, head_weights: npt.ArrayLike | None, layers: LayerChoice = "all", head: int | None = None
+) -> npt.NDArray[np.float64]:
+    """Return the weighted mean (n,) of received (L, H, n) over the heads of some layers, or one head of each."""
+    weights = check_head_weights(head_weights, *received.shape[:2])
+    heads = range(received.shape[1]) if head is None else [check_head(head, received.shape[1])]
+    chosen = np.ix_(layer_numbers(layers, len(received)), heads)
+    if weights[chosen].size == 1:  # the weight of a single head changes nothing, even if it is 0
+        weights = np.ones_like(weights)
+    return weighted_mean(received[chosen], weights[chosen])
 
 
 def totals(source: AttentionSource, head_weights: npt.ArrayLike | None = None) -> Totals:

@@ -122,6 +122,8 @@ class RelationCounts:
         if head is not None:
             counted, weights = counted[:, head : head + 1], weights[:, head : head + 1]
         mean = weights.mean()
+        if weights.size == 1:  # the weight of a single head changes nothing, even if it is 0
+            return np.asarray(counted[0, 0], dtype=np.float64)
         return np.tensordot(weights / mean if mean > 0 else weights, counted.astype(np.float64), axes=2)
 
     def by_position(

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter, kept_units
-from sightline.analysis.received import LayerChoice, LayerName, layer_numbers
-from sightline.analysis.source import AttentionSource, check_head_weights, weighted_mean
+from sightline.analysis.received import LayerChoice, LayerName, mean_received
+from sightline.analysis.source import AttentionSource
 from sightline.arguments import check_count
 from sightline.errors import InputError
 from sightline.explanation import Explanation
@@ -125,12 +125,13 @@ class Disagreement:
 
 
 def attention_scores(
-    source: AttentionSource, layers: LayerChoice = "last", head_weights: npt.ArrayLike | None = None
+    source: AttentionSource,
+    layers: LayerChoice = "last",
+    head_weights: npt.ArrayLike | None = None,
+    head: int | None = None,
 ) -> Values:
-    """Return the attention every token receives, (n,): mean over the heads of the chosen layers."""
-    chosen = layer_numbers(layers, source.layer_count)
-    weights = check_head_weights(head_weights, source.layer_count, source.head_count)
-    return weighted_mean(source.received[chosen], weights[chosen])
+    """Return the attention every token receives, (n,): mean over all heads of the chosen layers, or over one of each."""
+    return mean_received(source.received, head_weights, layers, head)
 
 
 def compare_scores(
@@ -236,6 +237,7 @@ def disagreements(
     k: int = 10,
     *,
     layers: LayerChoice = "all",
+    head: int | None = None,
     head_weights: npt.ArrayLike | None = None,
     filter: TokenFilter | None = None,
     level: Level = "word",
@@ -248,7 +250,7 @@ def disagreements(
     k = check_count("k", k)
     units = units_of(explanation.encoding, level)
     stay = np.flatnonzero(kept_units(filter, explanation.encoding, units))
-    attention = units.fold(attention_scores(source, layers, head_weights))[stay]
+    attention = units.fold(attention_scores(source, layers, head_weights, head))[stay]
     attribution = units.fold(explanation.scores)[stay]
     ranks = [descending_ranks(attention), descending_ranks(np.abs(attribution))]
     difference = ranks[1] - ranks[0]  # positive: more attention than attribution

@@ -79,8 +79,12 @@ def inspect(
         str, typer.Option(metavar="LANGUAGE", help="Leave out the stop words of this language; 'none' keeps all words.")
     ] = "en",
     top_k: Annotated[int, typer.Option(min=1, metavar="N", help="Partners counted per token, and rows per list.")] = 10,
-    layer: Annotated[int | None, typer.Option(metavar="N", help="Inspect one layer. [default: all]")] = None,
-    head: Annotated[int | None, typer.Option(metavar="N", help="Inspect one head. [default: all]")] = None,
+    layer: Annotated[
+        int | None, typer.Option(metavar="N", help="Show the words and the map of one layer, from 0. [default: all]")
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(metavar="N", help="Show those of one head, from 0. [default: all]")
+    ] = None,
     count: Annotated[
         CountChoice | None,
         typer.Option(

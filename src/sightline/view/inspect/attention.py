@@ -12,7 +12,7 @@ from sightline.view import plots
 from sightline.view.plots.style import CATEGORIES
 from sightline.view.sections.page_parts import Picture, Section, Table
 from sightline.view.words.sentences import percent
-from sightline.view.words.takeaways import reference_count, saturated_sides
+from sightline.view.words.takeaways import chosen_heads, reference_count, saturated_sides
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ NEARLY_FULL = 0.75
 def relations_section(inspection: Inspection) -> Section:
     """Return the counts of the strongest partners, by word and by position."""
     settings = inspection.settings
-    k, where = inspection.relations.k, _where(inspection)
+    k, where = inspection.relations.k, chosen_heads(inspection)
     sentences = (
         f"For every token, the {k} tokens it attends to most and the {k} tokens that attend to it most are listed, "
         f"{where}. {_counting_sentence(inspection)}",
@@ -221,10 +221,10 @@ def totals_section(inspection: Inspection) -> Section:
         "upper half of the layers": totals.over("upper"),
         "all layers": totals.over("all"),
     }
-    if settings.layer is not None:
-        lines[f"layer {settings.layer}"] = totals.over(settings.layer)
-        if settings.head is not None:
-            lines[f"layer {settings.layer}, head {settings.head}"] = totals.per_head(settings.layer, settings.head)
+    tables = {"all": "over all layers and heads", "lower": "lower half", "upper": "upper half"}
+    if settings.layer is not None or settings.head is not None:
+        lines[chosen_heads(inspection)] = totals.over(settings.layers, settings.head)
+        tables = {"chosen": chosen_heads(inspection)}
     token = f"“{position.token}” at position {position.position:,}"
     parts: list[Picture | Table] = [
         Picture(
@@ -268,11 +268,16 @@ def totals_section(inspection: Inspection) -> Section:
     ]
     parts += [
         Table(
-            f"received-{half}",
+            f"received-{layers}",
             f"Words that receive the most attention, {name}",
-            totals.top(settings.top_k, half, filter=settings.filter),  # type: ignore[arg-type]
+            totals.top(
+                settings.top_k,
+                settings.layers if layers == "chosen" else layers,  # type: ignore[arg-type]
+                settings.head,
+                filter=settings.filter,
+            ),
         )
-        for half, name in (("all", "all layers"), ("lower", "lower half"), ("upper", "upper half"))
+        for layers, name in tables.items()
     ]
     if totals.sinks:
         parts.append(Table("sinks", "Tokens at multiples of 512", totals.sinks_frame()))
@@ -340,7 +345,7 @@ def _counting_sentence(inspection: Inspection) -> str:
     if inspection.settings.counting == "tokens":
         return (
             "The count of a word is the number of tokens with any part of the word in at least one of their lists: "
-            "every querying token counts once for each instance, over all layers, heads and ranks."
+            "every querying token counts once for each instance, over all of these lists."
         )
     return "The count of a word is the number of these lists that contain it, one list per token, layer and head."
 
@@ -386,10 +391,3 @@ def _relation_rankings(inspection: Inspection, relations: RelationCounts, top: i
             )
         )
     return panels
-
-
-def _where(inspection: Inspection) -> str:
-    layer, head = inspection.settings.layer, inspection.settings.head
-    if layer is not None:
-        return f"in layer {layer}" + (f", head {head}" if head is not None else "")
-    return f"in head {head} of every layer" if head is not None else "over all layers and heads"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sightline.view import plots
 from sightline.view.sections.page_parts import Picture, Section, Table
+from sightline.view.words.takeaways import chosen_heads
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +64,8 @@ def comparison_section(inspection: Inspection, name: str) -> Section:
             Picture(
                 f"{name}-disagreements",
                 "Words on which the two disagree",
-                "For each word, the share of all words that it outranks by attention and by attribution.",
+                "For each word, the share of all words that it outranks by attention "
+                f"({chosen_heads(inspection)}) and by attribution.",
                 partial(
                     plots.rank_gaps,
                     {_LISTS[side]: gaps(words, count) for side, words in lists.items()},

@@ -11,6 +11,7 @@ from sightline.view.inspect.dataset import RANKS, RULES, words_title
 from sightline.view.inspect.mixing import effective_sentence
 from sightline.view.inspect.sections import importance_frame
 from sightline.view.words.sentences import notices, percent, prediction_sentence
+from sightline.view.words.takeaways import chosen_heads
 from sightline.view.words.terminal import printable
 
 if TYPE_CHECKING:
@@ -24,14 +25,15 @@ HEADS = 5
 def document_summary(inspection: Inspection) -> str:
     """Return the prediction, the most important heads, attention received, relations, strongest words, similarity."""
     settings = inspection.settings
-    k = settings.top_k
+    k, where = settings.top_k, chosen_heads(inspection)
     first = inspection.first
     blocks = [
         "\n".join([prediction_sentence(first), f"{len(inspection.encoding):,} tokens.", *notices(first)]),
     ]
     if inspection.importance is not None:
         blocks.append(_block("Most important heads", importance_frame(inspection.importance).head(HEADS)))
-    blocks.append(_block("Words that receive the most attention", inspection.totals.top(k, filter=settings.filter)))
+    received = inspection.totals.top(k, settings.layers, settings.head, filter=settings.filter)
+    blocks.append(_block(f"Words that receive the most attention, {where}", received))
     flagged = [sink for sink in inspection.totals.sinks if sink.flagged]
     if flagged:
         places = ", ".join(f"{sink.position:,}" for sink in flagged)
@@ -45,7 +47,7 @@ def document_summary(inspection: Inspection) -> str:
             count=settings.counting,
             top=k,
         )
-        counted = f"top-{inspection.relations.k} lists, {count_name(inspection)}"
+        counted = f"top-{inspection.relations.k} lists {where}, {count_name(inspection)}"
         blocks.append(_block(f"{title} ({counted})", whole_numbers(frame)))
     blocks += filter(None, [saturation_sentence(inspection, inspection.relations)])
     if settings.word is not None:

@@ -55,13 +55,15 @@ def _heads(inspection: Inspection) -> Takeaway | None:
 
 def _received(inspection: Inspection) -> Takeaway | None:
     """Which word receives the most attention, and whether sinks look like artefacts."""
-    most = inspection.totals.top(1, filter=inspection.settings.filter)
+    settings = inspection.settings
+    most = inspection.totals.top(1, settings.layers, settings.head, filter=settings.filter)
     if most.empty:
         return None
     row = most.iloc[0]
+    where = "" if settings.layer is None and settings.head is None else f" {chosen_heads(inspection)}"
     sentence = (
-        f"Of the listed words, “{row['text']}” at position {int(row['position']):,} receives the most attention, "
-        f"{format_number(float(row['received']), '.2g')} times as much as an average token"
+        f"Of the listed words, “{row['text']}” at position {int(row['position']):,} receives the most attention{where}"
+        f", {format_number(float(row['received']), '.2g')} times as much as an average token"
     )
     flagged = [sink for sink in inspection.totals.sinks if sink.flagged]
     if flagged:
@@ -71,6 +73,14 @@ def _received(inspection: Inspection) -> Takeaway | None:
             "copied position embeddings"
         )
     return Takeaway(f"{sentence}.", "received")
+
+
+def chosen_heads(inspection: Inspection) -> str:
+    """Return "in layer 3, head 1", "in head 1 of every layer" or "over all layers and heads"."""
+    layer, head = inspection.settings.layer, inspection.settings.head
+    if layer is not None:
+        return f"in layer {layer}" + (f", head {head}" if head is not None else "")
+    return f"in head {head} of every layer" if head is not None else "over all layers and heads"
 
 
 def _relations(inspection: Inspection) -> Takeaway | None:
