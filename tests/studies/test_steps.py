@@ -17,10 +17,11 @@ from sightline.lab import feature_importance
 from sightline.metrics import tokens_in_characters
 from sightline.model import load
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
-from sightline.studies import run_study
+from sightline.studies import flow, run_study
 from sightline.studies.accuracy import measure_accuracy, readable
 from sightline.studies.agreement import measure_agreement
 from sightline.studies.alti import ALTI
+from sightline.studies.alti_anisotropy import anisotropy_curves, anisotropy_table, vector_curves
 from sightline.studies.alti_consistency import measure_consistency
 from sightline.studies.alti_published import published_lead, published_range
 from sightline.studies.alti_steps import measure_sentence as measure_mixing
@@ -133,14 +134,35 @@ def test_a_masked_pronoun_divides_its_attention_between_two_nouns(tmp_path):
     bench = Workbench(FLOW, tmp_path, size="tiny")
     figures = draw_pronouns(bench, Subject("tiny", "tiny", lambda: model))
     assert [figure.name for figure in figures] == ["pronoun_1", "pronoun_2"]
+    assert figures[0].drawing.places == [str(layer) for layer in range(len(trace.attentions))]
     assert measure_pronouns(load(tiny_module(auto=AutoModelForMaskedLM), tokenizer=wordpiece()), SENTENCES[0]) is None
+
+
+def test_layers_count_from_zero_in_tables_and_figures(tmp_path):
+    model = load(tiny_module(), tokenizer=wordpiece())
+    bench, subject = Workbench(FLOW, tmp_path, size="tiny"), Subject("tiny", "tiny", lambda: model)
+    rows = [Example("the river runs past the old mill", label=1, id="7")]
+    agreement = measure_layers(bench, subject, rows, "sentences", "gradient")
+    table = flow._table(agreement, agreement, SENTIMENT_TABLE)
+    assert [list(group["layer"]) for _, group in table.groupby("view")] == [[0, 1, 2]] * 3
+    assert table.set_index(["view", "layer"])["published"].dropna().to_dict() == {
+        (view, layer): row[layer] for view, row in SENTIMENT_TABLE.items() for layer in (0, 2)
+    }
+    assert flow._curves(agreement, "gradient").places == ["0", "1", "2"]
+    encoding = model.encode(rows[0].text)
+    entries = [measure_sentence(model, encoding, rows[0])]
+    assert flow._effective_table(entries, 0)["layer"].tolist() == [0, 1, 2]
+    mixed = [measure_mixing(model, encoding, rows[0])]
+    assert anisotropy_table({"tiny": mixed}, 0)["layer"].tolist() == [0, 1, 2]
+    assert vector_curves(mixed, 0).places == ["0", "1", "2"]
+    assert anisotropy_curves({"tiny": mixed}, 0).places == ["embedding", "0", "1", "2"]
 
 
 def test_published_correlations_cover_six_layers():
     for _, table in TABLES.values():
         assert {len(values) for values in table.values()} == {6}
         assert table["rollout"][0] == table["flow"][0]  # in the first layer both are the raw row with the residual
-    assert {tuple(row) for row in SENTIMENT_TABLE.values()} == {(1, 3, 5, 6)}
+    assert {tuple(row) for row in SENTIMENT_TABLE.values()} == {(0, 2, 4, 5)}
 
 
 def test_the_first_noun_decides_the_number():

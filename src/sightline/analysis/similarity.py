@@ -130,7 +130,7 @@ def attention_scores(
     head_weights: npt.ArrayLike | None = None,
     head: int | None = None,
 ) -> Values:
-    """Return the attention every token receives, (n,): mean over all heads of the chosen layers, or over one of each."""
+    """Return the attention each token receives, (n,): mean over the heads of the chosen layers, or over one of each."""
     return mean_received(source.received, head_weights, layers, head)
 
 

@@ -233,7 +233,7 @@ def run(bench: Workbench) -> Outcome:
             "anisotropy",
             "Anisotropy of the representations by layer",
             anisotropy_curves(measured, seed),
-            "Mean cosine between the representations of different tokens; layer 0 is the embedding.",
+            "Mean cosine between the representations of different tokens, in the embedding and after each layer.",
         ),
         Figure(
             "anisotropy_vectors",

@@ -31,7 +31,7 @@ def anisotropy_table(measured: Mapping[str, Entries], seed: int) -> pd.DataFrame
         columns |= {vectors: _spread(entries, vectors, seed) for vectors in VECTORS[1:]}
         for layer in range(len(columns["y"])):
             means = {vectors: values[layer].value for vectors, values in columns.items()}
-            rows.append({"model": name, "layer": layer + 1, **means})
+            rows.append({"model": name, "layer": layer, **means})
     return pd.DataFrame(rows)
 
 
@@ -42,7 +42,7 @@ def vector_curves(entries: Entries, seed: int) -> Curves:
         Curve.of(name, _spread(entries, vectors, seed)[1 if vectors == "hidden" else 0 :])
         for vectors, name in names.items()
     ]
-    return Curves([str(layer + 1) for layer in range(len(curves[0].values))], curves, "layer", "mean cosine")
+    return Curves([str(layer) for layer in range(len(curves[0].values))], curves, "layer", "mean cosine")
 
 
 def anisotropy_curves(measured: Mapping[str, Entries], seed: int) -> Curves:
@@ -50,4 +50,4 @@ def anisotropy_curves(measured: Mapping[str, Entries], seed: int) -> Curves:
     spreads = {name: _spread(entries, "hidden", seed) for name, entries in measured.items()}
     longest = max(len(layers) for layers in spreads.values())
     curves = [Curve.of(name, layers, longest) for name, layers in spreads.items()]
-    return Curves([str(layer) for layer in range(longest)], curves, "layer", "mean cosine")
+    return Curves(["embedding", *map(str, range(longest - 1))], curves, "layer", "mean cosine")

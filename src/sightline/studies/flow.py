@@ -20,6 +20,7 @@ from sightline.studies.base_models import classifier
 from sightline.studies.data import DataSet
 from sightline.studies.flow_claims import (
     CLAIMS,
+    FROM_ZERO,
     SENTIMENT_TABLE,
     TABLES,
     Entries,
@@ -84,11 +85,11 @@ def _table(agreement: Agreement, control: Agreement, published: Mapping[str, Map
     rows = []
     for row in agreement.summary().itertuples():
         view, layer = views[row.method], int(row.first.removeprefix(LAYER))
-        known = published[view].get(layer + 1, np.nan)
+        known = published[view].get(layer, np.nan)
         rows.append(
             {
                 "view": view,
-                "layer": layer + 1,
+                "layer": layer,
                 "published": known,
                 "mean": row.mean,
                 "low": row.low,
@@ -107,7 +108,7 @@ def _curves(agreement: Agreement, reference: str) -> Curves:
     _, published = TABLES[reference]
     if len(mean) == len(published["raw"]):
         curves += [Curve(f"{view}, published", published[view], dashed=True) for view in VIEWS]
-    return Curves([str(layer + 1) for layer in mean.index], curves, "layer", "Spearman's ρ")
+    return Curves([str(layer) for layer in mean.index], curves, "layer", "Spearman's ρ")
 
 
 def _effective_table(entries: Entries, seed: int) -> pd.DataFrame:
@@ -116,7 +117,7 @@ def _effective_table(entries: Entries, seed: int) -> pd.DataFrame:
 
     long = np.array([entry["cancelled"] for entry in entries if entry["tokens"] > entry["head_width"]])
     layers = [Measured.of(column, seed) for column in long.T]
-    rows = [{"layer": layer, **m.columns(), "documents": m.documents} for layer, m in enumerate(layers, start=1)]
+    rows = [{"layer": layer, **m.columns(), "documents": m.documents} for layer, m in enumerate(layers)]
     return pd.DataFrame(rows, columns=["layer", "mean", "low", "high", "documents"])
 
 
@@ -155,7 +156,7 @@ def _third_table(bench: Workbench, left_out: list[str]) -> _ThirdTable | None:
 
 def _layers_sentence(layers: int) -> str:
     """Return the caption of a figure by layer; published values are drawn for as many layers as the paper's."""
-    published = " Dashed: published." if layers == len(TABLES["gradient"][1]["raw"]) else ""
+    published = f" Dashed: published. {FROM_ZERO}" if layers == len(TABLES["gradient"][1]["raw"]) else ""
     return f"Spearman's ρ over the words of a sentence, mean and 95 % interval over sentences.{published}"
 
 
@@ -196,9 +197,9 @@ def run(bench: Workbench) -> Outcome:
         StudyTable(
             f"spearman_{name}",
             f"Spearman's ρ with {name.replace('_', '-')} by layer ({where})",
-            _table(agreements[name], controls[name], {view: dict(enumerate(row, 1)) for view, row in rows.items()}),
+            _table(agreements[name], controls[name], {view: dict(enumerate(row)) for view, row in rows.items()}),
             "Mean over sentences with its 95 % interval; ρ is over the words of a sentence. difference: measured minus "
-            "published. random weights: the same model with weights drawn anew.",
+            f"published. random weights: the same model with weights drawn anew. {FROM_ZERO}",
         )
         for name, (where, rows) in TABLES.items()
     ]
@@ -221,7 +222,7 @@ def run(bench: Workbench) -> Outcome:
                 "Spearman's ρ with input gradients by layer, sentiment (Table 3)",
                 _table(results["sst2"], results["sst2"], SENTIMENT_TABLE).drop(columns="random_weights"),
                 f"{third.name}: mean over sentences with its 95 % interval; ρ is over the words of a sentence. "
-                "Published: DistilBERT with six layers; layers 2 and 4 are not printed in the paper.",
+                f"Published: DistilBERT with six layers; two of them are not printed in the paper. {FROM_ZERO}",
             )
         )
     example = max(data.test[:50], key=lambda row: -abs(len(str(row.text).split()) - 9))
@@ -242,7 +243,7 @@ def run(bench: Workbench) -> Outcome:
                 f"map_{view}",
                 f"{TITLES[view]} from [CLS], by layer",
                 LayerMap(np.array(maps[view], dtype=np.float64), maps["tokens"], "separate", signed=False),
-                "One row per layer; row 0 is layer 1 of the tables.",
+                "One row per layer, from 0.",
             )
             for view in VIEWS
         ),

@@ -178,7 +178,7 @@ def draw_pronouns(bench: Workbench, subject: Subject, choices: Sequence[Mapping[
             Figure(
                 f"pronoun_{number}",
                 f"Whom does the masked pronoun attend to: “{sentence.text.format('___')}”",
-                Curves([str(layer + 1) for layer in range(depth)], curves, "layer", f"share of “{sentence.second}”"),
+                Curves([str(layer) for layer in range(depth)], curves, "layer", f"share of “{sentence.second}”"),
                 f"Share of “{sentence.second}” in the weight that “{sentence.first}” and “{sentence.second}” receive "
                 "from the mask. Dashed: share of “her” in the probabilities of “his” and “her”."
                 + describe_choice(choices),
