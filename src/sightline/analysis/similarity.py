@@ -226,8 +226,8 @@ def document_similarity(
                 seed=seed,
                 tokens=tokens,
             )
-        similarity = replace(similarity, layers=str(choice), scaled=weights is not None, masked=mask is not None)
-        results.append(replace(similarity, by_document=by_document))
+        scaled, masked = weights is not None, mask is not None
+        results.append(replace(similarity, layers=str(choice), scaled=scaled, by_document=by_document, masked=masked))
     return tuple(results)
 
 
