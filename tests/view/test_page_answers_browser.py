@@ -51,7 +51,7 @@ def long_page() -> str:
 def test_sentence_passages_and_words_are_in_sight_and_nothing_is_clipped(open_page, width, scheme):
     page = open_page(long_page(), viewport={"width": width, "height": 800}, color_scheme=scheme)
     sentence = page.locator(".headline p").inner_text()
-    assert sentence.startswith("The model says “PL” (73 %), according to AttCAT mainly because of “river”")
+    assert sentence.startswith("The model says “PL” (73 %), according to AttCAT in part because of “river” (13 % of")
     assert page.locator("[data-section=passages] li").count() == 5
     share = page.locator("[data-section=passages] .share").first.inner_text()
     assert share.startswith("+")
