@@ -419,6 +419,21 @@ def test_a_saved_folder_reads_nothing_outside_itself(tmp_path, file, content, se
         read_examples(folder)
 
 
+@pytest.mark.parametrize("kind", ["Image", "Audio"])
+def test_pictures_and_sounds_that_rows_name_are_not_opened(tmp_path, kind):
+    datasets = pytest.importorskip("datasets")
+    stored = {"bytes": datasets.Value("binary"), "path": datasets.Value("string")}
+    features = datasets.Features({"text": datasets.Value("string"), "media": stored})
+    row = {"text": "the old mill", "media": {"bytes": None, "path": str(tmp_path / "pipe")}}
+    datasets.Dataset.from_list([row], features).save_to_disk(tmp_path / "saved")
+    info = json.loads((tmp_path / "saved/dataset_info.json").read_text())
+    info["features"]["media"] = {"_type": kind}
+    (tmp_path / "saved/dataset_info.json").write_text(json.dumps(info))
+    os.mkfifo(tmp_path / "pipe")  # opening it would wait for ever
+    assert datasets.load_from_disk(tmp_path / "saved").features["media"] == getattr(datasets, kind)()
+    assert [example.text for example in read_examples(tmp_path / "saved")] == ["the old mill"]
+
+
 def test_a_missing_file_folder_or_field_is_reported(tmp_path):
     path = written(tmp_path, "jsonl")
     with pytest.raises(InputError, match="There is no data set"):

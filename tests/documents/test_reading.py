@@ -254,6 +254,26 @@ def test_a_deep_or_huge_document_costs_no_memory(monkeypatch: pytest.MonkeyPatch
         extract(docx(" " * 2_000_000), "docx")
 
 
+def test_a_document_may_have_so_many_characters_and_take_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"^It could not be read within 0\.001 seconds"):
+        decode_document(b"<p>The mill.", "It", suffix=".html", seconds=0.001)
+    monkeypatch.setattr("sightline.documents.parts.MOST_CHARACTERS", 1_000_000)
+    with pytest.raises(ExtractionError, match="contains more than 1 million characters"):
+        extract(docx(paragraph("old mill " * 200_000)), "docx")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs limits on memory")
+def test_a_process_with_limits_gets_no_more_memory() -> None:
+    program = (
+        "from sightline.child_limits import limit_resources\n"
+        "limit_resources(2**28, 60)\n"
+        "try: bytearray(2**29)\n"
+        "except MemoryError: print('refused', len(bytearray(2**20)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == f"refused {2**20}\n"
+
+
 def test_the_parts_of_an_archive_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightline.documents.office_text.MOST_XML", 1_000_000)
     notes = f'<w:footnotes xmlns:w="{WORD}">{" " * 600_000}</w:footnotes>'

@@ -126,6 +126,24 @@ def test_an_index_cannot_name_a_pickle(name, folder, tmp_path):
     assert not canary.exists()
 
 
+def test_a_pickle_that_is_allowed_still_runs_nothing(folder, tmp_path):
+    canary = tmp_path / "canary"
+    (folder / "model.safetensors").unlink()
+    torch.save({"classifier.bias": Canary(str(canary))}, folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"pytorch_model\.bin"):
+        sl.load(folder, allow_pickle=True)
+    assert not canary.exists()
+
+
+def test_a_folder_is_loaded_and_explained_without_the_network(folder, monkeypatch):
+    def refuse(*_arguments):
+        raise AssertionError("a connection was opened")
+
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+    assert sl.load(folder).explain("the old mill").scores.any()
+
+
 @pytest.mark.parametrize(
     "where", ["../outside.safetensors", "absolute", "/dev/zero", "link", "device", "folder", "loop"]
 )

@@ -28,6 +28,7 @@ XSS = [
 @pytest.mark.parametrize(
     ("request_", "status", "sentence"),
     [
+        ({"text": TEXT, "model": "/etc"}, 404, "There is no model called '/etc'."),
         ({"text": TEXT, "model": "buildin"}, 404, "There is no model called 'buildin'. Did you mean 'built-in'?"),
         ({"text": TEXT, "methods": ["rollot"]}, 422, "There is no method called 'rollot'. Did you mean 'rollout'?"),
         ({"text": TEXT, "methods": []}, 422, "The field 'methods' must be a list of 1 to 32 method names."),

@@ -13,6 +13,7 @@ from sightline.serve.http import documents
 from sightline.serve.http.app import _answer_refusal
 from sightline.serve.http.requests import PendingBytes
 from sightline.serve.refusal import Refusal
+from sightline.serve.settings import DOCUMENT_BYTES
 from tests.documents.samples import docx, paragraph, pdf
 from tests.serve.conftest import Running
 
@@ -57,6 +58,21 @@ def test_what_cannot_be_read_is_one_sentence(server: Running, content: bytes, st
     answered, body = send(server, "a", content)
     assert answered == status
     assert sentence in str(body["error"])
+
+
+def test_large_documents_and_more_than_two_at_a_time_are_refused(server: Running) -> None:
+    status, body = send(server, "a", b"x" * (DOCUMENT_BYTES + 1))
+    assert (status, "larger" in str(body["error"]) or "most" in str(body["error"])) == (413, True)
+    state = server._server.config.app._app.state
+    places, state.document_places = state.document_places, asyncio.Semaphore(0)
+    try:
+        assert send(server, "a", b"The mill.") == (
+            429,
+            {"error": "The server is reading other documents. Try again in a few seconds."},
+        )
+    finally:
+        state.document_places = places
+    assert send(server, "a", b"The mill.")[0] == 200
 
 
 def test_a_page_of_another_site_cannot_send_a_document(server: Running) -> None:
