@@ -82,13 +82,17 @@ def _save(tokenizer, folder, **changes):
     return folder
 
 
+def _encode_in_child(folder):
+    """Load the tokenizer in `folder` and encode a long text in a process that may take half a gigabyte."""
+    command = [sys.executable, "-c", CHILD, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+
+
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_tokenizer_that_multiplies_a_text_is_refused_within_bounded_memory(name, tmp_path):
     changes, sentence = BOMBS[name]
     folder = _save(wordpiece(), tmp_path, **changes)
-    child = subprocess.run(
-        [sys.executable, "-c", CHILD, str(folder)], capture_output=True, text=True, check=False, timeout=600
-    )
+    child = _encode_in_child(folder)
     assert child.returncode == 0, child.stderr[-500:]
     kind, message = json.loads(child.stdout)
     assert kind == "ModelError"
@@ -112,6 +116,13 @@ def test_a_long_prefix_of_continued_words_is_refused(tmp_path):
     folder = _save(wordpiece(), tmp_path, model={**model, "continuing_subword_prefix": "#" * 1_000})
     with pytest.raises(ModelError, match="has 1,000 characters"):
         load_tokenizer(folder, local_only=True)
+
+
+def test_a_large_id_takes_no_memory(tmp_path):
+    """The library writes a vocabulary in memory proportional to its largest id."""
+    model = json.loads(wordpiece().backend_tokenizer.to_str())["model"]
+    folder = _save(wordpiece(), tmp_path, model={**model, "vocab": {**model["vocab"], "mill": 2**31 - 1}})
+    assert _encode_in_child(folder).returncode == 0
 
 
 def test_a_text_of_which_an_honest_tokenizer_makes_much_is_read_if_it_is_short():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -33,6 +34,11 @@ MAX_RATIO = 8
 PIECE = 2_000
 """Characters that are read at once to see how many tokens they give."""
 
+STAGES = ("normalizer", "pre_tokenizer", "decoder", "post_processor")
+COPIED = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix")
+"""Settings of a vocabulary whose text is part of many tokens."""
+LONGEST_WORD = "max_input_chars_per_word"
+
 _ONE_CHARACTER = r"(?:\\[sSdDwW]|\\[pP]\{\w+\}|\\[^A-Za-z0-9]|\[[^\]\[]+\]|[^\\^$*+?()\[\]{}|])"
 _NEVER_EMPTY = re.compile(rf"(?:{_ONE_CHARACTER}(?:\+|\{{[1-9]\d*(?:,\d*)?\}})?)+")
 """Expressions that certainly match at least one character, and depend on no others."""
@@ -44,18 +50,18 @@ def check_tokenizer(content: Any) -> None:
         raise ModelError("The tokenizer.json is not a JSON object.")
     model = content.get("model")
     if isinstance(model, dict):
-        longest = model.get("max_input_chars_per_word")
+        longest = model.get(LONGEST_WORD)
         if isinstance(longest, int) and longest > MAX_WORD:
             raise ModelError(
-                f"The tokenizer.json asks to split words of {quote(longest)} characters (max_input_chars_per_word); "
+                f"The tokenizer.json asks to split words of {quote(longest)} characters ({LONGEST_WORD}); "
                 f"at most {MAX_WORD:,} are allowed."
             )
-        for name in ("unk_token", "continuing_subword_prefix", "end_of_word_suffix"):
+        for name in COPIED:
             _check_token(model.get(name))
     added = content.get("added_tokens")
     for token in added if isinstance(added, list) else []:
         _check_token(token.get("content") if isinstance(token, dict) else token)
-    for stage in ("normalizer", "pre_tokenizer", "decoder", "post_processor"):
+    for stage in STAGES:
         total = inserted = 1.0
         for number, part in enumerate(_parts(content.get(stage)), start=1):
             if number > MAX_PARTS:
@@ -76,6 +82,23 @@ def check_tokenizer(content: Any) -> None:
                     f"A regular expression in the tokenizer.json ({quote(expression)}) {problem}; matching it could "
                     "take forever, so it is not used."
                 )
+
+
+def check_backend(tokenizer: Any) -> None:
+    """Check what the library made of all files, since settings outside the tokenizer.json become parts of a tokenizer.
+
+    The vocabulary is left out: the library writes it in memory proportional to its largest id.
+    """
+    from tokenizers import Tokenizer, models
+
+    frame = Tokenizer(models.BPE())
+    for stage in STAGES:
+        if (part := getattr(tokenizer, stage)) is not None:
+            setattr(frame, stage, part)
+    content = json.loads(frame.to_str())
+    content["model"] = {name: getattr(tokenizer.model, name, None) for name in (*COPIED, LONGEST_WORD)}
+    content["added_tokens"] = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    check_tokenizer(content)
 
 
 def check_growth(tokenizer: Any, text: str) -> None:

@@ -22,7 +22,7 @@ from sightline.text.chat_template import read_chat_template
 from sightline.text.encoding import Encoding
 from sightline.text.stderr import hold_back_stderr
 from sightline.text.tokenizer_files import has_vocabulary, lay_out
-from sightline.text.tokenizer_limits import check_tokenizer
+from sightline.text.tokenizer_limits import check_backend
 
 _UNKNOWN_SHARE = 0.5
 _ENOUGH_TOKENS = 8
@@ -54,8 +54,7 @@ def load_tokenizer(folder_or_id: str | Path, *, local_only: bool) -> Any | None:
         with tokenizer_errors(f"The tokenizer in {folder} cannot be loaded"), hold_back_stderr():
             tokenizer = _load(temporary)
             require_fast(tokenizer)
-            # Again, because settings and vocabularies outside the tokenizer.json have become parts of it.
-            check_tokenizer(json.loads(tokenizer.backend_tokenizer.to_str()))
+            check_backend(tokenizer.backend_tokenizer)
             tokenizer(_PROBE, truncation=False, padding=False, verbose=False)
             ordinary = _ordinary_tokens(tokenizer)
     tokenizer.name_or_path = str(folder_or_id)
