@@ -12,7 +12,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -198,10 +198,13 @@ def _names_source(path: str, name: str) -> bool:
 
 
 def _read_rows(path: str, split: str | None, columns: Columns, source: str | None) -> list[Example]:
-    """Return the rows of a split, and of a source if one is named."""
+    """Return the rows of a split, and of a source if one is named.
+
+    They no longer name their split: the study says what they are for, and may train on validation rows.
+    """
     rows = select_rows(path, columns, split, None)
     return number_repeated_ids(
-        example_from_row(fields, columns, number, place)
+        replace(example_from_row(fields, columns, number, place), split=None)
         for number, place, fields in rows
         if source is None or str(fields.get("source")) == source
     )
