@@ -108,7 +108,7 @@ def _change_tokenizer(random: Random, folder: Path, canary: Path) -> None:
     content = read_or_none(path)
     if not isinstance(content, dict):
         return
-    action = random.randrange(9)
+    action = random.randrange(11)
     pattern = random.choice([{"Regex": random.choice(_PATTERNS)}, {"String": random.choice(("a", "", " "))}])
     if action == 0:
         content["pre_tokenizer"] = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
@@ -141,6 +141,17 @@ def _change_tokenizer(random: Random, folder: Path, canary: Path) -> None:
             "pad_type_id": 0,
             "pad_token": "x",
         }
+    elif action == 8:
+        mark, text = {"SpecialToken": {"id": "x", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
+        many, token = [random.choice((0, 1, 5, 100_000)) for _ in range(2)], random.choice(("x", "x" * 100_000))
+        content["post_processor"] = {
+            "type": "TemplateProcessing",
+            "single": [mark] * many[0] + [text] * random.choice((1, 2, 1_000)),
+            "pair": [text, {"Sequence": {"id": "B", "type_id": 0}}],
+            "special_tokens": {"x": {"id": "x", "ids": [0] * many[1], "tokens": [token] * min(many[1], 100)}},
+        }
+    elif action == 9:
+        content["normalizer"] = {"type": "Prepend", "prepend": random.choice(("", "x", " x" * 10, " x" * 10**6))}
     else:
         content["decoder"] = {"type": random.choice(("ByteLevel", "WordPiece", "Nothing", "BPEDecoder"))}
     path.write_text(json.dumps(content))
