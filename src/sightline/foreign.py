@@ -113,9 +113,10 @@ def printable(text: str, longest: int = 300) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of a library's exception as the end of a sentence."""
+    """Return the first line of a library's exception as the end of a sentence; of "Wrong field:", also the next."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = printable(lines[0] if lines else type(error).__name__)
+    end = next((place for place, line in enumerate(lines) if not line.endswith(":")), len(lines)) + 1
+    text = printable(" ".join(lines[:end]) or type(error).__name__)
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
 

@@ -2,8 +2,8 @@
 
 `read_config` returns only settings that are listed here and have the right type and range; everything else in the file
 (paths, versions, output formats, names of kernels to fetch) never reaches the library. Settings that change no number
-are dropped. The listed settings are those of the supported families; a test compares them with transformers' own
-configuration classes, so that a new setting of a new release is noticed.
+are dropped, and unknown ones named (`unlisted_settings`). The listed settings are those of the supported families; a
+test compares them with transformers' own configuration classes, so that a new setting of a new release is noticed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from sightline.attention.projections import Projection
 from sightline.errors import ModelError, NoModelError, OptionError, UnsupportedError
 from sightline.foreign import quote, read_json, regular_file
 from sightline.models.families import family_of
-from sightline.models.open_config import read_open_settings
+from sightline.models.open_config import OURS, read_open_settings
+from sightline.models.unlisted_settings import unlisted_settings
 from sightline.models.weights import INDEX_FILE, SINGLE_FILE, describe_other_weights, has_weights
 
 CONFIG_BYTES = 32_000_000
@@ -53,7 +54,7 @@ UNUSED = frozenset(
             "architectures",
         ),
         *("deterministic_flash_attn", "sparse_prediction", "sparse_pred_ignore_index", "transformers_version", "dtype"),
-        *("is_encoder_decoder", "position_embedding_type", "is_causal"),
+        *("is_encoder_decoder", "position_embedding_type"),
         # Rebuilt from id2label.
         *("label2id", "num_labels"),
         # A decoder that we do not run.
@@ -76,6 +77,8 @@ class ConfigFacts:
     architectures: tuple[str, ...]
     settings: Mapping[str, Any]
     """Settings for the configuration class of the family, by the names in the file."""
+    unlisted: tuple[str, ...] = ()
+    """Names of settings in the file that are not known, and left out."""
 
     def number(self, *names: str) -> int | None:
         """Return the first of these settings that the file has."""
@@ -139,6 +142,7 @@ def check_config(content: Mapping[str, Any], place: str) -> ConfigFacts:
     family = family_of(quote(model_type))
     unseen = family.attention_layout == "unseen"
     settings = read_open_settings(model_type, content, place) if unseen else {}
+    unlisted = unlisted_settings(model_type, content, {*settings, *SETTINGS, *UNUSED, *OURS}, place)
     for name, value in content.items():
         check = SETTINGS.get(name)
         if check is not None and (not unseen or name in COMMON_SETTINGS):
@@ -149,7 +153,7 @@ def check_config(content: Mapping[str, Any], place: str) -> ConfigFacts:
                 settings[name] = value
     _check_number_type(content, place)
     settings["id2label"] = _labels(content, place)
-    facts = ConfigFacts(model_type, tuple(content.get("architectures") or ()), settings)
+    facts = ConfigFacts(model_type, tuple(content.get("architectures") or ()), settings, unlisted)
     _check_together(facts, place)
     return facts
 
@@ -331,15 +335,8 @@ SETTINGS: Mapping[str, Check] = {
         (
             *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "classifier_dropout_prob"),
             *("dropout", "attention_dropout", "qa_dropout", "seq_classif_dropout", "embedding_dropout"),
-            *(
-                "mlp_dropout",
-                "hidden_dropout",
-                "resid_pdrop",
-                "embd_pdrop",
-                "attn_pdrop",
-                "pooler_dropout",
-                "dropout_rate",
-            ),
+            *("mlp_dropout", "hidden_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "pooler_dropout"),
+            "dropout_rate",
         ),
         _share,
     ),
@@ -350,15 +347,10 @@ SETTINGS: Mapping[str, Check] = {
     "eos_token_id": _either(_token_id, _list_of(_token_id, "a list of such numbers")),
     **dict.fromkeys(
         (
-            *("is_decoder", "add_cross_attention", "tie_word_embeddings", "legacy"),
+            *("is_causal", "is_decoder", "add_cross_attention", "tie_word_embeddings", "legacy"),
             *("relative_attention", "position_biased_input", "share_att_key", "use_bias", "rescale_embeddings"),
-            *(
-                "use_task_id",
-                "use_parallel_residual",
-                "sinusoidal_pos_embds",
-                "scale_attn_weights",
-                "scale_attn_by_inverse_layer_idx",
-            ),
+            *("use_task_id", "use_parallel_residual", "sinusoidal_pos_embds", "scale_attn_weights"),
+            "scale_attn_by_inverse_layer_idx",
             *("reorder_and_upcast_attn", "attention_bias", "mlp_bias", "norm_bias", "decoder_bias", "classifier_bias"),
         ),
         _flag,
@@ -371,6 +363,9 @@ SETTINGS: Mapping[str, Check] = {
     ),
     **dict.fromkeys(("rope_parameters", "rope_scaling"), _rotation),
     **dict.fromkeys(("global_rope_theta", "local_rope_theta", "rope_theta", "rope_local_base_freq"), _positive),
+    # GPT-NeoX's names of the base and of the share of a head that is rotated.
+    "rotary_emb_base": _positive,
+    "rotary_pct": _real(0, 1),
     # Other ways to tell positions apart were dropped from the library: a model trained with them would be run wrongly.
     "position_embedding_type": _choice("absolute"),
 }

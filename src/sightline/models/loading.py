@@ -335,16 +335,18 @@ def _check_direction(config: Any, family: Family, task: str) -> None:
     """Refuse a bidirectional family run as a decoder, and a decoder run in both directions."""
     if family.attention_layout == "unseen":
         return
-    if family.causal and getattr(config, "use_bidirectional_attention", None):
+    bidirectional = getattr(config, "use_bidirectional_attention", None) or not getattr(config, "is_causal", True)
+    if family.causal and bidirectional:
         raise UnsupportedError(
             f"This '{config.model_type}' model is a decoder whose tokens see each other in both directions "
-            "(use_bidirectional_attention), and Sightline knows these models as causal ones only."
+            "(use_bidirectional_attention, or is_causal set to false), and Sightline knows these models as causal ones "
+            "only."
         )
-    if not family.causal and getattr(config, "is_decoder", False):
+    if not family.causal and (getattr(config, "is_decoder", False) or getattr(config, "is_causal", False)):
         raise UnsupportedError(
-            f"This '{config.model_type}' model is set up as a decoder (is_decoder), where a token sees only those "
-            "before it and the first one, which classifiers read, sees nothing. Set is_decoder to false in its config, "
-            "or use a causal family such as gpt2."
+            f"This '{config.model_type}' model is set up as a decoder (is_decoder or is_causal), where a token sees "
+            "only those before it and the first one, which classifiers read, sees nothing. Set both to false in its "
+            "config, or use a causal family such as gpt2."
         )
     if not family.causal and task == "causal_lm":
         raise UnsupportedError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
+import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from sightline.foreign import first_line, printable
 from sightline.models.config import ConfigFacts, read_config
 from sightline.models.families import family_of
 from sightline.models.observe import OBSERVING
+from sightline.models.unlisted_settings import describe_unlisted
 from sightline.models.weights import Checkpoint, check_size, describe_other_weights, find_checkpoint, read_weights
 
 BODIES = ("AutoModel", "AutoModelForTextEncoding")
@@ -46,6 +48,8 @@ def load_module(
 ) -> tuple[Any, bool]:
     """Return the module and whether some of its weights are random."""
     facts = read_config(folder)
+    if facts.unlisted:
+        warnings.warn(describe_unlisted(facts.unlisted, f"the config of '{folder}'"), stacklevel=2)
     checkpoint = find_checkpoint(folder, allow_pickle=allow_pickle)
     if checkpoint is None and not allow_random:
         raise ModelError(
