@@ -84,6 +84,7 @@ def test_changed_documents_windows_and_ids_keep_their_vocabulary(bert, roberta):
 def test_encodings_without_a_vocabulary_are_accepted(bert, roberta):
     by_hand = dataclasses.replace(bert.encode(TEXT), vocabulary=None)
     assert roberta.explain(by_hand, "gradient").encoding is by_hand
+    assert by_hand == bert.encode(TEXT) != dataclasses.replace(by_hand, vocabulary="another")
     without_tokenizer = sl.load(tiny_module(vocab_size=1_000))
     assert without_tokenizer.predict(bert.encode(TEXT)).logits.shape == bert.predict(TEXT).logits.shape
 

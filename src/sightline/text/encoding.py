@@ -89,7 +89,12 @@ class Encoding(ReadOnlyArrays):
         return len(self.ids)
 
     def __eq__(self, other: object) -> bool:
-        return self.to_dict() == other.to_dict() if isinstance(other, Encoding) else NotImplemented
+        """Return whether all fields are equal; a vocabulary that is not known (in a corpus store) equals any other."""
+        if not isinstance(other, Encoding):
+            return NotImplemented
+        known = self.vocabulary is not None and other.vocabulary is not None
+        shared = {} if known else {"vocabulary": None}
+        return self.to_dict() | shared == other.to_dict() | shared
 
     @property
     def segment_texts(self) -> tuple[str, ...]:
