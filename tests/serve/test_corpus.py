@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sightline as sl
-from sightline.errors import InputError
-from sightline.serve.http.corpus import CorpusPages
+from sightline.errors import UsageError
+from sightline.serve.settings import Settings
+from sightline.serve.worker.process import WorkerProcess
 from tests.browsing import wait_until
 from tests.patience import PATIENCE
 from tests.serve.conftest import Running
@@ -82,9 +85,26 @@ def test_the_corpus_needs_the_token(served):
     assert httpx.get(f"{served.url}/corpus/documents/0", timeout=PATIENCE).status_code == 401
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path):
-    with pytest.raises(InputError, match="contains no results"):
-        CorpusPages(str(tmp_path), queue=1)
+def test_the_worker_opens_the_run_and_refuses_a_folder_without_one(tmp_path):
+    with pytest.raises(UsageError, match="contains no results"):
+        WorkerProcess(Settings(corpus=str(tmp_path))).start()
+
+
+def test_a_damaged_run_is_answered_with_a_sentence_and_the_server_goes_on(tmp_path):
+    sl.run(TEXTS, sl.load(), ["attcat"], out=tmp_path / "run", measures=[])
+    for path in (tmp_path / "run/documents").iterdir():
+        table = pq.read_table(path)
+        place = table.schema.get_field_index("probability")
+        pq.write_table(table.set_column(place, "probability", pa.array([5.0] * len(table))), path)
+    running = Running(corpus=str(tmp_path / "run"))
+    try:
+        for address in ("/corpus", "/corpus/documents/0"):
+            answer = running.client.get(address)
+            assert answer.status_code == 404
+            assert "'probability' must be from 0 to 1" in answer.json()["error"]
+        assert running.client.get("/api/health").json()["status"] == "ok"
+    finally:
+        running.stop()
 
 
 @pytest.mark.browser

@@ -195,6 +195,8 @@ class CheckedTable(dataset.FileSystemDataset):  # type: ignore[misc]  # Arrow ha
         left = _most_bytes(sum(self._sizes.values()))
         try:
             for block in reader:
+                if not block.num_rows:  # a condition skipped this file
+                    continue
                 for name, values in zip(block.schema.names, block.columns, strict=True):
                     left -= _decoded_bytes(values)
                     if left < 0:

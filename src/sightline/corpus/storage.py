@@ -15,7 +15,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol, TypeVar
 
 from sightline.errors import InputError, UsageError
@@ -111,9 +111,19 @@ class LocalFolder:
             return _check_length(file.read(limit + 1), limit, f"{self.path}/{name}")
 
     def file_sizes(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the sizes of regular files inside the folder."""
-        paths = {name: regular_file(self._folder, name, InputError) for name in names}
-        return {name: _check_found(path, f"{self.path}/{name}").stat().st_size for name, path in paths.items()}
+        """Return the sizes of regular files inside the folder; a run may have a hundred thousand of them."""
+        sizes: dict[str, int] = {}
+        for folder in {str(PurePosixPath(name).parent) for name in names}:
+            if (self._folder / folder).resolve() != self._folder.resolve() / folder:
+                continue  # a link: each file is looked at by itself
+            with suppress(OSError), os.scandir(self._folder / folder) as entries:
+                plain = [entry for entry in entries if entry.is_file(follow_symlinks=False)]
+                sizes |= {f"{folder}/{entry.name}": entry.stat(follow_symlinks=False).st_size for entry in plain}
+        return {name: sizes[name] if name in sizes else self._file_size(name) for name in names}
+
+    def _file_size(self, name: str) -> int:
+        path = regular_file(self._folder, name, InputError)
+        return _check_found(path, f"{self.path}/{name}").stat().st_size
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file under a temporary name and rename it."""

@@ -63,8 +63,6 @@ SELECT document, word, any_value(coalesce(written, type)) AS text, any_value(typ
        min(start) AS start, max("end") AS "end", min(position) AS position, sum(received) AS received{scores}
 FROM tokens WHERE word >= 0 GROUP BY document, word
 """
-_KEYS = {"rows": "row", "texts": "document", "results": "document", "errors": "document"}
-"""Columns that name a row: joins on repeated names would multiply rows."""
 
 
 class Store:
@@ -149,9 +147,8 @@ class Store:
         connection.register(view, self._reader.open(table, names) if names else schema.empty_table())
 
     def _create_views(self, connection: duckdb.DuckDBPyConnection) -> None:
-        for table, key in _KEYS.items():
-            if connection.execute(f"SELECT 1 FROM {table} GROUP BY {key} HAVING count(*) > 1 LIMIT 1").fetchall():
-                raise self._reader.damaged(table, f"two rows have the same '{key}'.")
+        for table, key in (("rows", "row"), ("results", "document"), ("errors", "document")):
+            self.check_unique(table, key, connection)
         labels = [label for (label,) in connection.execute("SELECT DISTINCT label FROM rows").fetchall()]
         classes = self._label_classes(labels)
         names = [None if index is None else self.labels[index] for index in classes.values()]
@@ -173,6 +170,13 @@ class Store:
             f", sum({tables.quote(name)}) AS {tables.quote(name)}" for name in self._score_columns(connection)
         )
         connection.execute(_WORDS.format(scores=sums))
+
+    def check_unique(self, table: str, key: str, connection: duckdb.DuckDBPyConnection | None = None) -> None:
+        """Raise InputError if two rows of a table have the same key: a join would multiply them."""
+        query = f"SELECT 1 FROM {table} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
+        with self._named_errors():
+            if (connection or self.connection).execute(query).fetchall():
+                raise self._reader.damaged(table, f"two rows have the same '{key}'.")
 
     def _score_columns(self, connection: duckdb.DuckDBPyConnection) -> list[str]:
         known = set(tables.SCHEMAS["tokens"].names)

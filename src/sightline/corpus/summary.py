@@ -57,6 +57,7 @@ class CorpusSummary:
 def summarise(store: Store) -> CorpusSummary:
     """Compute everything the page shows but the documents themselves."""
     manifest = store.manifest
+    store.check_unique("texts", "document")
     counts = dict(store.sql("SELECT status, count(*) FROM documents GROUP BY status").itertuples(index=False))
     confusion = store.sql(
         """SELECT label, prediction, count(*) AS documents FROM documents

@@ -14,6 +14,9 @@ DOCUMENT_BYTES = 20_000_000
 DOCUMENTS_AT_ONCE = 2
 """Documents that are read at the same time, each in a process that may take 2 GB."""
 
+CORPUS_ADDRESS = "/corpus"
+"""Where the pages of a corpus are."""
+
 PENDING_BODIES = 8
 """Number of bodies of maximum size that may be held in memory while they are received."""
 

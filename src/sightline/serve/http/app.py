@@ -15,9 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from sightline import __version__
-from sightline.serve.http import documents
+from sightline.serve.http import corpus, documents
 from sightline.serve.http.access import Access
-from sightline.serve.http.corpus import CorpusPages, corpus_router
 from sightline.serve.http.guards import Guard, HostNames
 from sightline.serve.http.requests import PendingBytes, describe_parameter_error
 from sightline.serve.http.routes import router
@@ -67,7 +66,7 @@ def create_app(
     app.include_router(router)
     app.include_router(documents.router)
     if settings.corpus is not None:
-        app.include_router(corpus_router(CorpusPages(settings.corpus, settings.queue)))
+        app.include_router(corpus.router)
     app.add_exception_handler(Refusal, _answer_refusal)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(RequestValidationError, _answer_invalid_parameter)

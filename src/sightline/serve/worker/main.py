@@ -89,6 +89,8 @@ def _answer(session: WorkerSession, message: Message, connection: Connection) ->
         if message.kind == "question":
             if message.facts["about"] == "page":
                 facts, parts = session.page(message.facts, message.parts)
+            elif message.facts["about"] == "corpus":
+                facts, parts = session.corpus_page(message.facts["row"])
             else:
                 facts, parts = session.answer(job, request, message.facts, progress)
         else:

@@ -28,6 +28,7 @@ from sightline.view.page.html import render_payload
 from sightline.view.words.methods import plain_summary
 
 if TYPE_CHECKING:
+    from sightline.serve.worker.corpus_pages import CorpusPages
     from sightline.trace import Trace
 
 MAX_LABELS = 1_000
@@ -51,6 +52,11 @@ class WorkerSession:
             model = load(source, allow_pickle=settings.allow_pickle)
             self._models[self._unique_name(source, model)] = model
         self._traces: OrderedDict[str, Trace] = OrderedDict()
+        self._corpus: CorpusPages | None = None
+        if settings.corpus is not None:
+            from sightline.serve.worker.corpus_pages import CorpusPages
+
+            self._corpus = CorpusPages(settings.corpus)
 
     def catalogue(self) -> dict[str, bytes]:
         """Return the available models, methods and metrics as JSON."""
@@ -140,6 +146,12 @@ class WorkerSession:
         }
         optional = [tuple(group) for group in facts["optional"]]
         html = render_payload(payload.Payload(content, arrays, optional, dict(facts["better"])))
+        return {}, {"answer": html.encode("utf-8")}
+
+    def corpus_page(self, row: int | None) -> Answer:
+        """Return the reading page of a document of the corpus as HTML, or the index."""
+        assert self._corpus is not None
+        html = self._corpus.render_index() if row is None else self._corpus.render_document(row)
         return {}, {"answer": html.encode("utf-8")}
 
     def answer(self, job: str, request: Mapping[str, Any], question: Mapping[str, Any], progress: Progress) -> Answer:
