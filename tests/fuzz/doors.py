@@ -10,6 +10,7 @@ from tests.fuzz.harness import Door
 from tests.fuzz.http_requests import HttpRequests
 from tests.fuzz.model_folders import ModelFolders
 from tests.fuzz.saved_files import SavedFiles
+from tests.fuzz.stores import Stores
 from tests.fuzz.texts import Texts
 from tests.fuzz.training_folders import TrainingFolders
 
@@ -19,6 +20,7 @@ DOORS: dict[str, Callable[[], Door]] = {
     "saved_files": SavedFiles,
     "data_sets": DataSets,
     "documents": Documents,
+    "stores": Stores,
     "training_folders": TrainingFolders,
     "http_requests": HttpRequests,
 }
@@ -28,6 +30,7 @@ LONG_RUN = {
     "saved_files": 10_000,
     "data_sets": 5_000,
     "documents": 5_000,
+    "stores": 5_000,
     "training_folders": 5_000,
     "http_requests": 5_000,
 }
