@@ -105,6 +105,7 @@ def test_intervals_are_studentised_over_resampled_documents(store, words, rule):
     chosen = words[words["label"] == "AI"]
     rows = chosen["row"].unique()
     per_document = chosen.groupby(["type", "row"])["score"].agg("mean" if rule == "mean-present" else "sum")
+    generator = np.random.default_rng(7)
     for record in table.to_dict("records"):
         own = per_document[record["type"]].reindex(rows).to_numpy()
         holding = np.isfinite(own).sum()
