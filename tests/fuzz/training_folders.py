@@ -120,7 +120,8 @@ def _change_json(random: Random, work: Path, checkpoint: Path, canary: Path) -> 
 
 def _change_tensors(random: Random, work: Path, checkpoint: Path, canary: Path) -> None:
     path = checkpoint / random.choice(_TENSORS)
-    random.choice((damage_tensors, damage_tensors, damage_header))(random, path)
+    if path.is_file():  # an earlier round of the same case may have put a pipe there
+        random.choice((damage_tensors, damage_tensors, damage_header))(random, path)
 
 
 def _change_bytes(random: Random, work: Path, checkpoint: Path, canary: Path) -> None:
@@ -175,8 +176,8 @@ def _write_hashes(checkpoint: Path) -> None:
     hashes = read_or_none(checkpoint / "checkpoint.json")
     if not isinstance(hashes, dict):
         return
-    for name in hashes:
-        path = checkpoint / name.replace("\0", "_")
+    for name in set(hashes).intersection((*_JSON, *_TENSORS)):
+        path = checkpoint / name
         if path.is_file() and not path.is_symlink():
             with path.open("rb") as file:
                 hashes[name] = hashlib.file_digest(file, "blake2b").hexdigest()

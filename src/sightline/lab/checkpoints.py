@@ -37,7 +37,7 @@ from sightline.errors import InputError, UsageError
 from sightline.files import new_folder, write_whole
 from sightline.foreign import read_json
 from sightline.ownership import foreign_names, not_empty, remove_own_file
-from sightline.record_checks import check_list, check_number, check_object, check_whole
+from sightline.record_checks import check_list, check_number, check_object, check_text, check_whole
 
 RUN = "run.json"
 WEIGHTS, OPTIMIZER, PROGRESS, HASHES = "model.safetensors", "optimizer.safetensors", "progress.json", "checkpoint.json"
@@ -132,6 +132,8 @@ def restore_weights(folder: Path, module: torch.nn.Module) -> None:
     """Give a module the weights of a checkpoint."""
     with _fitting(folder):
         load_model(module, folder / WEIGHTS)
+        if not all(bool(torch.isfinite(parameter).all()) for parameter in module.parameters()):
+            raise ValueError("weights that are not finite")
 
 
 def restore_optimizer(folder: Path, optimizer: Any, scheduler: Any) -> None:
@@ -266,6 +268,8 @@ def _read_state(folder: Path, step: int) -> dict[str, Any]:
         if state["best_global_step"] is not None:
             check_whole(state["best_global_step"], "best_global_step", 1, step)
             check_number(state["best_metric"], "best_metric")
+        if state["best_model_checkpoint"] is not None:
+            check_text(state["best_model_checkpoint"], "best_model_checkpoint")
         for entry in check_list(state["log_history"], "log_history"):
             for name, value in check_object(entry, "log_history").items():
                 check_number(value, name)
