@@ -108,7 +108,8 @@ class LocalFolder:
         if path is None:
             raise FileNotFoundError(name)
         with path.open("rb") as file:
-            return _check_length(file.read(limit + 1), limit, f"{self.path}/{name}")
+            size = min(path.stat().st_size, limit)  # a buffer of the limit would be reserved otherwise
+            return _check_length(file.read(size + 1), limit, f"{self.path}/{name}")
 
     def file_sizes(self, names: Sequence[str]) -> dict[str, int]:
         """Return the sizes of regular files inside the folder; a run may have a hundred thousand of them."""

@@ -33,6 +33,7 @@ from sightline.corpus.plan import Plan, block_name, read_plan
 from sightline.corpus.rebuild import rebuild_report
 from sightline.corpus.settings import PREDICTED
 from sightline.errors import InputError, OptionError
+from sightline.foreign import printable
 from sightline.metrics.statistics import mean_interval
 from sightline.models import ALL
 from sightline.models.classes import Label, classes_of
@@ -44,6 +45,7 @@ from sightline.report import Report
 if TYPE_CHECKING:
     import pandas as pd
 
+_LONGEST_REASON = 1_000
 _EXPANDED = """
 CREATE VIEW documents AS
 SELECT r.row, r.document, r.id, coalesce(l.name, r.label) AS label, l.class AS label_class,
@@ -218,7 +220,8 @@ class Store:
         except (duckdb.Error, UnicodeError) as error:
             if self._reader.problem:
                 raise InputError(self._reader.problem) from None
-            reason = " ".join(line.strip() for line in str(error).strip().splitlines()[:2]).rstrip(".")
+            lines = " ".join(line.strip() for line in str(error).strip().splitlines()[:2])
+            reason = printable(lines, _LONGEST_REASON).rstrip(".")
             raise OptionError(f"The query cannot be answered: {reason}.") from None
 
     def documents(self, where: str | None = None) -> pd.DataFrame:
