@@ -43,7 +43,7 @@ test-fast: install ## Run the fast tests (no browser, server or sub-process; thr
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not browser"
 
 coverage: install ## Run all tests and report line and branch coverage per file
-	$(BIN)/python -m pytest -n 2 --cov=sightline --cov-branch --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --cov=sightline --cov=sightline_studies --cov-branch --cov-report=term:skip-covered
 
 fuzz: install ## Attack everything that reads foreign files or texts, thousands of times (about an hour)
 	$(BIN)/python -m tests.fuzz
@@ -55,7 +55,7 @@ lint: install ## Check style
 types: install ## Check types
 	$(BIN)/mypy
 
-contract: install ## Check that every room imports only from rooms to its left
+contract: install ## Check that every package imports only from packages to its left
 	$(BIN)/lint-imports
 
 check: lint types contract test ## Everything CI checks

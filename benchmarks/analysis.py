@@ -18,8 +18,8 @@ from benchmarks import harness
 from benchmarks.attention import ask_matrices
 from benchmarks.longformer import random_model
 from sightline.analysis import relation_counts, thumbnails, totals
-from sightline.model import load
-from sightline.trace import Trace
+from sightline.api.model import load
+from sightline.passes.trace import Trace
 
 FULL = {"tokens": 4096, "layers": 12}
 SMALL = {"tokens": 1024, "layers": 2}

@@ -22,8 +22,8 @@ from torch import Tensor
 from transformers import AutoModelForSequenceClassification, BertConfig, LongformerConfig
 
 from benchmarks import harness
-from sightline.explanation import Explanation
-from sightline.model import Model, load
+from sightline.api.model import Model, load
+from sightline.results.explanation import Explanation
 from sightline.text import Encoding
 
 METHODS = ["cat", "attcat"]

@@ -26,8 +26,8 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, GPT2Config
 
 from benchmarks import harness
-from sightline.continuation import ContinuationExplanation
-from sightline.model import load
+from sightline.api.model import load
+from sightline.results.continuation import ContinuationExplanation
 
 WANTED = 4.0
 LARGEST_DIFFERENCE = 1e-3

@@ -19,8 +19,8 @@ import torch
 import sightline as sl
 from benchmarks import harness
 from benchmarks.faithfulness import classifier
+from sightline.api.model import Model
 from sightline.evaluation import Evaluation, Record
-from sightline.model import Model
 from sightline.text import Encoding
 
 SENTENCES = 200

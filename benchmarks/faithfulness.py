@@ -14,12 +14,12 @@ from transformers import BertConfig, BertForSequenceClassification
 
 import sightline as sl
 from benchmarks import harness
+from sightline.api.model import Model
 from sightline.metrics import METRICS
 from sightline.metrics.measurement import FaithfulnessSettings, Measured, measure_scores
 from sightline.metrics.removal_order import removed_positions, score_order, unit_counts
-from sightline.model import Model
 from sightline.models import Target
-from sightline.perturb import removable_units
+from sightline.passes.perturb import removable_units
 from sightline.text import Encoding
 
 WANTED = ("aopc", "log_odds", "comprehensiveness", "sufficiency")

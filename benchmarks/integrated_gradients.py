@@ -18,7 +18,7 @@ from torch import Tensor
 import sightline as sl
 from benchmarks import harness
 from sightline import builtin
-from sightline.model import Model
+from sightline.api.model import Model
 from sightline.models.batching import BATCH_TOKENS
 from sightline.text import Encoding
 

@@ -12,8 +12,8 @@ import torch
 import sightline as sl
 from benchmarks import harness
 from benchmarks.integrated_gradients import document
-from sightline.model import Model
-from sightline.perturb import Replacement, perturb
+from sightline.api.model import Model
+from sightline.passes.perturb import Replacement, perturb
 from sightline.text import Encoding
 
 TARGET = 0

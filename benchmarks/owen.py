@@ -16,8 +16,8 @@ import torch
 import sightline as sl
 from benchmarks import harness
 from sightline import builtin
+from sightline.api.model import Model
 from sightline.metrics.measurement import measure_faithfulness
-from sightline.model import Model
 from sightline.text import Encoding
 
 TARGET = 0

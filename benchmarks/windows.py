@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, BertConfig
 
 from benchmarks import harness
-from sightline.model import Model, load
+from sightline.api.model import Model, load
 
 METHODS = ["attcat", "rollout"]
 WANTED = 1.2

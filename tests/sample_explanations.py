@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sightline.explanation import Explanation
 from sightline.models.target import Prediction, Target
+from sightline.results.explanation import Explanation
 from sightline.text import Encoding, encode_text
 from tests.tiny_tokenizers import byte_level, wordpiece
 

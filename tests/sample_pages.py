@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sightline.analysis.internals import Inside
-from sightline.explanation import Explanation
-from sightline.report import Report
+from sightline.results.explanation import Explanation
+from sightline.results.report import Report
 from sightline.view.page import payload
 
 

@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sightline import model as model_module
+from sightline.api import model as model_module
 from tests.tiny_models import tiny_ids, tiny_model
 
 

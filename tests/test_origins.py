@@ -14,9 +14,9 @@ from transformers import AutoModelForCausalLM
 import sightline as sl
 from sightline.analysis import head_importance, predict
 from sightline.errors import InputError, OptionError, UsageError
-from sightline.explanation import Explanation
 from sightline.metrics import faithfulness_check, measure_faithfulness
-from sightline.report import Report
+from sightline.results.explanation import Explanation
+from sightline.results.report import Report
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
 

@@ -31,8 +31,8 @@ for module in pkgutil.walk_packages(sl.__path__, "sightline."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 
-from sightline.documents.reading import decode_document
-from sightline.memory import resident_bytes
+from sightline.text.documents.reading import decode_document
+from sightline.files.process_memory import resident_bytes
 
 explanation = sl.load().explain("The compiler infers the types.")
 assert explanation.words()

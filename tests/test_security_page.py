@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sightline import foreign, report_storage, storage
 from sightline.corpus import data_files
-from sightline.documents import extraction, office_text, parts, reading
+from sightline.files import foreign
 from sightline.models import weights
+from sightline.results import report_storage, storage
 from sightline.serve import settings
 from sightline.serve.http import documents as served_documents
 from sightline.text import MAX_CHARACTERS, chat_rendering, chat_template, patterns, tokenizer_limits
+from sightline.text.documents import extraction, office_text, parts, reading
 
 MB, MILLION = 1_000_000, 1_000_000
 PAGE = " ".join(Path(__file__).parents[1].joinpath("SECURITY.md").read_text(encoding="utf-8").split())

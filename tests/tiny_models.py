@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
-from sightline.model import Model, load
+from sightline.api.model import Model, load
 from sightline.models.architectures import register_architectures
 
 register_architectures()

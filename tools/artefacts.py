@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from sightline import builtin
+from sightline.api.model import Model, load
 from sightline.evaluation.rule_model import rule_model
 from sightline.evaluation.rule_task import RULES, clear_documents
 from sightline.metrics.check import faithfulness_checks
-from sightline.model import Model, load
+from sightline.results.verdict import TIE
 from sightline.text.units import units_of
-from sightline.verdict import TIE
 
 PAGE = Path(__file__).parents[1] / "docs" / "trust.md"
 METHODS = ("attnlrp", "alti", "attcat", "gradient", "rollout")

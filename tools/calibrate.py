@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from sightline import builtin
+from sightline.api.model import load
 from sightline.evaluation.calibration import (
     BUDGETS,
     RIGHT,
@@ -30,9 +31,8 @@ from sightline.evaluation.calibration import (
 )
 from sightline.evaluation.rule_model import rule_model
 from sightline.evaluation.rule_task import RULES, Rule, clear_documents, rule_document
-from sightline.model import load
+from sightline.results.verdict import LARGEST_CHANCE, SMALLEST_EFFECT
 from sightline.text.units import units_of
-from sightline.verdict import LARGEST_CHANCE, SMALLEST_EFFECT
 from tools import calibrate_budgets, calibrate_texts
 
 PAGE = Path(__file__).parents[1] / "docs" / "trust.md"

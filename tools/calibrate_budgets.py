@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sightline.evaluation.calibration import BUDGETS, RIGHT, WRONG, Case, at_budget, choose_threshold, share_held
-from sightline.verdict import SMALLEST_EFFECT
+from sightline.results.verdict import SMALLEST_EFFECT
 
 
 def table(choosing: Sequence[Case], reporting: Sequence[Case]) -> Iterator[str]:

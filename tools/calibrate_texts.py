@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from sightline.api.model import Model, load
 from sightline.corpus import read_examples
 from sightline.evaluation.calibration import BUDGETS, WRONG, Case, Subject, at_budget, measure
-from sightline.model import Model, load
-from sightline.verdict import SMALLEST_EFFECT, find_stake
+from sightline.results.verdict import SMALLEST_EFFECT, find_stake
 from tools.calibrate_budgets import count_held, thin
 
 METHODS = ("attnlrp", "alti", "attcat", "integrated_gradients")

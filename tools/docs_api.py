@@ -14,8 +14,8 @@ from sightline.attention import Attention
 from sightline.methods import METHODS
 from sightline.metrics import METRICS
 from sightline.metrics.registry import MetricNeed
-from sightline.passes import Need
-from sightline.verdict import Reason
+from sightline.passes.forward import Need
+from sightline.results.verdict import Reason
 from tools.api_entries import ClassEntry, Member, docstring, first_paragraph, short_signature, signature_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
@@ -49,16 +49,16 @@ SECTIONS = (
     Section(
         "Load",
         "A model, and the text of a file.",
-        ("load", "Model", "read_document", "documents.DocumentText"),
+        ("load", "Model", "read_document", "text.documents.DocumentText"),
     ),
     Section(
         "Explain",
         "What `model.explain` and `model.report` return.",
         (
             "Explanation",
-            "explanation.WordScore",
-            "explanation_groups.ByClass",
-            "explanation_groups.ByMethod",
+            "results.explanation.WordScore",
+            "results.explanation_groups.ByClass",
+            "results.explanation_groups.ByMethod",
             "Report",
             "analysis.consensus.Consensus",
             "ContinuationExplanation",
@@ -70,7 +70,7 @@ SECTIONS = (
     Section(
         "Check",
         "What `model.check`, and `check=True`, add to an explanation.",
-        ("Verdict", "explanation.RemovalCurve", "artefacts.Artefact", "artefacts.Exchange"),
+        ("Verdict", "results.explanation.RemovalCurve", "results.artefacts.Artefact", "results.artefacts.Exchange"),
     ),
     Section(
         "Inspect",
@@ -93,8 +93,8 @@ SECTIONS = (
     Section("Train, convert, test attention", "The lab. Training needs the extra `lab`.", rooms=("lab",)),
     Section(
         "Run a paper again",
-        "`from sightline.studies import run_study`; see [the guide](guides/studies.md).",
-        rooms=("studies",),
+        "`from sightline_studies import run_study`; see [the guide](guides/studies.md).",
+        rooms=("sightline_studies",),
     ),
     Section(
         "Extend",
@@ -198,7 +198,7 @@ def additional_names() -> set[str]:
 
 
 def _public_names(room: str) -> list[str]:
-    module = importlib.import_module(f"sightline.{room}")
+    module = _module(room)
     if room == "errors":
         return [f"errors.{name}" for name, value in vars(module).items() if inspect.isclass(value)]
     names = sorted(module.__all__, key=lambda name: (not name[0].islower(), name.isupper(), name))
@@ -207,7 +207,15 @@ def _public_names(room: str) -> list[str]:
 
 def _resolve(name: str) -> Any:
     room, _, attribute = name.rpartition(".")
-    return getattr(importlib.import_module(f"sightline.{room}") if room else sl, attribute)
+    return getattr(_module(room), attribute)
+
+
+def _module(room: str) -> Any:
+    return importlib.import_module(_full_name(room)) if room else sl
+
+
+def _full_name(name: str) -> str:
+    return name if name.startswith("sightline") else f"sightline.{name}"
 
 
 def _displayed(name: str) -> str:
@@ -215,7 +223,7 @@ def _displayed(name: str) -> str:
     room, _, attribute = name.rpartition(".")
     if attribute in sl.__all__ and _resolve(name) is getattr(sl, attribute):
         return f"sl.{attribute}"
-    return f"sl.{name}" if room in sl.__all__ else f"sightline.{name}"
+    return f"sl.{name}" if room in sl.__all__ else _full_name(name)
 
 
 def _has_own_page(name: str) -> bool:
@@ -225,7 +233,7 @@ def _has_own_page(name: str) -> bool:
 
 def _contents(section: Section) -> str:
     links = [f"[`{name.rpartition('.')[2]}`](#{anchor(_displayed(name))})" for name in section.names]
-    links += [f"`{'sl' if room in sl.__all__ else 'sightline'}.{room}`" for room in section.rooms]
+    links += [f"`sl.{room}`" if room in sl.__all__ else f"`{_full_name(room)}`" for room in section.rooms]
     return _wrap(f"- [{section.title}](#{anchor(section.title)}): {', '.join(links)}", indent="  ")
 
 
@@ -289,7 +297,7 @@ def _constant(name: str, value: Any) -> str:
     described = {
         "methods.METHODS": "The registry of methods: `METHODS.names()`, `METHODS.get(name)`.",
         "metrics.METRICS": "The registry of metrics: `METRICS.names()`, `METRICS.get(name)`.",
-        "studies.STUDIES": "The studies by name.",
+        "sightline_studies.STUDIES": "The studies by name.",
         "text.Aggregation": 'How the logits of windows become one: `"mean"`, `"max"` or `"first"`.',
         "text.Level": 'A kind of unit: `"token"`, `"word"`, `"sentence"` or `"paragraph"`.',
         "text.Chat": _sentence(ALIASES["Chat"]),

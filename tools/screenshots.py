@@ -22,8 +22,8 @@ from typing import Any
 from PIL import Image
 
 from sightline import builtin
-from sightline.model import load
-from sightline.report import Report
+from sightline.api.model import load
+from sightline.results.report import Report
 from sightline.serve.http.server import Server, address, bound_socket
 from sightline.serve.settings import Settings
 from sightline.serve.worker.process import WorkerProcess

@@ -22,20 +22,20 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 if TYPE_CHECKING:
     __version__: str
     from sightline import analysis, attention, corpus, errors, evaluation, lab, methods, metrics, models, text, view
-    from sightline.continuation import ContinuationExplanation
+    from sightline.api.model import Model, load
     from sightline.corpus import Selection, Store, open, read_examples, run
-    from sightline.documents import read_document
     from sightline.errors import SightlineError
     from sightline.evaluation import Evaluation, compare, evaluate
-    from sightline.explanation import Explanation
     from sightline.methods import list_methods, method
     from sightline.metrics import list_metrics, metric
-    from sightline.model import Model, load
     from sightline.models import Prediction, Target
-    from sightline.report import Report
+    from sightline.passes.trace import Trace
+    from sightline.results.continuation import ContinuationExplanation
+    from sightline.results.explanation import Explanation
+    from sightline.results.report import Report
+    from sightline.results.verdict import Verdict
     from sightline.text import Encoding
-    from sightline.trace import Trace
-    from sightline.verdict import Verdict
+    from sightline.text.documents import read_document
 
 __all__ = [
     "ContinuationExplanation",
@@ -78,26 +78,26 @@ __all__ = [
 _HOMES = {
     "Encoding": "sightline.text",
     "Evaluation": "sightline.evaluation",
-    "ContinuationExplanation": "sightline.continuation",
-    "Explanation": "sightline.explanation",
-    "Model": "sightline.model",
+    "ContinuationExplanation": "sightline.results.continuation",
+    "Explanation": "sightline.results.explanation",
+    "Model": "sightline.api.model",
     "Prediction": "sightline.models",
-    "Report": "sightline.report",
+    "Report": "sightline.results.report",
     "Selection": "sightline.corpus.streaming",
     "SightlineError": "sightline.errors",
     "Store": "sightline.corpus.store",
     "Target": "sightline.models",
-    "Trace": "sightline.trace",
-    "Verdict": "sightline.verdict",
+    "Trace": "sightline.passes.trace",
+    "Verdict": "sightline.results.verdict",
     "compare": "sightline.evaluation",
     "evaluate": "sightline.evaluation",
     "list_methods": "sightline.methods",
     "list_metrics": "sightline.metrics",
-    "load": "sightline.model",
+    "load": "sightline.api.model",
     "method": "sightline.methods",
     "metric": "sightline.metrics",
     "open": "sightline.corpus.store",
-    "read_document": "sightline.documents",
+    "read_document": "sightline.text.documents",
     "read_examples": "sightline.corpus",
     "run": "sightline.corpus.runner",
 }

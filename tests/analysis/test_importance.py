@@ -14,8 +14,8 @@ from sightline.analysis import (
     head_importance_per_example,
     normalized_importance,
 )
+from sightline.api.model import load
 from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
-from sightline.model import load
 from tests.tiny_models import DECODERS, FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module
 
 HEADS, LAYERS, LABEL = 4, 3, 2

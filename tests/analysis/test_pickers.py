@@ -7,8 +7,8 @@ import pytest
 
 from sightline.analysis import predict
 from sightline.analysis.pickers import Predictions
+from sightline.api.model import load
 from sightline.errors import InputError, TargetError, UnsupportedError
-from sightline.model import load
 from sightline.text import Example
 from tests.sample_explanations import encoding
 from tests.tiny_models import tiny_module

@@ -193,7 +193,7 @@ def test_interrupts_and_surprises_end_with_a_sentence_too(
     def fail(*arguments, **options):
         raise failure
 
-    monkeypatch.setattr("sightline.model.Model.explain", fail)
+    monkeypatch.setattr("sightline.api.model.Model.explain", fail)
     result = sightline("explain", "doc.txt", "--model", good_model, "-o", "out.html")
     assert result.exit_code == code
     assert says in result.stderr

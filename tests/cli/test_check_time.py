@@ -7,10 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
-from sightline.checking import CHECK_STAGE
+from sightline.api.checking import CHECK_STAGE
 from sightline.cli.check_time import CheckTime, first_answer
 from sightline.cli.progress import LateProgress
-from sightline.report import Report
+from sightline.results.report import Report
 from sightline.view.words.headline import headline
 from tests.sample_explanations import encoding, explanation
 

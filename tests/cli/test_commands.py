@@ -21,16 +21,16 @@ import typer
 from rich.console import Console
 
 from sightline import __version__
+from sightline.api.model import load
 from sightline.cli.app import EXAMPLES, app
 from sightline.cli.progress import LateProgress, describe_seconds
 from sightline.cli.starting import starting
 from sightline.cli.values import parse_value, split_names
-from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import OptionError, UsageError
 from sightline.methods import METHODS
 from sightline.metrics import METRICS
-from sightline.model import load
 from sightline.serve.http.schemas import ExplainRequest
+from sightline.settings.defaults import DEFAULT_METHODS
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]

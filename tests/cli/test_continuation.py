@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import sightline as sl
-from sightline.continuation import ContinuationExplanation
+from sightline.results.continuation import ContinuationExplanation
 from tests.tiny_models import VOCABULARY, tiny_module
 from tests.tiny_tokenizers import byte_level
 

@@ -23,7 +23,7 @@ from sightline.corpus import read_examples
 from sightline.errors import InputError, TargetError
 from sightline.lab.training_data import read_training_data
 from sightline.metrics import METRICS
-from sightline.perturb import removable_units
+from sightline.passes.perturb import removable_units
 from tests.serve.conftest import Running
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece

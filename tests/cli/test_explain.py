@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sightline.explanation import Explanation
-from sightline.model import Model, load
+from sightline.api.model import Model, load
+from sightline.results.explanation import Explanation
 from tests.cli.conftest import DOCUMENT
 from tests.models.test_sentence_folders import make_folder
 from tests.patience import PATIENCE
@@ -274,7 +274,7 @@ def test_a_page_of_one_class_shows_the_check_unless_it_is_declined(sightline, tm
 
 def test_a_page_takes_one_forward_for_scores_and_inside(sightline, good_model, monkeypatch):
     networks = []
-    monkeypatch.setattr("sightline.model.Model.__init__", remembering(Model.__init__, networks))
+    monkeypatch.setattr("sightline.api.model.Model.__init__", remembering(Model.__init__, networks))
     arguments = ("--method", "attcat", "--no-check", "-o", "page.html")
     result = sightline("explain", "doc.txt", "--model", good_model, *arguments)
     assert result.exit_code == 0, result.stderr

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.ownership import RECORD
+from sightline.files.ownership import RECORD
 
 ROWS = [{"text": f"The {word} mill is old.", "label": ("AI", "PL")[n % 2]} for n, word in enumerate("abcdefgh")]
 OLD_PART = ".sightline-0123456789ab.part"

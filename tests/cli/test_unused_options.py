@@ -71,8 +71,8 @@ def test_a_token_in_the_environment_may_be_waived(sightline, monkeypatch):
 
 
 def test_a_given_file_is_read_whatever_folder_is_given_beside_it(tmp_path):
-    from sightline.studies import find_study
-    from sightline.studies.data import DataSources
+    from sightline_studies import find_study
+    from sightline_studies.data import DataSources
 
     folder = tmp_path / "data"
     folder.mkdir()

@@ -12,9 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sightline.api.model import load
 from sightline.errors import SightlineError
 from sightline.methods import METHODS
-from sightline.model import load
 from tests.contract.test_contract import QUICK
 from tests.tiny_models import FIRST_AND_LAST, tiny_ids, tiny_module
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 import transformers
 
+from sightline.api.model import load
 from sightline.errors import SightlineError
-from sightline.model import load
 from sightline.models.families import FAMILIES as KNOWN
 from sightline.models.heads import MAPPINGS, reason_against_head
 from sightline.models.tasks import TASKS

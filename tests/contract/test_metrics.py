@@ -9,12 +9,12 @@ import warnings
 import numpy as np
 import pytest
 
+from sightline.api.model import load
 from sightline.evaluation import evaluate
 from sightline.evaluation.result import MODEL
 from sightline.metrics import METRICS, SightlineWarning, chance_level, list_metrics, measure_scores, metric
 from sightline.metrics.measurement import FaithfulnessSettings
 from sightline.metrics.registry import RANDOM_ORDERS, SHUFFLED_SCORES
-from sightline.model import load
 from sightline.view.evaluate.report import write_evaluation
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece

@@ -12,7 +12,7 @@ import pytest
 from sightline.corpus import Selection, read_examples, stream_examples
 from sightline.errors import InputError, OptionError
 from tests.corpus.conftest import rows_of_data
-from tests.documents.samples import docx, paragraph
+from tests.text.documents.samples import docx, paragraph
 
 
 def numbers(source, **selection):

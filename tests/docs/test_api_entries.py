@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from sightline.explanation import Explanation
+from sightline.results.explanation import Explanation
 from tools.api_entries import ClassEntry, first_paragraph, short_signature, signature_of
 
 Level = Literal["token", "word"]

@@ -14,7 +14,7 @@ from sightline.evaluation.rule_model import rule_model
 from sightline.evaluation.rule_task import clear_documents
 from sightline.metrics import faithfulness_check
 from sightline.metrics.check import plan_counts
-from sightline.verdict import judge
+from sightline.results.verdict import judge
 from tools import calibrate_budgets, calibrate_texts
 from tools.calibrate_texts import Selection, Texts
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
+from sightline.api.model import load
 from sightline.errors import InputError, OptionError
 from sightline.evaluation import compare, consistency
 from sightline.metrics import METRICS, kendall, spearman
-from sightline.model import load
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from transformers import AutoModelForQuestionAnswering
 
+from sightline.api.model import load
 from sightline.errors import InputError, OptionError
 from sightline.evaluation import DEFAULT_METHODS, evaluate
 from sightline.evaluation.result import MODEL
@@ -25,7 +26,6 @@ from sightline.metrics import (
     special_share,
     token_f1,
 )
-from sightline.model import load
 from sightline.text import Example
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece

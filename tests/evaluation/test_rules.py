@@ -25,7 +25,7 @@ from sightline.evaluation.calibration import (
 from sightline.evaluation.planted_task import FIRST, SECOND
 from sightline.evaluation.rule_model import STRENGTHS, _write_classifier, rule_model
 from sightline.evaluation.rule_task import PLACES, RULES, clear_documents, rule_document
-from sightline.verdict import SMALLEST_EFFECT
+from sightline.results.verdict import SMALLEST_EFFECT
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,13 @@ import pytest
 import torch
 from scipy.stats import spearmanr
 
+from sightline.api.model import load
 from sightline.errors import OptionError
 from sightline.evaluation.randomised import cascade, parts_from_the_top, redraw
 from sightline.evaluation.sanity import Comparison, SanityResult, _chance, label_permutation, weight_randomisation
 from sightline.methods.registry import METHODS as METHOD_REGISTRY
 from sightline.methods.registry import method
 from sightline.metrics.chance import TokenScores
-from sightline.model import load
 from sightline.models.shared_weights import hash_weights
 from sightline.view.words.sanity import sanity_sentences
 from tests.sample_units import bare_units

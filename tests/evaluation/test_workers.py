@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from sightline.api.model import load
 from sightline.evaluation import evaluate
 from sightline.evaluation.workers import LONGEST_CHARACTERS, each_document
-from sightline.model import load
 from sightline.text import as_examples
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece

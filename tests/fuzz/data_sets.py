@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sightline.corpus import read_examples
-from sightline.spreadsheet_cells import restore_text
+from sightline.files.spreadsheet_cells import restore_text
 from sightline.view.frames import to_csv
 from tests.fuzz.mutations import HOSTILE_STRINGS, damage_bytes, damage_json, odd_text, odd_value
 

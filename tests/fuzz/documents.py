@@ -9,11 +9,11 @@ from pathlib import Path
 from random import Random
 
 import sightline as sl
-from sightline.documents import extraction, reading
-from sightline.documents.parts import ExtractionError
 from sightline.errors import InputError
-from tests.documents.samples import archive, docx, odt, paragraph, pdf
+from sightline.text.documents import extraction, reading
+from sightline.text.documents.parts import ExtractionError
 from tests.fuzz.mutations import HOSTILE_STRINGS, damage_bytes, odd_text
+from tests.text.documents.samples import archive, docx, odt, paragraph, pdf
 
 _SECRET = "the-content-of-another-file"
 _CHILD_SHARE = 0.03

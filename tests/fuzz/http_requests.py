@@ -16,7 +16,7 @@ from urllib.parse import quote
 import torch
 
 from sightline.errors import InputError
-from sightline.foreign import printable
+from sightline.files.foreign import printable
 from tests.fuzz.mutations import HOSTILE_STRINGS, damage_bytes, damage_json, odd_text, odd_value
 from tests.serve.conftest import Running
 from tests.tiny_models import tiny_module

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sightline.continuation import ContinuationExplanation
 from sightline.evaluation import Evaluation
-from sightline.explanation import Explanation, RemovalCurve
-from sightline.report import Report
+from sightline.results.continuation import ContinuationExplanation
+from sightline.results.explanation import Explanation, RemovalCurve
+from sightline.results.report import Report
 from tests.evaluation.test_result import sample
 from tests.fuzz.mutations import damage_bytes, damage_json, odd_value
 from tests.sample_explanations import encoding, explanation

@@ -479,7 +479,7 @@ def test_a_folder_without_permission_is_refused_before_anything_is_read(tmp_path
     def fail(path, flags, mode):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(sys.modules["sightline.files"].os, "open", fail)
+    monkeypatch.setattr(sys.modules["sightline.files.writing"].os, "open", fail)
     with pytest.raises(UsageError, match=r"Cannot write .*model.training': permission denied"):
         sl.lab.train("no such data set", "new-bilstm", out=tmp_path / "model")
 

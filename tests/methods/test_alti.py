@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from sightline.api.model import load
 from sightline.errors import ModelError, OptionError
 from sightline.methods.decomposition.block import measure_contributions
 from sightline.methods.decomposition.matrices import relevance_matrices
-from sightline.model import load
 from tests.methods.test_decomposition_of_models import IDS, bert_blocks, longformer_blocks, modernbert_blocks
 from tests.tiny_models import tiny_model, tiny_module
 

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, BertLMHeadModel
 
+from sightline.api.model import load
 from sightline.errors import OptionError, UnsupportedError
 from sightline.methods.attention_weights import rollout_rows
 from sightline.methods.scaling.receptive_field import even_attention
-from sightline.model import load
 from tests.tiny_models import DECODERS, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module
 
 PAD = 0

@@ -9,10 +9,10 @@ import pytest
 import torch
 from captum.attr import IntegratedGradients, LayerIntegratedGradients
 
+from sightline.api.model import load
 from sightline.errors import ModelError, OptionError
 from sightline.methods.integration.patterson import SIZES, nested_rules
 from sightline.methods.integration.quadrature import expected_change
-from sightline.model import load
 from sightline.models import memory
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import sightline as sl
+from sightline.api.model import load
 from sightline.errors import OptionError
 from sightline.methods import Attribution, Method
-from sightline.model import load
 from sightline.view.words.headline import headline
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 

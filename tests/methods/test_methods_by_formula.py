@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from sightline.api.model import load
 from sightline.errors import OptionError
-from sightline.model import load
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
 TARGET = 1

@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification
 
+from sightline.api.model import load
 from sightline.errors import OptionError
 from sightline.methods.structure.owen_values import (
     count_exact_coalitions,
@@ -17,7 +18,6 @@ from sightline.methods.structure.owen_values import (
     least_sampled_calls,
     sample_owen_values,
 )
-from sightline.model import load
 from sightline.text.hierarchy import ROOT, Hierarchy, HierarchyScores, build_hierarchy
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece

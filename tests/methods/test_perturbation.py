@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
+from sightline.api.model import load
 from sightline.errors import OptionError
-from sightline.model import load
 from sightline.text.hierarchy import HierarchyScores
 from sightline.text.units import LEVELS
 from tests.tiny_models import FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module

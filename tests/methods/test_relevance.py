@@ -16,15 +16,15 @@ from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForTokenClassification
 
+from sightline.api.model import load
 from sightline.errors import OptionError, UnsupportedError
 from sightline.methods.lrp import propagate
 from sightline.methods.relevance import rules as relevance_rules
 from sightline.methods.relevance.mode import relevance_mode
 from sightline.methods.relevance.rules import ATTENTION_AWARE, CLASSIC, POSITIVE
-from sightline.model import load
 from sightline.models import Recorder, layerwise
 from sightline.models.layerwise import Layerwise, LinearOutputs
-from sightline.passes import Pass
+from sightline.passes.forward import Pass
 from tests.methods.relevance_reference import reference
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 

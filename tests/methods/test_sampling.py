@@ -11,10 +11,10 @@ import torch
 from captum.attr import GradientShap
 from sklearn.linear_model import Ridge
 
+from sightline.api.model import load
 from sightline.errors import OptionError
 from sightline.methods.integration.paths import build_path
 from sightline.methods.sampling import shapley_fit, weighted_ridge
-from sightline.model import load
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sightline as sl
+from sightline.api.model import load
 from sightline.errors import OptionError
 from sightline.evaluation.rule_model import rule_model
 from sightline.evaluation.rule_task import clear_documents
 from sightline.metrics import faithfulness_check, faithfulness_checks
 from sightline.metrics.check import log_weights, plan_counts, scale_counts
-from sightline.model import load
-from sightline.perturb import removable_units
-from sightline.verdict import SMALLEST_STAKE, TIE
+from sightline.passes.perturb import removable_units
+from sightline.results.verdict import SMALLEST_STAKE, TIE
 from sightline.view.words.headline import headline
 from sightline.view.words.sentences import check_sentences, describe_verdict
 from tests.metrics import brute_force

@@ -7,12 +7,12 @@ import pytest
 
 import sightline as sl
 from sightline import builtin
+from sightline.api.model import load
 from sightline.errors import InputError, OptionError, SizeError
 from sightline.metrics import measure_faithfulness, measure_scores
 from sightline.metrics.measurement import FaithfulnessSettings
 from sightline.metrics.plans import NINTHS, Plan
-from sightline.model import load
-from sightline.perturb import removable_units
+from sightline.passes.perturb import removable_units
 from tests.metrics import brute_force
 from tests.metrics.brute_force import OneAtATime
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module

@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import AutoModelForQuestionAnswering
 
+from sightline.api.model import load
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.errors import ModelError
-from sightline.model import load
 from sightline.models.block_sparse.attention import BlockSparseSelfAttention, use_blocks
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 

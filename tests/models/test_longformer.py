@@ -20,8 +20,8 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
+from sightline.api.model import load
 from sightline.errors import InputError, ModelError, UnsupportedError
-from sightline.model import load
 from sightline.models.longformer import attention as longformer_attention
 from sightline.models.longformer.encoder import (
     BandedEncoder,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.defaults import DEFAULT_METHODS
-from sightline.model import load
+from sightline.api.model import load
+from sightline.settings.defaults import DEFAULT_METHODS
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
 RETURNED = ("mpnet", "deberta-v2")

@@ -7,10 +7,10 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
-from sightline.defaults import DEFAULT_METHODS
+from sightline.api.model import load
 from sightline.errors import UnsupportedError
 from sightline.methods import METHODS
-from sightline.model import load
+from sightline.settings.defaults import DEFAULT_METHODS
 from tests.contract.test_contract import QUICK
 from tests.tiny_models import randomise, tiny_ids
 

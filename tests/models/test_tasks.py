@@ -15,8 +15,8 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+from sightline.api.model import load
 from sightline.errors import InputError, ModelError, OptionError, TargetError, UnsupportedError
-from sightline.model import load
 from sightline.models.target import parse_target
 from sightline.models.tasks import TASKS, task_class
 from sightline.view.words.sentences import prediction_sentence
@@ -442,7 +442,7 @@ def test_an_answer_that_does_not_exist_is_refused(answerer, question, target, me
 
 
 def test_targets_of_answers_are_saved(answerer, question, tmp_path):
-    from sightline.explanation import Explanation
+    from sightline.results.explanation import Explanation
 
     explanation = answerer.explain(question, "attcat", target="end")
     explanation.save(tmp_path / "answer.json")

@@ -20,11 +20,11 @@ from transformers import (
 )
 
 import sightline as sl
-from sightline.defaults import UNSEEN_METHODS
 from sightline.errors import ModelError, UnsupportedError
 from sightline.methods import METHODS
 from sightline.models.heads import MAPPINGS
 from sightline.models.open_config import read_open_settings
+from sightline.settings.defaults import UNSEEN_METHODS
 from tests.contract.test_contract import QUICK
 from tests.tiny_models import SIZES, UNSEEN_FACTS, randomise, tiny_ids, tiny_module
 from tests.tiny_tokenizers import wordpiece

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.continuation import ContinuationExplanation, combine_records
+from sightline.results.continuation import ContinuationExplanation, combine_records
 from sightline.serve.http.schemas import MAX_NEW_TOKENS
 from sightline.view.continuation import render_continuation
 from tests.serve.conftest import TEXT

@@ -14,8 +14,8 @@ from sightline.serve.http.app import _answer_refusal
 from sightline.serve.http.requests import PendingBytes
 from sightline.serve.refusal import Refusal
 from sightline.serve.settings import DOCUMENT_BYTES
-from tests.documents.samples import docx, paragraph, pdf
 from tests.serve.conftest import Running
+from tests.text.documents.samples import docx, paragraph, pdf
 
 pytestmark = pytest.mark.slow
 BINARY = {"Content-Type": "application/octet-stream"}

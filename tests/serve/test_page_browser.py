@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.browsing import settle_before_readings, wait_until
-from tests.documents.samples import docx, paragraph
 from tests.patience import PATIENCE
 from tests.serve.conftest import LONG_TEXT, TEXT, Running
+from tests.text.documents.samples import docx, paragraph
 
 pytestmark = pytest.mark.browser
 

@@ -9,11 +9,11 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from sightline.errors import ModelError, UsageError
-from sightline.studies import STUDIES, run_study
-from sightline.studies.attcat_subjects import choose_subjects, first_words, keep_answer_sentence
-from sightline.studies.base_models import every_second_layer
-from sightline.studies.workbench import Workbench
 from sightline.text import Example
+from sightline_studies import STUDIES, run_study
+from sightline_studies.attcat_subjects import choose_subjects, first_words, keep_answer_sentence
+from sightline_studies.base_models import every_second_layer
+from sightline_studies.workbench import Workbench
 from tests.tiny_models import tiny_ids, tiny_module
 from tests.tiny_tokenizers import wordpiece
 

@@ -11,25 +11,25 @@ import pytest
 
 import sightline as sl
 from sightline.analysis import TokenFilter, relation_counts
+from sightline.api.model import load
 from sightline.evaluation.rule_model import rule_model
-from sightline.model import load
-from sightline.studies import longformer_words, run_study
-from sightline.studies.generated import rule_documents
-from sightline.studies.longformer import LONGFORMER, why_not_tested
-from sightline.studies.longformer_claims import judge_agreement, judge_masking, judge_scaling
-from sightline.studies.longformer_example import (
+from sightline.view.plots.text import total_caption
+from sightline_studies import longformer_words, run_study
+from sightline_studies.generated import rule_documents
+from sightline_studies.longformer import LONGFORMER, why_not_tested
+from sightline_studies.longformer_claims import judge_agreement, judge_masking, judge_scaling
+from sightline_studies.longformer_example import (
     PARTNERS,
     ExampleDocument,
     example_tables,
     measure_example,
     overlay_figures,
 )
-from sightline.studies.longformer_steps import MASK, METHOD, _received_by_place, choose_subject, measure_inside, shorten
-from sightline.studies.longformer_tables import partner_table, performance_tables, similarity_values
-from sightline.studies.longformer_words import rank_words, sum_words, word_tables
-from sightline.studies.workbench import Subject, Workbench
-from sightline.view.plots.text import total_caption
-from sightline.view.studies.folder import write_study
+from sightline_studies.longformer_steps import MASK, METHOD, _received_by_place, choose_subject, measure_inside, shorten
+from sightline_studies.longformer_tables import partner_table, performance_tables, similarity_values
+from sightline_studies.longformer_words import rank_words, sum_words, word_tables
+from sightline_studies.view.folder import write_study
+from sightline_studies.workbench import Subject, Workbench
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece
 from tools import studies as copying

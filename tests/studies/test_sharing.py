@@ -14,16 +14,16 @@ import pytest
 import torch
 
 from sightline.errors import UsageError
-from sightline.studies import STUDIES, run_study
-from sightline.studies.sharing import BusyError, Turn, assistants, claim, one_thread
-from sightline.studies.workbench import Workbench
 from sightline.text import Example
+from sightline_studies import STUDIES, run_study
+from sightline_studies.sharing import BusyError, Turn, assistants, claim, one_thread
+from sightline_studies.workbench import Workbench
 
 ATTCAT = STUDIES["attcat"]
 HOLD = """
 import sys
 from pathlib import Path
-from sightline.studies.sharing import claim
+from sightline_studies.sharing import claim
 with claim(Path(sys.argv[1]), wait=True):
     print("held", flush=True)
     sys.stdin.readline()

@@ -11,29 +11,31 @@ from scipy import stats
 from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering
 
 from sightline.analysis import cancelled_share
+from sightline.api.model import load
 from sightline.errors import ModelError
 from sightline.evaluation.agreement import Agreement
 from sightline.lab import feature_importance
 from sightline.metrics import tokens_in_characters
-from sightline.model import load
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
-from sightline.studies import flow, run_study
-from sightline.studies.accuracy import measure_accuracy, readable
-from sightline.studies.agreement import measure_agreement
-from sightline.studies.alti import ALTI
-from sightline.studies.alti_anisotropy import anisotropy_curves, anisotropy_table, vector_curves
-from sightline.studies.alti_consistency import measure_consistency
-from sightline.studies.alti_published import published_lead, published_range
-from sightline.studies.alti_steps import measure_sentence as measure_mixing
-from sightline.studies.alti_steps import special_share_of_others
-from sightline.studies.attcat import ATTCAT
-from sightline.studies.attcat_answers import answer_table, answers_better, measure_answers
-from sightline.studies.attcat_steps import find_answers
-from sightline.studies.attcat_subjects import planted_subject
-from sightline.studies.data import DataSet
-from sightline.studies.flow import FLOW
-from sightline.studies.flow_claims import SENTIMENT_TABLE, TABLES
-from sightline.studies.flow_pronouns import (
+from sightline.text import Example
+from sightline.text.word_level import word_tokenizer
+from sightline_studies import flow, run_study
+from sightline_studies.accuracy import measure_accuracy, readable
+from sightline_studies.agreement import measure_agreement
+from sightline_studies.alti import ALTI
+from sightline_studies.alti_anisotropy import anisotropy_curves, anisotropy_table, vector_curves
+from sightline_studies.alti_consistency import measure_consistency
+from sightline_studies.alti_published import published_lead, published_range
+from sightline_studies.alti_steps import measure_sentence as measure_mixing
+from sightline_studies.alti_steps import special_share_of_others
+from sightline_studies.attcat import ATTCAT
+from sightline_studies.attcat_answers import answer_table, answers_better, measure_answers
+from sightline_studies.attcat_steps import find_answers
+from sightline_studies.attcat_subjects import planted_subject
+from sightline_studies.data import DataSet
+from sightline_studies.flow import FLOW
+from sightline_studies.flow_claims import SENTIMENT_TABLE, TABLES
+from sightline_studies.flow_pronouns import (
     PRONOUN,
     SENTENCES,
     choice_table,
@@ -43,8 +45,8 @@ from sightline.studies.flow_pronouns import (
     measure_pronouns,
     pronoun_rows,
 )
-from sightline.studies.flow_steps import measure_layers, measure_sentence
-from sightline.studies.generated import (
+from sightline_studies.flow_steps import measure_layers, measure_sentence
+from sightline_studies.generated import (
     GENDERED,
     PLURAL,
     SINGULAR,
@@ -53,12 +55,10 @@ from sightline.studies.generated import (
     pronoun_sentences,
     rule_documents,
 )
-from sightline.studies.longformer_steps import random_twin
-from sightline.studies.sparse_claims import judge_claims, trend_with_lambda, untied_correlation
-from sightline.studies.sparse_steps import LAMBDAS, PROJECTIONS, Cell, count_epochs, measure_document
-from sightline.studies.workbench import Subject, Workbench
-from sightline.text import Example
-from sightline.text.word_level import word_tokenizer
+from sightline_studies.longformer_steps import random_twin
+from sightline_studies.sparse_claims import judge_claims, trend_with_lambda, untied_correlation
+from sightline_studies.sparse_steps import LAMBDAS, PROJECTIONS, Cell, count_epochs, measure_document
+from sightline_studies.workbench import Subject, Workbench
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 

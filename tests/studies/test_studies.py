@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from sightline.errors import OptionError, UsageError
-from sightline.studies import STUDIES, Outcome, estimate, find_study, run_study
-from sightline.studies import workbench as workbench_module
-from sightline.view.studies.folder import write_study
+from sightline_studies import STUDIES, Outcome, estimate, find_study, run_study
+from sightline_studies import workbench as workbench_module
+from sightline_studies.view.folder import write_study
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece
 
@@ -141,7 +141,7 @@ def test_the_size_of_the_paper_loads_data_and_models_that_are_given_as_files(nam
 
 
 def test_data_that_the_hub_does_not_hold_are_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("sightline.studies.runner.why_unreachable", lambda: None)
+    monkeypatch.setattr("sightline_studies.runner.why_unreachable", lambda: None)
     with pytest.raises(UsageError, match="needs the data set 'sva'.*Give it with --data sva=FILE"):
         run_study("flow", tmp_path / "out", size="paper")
 
@@ -155,7 +155,7 @@ def test_a_study_that_was_killed_resumes_and_ends_with_the_same_bytes(finished, 
     result, whole = finished
     killed, name = tmp_path / "killed", result.study.name
     half = len(list((whole / "results").iterdir())) // 2
-    code = f"import sys; from sightline.studies import run_study; run_study('{name}', sys.argv[1], size='tiny')"
+    code = f"import sys; from sightline_studies import run_study; run_study('{name}', sys.argv[1], size='tiny')"
     process = subprocess.Popen([sys.executable, "-c", code, str(killed)], env={**os.environ, "OMP_NUM_THREADS": "1"})
     while process.poll() is None and len(list(killed.glob("results/*.json"))) < half:
         time.sleep(0.02)

@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 
 from sightline.errors import InputError, ModelError, OptionError, UsageError
-from sightline.studies import STUDIES
-from sightline.studies import workbench as workbench_module
-from sightline.studies.data import DataSources, divide, draw
-from sightline.studies.study import (
+from sightline.text import Example
+from sightline_studies import STUDIES
+from sightline_studies import workbench as workbench_module
+from sightline_studies.data import DataSources, divide, draw
+from sightline_studies.study import (
     Accuracy,
     Curve,
     Finding,
@@ -25,9 +26,8 @@ from sightline.studies.study import (
     two_digits,
     without_unlearnt,
 )
-from sightline.studies.workbench import Workbench, digest_of, to_plain
-from sightline.text import Example
-from sightline.view.studies.folder import join_intervals
+from sightline_studies.view.folder import join_intervals
+from sightline_studies.workbench import Workbench, digest_of, to_plain
 from tools import studies as copying
 
 ATTCAT = STUDIES["attcat"]

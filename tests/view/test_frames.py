@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.spreadsheet_cells import protect_text, restore_text
+from sightline.files.spreadsheet_cells import protect_text, restore_text
 from sightline.view import frames
 
 AWKWARD = [

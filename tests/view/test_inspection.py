@@ -16,7 +16,7 @@ import sightline as sl
 from sightline import analysis
 from sightline.analysis import Disagreement, InspectionSettings, TokenFilter, head_importance_of, inspect_dataset
 from sightline.errors import InputError, OptionError, UsageError
-from sightline.ownership import RECORD, check_output_folder
+from sightline.files.ownership import RECORD, check_output_folder
 from sightline.view.frames import to_text
 from sightline.view.inspect.attention import NEARLY_FULL, relations_section
 from sightline.view.inspect.comparison import gaps

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sightline.explanation import RemovalCurve
+from sightline.results.explanation import RemovalCurve
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import render_page
 from tests.view.conftest import open_appearance

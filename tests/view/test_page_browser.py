@@ -8,8 +8,8 @@ import logging
 import numpy as np
 import pytest
 
-from sightline.artefacts import Artefact, Exchange
 from sightline.models.target import Prediction, Target
+from sightline.results.artefacts import Artefact, Exchange
 from sightline.view import colours
 from tests.browsing import settle, wait_until
 from tests.sample_explanations import encoding, explanation, prediction

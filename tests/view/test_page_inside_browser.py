@@ -9,8 +9,8 @@ import re
 import numpy as np
 import pytest
 
-from sightline.explanation import RemovalCurve
 from sightline.models.target import Target
+from sightline.results.explanation import RemovalCurve
 from sightline.view.page.curves import describe_points
 from tests.browsing import settle, wait_until
 from tests.sample_explanations import encoding, explanation

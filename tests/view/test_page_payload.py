@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sightline.explanation import Explanation, RemovalCurve
 from sightline.methods import list_methods
 from sightline.models.target import Prediction, Target
+from sightline.results.explanation import Explanation, RemovalCurve
 from sightline.text import LEVELS
 from sightline.view.page.curves import describe_points
 from sightline.view.page.payload import (

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForTokenClassification
 
-from sightline.model import load
+from sightline.api.model import load
 from sightline.view.words.headline import headline
 from sightline.view.words.targets import describe_target, predicted_value
 from tests.sample_pages import render_page

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sightline.cli.output import Format, render
-from sightline.explanation import Explanation, RemovalCurve
-from sightline.report import Report
-from sightline.verdict import (
+from sightline.results.explanation import Explanation, RemovalCurve
+from sightline.results.report import Report
+from sightline.results.verdict import (
     LARGEST_CHANCE,
     LARGEST_SPECIAL_SHARE,
     SMALLEST_EFFECT,

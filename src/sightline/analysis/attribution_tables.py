@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter, kept_units
-from sightline.arguments import check_count, check_one_of
 from sightline.errors import InputError
-from sightline.explanation import Explanation
 from sightline.metrics.statistics import column_intervals
+from sightline.results.explanation import Explanation
+from sightline.settings.arguments import check_count, check_one_of
 from sightline.text.units import Level, units_of
 
 if TYPE_CHECKING:

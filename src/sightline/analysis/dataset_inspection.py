@@ -34,15 +34,15 @@ from sightline.analysis.similarity import Similarity, document_similarity
 from sightline.analysis.similarity_tables import SimilarityTable, summarise_documents
 from sightline.analysis.source import track
 from sightline.errors import InputError, OptionError
-from sightline.explanation import Explanation
 from sightline.models import ALL, TargetLike
 from sightline.progress import Progress
+from sightline.results.explanation import Explanation
 from sightline.text import Encoding, Example, as_examples
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.model import Model
+    from sightline.api.model import Model
 
 PERMUTATIONS = 50
 """Shuffles per document for chance levels, at most: the mean over documents needs fewer."""

@@ -21,11 +21,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sightline.arguments import check_head, check_layer
 from sightline.attention import BandedAttention
 from sightline.attention.arrays import check_dense_size
 from sightline.attention.protocol import DENSE_LIMIT
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
+from sightline.settings.arguments import check_head, check_layer
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.analysis.received import is_sink
-from sightline.artefacts import EXCHANGE_ENTRIES, Artefact, Exchange
-from sightline.explanation import Explanation, FloatArray, fingerprint_scores
+from sightline.results.artefacts import EXCHANGE_ENTRIES, Artefact, Exchange
+from sightline.results.explanation import Explanation, FloatArray, fingerprint_scores
 from sightline.text import Encoding
 from sightline.text.units import Units, units_of
 

@@ -26,17 +26,17 @@ import numpy.typing as npt
 import torch
 
 from sightline.analysis.source import track
-from sightline.arguments import check_one_of
 from sightline.errors import InputError, TargetError, UnsupportedError
 from sightline.models import Network
 from sightline.models.classes import classes_of, no_class
 from sightline.models.head_weights import HeadWeights
+from sightline.passes.trace import Trace
 from sightline.progress import Progress
+from sightline.settings.arguments import check_one_of
 from sightline.text import Encoding
-from sightline.trace import Trace
 
 if TYPE_CHECKING:
-    from sightline.model import Document, Model
+    from sightline.api.model import Document, Model
 
 Normalize = Literal["minmax", "sum", "raw"]
 Importance = npt.NDArray[np.float64]

@@ -35,21 +35,21 @@ from sightline.analysis.relations import relation_counts
 from sightline.analysis.similarity import Disagreement, Similarity, disagreements, document_similarity
 from sightline.analysis.source import Floats, head_number, layer_number
 from sightline.analysis.tiles import tile
-from sightline.arguments import check_count, check_one_of, check_position
 from sightline.attention import BandedAttention
-from sightline.defaults import INSPECT_METHODS
 from sightline.errors import OptionError
-from sightline.explanation import Explanation
 from sightline.methods.decomposition.matrices import LayeredMethod, matrix_options, relevance_matrices
 from sightline.models import ALL, TargetLike
+from sightline.passes.trace import Trace
 from sightline.progress import Progress
+from sightline.results.explanation import Explanation
+from sightline.settings.arguments import check_count, check_one_of, check_position
+from sightline.settings.defaults import INSPECT_METHODS
 from sightline.text import Encoding
-from sightline.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.model import Document, Model
+    from sightline.api.model import Document, Model
 
 HEAD_PIXELS = 512
 """Pixels along the map of one head."""

@@ -20,10 +20,10 @@ import torch
 
 from sightline.analysis.maps import straighten
 from sightline.analysis.source import AttentionSource, Floats, check_head_weights
-from sightline.arguments import check_count
 from sightline.attention import Attention, BandedAttention, DenseAttention
 from sightline.attention.protocol import TopK
 from sightline.progress import Progress
+from sightline.settings.arguments import check_count
 
 BUDGET = 1_500_000
 """Bytes of relations that fit in a report."""

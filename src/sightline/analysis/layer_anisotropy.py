@@ -30,7 +30,7 @@ from sightline.methods.decomposition.block import AttentionBlock
 from sightline.methods.decomposition.from_trace import attention_block
 from sightline.metrics.dispersion import anisotropy
 from sightline.metrics.inputs import SightlineWarning
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
 
 if TYPE_CHECKING:
     import pandas as pd

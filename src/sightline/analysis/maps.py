@@ -18,16 +18,16 @@ from sightline.analysis.source import (
     Floats,
     track,
 )
-from sightline.arguments import check_count
 from sightline.attention import Attention, BandedAttention, DenseAttention, StreamedAttention
 from sightline.attention.protocol import Pool
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.progress import Progress
+from sightline.settings.arguments import check_count
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.model import Document, Model
+    from sightline.api.model import Document, Model
 
 THUMBNAIL = 64
 """Pixels of a side of a small picture."""

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_count
 from sightline.errors import InputError, TargetError, UnsupportedError
 from sightline.models.classes import classes_of, no_class
 from sightline.models.target import class_index
 from sightline.progress import Progress
+from sightline.settings.arguments import check_count
 from sightline.text import Encoding, Example, as_examples
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.model import Model
+    from sightline.api.model import Model
 
 Booleans = npt.NDArray[np.bool_]
 

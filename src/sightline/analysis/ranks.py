@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.explanation import Explanation
 from sightline.metrics.dispersion import normalised_rank
 from sightline.metrics.statistics import mean_interval
+from sightline.results.explanation import Explanation
 from sightline.text import Encoding
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ import numpy.typing as npt
 
 from sightline.analysis.filters import TokenFilter, kept_units
 from sightline.analysis.source import check_head_weights
-from sightline.arguments import check_count, check_head, check_layer, check_one_of
 from sightline.errors import OptionError
 from sightline.metrics.token_sets import descending_ranks
+from sightline.settings.arguments import check_count, check_head, check_layer, check_one_of
 from sightline.text import Encoding
 from sightline.text.units import Level, Units, units_of
 

@@ -23,9 +23,9 @@ from sightline.analysis.filters import TokenFilter
 from sightline.analysis.relation_table import DIRECTIONS, SHORT_DOCUMENT, Counts, RelationCounts, TokenCounts
 from sightline.analysis.restriction import top_partners
 from sightline.analysis.source import AttentionSource, Booleans, layer_number, track
-from sightline.arguments import check_count, check_head, check_one_of, check_position
 from sightline.attention import Attention, TopK
 from sightline.progress import Progress
+from sightline.settings.arguments import check_count, check_head, check_one_of, check_position
 from sightline.text import Encoding
 from sightline.text.units import units_of
 

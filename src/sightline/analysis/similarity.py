@@ -24,9 +24,7 @@ import numpy.typing as npt
 from sightline.analysis.filters import TokenFilter, kept_units
 from sightline.analysis.received import LayerChoice, LayerName, mean_received
 from sightline.analysis.source import AttentionSource
-from sightline.arguments import check_count
 from sightline.errors import InputError
-from sightline.explanation import Explanation
 from sightline.metrics.agreement import (
     MaskMode,
     average_overlap_rows,
@@ -42,6 +40,8 @@ from sightline.metrics.chance import TokenScores, central_interval, shuffled_blo
 from sightline.metrics.inputs import is_constant, score_pair, token_mask
 from sightline.metrics.statistics import Interval
 from sightline.metrics.token_sets import descending_ranks
+from sightline.results.explanation import Explanation
+from sightline.settings.arguments import check_count
 from sightline.text.units import Level, units_of
 
 if TYPE_CHECKING:

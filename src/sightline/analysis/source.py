@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_head, check_layer
 from sightline.attention import Attention, BandedAttention
 from sightline.errors import InputError
 from sightline.progress import Progress
+from sightline.settings.arguments import check_head, check_layer
 from sightline.text import Encoding
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]

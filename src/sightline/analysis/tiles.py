@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.analysis.source import AttentionSource, Floats, head_number, layer_number
-from sightline.arguments import check_position
 from sightline.errors import OptionError
+from sightline.settings.arguments import check_position
 
 Span = tuple[int, int]
 

@@ -73,11 +73,11 @@ def adversary(
     """
     with LateProgress() as progress:
         with starting(progress):
+            from sightline.api.model import load
             from sightline.corpus.streaming import Selection, read_selection
-            from sightline.files import check_writable
+            from sightline.files.writing import check_writable
             from sightline.lab.adversary import DEFAULT_TESTS, check_tests
             from sightline.lab.adversary import adversary as run
-            from sightline.model import load
             from sightline.view.frames import to_text
 
         if output is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
@@ -18,7 +20,6 @@ from sightline.cli.metrics import metrics
 from sightline.cli.query import query
 from sightline.cli.run import run
 from sightline.cli.serve import serve
-from sightline.cli.study import study
 from sightline.cli.train import train
 
 SUMMARY = "Explain the predictions of Transformer text models: which words decided, and how far to trust the answer."
@@ -80,5 +81,9 @@ app.command()(demo)
 app.command()(train)
 app.command()(convert)
 app.command()(adversary)
-app.command()(study)
 app.command()(serve)
+for _entry in entry_points(group="sightline.commands"):  # of other packages; `study` is one
+    try:
+        app.command(_entry.name)(_entry.load())
+    except Exception as error:  # whatever a plug-in does, the other commands work
+        warnings.warn(f"The command '{_entry.name}' ({_entry.value}) cannot be loaded: {error}", stacklevel=1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sightline.cli.progress import LateProgress, describe_seconds
 
 if TYPE_CHECKING:
-    from sightline.report import Report
+    from sightline.results.report import Report
 
 LONG = 30.0
 """Seconds above which a check is announced with its time."""
@@ -60,7 +60,7 @@ class CheckTime:
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Pass progress on; after the first calls of the check, announce its time if that is long."""
-        from sightline.checking import CHECK_STAGE
+        from sightline.api.checking import CHECK_STAGE
 
         self._progress(stage, done, total)
         if stage != CHECK_STAGE or self._is_announced:

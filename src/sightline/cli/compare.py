@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from sightline.arguments import refuse_unused
 from sightline.cli.errors import STOPPED, one_line, reports_errors
 from sightline.cli.evaluate import LevelChoice, SummaryFormat, TargetChoice, TargetOption
 from sightline.cli.options import (
@@ -32,6 +31,7 @@ from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
 from sightline.cli.values import method_options, split_names
 from sightline.errors import UsageError
+from sightline.settings.arguments import refuse_unused
 
 DEFAULT_METHODS = ("raw_attention", "rollout", "gradient", "attcat", "alti")
 DEFAULT_METRICS = ("spearman",)
@@ -114,11 +114,11 @@ def compare(
         refuse_unused({"--overwrite": overwrite}, NO_FOLDER)
     with LateProgress() as progress:
         with starting(progress):
+            from sightline.api.model import load
             from sightline.corpus.streaming import Selection, read_selection
             from sightline.evaluation.comparison import check_statistics
             from sightline.evaluation.comparison import compare as run
-            from sightline.model import load
-            from sightline.ownership import check_output_folder
+            from sightline.files.ownership import check_output_folder
             from sightline.view.agreement import AGREEMENT, agreement_text, write_agreement
 
         statistics = check_statistics(split_names(metrics) if metrics else list(DEFAULT_METRICS))

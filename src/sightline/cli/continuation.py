@@ -11,10 +11,10 @@ import typer
 
 from sightline.cli.errors import one_line
 from sightline.cli.output import Format
-from sightline.files import write_whole
+from sightline.files.writing import write_whole
 
 if TYPE_CHECKING:
-    from sightline.continuation import ContinuationExplanation
+    from sightline.results.continuation import ContinuationExplanation
     from sightline.text.units import Level
 
 
@@ -42,7 +42,7 @@ def render(continuations: Mapping[str, ContinuationExplanation], chosen: Format,
 
         return render_continuation(list(continuations.values()))
     if chosen is Format.json:
-        from sightline.continuation import combine_records
+        from sightline.results.continuation import combine_records
 
         return json.dumps(combine_records(continuations), allow_nan=False) + "\n"
     if chosen is Format.csv:

@@ -16,7 +16,7 @@ from sightline.cli.reading import read_text
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
 from sightline.errors import UsageError
-from sightline.files import check_writable
+from sightline.files.writing import check_writable
 from sightline.registry import suggestion
 
 DEMO_METHODS = ("attnlrp", "attcat", "integrated_gradients", "rollout")
@@ -47,8 +47,8 @@ def demo(
 
     with LateProgress() as progress:
         with starting(progress):
-            from sightline.model import load
-            from sightline.report import Report
+            from sightline.api.model import load
+            from sightline.results.report import Report
 
         use_free_cores()
         progress("loading the model", 0, 0)

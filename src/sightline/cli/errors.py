@@ -22,7 +22,7 @@ from typing import Any, ParamSpec
 import typer
 
 from sightline.errors import SightlineError
-from sightline.foreign import printable
+from sightline.files.foreign import printable
 
 P = ParamSpec("P")
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sightline.arguments import refuse_unused
 from sightline.cli.errors import STOPPED, one_line, reports_errors
 from sightline.cli.options import (
     NO_FOLDER,
@@ -34,11 +33,12 @@ from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
 from sightline.cli.values import method_options, parse_counts, parse_shares, split_names
 from sightline.errors import InputError, UsageError
+from sightline.settings.arguments import refuse_unused
 
 if TYPE_CHECKING:
+    from sightline.api.model import Model
     from sightline.evaluation.planted import PlantedResult
     from sightline.evaluation.sanity import SanityResult
-    from sightline.model import Model
     from sightline.progress import Progress
     from sightline.text import Example
 
@@ -192,15 +192,15 @@ def evaluate(
         refuse_unused({"--overwrite": overwrite}, NO_FOLDER)
     with LateProgress() as progress:
         with starting(progress):
+            from sightline.api.model import load
             from sightline.corpus.streaming import Selection, read_selection
             from sightline.evaluation.choice import chosen_methods
             from sightline.evaluation.ranking import Ranking
             from sightline.evaluation.runner import evaluate as run
             from sightline.evaluation.storage import EVALUATION
+            from sightline.files.ownership import check_output_folder
             from sightline.metrics import METRICS
             from sightline.metrics.faithfulness import plan_of
-            from sightline.model import load
-            from sightline.ownership import check_output_folder
             from sightline.view.evaluate.report import write_evaluation
             from sightline.view.evaluate.text import evaluation_text
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from sightline.arguments import refuse_unused
 from sightline.cli.check_time import FEWEST_CALLS, CheckTime
 from sightline.cli.continuation import emit_continuation
 from sightline.cli.errors import reports_errors
@@ -34,9 +33,10 @@ from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
 from sightline.cli.values import method_options, parse_positions, split_names
-from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import OptionError
-from sightline.files import check_writable
+from sightline.files.writing import check_writable
+from sightline.settings.arguments import refuse_unused
+from sightline.settings.defaults import DEFAULT_METHODS
 
 EVERY_CLASS = "all"
 
@@ -214,7 +214,7 @@ def explain(
 
     with LateProgress() as progress:
         with starting(progress):
-            from sightline.model import load
+            from sightline.api.model import load
             from sightline.models.target import class_index
 
         for_page = chosen is Format.html

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.arguments import refuse_unused
 from sightline.cli.errors import one_line, reports_errors
 from sightline.cli.options import (
     NO_FOLDER,
@@ -33,8 +32,9 @@ from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting
 from sightline.cli.threads import use_free_cores
 from sightline.cli.values import method_options, parse_positions, split_names
-from sightline.defaults import INSPECT_METHODS
 from sightline.errors import UsageError
+from sightline.settings.arguments import refuse_unused
+from sightline.settings.defaults import INSPECT_METHODS
 
 if TYPE_CHECKING:
     from sightline.analysis import DataSetInspection, Inspection
@@ -198,9 +198,9 @@ def inspect(
     with LateProgress() as progress:
         with starting(progress):
             from sightline.analysis import InspectionSettings, inspect_dataset, inspect_document
+            from sightline.api.model import load
             from sightline.corpus import read_examples
-            from sightline.model import load
-            from sightline.ownership import check_output_folder
+            from sightline.files.ownership import check_output_folder
             from sightline.view.sections.page_folder import INSPECTION, write_inspection
 
         methods = tuple(split_names(method or INSPECT_METHODS))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sightline.defaults import DEFAULT_METHODS, INSPECT_METHODS
+from sightline.settings.defaults import DEFAULT_METHODS, INSPECT_METHODS
 
 
 class AggregationChoice(StrEnum):

@@ -11,10 +11,10 @@ import typer
 
 from sightline.cli.errors import one_line
 from sightline.errors import UsageError
-from sightline.files import write_whole
+from sightline.files.writing import write_whole
 
 if TYPE_CHECKING:
-    from sightline.report import Report
+    from sightline.results.report import Report
     from sightline.text.units import Level
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sightline.arguments import refuse_unused
 from sightline.cli.errors import reports_errors
 from sightline.cli.options import Debug
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.errors import UsageError
+from sightline.settings.arguments import refuse_unused
 
 if TYPE_CHECKING:
     from sightline.corpus.slices import SliceRule
@@ -116,7 +116,7 @@ def query(
             from sightline.corpus.export import export_table
             from sightline.corpus.slices import compare_slices
             from sightline.corpus.store import open as open_store
-            from sightline.files import check_writable, write_whole
+            from sightline.files.writing import check_writable, write_whole
 
         if output is not None:
             check_writable(output, [folder])

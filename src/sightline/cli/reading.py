@@ -8,9 +8,9 @@ from pathlib import Path
 import typer
 
 from sightline.cli.progress import LateProgress
-from sightline.documents import MOST_BYTES, decode_document, read_content
 from sightline.errors import UsageError
-from sightline.foreign import printable
+from sightline.files.foreign import printable
+from sightline.text.documents import MOST_BYTES, decode_document, read_content
 
 
 def read_texts(file: str, pair: str | None, *, plain_text: bool = False) -> tuple[str, str | None]:

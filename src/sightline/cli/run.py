@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from sightline.arguments import refuse_unused
 from sightline.cli.errors import reports_errors
 from sightline.cli.options import (
     AllowPickle,
@@ -31,8 +30,9 @@ from sightline.cli.options import (
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.cli.values import method_options, split_names
-from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import UsageError
+from sightline.settings.arguments import refuse_unused
+from sightline.settings.defaults import DEFAULT_METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,7 +145,7 @@ def run(
             from sightline.corpus.settings import MEASURES
             from sightline.corpus.settings import ModelSource as Source
             from sightline.corpus.streaming import Selection
-            from sightline.ownership import check_output_folder
+            from sightline.files.ownership import check_output_folder
             from sightline.view.corpus.page import CORPUS_PAGE, PAGE_DOCUMENTS, write_corpus_page
             from sightline.view.words.sentences import DEMONSTRATION
 

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from sightline.analysis.attribution_tables import SHARED_AMONG
-from sightline.arguments import check_count, check_one_of
 from sightline.corpus.settings import PREDICTED
 from sightline.corpus.tables import quote, text_literal
 from sightline.errors import InputError, OptionError
 from sightline.methods import METHODS
 from sightline.metrics.statistics import column_intervals
+from sightline.settings.arguments import check_count, check_one_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,9 +23,9 @@ from pyarrow import dataset
 from sightline.corpus import tables
 from sightline.corpus.storage import Storage
 from sightline.errors import InputError
-from sightline.foreign import first_line, quote
-from sightline.record_checks import ABOVE_ONE
-from sightline.verdict import Level
+from sightline.files.foreign import first_line, quote
+from sightline.results.record_checks import ABOVE_ONE
+from sightline.results.verdict import Level
 
 ALLOWANCE = 64_000_000
 EXPANSION = 200

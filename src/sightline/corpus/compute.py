@@ -19,18 +19,18 @@ from sightline.analysis.filters import TokenFilter
 from sightline.analysis.importance import head_importance_of, normalized_importance
 from sightline.analysis.relations import relation_counts
 from sightline.analysis.similarity import document_similarity
+from sightline.api.model import Model
 from sightline.corpus import tables
 from sightline.corpus.plan import PlannedDocument
 from sightline.corpus.settings import RunSettings
 from sightline.errors import UnsupportedError
-from sightline.explanation import Explanation
 from sightline.methods import METHODS
-from sightline.model import Model
 from sightline.models import ALL
+from sightline.passes.trace import Trace
+from sightline.results.explanation import Explanation
+from sightline.results.verdict import MEASURED
 from sightline.text import Encoding
 from sightline.text.units import Units, units_of
-from sightline.trace import Trace
-from sightline.verdict import MEASURED
 
 Rows = list[dict[str, Any]]
 Columns = dict[str, npt.NDArray[Any] | pa.Array]

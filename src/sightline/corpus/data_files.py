@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from sightline.errors import InputError
-from sightline.foreign import JSON_DEPTH, check_regular, depth_exceeds, first_line, looks_binary, printable
+from sightline.files.foreign import JSON_DEPTH, check_regular, depth_exceeds, first_line, looks_binary, printable
 from sightline.text import MAX_CHARACTERS
 
 Rows: TypeAlias = Iterator[tuple[str, Mapping[str, Any]]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Literal
 
-from sightline.spreadsheet_cells import protect_text
+from sightline.files.spreadsheet_cells import protect_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,18 +14,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from sightline.api.model import Model
 from sightline.corpus.folder import MANIFEST, RunFolder
 from sightline.corpus.plan import Plan, digest_of, metadata_of
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import Selection
 from sightline.corpus.tables import SCHEMAS, VERSION
 from sightline.errors import InputError, UsageError
-from sightline.foreign import first_line, parse_json, printable
-from sightline.model import Model
+from sightline.files.foreign import first_line, parse_json, printable
 from sightline.models.network import Network
 from sightline.models.pooled import PooledClassifier
 from sightline.models.tasks import TASKS
-from sightline.record_checks import (
+from sightline.results.record_checks import (
     check_choice,
     check_list,
     check_object,

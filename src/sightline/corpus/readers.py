@@ -12,13 +12,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from sightline.arguments import check_count
 from sightline.corpus.data_files import MissingSplitError, Rows, file_rows
 from sightline.corpus.hub import HUB, folder_rows, hub_rows
 from sightline.corpus.text_folders import is_text_folder, text_folder_rows
 from sightline.errors import InputError
-from sightline.foreign import quote
+from sightline.files.foreign import quote
 from sightline.registry import suggestion
+from sightline.settings.arguments import check_count
 from sightline.text import Example, as_examples
 from sightline.text.fields import EVERY_SPLIT, Columns, example_from_row, split_name
 

@@ -1,7 +1,7 @@
 """Rebuild a Report from the tables of a store: encoding, explanations, verdicts and removal curves of one document.
 
 Scores are those of the table, with 20 significant bits; scores by layer and the inside of the model are not stored.
-Everything is checked as in a saved explanation (`sightline.storage`).
+Everything is checked as in a saved explanation (`sightline.results.storage`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.errors import InputError, ModelError
-from sightline.explanation import Explanation, fingerprint_scores
-from sightline.foreign import first_line, parse_json, printable
+from sightline.files.foreign import first_line, parse_json, printable
 from sightline.models.tasks import TASKS
-from sightline.report import Report
-from sightline.storage import read_encoding
+from sightline.results.explanation import Explanation, fingerprint_scores
+from sightline.results.report import Report
+from sightline.results.storage import read_encoding
 from sightline.text import Encoding
 from sightline.text.words import split_words
 

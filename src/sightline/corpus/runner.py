@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sightline.api.model import Model
 from sightline.corpus import manifest as manifests
 from sightline.corpus.compute import score_columns
 from sightline.corpus.engines import Engine, make_engine
@@ -25,14 +26,13 @@ from sightline.corpus.progress import RunProgress
 from sightline.corpus.settings import MEASURES, PREDICTED, Measure, ModelSource, RunSettings
 from sightline.corpus.streaming import Row, Selection, stream_examples
 from sightline.corpus.unit_worker import Job
-from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import InputError, OptionError, UsageError
+from sightline.files.ownership import not_empty
 from sightline.methods import METHODS
-from sightline.model import Model
 from sightline.models import ALL
 from sightline.models.classes import Label, classes_of
 from sightline.models.target import class_index, parse_target
-from sightline.ownership import not_empty
+from sightline.settings.defaults import DEFAULT_METHODS
 from sightline.text import as_examples
 
 if TYPE_CHECKING:

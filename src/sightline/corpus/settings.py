@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from sightline.arguments import refuse_unused
-from sightline.defaults import DEFAULT_METHODS
 from sightline.errors import OptionError
 from sightline.models import TargetLike
+from sightline.settings.arguments import refuse_unused
+from sightline.settings.defaults import DEFAULT_METHODS
 
 if TYPE_CHECKING:
-    from sightline.model import Model
+    from sightline.api.model import Model
 
 Measure = Literal["received", "counts", "heads", "similarity"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
@@ -41,7 +41,7 @@ class ModelSource:
 
     def load(self) -> Model:
         """Load the model."""
-        from sightline.model import load
+        from sightline.api.model import load
 
         return load(**asdict(self))
 

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_one_of
 from sightline.corpus.aggregation import AggregateBy, document_values, sum_per_document, weigh_documents
 from sightline.metrics.inputs import FloatArray
 from sightline.metrics.statistics import block_sizes, column_intervals, difference_ends
+from sightline.settings.arguments import check_one_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,7 +3,7 @@
     storage_at("explained")            a folder; `file://` URIs are folders, too
     storage_at("s3://bucket/explained")
 
-A run relies on one promise: a file is complete or absent. A folder keeps it by renaming (`sightline.files`), an object
+A run relies on one promise: a file is complete or absent. A folder keeps it by renaming (`files.writing`), an object
 store because an object appears when its upload is complete. Other file systems (SFTP, HTTP, archives) do neither
 through fsspec and are refused. Only a folder can be locked: no object store offers a lock that ends with its
 process.
@@ -19,9 +19,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol, TypeVar
 
 from sightline.errors import InputError, UsageError
-from sightline.files import lock_file, write_whole
-from sightline.foreign import regular_file
-from sightline.ownership import foreign_names, own_folder, own_path, remove_own_file
+from sightline.files.foreign import regular_file
+from sightline.files.ownership import foreign_names, own_folder, own_path, remove_own_file
+from sightline.files.writing import lock_file, write_whole
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
 """Protocols whose files appear in one step, when their upload is complete."""

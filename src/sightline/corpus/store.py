@@ -33,14 +33,14 @@ from sightline.corpus.plan import Plan, block_name, read_plan
 from sightline.corpus.rebuild import rebuild_report
 from sightline.corpus.settings import PREDICTED
 from sightline.errors import InputError, OptionError
-from sightline.foreign import printable
+from sightline.files.foreign import printable
 from sightline.metrics.statistics import mean_interval
 from sightline.models import ALL
 from sightline.models.classes import Label, classes_of
 from sightline.models.target import class_index
 from sightline.models.tasks import TASKS
 from sightline.registry import suggestion
-from sightline.report import Report
+from sightline.results.report import Report
 
 if TYPE_CHECKING:
     import pandas as pd

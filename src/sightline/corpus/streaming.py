@@ -19,9 +19,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from sightline.arguments import check_count
 from sightline.corpus.readers import LABEL, PAIR, TEXT, number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
+from sightline.settings.arguments import check_count
 from sightline.text import Example, as_examples
 from sightline.text.fields import Columns, example_from_row
 

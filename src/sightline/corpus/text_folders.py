@@ -16,9 +16,9 @@ from itertools import chain
 from pathlib import Path
 
 from sightline.corpus.data_files import Rows
-from sightline.documents import read_document
 from sightline.errors import InputError
-from sightline.foreign import quote, regular_file
+from sightline.files.foreign import quote, regular_file
+from sightline.text.documents import read_document
 
 SUFFIXES = (".txt", ".html", ".htm", ".xhtml", ".docx", ".odt", ".pdf")
 _HIDDEN = (".", "~$")

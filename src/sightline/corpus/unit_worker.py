@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sightline.api.model import Model
 from sightline.corpus.compute import UnitTables, explain_document, score_columns
 from sightline.corpus.folder import RunFolder
 from sightline.corpus.plan import PlannedDocument, read_documents
 from sightline.corpus.settings import ModelSource, RunSettings
 from sightline.errors import SightlineError, UsageError
-from sightline.foreign import check_regular
-from sightline.memory import exempt_loaded_objects, release_memory, resident_bytes
-from sightline.model import Model
+from sightline.files.foreign import check_regular
+from sightline.files.process_memory import exempt_loaded_objects, release_memory, resident_bytes
 
 MOST_DEATHS = 2
 """How often a process may die while explaining a document before the document is skipped."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sightline.api.model import Model
 from sightline.errors import OptionError
 from sightline.methods import METHODS
-from sightline.model import Model
 
 
 def check_model(given: Any) -> Model:

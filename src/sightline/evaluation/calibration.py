@@ -25,15 +25,15 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from sightline.checking import special_share
+from sightline.api.checking import special_share
+from sightline.api.model import Model
 from sightline.evaluation.randomised import cascade
-from sightline.explanation import Explanation, RemovalCurve
 from sightline.metrics import METRICS, precision_at_k, spans_of, tokens_in_characters
 from sightline.metrics.check import compare_curves, default_calls, faithfulness_checks, plan_counts, scale_counts
-from sightline.model import Model
+from sightline.results.explanation import Explanation, RemovalCurve
+from sightline.results.verdict import LARGEST_CHANCE, judge
 from sightline.text import Encoding
 from sightline.text.examples import Spans
-from sightline.verdict import LARGEST_CHANCE, judge
 
 Wrong = Literal["shuffled", "other class", "other document", "randomised model", "random"]
 WRONG: tuple[Wrong, ...] = get_args(Wrong)

@@ -7,16 +7,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sightline.arguments import refuse_unused
 from sightline.errors import OptionError
 from sightline.evaluation.arguments import list_names
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry
 from sightline.metrics.measurement import FaithfulnessSettings
+from sightline.settings.arguments import refuse_unused
 from sightline.text import Example
 
 if TYPE_CHECKING:
-    from sightline.model import Model
+    from sightline.api.model import Model
 
 DEFAULT_METHODS = (
     *("random", "raw_attention", "rollout", "attgrads", "transatt"),

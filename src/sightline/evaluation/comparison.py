@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from sightline.arguments import check_count, check_one_of
 from sightline.corpus import read_dataset
 from sightline.errors import OptionError, SightlineError
 from sightline.evaluation.agreement import Agreement, Failure, Pair, layer_name
@@ -44,14 +43,15 @@ from sightline.metrics.inputs import without_conventions
 from sightline.models.classes import Label, class_named
 from sightline.models.classes import list_names as list_classes
 from sightline.models.target import Prediction
-from sightline.passes import Array
-from sightline.perturb import removable_units
+from sightline.passes.forward import Array
+from sightline.passes.perturb import removable_units
 from sightline.progress import Progress
+from sightline.settings.arguments import check_count, check_one_of
 from sightline.text import Example
 from sightline.text.units import LEVELS, Level, Units
 
 if TYPE_CHECKING:
-    from sightline.model import Model
+    from sightline.api.model import Model
 
 STATISTICS = ("spearman", "kendall", "cosine", "rbo", "jaccard")
 PERMUTATIONS = 100

@@ -37,13 +37,13 @@ from sightline.metrics.plans import Compat
 from sightline.metrics.registry import SHUFFLED_SCORES, MetricNeed
 from sightline.models import Target
 from sightline.models.classes import Label
-from sightline.perturb import removable_units
+from sightline.passes.perturb import removable_units
 from sightline.progress import Progress
 from sightline.text import Encoding, Example
 from sightline.text.units import Units, units_of
 
 if TYPE_CHECKING:
-    from sightline.model import Model
+    from sightline.api.model import Model
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sightline.api.model import Model
 from sightline.errors import OptionError
 from sightline.evaluation.planted_model import BATCH, predict_classes, train
 from sightline.evaluation.planted_task import PlantedDocument, PlantedTask
@@ -25,7 +26,6 @@ from sightline.evaluation.subject import describe_error
 from sightline.methods import METHODS
 from sightline.metrics import precision_at_k
 from sightline.metrics.statistics import SIGNIFICANCE, holm, mean_interval, sign_flip_p
-from sightline.model import Model
 from sightline.progress import Progress
 
 if TYPE_CHECKING:

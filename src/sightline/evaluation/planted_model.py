@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from sightline.api.model import Model, load
 from sightline.evaluation.planted_task import LABELS, PlantedDocument, vocabulary
-from sightline.model import Model, load
 from sightline.progress import Progress
 from sightline.text.word_level import word_tokenizer
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from sightline.model import Model
+from sightline.api.model import Model
 from sightline.models import Network
 
 HEAD, EMBEDDINGS = "head", "embeddings"

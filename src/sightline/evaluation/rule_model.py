@@ -22,9 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sightline.api.model import Model, load
 from sightline.evaluation.planted_task import FIRST, SECOND, vocabulary
 from sightline.evaluation.rule_task import LABELS, Rule
-from sightline.model import Model, load
 from sightline.text.word_level import word_tokenizer
 
 WIDTH, HEADS, LAYERS, WINDOW, POSITIONS = 48, 4, 2, 64, 4096

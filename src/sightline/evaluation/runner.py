@@ -13,7 +13,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from sightline.arguments import check_count, check_one_of
 from sightline.corpus import read_dataset
 from sightline.errors import InputError
 from sightline.evaluation.arguments import check_method_options, check_model
@@ -25,13 +24,14 @@ from sightline.evaluation.workers import each_document
 from sightline.methods import METHODS
 from sightline.metrics.measurement import RANDOM_ORDERINGS, FaithfulnessSettings
 from sightline.metrics.plans import Compat, check_ratios
-from sightline.perturb import Replacement
+from sightline.passes.perturb import Replacement
 from sightline.progress import Progress
+from sightline.settings.arguments import check_count, check_one_of
 from sightline.text import Example
 from sightline.text.units import LEVELS, Level
 
 if TYPE_CHECKING:
-    from sightline.model import Model
+    from sightline.api.model import Model
 
 
 def evaluate(

@@ -25,22 +25,22 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from sightline.arguments import check_one_of
+from sightline.api.model import Model
 from sightline.corpus import read_dataset
 from sightline.errors import OptionError, SightlineError
 from sightline.evaluation.randomised import cascade
 from sightline.evaluation.seeds import add_seed, seed_for
 from sightline.evaluation.subject import describe_error, encode_example
-from sightline.explanation import Explanation
 from sightline.methods import METHODS
 from sightline.metrics import SightlineWarning, spearman
 from sightline.metrics.agreement import spearman_rows
 from sightline.metrics.chance import TokenScores
 from sightline.metrics.statistics import mean_interval
-from sightline.model import Model
 from sightline.models import Target
 from sightline.models.shared_weights import hash_weights
 from sightline.progress import Progress
+from sightline.results.explanation import Explanation
+from sightline.settings.arguments import check_one_of
 from sightline.text import Example
 from sightline.text.units import units_of
 

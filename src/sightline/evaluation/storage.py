@@ -16,10 +16,10 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.evaluation.result import MODEL, Evaluation, MetricCurve, Record, Status
-from sightline.files import replacing, write_whole
-from sightline.foreign import check_regular, first_line, printable, quote, read_json
-from sightline.ownership import claim_folder
-from sightline.record_checks import (
+from sightline.files.foreign import check_regular, first_line, printable, quote, read_json
+from sightline.files.ownership import claim_folder
+from sightline.files.writing import replacing, write_whole
+from sightline.results.record_checks import (
     check_choice,
     check_flag,
     check_number,
@@ -31,7 +31,7 @@ from sightline.record_checks import (
     is_newer,
     read_numbers,
 )
-from sightline.storage import plain
+from sightline.results.storage import plain
 
 FORMAT = "sightline-evaluation"
 VERSION = 1

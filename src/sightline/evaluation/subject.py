@@ -15,7 +15,7 @@ from sightline.models.target import TargetLike
 from sightline.text import Encoding, Example
 
 if TYPE_CHECKING:
-    from sightline.model import Model
+    from sightline.api.model import Model
 
 TargetChoice = Literal["predicted", "label"]
 

@@ -17,7 +17,7 @@ from sightline.progress import Progress
 from sightline.text import Encoding, Example
 
 if TYPE_CHECKING:
-    from sightline.model import Model
+    from sightline.api.model import Model
 
 R = TypeVar("R")
 Work = Callable[["Model", Example, Progress | None], R]

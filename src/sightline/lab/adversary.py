@@ -29,14 +29,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sightline.arguments import refuse_unused
+from sightline.api.model import Model
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.lab.divergences import jensen_shannon, total_variation
 from sightline.lab.seeds import check_seed
 from sightline.metrics.statistics import mean_interval
-from sightline.model import Model
 from sightline.models.classes import classes_of, no_class
 from sightline.progress import Progress, StepProgress
+from sightline.settings.arguments import refuse_unused
 from sightline.text import Encoding
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class AdversarialResult:
     def to_html(self, path: str | Path, *, title: str = PAGE_TITLE) -> Path: ...
     def to_html(self, path: str | Path | None = None, *, title: str = PAGE_TITLE) -> str | Path:
         """Return a page of the documents under both weights; with `path`, write it there and return the path."""
-        from sightline.files import write_or_return
+        from sightline.files.writing import write_or_return
         from sightline.view.adversary import render_adversary
 
         return write_or_return(render_adversary(self, title=title), path)

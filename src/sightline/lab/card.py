@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from sightline.foreign import printable
+from sightline.files.foreign import printable
 from sightline.lab.training_data import TrainingData
 from sightline.lab.training_tasks import TrainingTask, labels_of
 

@@ -34,10 +34,10 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import TrainerState
 
 from sightline.errors import InputError, UsageError
-from sightline.files import new_folder, write_whole
-from sightline.foreign import read_json
-from sightline.ownership import foreign_names, not_empty, remove_own_file
-from sightline.record_checks import check_list, check_number, check_object, check_text, check_whole
+from sightline.files.foreign import read_json
+from sightline.files.ownership import foreign_names, not_empty, remove_own_file
+from sightline.files.writing import new_folder, write_whole
+from sightline.results.record_checks import check_list, check_number, check_object, check_text, check_whole
 
 RUN = "run.json"
 WEIGHTS, OPTIMIZER, PROGRESS, HASHES = "model.safetensors", "optimizer.safetensors", "progress.json", "checkpoint.json"

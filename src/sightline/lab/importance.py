@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
+from sightline.api.model import Model
 from sightline.errors import OptionError, UnsupportedError
 from sightline.lab.divergences import normalised_entropy, total_variation
 from sightline.lab.jacobians import dependence_norms, encode_document
-from sightline.model import Model
 from sightline.text import Encoding
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from safetensors import SafetensorError
 from transformers import logging as library_logging
 
 from sightline.errors import UsageError
-from sightline.files import check_writable, new_folder
-from sightline.foreign import quote
-from sightline.ownership import foreign_names
+from sightline.files.foreign import quote
+from sightline.files.ownership import foreign_names
+from sightline.files.writing import check_writable, new_folder
 
 _TORCH_WRITER = ("inline_container", "PytorchStreamWriter")
 """Parts of torch's native code that write files, as its errors name them."""

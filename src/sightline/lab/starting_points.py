@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 
 import transformers
 
-from sightline.arguments import check_one_of, refuse_unused
 from sightline.attention.projections import Projection
 from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.lab.training_data import TrainingData
@@ -27,6 +26,7 @@ from sightline.models.single_attention import (
     TransformerAttentionForSequenceClassification,
 )
 from sightline.models.weights import find_checkpoint
+from sightline.settings.arguments import check_one_of, refuse_unused
 from sightline.text.subwords import learn_subword_tokenizer
 from sightline.text.word_level import learn_word_tokenizer
 

@@ -23,10 +23,9 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
-from sightline.arguments import check_one_of, refuse_unused
 from sightline.errors import InputError, OptionError, UnsupportedError, UsageError
-from sightline.files import new_folder, write_whole
-from sightline.foreign import read_json
+from sightline.files.foreign import read_json
+from sightline.files.writing import new_folder, write_whole
 from sightline.lab.answer_rows import LABELS, AnswerRows, pad_windows
 from sightline.lab.card import model_card
 from sightline.lab.checkpoints import RUN, check_work_folder, find_checkpoint, remove_work_folder
@@ -37,6 +36,7 @@ from sightline.lab.training_data import TrainingData, read_training_data
 from sightline.lab.training_tasks import TokenisedRows, check_task, make_collator
 from sightline.metrics.statistics import mean_interval, share_interval
 from sightline.models import load_network
+from sightline.settings.arguments import check_one_of, refuse_unused
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -28,7 +28,7 @@ from sightline.lab.checkpoints import (
 )
 from sightline.lab.training_tasks import NO_CLASS
 from sightline.progress import Progress
-from sightline.record_checks import check_whole
+from sightline.results.record_checks import check_whole
 
 
 class DivergedError(SightlineError):

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arguments import check_count, refuse_unused
 from sightline.corpus import read_examples
 from sightline.errors import InputError, OptionError
 from sightline.lab.training_tasks import WITHOUT_CLASSES, TrainingTask, labels_of
 from sightline.models.classes import fold_label
+from sightline.settings.arguments import check_count, refuse_unused
 from sightline.text import Example, as_examples, check_text
 from sightline.text.fields import EVERY_SPLIT, SPLITS, Columns
 from sightline.text.words import has_visible_character

@@ -19,8 +19,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from torch.utils.data import Dataset
 
-from sightline.arguments import check_one_of
 from sightline.errors import InputError
+from sightline.settings.arguments import check_one_of
 from sightline.text.examples import Example
 from sightline.text.tokenizer_limits import check_growth
 

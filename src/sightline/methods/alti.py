@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 
-from sightline.arguments import check_layer
 from sightline.methods.decomposition.block import (
     Contributions,
     Kind,
@@ -22,7 +21,8 @@ from sightline.methods.decomposition.block import (
 )
 from sightline.methods.decomposition.from_trace import attention_block, check_reconstruction
 from sightline.methods.registry import Attribution, method
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
+from sightline.settings.arguments import check_layer
 
 
 def roll_out_blocks(trace: Trace, kind: Kind, *, p: int = 1, second_norm: bool = False, layer: int = -1) -> Attribution:

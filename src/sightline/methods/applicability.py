@@ -10,13 +10,13 @@ look at layers or attention are not offered. What does not apply is refused befo
 from __future__ import annotations
 
 from sightline.attention.projections import SOFTMAX, projection_of
-from sightline.defaults import DEFAULT_METHODS, FALLBACK_METHODS, UNSEEN_METHODS
 from sightline.errors import UnsupportedError
 from sightline.methods.registry import METHODS
 from sightline.models import Network
 from sightline.models.families import Family
 from sightline.models.pooled import PooledClassifier
-from sightline.passes import SEEN_FROM_OUTSIDE
+from sightline.passes.forward import SEEN_FROM_OUTSIDE
+from sightline.settings.defaults import DEFAULT_METHODS, FALLBACK_METHODS, UNSEEN_METHODS
 
 RELEVANCE = frozenset({"lrp", "partial_lrp", "transatt", "attnlrp"})
 TOKEN_TO_TOKEN = RELEVANCE | {"received_attention", "rollout", "flow", "alti", "norm_rollout", "globenc"}

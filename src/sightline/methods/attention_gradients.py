@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightline.arguments import check_layer
 from sightline.methods.registry import Array, Attribution, method
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
+from sightline.settings.arguments import check_layer
 
 
 @method(

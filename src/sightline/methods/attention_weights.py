@@ -11,13 +11,13 @@ from typing import Literal
 
 import numpy as np
 
-from sightline.arguments import check_head, check_layer
 from sightline.attention import Attention
 from sightline.errors import OptionError
-from sightline.layer_kind import LayerKind
+from sightline.methods.layer_kind import LayerKind
 from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.scaling.receptive_field import causal_checks, even_attention, rescale_by_field
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
+from sightline.settings.arguments import check_head, check_layer
 
 Fusion = Literal["mean", "max", "min"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.layer_kind import LayerKind, resolve_layer_kind
-from sightline.trace import Window
+from sightline.methods.layer_kind import LayerKind, resolve_layer_kind
+from sightline.passes.trace import Window
 
 Array = NDArray[np.floating[Any]]
 Check = float | int | bool | str

@@ -13,8 +13,8 @@ from sightline.methods.applicability import check_applies
 from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.relevance.propagation import propagate
 from sightline.methods.relevance.rules import ATTENTION_AWARE
-from sightline.passes import Need
-from sightline.trace import Trace
+from sightline.passes.forward import Need
+from sightline.passes.trace import Trace
 
 Hidden = Literal["input", "output"]
 Slope = Literal["gradient", "relevance"]

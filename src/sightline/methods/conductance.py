@@ -17,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sightline.arguments import check_layer
 from sightline.methods.integration.paths import Baseline, Path, build_path
 from sightline.methods.integration.quadrature import (
     check_steps,
@@ -29,7 +28,8 @@ from sightline.methods.integration.quadrature import (
 from sightline.methods.registry import Attribution, Check, method
 from sightline.models import Recorder
 from sightline.models.batching import BATCH_TOKENS
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
+from sightline.settings.arguments import check_layer
 
 FIRST_INTERVALS = 8
 

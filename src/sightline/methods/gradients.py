@@ -11,7 +11,7 @@ import numpy as np
 
 from sightline.methods.registry import Array, method
 from sightline.methods.scaling.shares import sum_to_one
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
 
 
 @method(

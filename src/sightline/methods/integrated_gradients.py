@@ -11,7 +11,7 @@ from sightline.methods.integration.paths import Baseline, Embeddings, build_path
 from sightline.methods.integration.patterson import nested_rules
 from sightline.methods.integration.quadrature import PathProducts, gauss_legendre, gauss_legendre_nodes, nested
 from sightline.methods.registry import Attribution, method
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
 
 
 @method(

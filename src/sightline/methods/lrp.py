@@ -15,15 +15,15 @@ from typing import Literal
 
 import numpy as np
 
-from sightline.arguments import check_layer
 from sightline.attention import Attention
 from sightline.methods.attention_weights import rollout_rows
 from sightline.methods.registry import Attribution, method
 from sightline.methods.relevance.propagation import propagate
 from sightline.methods.relevance.rules import ATTENTION_AWARE, RULE_SETS, RuleSet
 from sightline.models.relevance import Relevance
-from sightline.passes import Need
-from sightline.trace import Trace
+from sightline.passes.forward import Need
+from sightline.passes.trace import Trace
+from sightline.settings.arguments import check_layer
 
 Embeddings = Literal["full", "word"]
 """Where scores are read: x^0, the input of the first layer, or the word embeddings (positions keep their part)."""

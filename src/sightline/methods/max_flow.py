@@ -15,16 +15,16 @@ from typing import Literal
 
 import numpy as np
 
-from sightline.arguments import check_head, check_layer
 from sightline.attention import Attention
 from sightline.errors import OptionError
-from sightline.layer_kind import LayerKind
 from sightline.methods.attention_weights import Fusion, fuse_layers
 from sightline.methods.flow.solve import FlowResult, solve_flow
+from sightline.methods.layer_kind import LayerKind
 from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.scaling.receptive_field import causal_checks, even_attention, rescale_by_field
+from sightline.passes.trace import Trace
 from sightline.progress import StepProgress
-from sightline.trace import Trace
+from sightline.settings.arguments import check_head, check_layer
 
 LAYERED_FLOWS = 512
 """Flows per layer (readout rows × tokens) up to which every layer is solved unless asked otherwise: some seconds."""

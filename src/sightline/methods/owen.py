@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sightline.arguments import check_count, check_seed
 from sightline.errors import OptionError
 from sightline.methods.integration.quadrature import completeness_gap
 from sightline.methods.registry import Attribution, method
@@ -23,10 +22,11 @@ from sightline.methods.structure.owen_values import (
 )
 from sightline.methods.structure.removals import DocumentGame
 from sightline.models.target import Quantity
-from sightline.perturb import Replacement, default_replacement
+from sightline.passes.perturb import Replacement, default_replacement
+from sightline.passes.trace import Trace
+from sightline.settings.arguments import check_count, check_seed
 from sightline.text.hierarchy import BRANCHING, ROOT, HierarchyScores, build_hierarchy
 from sightline.text.units import Level
-from sightline.trace import Trace
 
 BUDGET = 200
 """Calls of the model by default. Looking inside a unit costs at most 4 · (branching − 1) of them, 28 by default."""

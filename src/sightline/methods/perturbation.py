@@ -14,17 +14,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sightline.arguments import check_layer
 from sightline.errors import OptionError
 from sightline.methods.registry import Attribution, method
 from sightline.methods.structure.removals import DocumentGame, evaluate_removals, request_removals
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
 from sightline.models.task import place_of
-from sightline.perturb import Replacement, default_replacement
+from sightline.passes.perturb import Replacement, default_replacement
+from sightline.passes.trace import Trace
+from sightline.settings.arguments import check_layer
 from sightline.text.hierarchy import BRANCHING, ROOT, Hierarchy, HierarchyScores, build_hierarchy
 from sightline.text.units import Level, units_of
-from sightline.trace import Trace
 
 
 @method(

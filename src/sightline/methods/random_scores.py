@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightline.arguments import check_seed
 from sightline.methods.registry import Array, method
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
+from sightline.settings.arguments import check_seed
 
 
 @method(

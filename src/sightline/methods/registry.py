@@ -20,10 +20,10 @@ import torch
 
 from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.methods.attribution import Array, Attribution, Check, merge_windows
-from sightline.passes import Need
+from sightline.passes.document_windows import combines_linearly
+from sightline.passes.forward import Need
+from sightline.passes.trace import Trace
 from sightline.registry import METHOD_PLUGINS, Registry, origin_of, suggestion
-from sightline.trace import Trace
-from sightline.windows import combines_linearly
 
 __all__ = ["METHODS", "Array", "Attribution", "Check", "Kind", "Method", "group_methods", "list_methods", "method"]
 

@@ -20,7 +20,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sightline.arguments import check_seed
 from sightline.attention.arrays import as_array
 from sightline.errors import OptionError
 from sightline.methods.integration.paths import Baseline, build_path
@@ -29,9 +28,10 @@ from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.structure.removals import evaluate_removals, request_removals
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
-from sightline.perturb import Replacement, default_replacement
+from sightline.passes.perturb import Replacement, default_replacement
+from sightline.passes.trace import Trace
+from sightline.settings.arguments import check_seed
 from sightline.text.units import Level, Units, units_of
-from sightline.trace import Trace
 
 SMALLEST_WIDTH = 1e-6
 """Smallest kernel width of LIME: far below any distance between samples, and its square is still an ordinary number."""

@@ -30,7 +30,6 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_count, check_fraction, check_one_of
 from sightline.errors import InputError, OptionError
 from sightline.metrics.inputs import (
     FloatArray,
@@ -42,6 +41,7 @@ from sightline.metrics.inputs import (
 )
 from sightline.metrics.registry import metric
 from sightline.metrics.token_sets import top_count, top_order
+from sightline.settings.arguments import check_count, check_fraction, check_one_of
 
 MaskMode = Literal["drop", "zero"]
 CosineForm = Literal["raw", "normalised", "thresholded"]

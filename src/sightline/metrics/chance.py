@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_count, check_fraction
 from sightline.errors import OptionError
 from sightline.metrics.agreement import MaskMode, masked_pair
 from sightline.metrics.inputs import (
@@ -28,6 +27,7 @@ from sightline.metrics.inputs import (
 )
 from sightline.metrics.registry import METRICS
 from sightline.metrics.statistics import Interval, block_sizes
+from sightline.settings.arguments import check_count, check_fraction
 from sightline.text.units import Units
 
 

@@ -21,16 +21,16 @@ import numpy as np
 from torch import Tensor
 
 from sightline.errors import InputError, OptionError, UnsupportedError
-from sightline.explanation import Explanation, RemovalCurve, fingerprint_scores
 from sightline.metrics.inputs import FloatArray, IntArray
 from sightline.metrics.removal_order import random_order, removed_positions, score_order
 from sightline.models import Network, Target
 from sightline.models.origin import check_origin
-from sightline.perturb import Key, Perturbations, perturb_probability, removable_units
+from sightline.passes.perturb import Key, Perturbations, perturb_probability, removable_units
 from sightline.progress import StepProgress
+from sightline.results.explanation import Explanation, RemovalCurve, fingerprint_scores
+from sightline.results.verdict import TIE, find_stake, judge
 from sightline.text import Encoding
 from sightline.text.units import Units
-from sightline.verdict import TIE, find_stake, judge
 
 CALLS = 64
 """Most model calls of one check unless a budget is given."""

@@ -20,11 +20,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_one_of
 from sightline.errors import InputError, TargetError
 from sightline.metrics.agreement import kendall
 from sightline.metrics.registry import Chance, metric
 from sightline.metrics.token_sets import descending_order
+from sightline.settings.arguments import check_one_of
 
 
 @metric(

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_one_of
 from sightline.errors import InputError, OptionError
 from sightline.metrics.inputs import FloatArray, score_vector
 from sightline.metrics.plans import (
@@ -47,9 +46,10 @@ from sightline.metrics.plans import (
     probability_drop,
 )
 from sightline.metrics.registry import METRICS, metric
+from sightline.settings.arguments import check_one_of
 
 if TYPE_CHECKING:
-    from sightline.perturb import Replacement
+    from sightline.passes.perturb import Replacement
 
 Summary = Literal["mean", "area"]
 

@@ -1,6 +1,6 @@
 """Faithfulness of explanations of one document, measured on the model, each beside its floor and its reference.
 
-All explanations and all metrics of a document share their perturbed documents (`sightline.perturb`). Everything known
+All explanations and all metrics of a document share their perturbed documents (`passes.perturb`). Everything known
 beforehand runs together, then what the reference needs.
 
 - *floor*: the same metric for random scores of the tokens, mean of several seeded draws;
@@ -41,14 +41,14 @@ from sightline.metrics.removal_order import (
 from sightline.metrics.token_sets import descending_order
 from sightline.models import Network, Target
 from sightline.models.origin import check_origin
-from sightline.perturb import Key, Replacement, perturb_probability, removable_units
+from sightline.passes.perturb import Key, Replacement, perturb_probability, removable_units
 from sightline.progress import StepProgress
 from sightline.text import Encoding
 from sightline.text.units import Level
 
 if TYPE_CHECKING:
-    from sightline.explanation import Explanation
-    from sightline.model import Model
+    from sightline.api.model import Model
+    from sightline.results.explanation import Explanation
 
 RANDOM_ORDERINGS = 5
 ATTCAT_SHORTEST = 10

@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from sightline.explanation import Explanation
 from sightline.metrics.inputs import IntArray
 from sightline.models import Network, Prediction, Target
-from sightline.perturb import Perturbations, removable_units
+from sightline.passes.perturb import Perturbations, removable_units
+from sightline.results.explanation import Explanation
 from sightline.text.units import Units, units_of
 
 COUNTS = (1, 2, 3, 5, 10)

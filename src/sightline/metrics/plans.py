@@ -18,7 +18,7 @@ from sightline.errors import InputError, OptionError
 from sightline.metrics.inputs import FloatArray, score_vector
 
 if TYPE_CHECKING:
-    from sightline.perturb import Replacement
+    from sightline.passes.perturb import Replacement
 
 Direction = Literal["remove", "keep"]
 """Whether the units with the highest scores are removed, or are the only ones kept."""

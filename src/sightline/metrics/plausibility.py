@@ -30,7 +30,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_one_of
 from sightline.errors import OptionError
 from sightline.metrics.inputs import BoolArray, FloatArray, IntArray, score_vector, warn_convention
 from sightline.metrics.registry import equal_scores, metric
@@ -44,6 +43,7 @@ from sightline.metrics.token_sets import (
     token_spans,
     top_count,
 )
+from sightline.settings.arguments import check_one_of
 
 RANDOM_CHOICES = 10_000
 """Random orders of equal scores behind a mean that has no closed form; fewer where all of them are no more."""

@@ -20,8 +20,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_count, check_fraction
 from sightline.metrics.inputs import BoolArray, FloatArray, score_vector
+from sightline.settings.arguments import check_count, check_fraction
 
 BLOCK_ENTRIES = 2**22
 """Entries of one block of random rows: 32 MB of float64."""

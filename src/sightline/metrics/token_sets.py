@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_count
 from sightline.errors import InputError, OptionError
 from sightline.metrics.inputs import BoolArray, FloatArray, IntArray, score_vector, token_mask
+from sightline.settings.arguments import check_count
 
 
 def descending_order(scores: FloatArray) -> IntArray:

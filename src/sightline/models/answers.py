@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sightline.arguments import check_position
 from sightline.attention.arrays import as_array
 from sightline.errors import TargetError
 from sightline.models.target import ALL, Ends, Prediction, Target, TargetLike, check_quantity
 from sightline.models.task import Task, place_of
+from sightline.settings.arguments import check_position
 from sightline.text import Aggregation, Encoding
 
 NO_ANSWER = "no answer"

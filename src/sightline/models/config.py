@@ -16,7 +16,7 @@ from typing import Any
 
 from sightline.attention.projections import Projection
 from sightline.errors import ModelError, NoModelError, OptionError, UnsupportedError
-from sightline.foreign import quote, read_json, regular_file
+from sightline.files.foreign import quote, read_json, regular_file
 from sightline.models.families import family_of
 from sightline.models.open_config import OURS, read_open_settings
 from sightline.models.unlisted_settings import unlisted_settings

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from sightline.arguments import check_count
 from sightline.errors import InputError, UnsupportedError
 from sightline.models.network import Network
 from sightline.models.torch_context import own_torch_context
+from sightline.settings.arguments import check_count
 from sightline.text import Encoding
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import Pipeline, PreTrainedModel
 
 from sightline.errors import InputError, ModelError, OptionError, UnsupportedError
-from sightline.foreign import quote
+from sightline.files.foreign import quote
 from sightline.models.adapters import merge_adapters
 from sightline.models.architectures import register_architectures
 from sightline.models.block_sparse.attention import use_blocks

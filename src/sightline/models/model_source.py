@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from sightline.errors import ModelError, NoModelError, OptionError, SightlineError, UsageError
-from sightline.hub import MODEL_FILES, PICKLED_FILES, fetch_snapshot
+from sightline.files.hub import MODEL_FILES, PICKLED_FILES, fetch_snapshot
 from sightline.registry import suggestion
 
 HUB = "hf://"

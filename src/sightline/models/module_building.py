@@ -23,7 +23,7 @@ from transformers import CONFIG_MAPPING
 from transformers import logging as library_logging
 
 from sightline.errors import ModelError, SightlineError
-from sightline.foreign import first_line, printable
+from sightline.files.foreign import first_line, printable
 from sightline.models.config import ConfigFacts, read_config
 from sightline.models.families import family_of
 from sightline.models.observe import OBSERVING

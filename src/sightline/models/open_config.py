@@ -16,7 +16,7 @@ from typing import Any
 from transformers import CONFIG_MAPPING
 
 from sightline.errors import ModelError, UnsupportedError
-from sightline.foreign import quote
+from sightline.files.foreign import quote
 from sightline.models.model_inputs import check_inputs_of_type
 
 MAX_NUMBER = 16_777_216

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
-from sightline.foreign import quote
+from sightline.files.foreign import quote
 from sightline.text import Encoding, fingerprint_vocabulary
 
 if TYPE_CHECKING:

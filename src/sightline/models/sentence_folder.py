@@ -22,7 +22,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from sightline.errors import ModelError, UnsupportedError
-from sightline.foreign import quote, read_json, regular_file
+from sightline.files.foreign import quote, read_json, regular_file
 from sightline.models.weights import SINGLE_FILE, Checkpoint, read_header, read_weights
 
 MODULES_FILE = "modules.json"

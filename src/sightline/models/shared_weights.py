@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from sightline.errors import UnsupportedError
-from sightline.foreign import first_line
+from sightline.files.foreign import first_line
 
 SAMPLED_NUMBERS = 1024
 """Numbers of every tensor that `weights_state` looks at."""

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sightline.errors import OptionError, TargetError
 from sightline.models.classes import class_named, list_names, numbers_name_others, whole_number
-from sightline.read_only import ReadOnlyArrays, protect
 from sightline.registry import suggestion
+from sightline.text.read_only import ReadOnlyArrays, protect
 
 ALL: Literal["all"] = "all"
 """The target that stands for every class, one at a time; a class whose label is "all" is chosen by its number."""
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """y as a linear function of the logits of one window: y = Σ weights ⊙ logits (`sightline.windows`)."""
+    """y as a linear function of the logits of one window: y = Σ weights ⊙ logits (`passes.document_windows`)."""
 
     weights: NDArray[np.float64]
     """In the shape of the window's logits."""

@@ -20,12 +20,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sightline.arguments import check_position
 from sightline.errors import InputError, OptionError, TargetError, UnsupportedError
-from sightline.foreign import quote
+from sightline.files.foreign import quote
 from sightline.models.answers import QuestionAnswering
 from sightline.models.target import ALL, Prediction, Target, check_quantity
 from sightline.models.task import Task, TaskFacts
+from sightline.settings.arguments import check_position
 from sightline.text import Aggregation, Encoding
 
 __all__ = [

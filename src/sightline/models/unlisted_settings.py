@@ -14,7 +14,7 @@ from typing import Any
 from transformers import CONFIG_MAPPING, GenerationConfig
 
 from sightline.errors import UnsupportedError
-from sightline.foreign import quote
+from sightline.files.foreign import quote
 
 WITHOUT_EFFECT = frozenset(
     {

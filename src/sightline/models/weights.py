@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from sightline.errors import ModelError, SizeError
-from sightline.foreign import first_line, parse_json, quote, read_json, regular_file
+from sightline.files.foreign import first_line, parse_json, quote, read_json, regular_file
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
-from sightline.foreign import printable
+from sightline.files.foreign import printable
 
 _LONGEST_SENTENCE = 2_000
 

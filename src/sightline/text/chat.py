@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError, ModelError
-from sightline.foreign import first_line
+from sightline.files.foreign import first_line
 from sightline.text.chat_template import bound_template
 from sightline.text.encoding import Encoding
 from sightline.text.offsets import token_spans

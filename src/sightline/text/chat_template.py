@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import ModelError
-from sightline.foreign import read_json, regular_file
+from sightline.files.foreign import read_json, regular_file
 
 TEMPLATE_CHARACTERS = 200_000
 CONFIG_BYTES = 16_000_000

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
-from sightline.read_only import ReadOnlyArrays, protect
+from sightline.text.read_only import ReadOnlyArrays, protect
 from sightline.text.windows import Windows
 from sightline.text.words import Word, count_words
 

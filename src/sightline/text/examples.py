@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sightline.documents import plain_text_of
+from sightline.text.documents import plain_text_of
 from sightline.text.encoding import Encoding
 
 Spans = tuple[tuple[int, int], ...]

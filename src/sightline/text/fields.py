@@ -28,9 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from sightline.documents import plain_text_of
 from sightline.errors import InputError
-from sightline.foreign import depth_exceeds
+from sightline.files.foreign import depth_exceeds
+from sightline.text.documents import plain_text_of
 from sightline.text.encoding import Encoding
 from sightline.text.examples import Example, Spans
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from sightline.documents import DocumentText, plain_text_of
 from sightline.errors import InputError
+from sightline.text.documents import DocumentText, plain_text_of
 from sightline.text.encoding import Encoding
 from sightline.text.examples import Example
 from sightline.text.fields import (

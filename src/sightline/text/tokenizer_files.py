@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import ModelError
-from sightline.foreign import quote, read_json, regular_file
+from sightline.files.foreign import quote, read_json, regular_file
 from sightline.text.tokenizer_limits import check_tokenizer
 
 VOCABULARY_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sightline.errors import ModelError
-from sightline.foreign import quote
+from sightline.files.foreign import quote
 from sightline.text.offsets import without_post_processor
 from sightline.text.patterns import why_unsafe
 

@@ -16,8 +16,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from sightline.errors import ModelError, SightlineError
-from sightline.foreign import first_line
-from sightline.hub import TOKENIZER_FILES, fetch_snapshot
+from sightline.files.foreign import first_line
+from sightline.files.hub import TOKENIZER_FILES, fetch_snapshot
 from sightline.text.chat_template import read_chat_template
 from sightline.text.encoding import Encoding
 from sightline.text.stderr import hold_back_stderr

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from sightline.arguments import check_one_of
+from sightline.settings.arguments import check_one_of
 from sightline.text.encoding import Encoding
 from sightline.text.sentences import paragraph_starts, sentence_starts
 

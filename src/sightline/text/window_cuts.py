@@ -9,8 +9,8 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arguments import check_count, check_one_of
 from sightline.errors import OptionError
+from sightline.settings.arguments import check_count, check_one_of
 from sightline.text.encoding import Encoding
 from sightline.text.units import units_of
 from sightline.text.windows import Aggregation, Windows

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.files import write_whole
-from sightline.spreadsheet_cells import protect_text
+from sightline.files.spreadsheet_cells import protect_text
+from sightline.files.writing import write_whole
 from sightline.view.words.terminal import printable
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Protocol
 
-from sightline.arguments import check_count
+from sightline.api.model import Model
 from sightline.corpus.unit_worker import Job, Outcome, UnitWorker
 from sightline.errors import OptionError
-from sightline.model import Model
 from sightline.registry import suggestion
+from sightline.settings.arguments import check_count
 
 ENGINES = ("local", "ray")
 

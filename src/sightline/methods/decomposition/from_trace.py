@@ -9,7 +9,7 @@ from sightline.attention import DenseAttention, StreamedAttention
 from sightline.attention.protocol import DENSE_LIMIT
 from sightline.errors import ModelError, SizeError
 from sightline.methods.decomposition.block import AttentionBlock, BranchNorm, Norm, reconstruction_error
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
 
 LARGEST_ERROR = 1e-3
 """Relative error of the parts' sum above which they do not describe the block."""

@@ -34,7 +34,7 @@ from sightline.methods.attention_weights import fuse_layers
 from sightline.methods.decomposition.block import Kind, measure_contributions
 from sightline.methods.decomposition.from_trace import attention_block, check_reconstruction
 from sightline.methods.flow.solve import solve_flow
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
 
 ContributionMethod = Literal["norm_rollout", "globenc", "alti"]
 LayeredMethod = Literal["rollout", "flow", "raw_attention", "norm_rollout", "globenc", "alti", "transatt"]

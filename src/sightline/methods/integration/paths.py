@@ -18,7 +18,7 @@ from torch import Tensor
 
 from sightline.errors import OptionError
 from sightline.models.hooks import Place
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
 
 Baseline = Literal["pad", "mask", "zero"] | Sequence[int]
 """A list of ids is a text given by the user: see `baseline_ids`."""

@@ -27,8 +27,8 @@ from sightline.methods.integration.paths import PathPart
 from sightline.methods.integration.patterson import nested_rules
 from sightline.methods.registry import Check
 from sightline.models import Target
-from sightline.trace import Trace
-from sightline.windows import window_targets
+from sightline.passes.document_windows import window_targets
+from sightline.passes.trace import Trace
 
 FIRST_RULE = 2
 """The rules of 1, 3 and 7 nodes are evaluated together: fewer say nothing about their error."""

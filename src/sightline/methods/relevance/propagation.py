@@ -9,7 +9,7 @@ import torch
 from sightline.methods.relevance.mode import Propagation
 from sightline.methods.relevance.rules import Rules
 from sightline.models.relevance import Relevance
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
 
 
 def propagate(trace: Trace, rules: Rules, *, whole_attention: bool = False) -> Relevance:

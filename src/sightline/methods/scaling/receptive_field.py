@@ -23,7 +23,7 @@ from sightline.attention import Attention, DenseAttention
 from sightline.errors import OptionError
 from sightline.methods.registry import Array, Check
 from sightline.methods.scaling.shares import sum_to_one
-from sightline.trace import Trace
+from sightline.passes.trace import Trace
 
 
 def causal_checks(trace: Trace, name: str, receptive_field: bool) -> dict[str, Check]:

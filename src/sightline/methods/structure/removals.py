@@ -17,8 +17,8 @@ from torch import Tensor
 from sightline.errors import OptionError
 from sightline.models.target import Quantity, Target
 from sightline.models.tasks import MaskedLanguageModel
-from sightline.perturb import Key, Perturbations, Replacement
-from sightline.trace import Trace
+from sightline.passes.perturb import Key, Perturbations, Replacement
+from sightline.passes.trace import Trace
 
 Mask = NDArray[np.bool_]
 """(n,) True for every absent token."""

@@ -1,6 +1,6 @@
 """The route that turns an uploaded document into text, as `sightline explain contract.docx` does.
 
-The document is read in a process with limits (`sightline.documents`), so it needs no worker and no place in the queue.
+The document is read in a process with limits (`text.documents`), so it needs no worker and no place in the queue.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from sightline.documents import decode_document
 from sightline.errors import InputError
 from sightline.serve.http import schemas
 from sightline.serve.http.requests import read_body
 from sightline.serve.refusal import Refusal
 from sightline.serve.settings import DOCUMENT_BYTES
 from sightline.text import check_text
+from sightline.text.documents import decode_document
 
 PATH = "/api/document"
 SECONDS = 30

@@ -13,9 +13,9 @@ from sightline.view.words.headline import headline
 from sightline.view.words.sentences import VerdictText, further_sentences, notices
 
 if TYPE_CHECKING:
-    from sightline.explanation import Explanation
     from sightline.models import Prediction
-    from sightline.report import Report
+    from sightline.results.explanation import Explanation
+    from sightline.results.report import Report
 
 
 def result_record(job: str, model: str, report: Report, notes: Sequence[str], seconds: float) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.analysis.tiles import pooled_tile, strongest_relations
-from sightline.continuation import combine_records
+from sightline.api.model import Model, load
 from sightline.errors import InputError, OptionError, SizeError
 from sightline.methods import METHODS, list_methods
 from sightline.metrics import list_metrics
-from sightline.model import Model, load
 from sightline.progress import Progress
+from sightline.results.continuation import combine_records
 from sightline.serve.settings import Settings
 from sightline.serve.worker.results import prediction_record, result_record
 from sightline.text import Encoding
@@ -28,8 +28,8 @@ from sightline.view.page.html import render_payload
 from sightline.view.words.methods import plain_summary
 
 if TYPE_CHECKING:
+    from sightline.passes.trace import Trace
     from sightline.serve.worker.corpus_pages import CorpusPages
-    from sightline.trace import Trace
 
 MAX_LABELS = 1_000
 """Longer label lists are vocabularies (masked language models) and are not sent to the page."""

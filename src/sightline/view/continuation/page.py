@@ -23,7 +23,7 @@ from sightline.view.words.numbers import format_number
 from sightline.view.words.sentences import percent
 
 if TYPE_CHECKING:
-    from sightline.continuation import ContinuationExplanation
+    from sightline.results.continuation import ContinuationExplanation
 
 LISTED = 5
 DIGITS = 4

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.corpus.slices import SliceComparison
 from sightline.corpus.summary import CorpusSummary, WordTable, summarise
-from sightline.files import write_whole
-from sightline.ownership import claim_folder, keep_only
+from sightline.files.ownership import claim_folder, keep_only
+from sightline.files.writing import write_whole
 from sightline.progress import Progress
 from sightline.view.corpus.assets import SCRIPT, STYLE
 from sightline.view.corpus.plots import confidence_scatter, slice_differences

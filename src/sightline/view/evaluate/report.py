@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.evaluation.ranking import Ranking
 from sightline.evaluation.result import MODEL
 from sightline.evaluation.storage import EVALUATION, writers
-from sightline.files import write_whole
+from sightline.files.writing import write_whole
 from sightline.metrics import METRICS
 from sightline.metrics.registry import Kind
 from sightline.view.evaluate.overview import Dot, Panel, overview_chart

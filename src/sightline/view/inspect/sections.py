@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sightline.analysis.inspection import Inspection
-from sightline.layer_kind import LayerKind
+from sightline.methods.layer_kind import LayerKind
 from sightline.view import plots
 from sightline.view.inspect.attention import filter_sentence, relations_section, totals_section
 from sightline.view.inspect.comparison import comparison_section
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sightline.analysis import AttributionRow, AttributionTable
-    from sightline.explanation import Explanation
+    from sightline.results.explanation import Explanation
 
 NAMED_TOKENS = 40
 """Tokens of the heat map that names them."""

@@ -12,8 +12,8 @@ import numpy as np
 from sightline.text.units import units_of
 
 if TYPE_CHECKING:
-    from sightline.explanation import Explanation, RemovalCurve
-    from sightline.report import Entry
+    from sightline.results.explanation import Explanation, RemovalCurve
+    from sightline.results.report import Entry
     from sightline.view.words.sentences import VerdictText
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from sightline.artefacts import REASONS
+from sightline.results.artefacts import REASONS
 from sightline.text.units import units_of
 from sightline.view import colours
 from sightline.view.coloured_text import text_pieces
@@ -15,8 +15,8 @@ from sightline.view.words.sentences import MARKS, describe_verdict, further_sent
 from sightline.view.words.shares import SHARES_NOTE, format_share
 
 if TYPE_CHECKING:
-    from sightline.explanation import Explanation
-    from sightline.report import Report
+    from sightline.results.explanation import Explanation
+    from sightline.results.report import Report
 
 LISTED = 8
 ARTEFACT_MARK = ";text-decoration:underline dotted"

@@ -17,12 +17,12 @@ import zlib
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from sightline.foreign import printable
+from sightline.files.foreign import printable
 from sightline.view.page import payload
 from sightline.view.page.assets import script, static, style
 
 if TYPE_CHECKING:
-    from sightline.report import Report
+    from sightline.results.report import Report
 
 LARGEST = 2_800_000
 """Bytes a report may have before optional arrays are left out."""

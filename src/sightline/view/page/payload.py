@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.analysis.filters import TokenFilter
-from sightline.artefacts import REASONS
+from sightline.results.artefacts import REASONS
 from sightline.text.units import LEVELS, Level, Unit, units_of
 from sightline.view import colours
 from sightline.view.page.curves import removal_curves, removed_words
@@ -32,8 +32,8 @@ from sightline.view.words.targets import describe_target, predicted_value
 
 if TYPE_CHECKING:
     from sightline.analysis.internals import Inside, Windows
-    from sightline.explanation import Explanation, RemovalCurve
-    from sightline.report import Report
+    from sightline.results.explanation import Explanation, RemovalCurve
+    from sightline.results.report import Report
     from sightline.text import Encoding
 
 FORMAT, VERSION = "sightline-page", 1

@@ -16,7 +16,7 @@ from sightline.view.page.assets import script, style
 from sightline.view.page.fragment import render_static
 
 if TYPE_CHECKING:
-    from sightline.report import Report
+    from sightline.results.report import Report
 
 
 Predict = Callable[[str, "str | None"], Any]

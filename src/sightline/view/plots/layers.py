@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import SizeError
-from sightline.layer_kind import LayerKind
+from sightline.methods.layer_kind import LayerKind
 from sightline.view.plots.maps import NAMED_TOKENS, own_scale
 from sightline.view.plots.positions import WIDTH, pooled_columns
 from sightline.view.plots.style import (

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from sightline.errors import UsageError
-from sightline.files import replacing
+from sightline.files.writing import replacing
 from sightline.view.plots.fonts import FONT, font_families, note_missing, replace_missing, warning_about_missing
 from sightline.view.words.terminal import printable
 

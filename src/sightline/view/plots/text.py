@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from sightline.explanation import Explanation
-    from sightline.report import Report
+    from sightline.results.explanation import Explanation
+    from sightline.results.report import Report
 
 WIDTH = 7.5
 LINES = 34

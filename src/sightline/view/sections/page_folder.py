@@ -5,7 +5,7 @@
 
 Files are written one by one, each complete or absent, the page last: a page never links to a missing picture. When a
 folder is written again, the files that only the previous page needed are removed; files of others are left alone
-(`sightline.ownership`).
+(`sightline.files.ownership`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from sightline.analysis.dataset_inspection import DataSetInspection
 from sightline.analysis.inspection import Inspection, InspectionSettings
 from sightline.errors import UsageError
-from sightline.files import write_whole
-from sightline.ownership import claim_folder, keep_only
+from sightline.files.ownership import claim_folder, keep_only
+from sightline.files.writing import write_whole
 from sightline.progress import Progress
 from sightline.view.frames import TABLE_SUFFIXES, write_table
 from sightline.view.inspect.dataset import dataset_section
@@ -72,7 +72,7 @@ def write_sections(
 ) -> Path:
     """Write the pictures and tables of the sections, then the page; remove files that only the previous page needed.
 
-    content: what the folder holds, by `sightline.ownership`. others: further files by name, and what writes each to its
+    content: what the folder holds, by `files.ownership`. others: further files by name, and what writes each to its
     path.
     """
     parts = [part for section in sections for part in section.parts if isinstance(part, Picture | Table)]

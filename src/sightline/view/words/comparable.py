@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.verdict import TELLING
+from sightline.results.verdict import TELLING
 from sightline.view.words.sentences import CLOSE, VerdictText, describe_verdict
 
 if TYPE_CHECKING:
-    from sightline.explanation import Explanation, RemovalCurve
+    from sightline.results.explanation import Explanation, RemovalCurve
 
 
 def describe_verdicts(explanations: Sequence[Explanation]) -> list[VerdictText]:

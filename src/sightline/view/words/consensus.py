@@ -10,7 +10,7 @@ from sightline.view.words.numbers import count
 
 if TYPE_CHECKING:
     from sightline.analysis.consensus import Consensus
-    from sightline.report import Report
+    from sightline.results.report import Report
 
 LISTED = 8
 """Words named in the sentence."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sightline.foreign import printable
+from sightline.files.foreign import printable
 from sightline.view.words.numbers import count, format_number
 from sightline.view.words.sentences import MARKS, percent
 
 if TYPE_CHECKING:
-    from sightline.continuation import ContinuationExplanation, Origin
+    from sightline.results.continuation import ContinuationExplanation, Origin
 
 HEADINGS: dict[Origin | None, str] = {
     "generated": "Generated",

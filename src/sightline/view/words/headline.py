@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from sightline.explanation import merge_instances
+from sightline.results.explanation import merge_instances
 from sightline.view.words.lists import content_words
 from sightline.view.words.sentences import MARKS, percent, says_same_of_nothing
 from sightline.view.words.shares import word_total
 from sightline.view.words.targets import predicted_value, target_word
 
 if TYPE_CHECKING:
-    from sightline.explanation import Explanation, WordScore
-    from sightline.verdict import Level, Reason
+    from sightline.results.explanation import Explanation, WordScore
+    from sightline.results.verdict import Level, Reason
 
 CONSIDERED = 8
 """Strongest words among which adjacent ones are joined to phrases."""
@@ -138,7 +138,7 @@ def _source(explanation: Explanation) -> str:
     """Return "according to AttnLRP " unless the check showed that the words matter: until then, a method says so."""
     if explanation.verdict.level == "holds":
         return ""
-    from sightline.report import method_title
+    from sightline.results.report import method_title
 
     return f"according to {method_title(explanation)} "
 

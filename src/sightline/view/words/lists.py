@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sightline.analysis.filters import TokenFilter
-from sightline.explanation import merge_instances
+from sightline.results.explanation import merge_instances
 from sightline.view.words.sentences import percent
 from sightline.view.words.shares import share_of_words, word_total
 
 if TYPE_CHECKING:
-    from sightline.explanation import Explanation, Sign, WordScore
+    from sightline.results.explanation import Explanation, Sign, WordScore
 
 FILLERS = TokenFilter(meaningful=True)
 """Words that say little: stop words that are no reason, and punctuation."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sightline import builtin
-from sightline.artefacts import EXCHANGE_ENTRIES
-from sightline.verdict import CHECK_ENTRIES, SMALLEST_EFFECT, TELLING, Level, Reason, Value, Verdict
+from sightline.results.artefacts import EXCHANGE_ENTRIES
+from sightline.results.verdict import CHECK_ENTRIES, SMALLEST_EFFECT, TELLING, Level, Reason, Value, Verdict
 from sightline.view.words.shares import share_of_words
 from sightline.view.words.targets import predicted_value
 
 if TYPE_CHECKING:
-    from sightline.explanation import Explanation
+    from sightline.results.explanation import Explanation
     from sightline.text import Aggregation, Windows
 
 MARKS: dict[Level, tuple[str, str]] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sightline.explanation import Explanation, WordScore
+    from sightline.results.explanation import Explanation, WordScore
 
 SMALLEST_PERCENT = 0.01
 SHARES_NOTE = "Shares are of the total of absolute word scores, not of the probability."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sightline.explanation import Explanation
+from sightline.results.explanation import Explanation
 
 
 def predicted_value(explanation: Explanation) -> str | None:

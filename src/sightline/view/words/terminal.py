@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from sightline.explanation import Explanation
+    from sightline.results.explanation import Explanation
 
 SHOWN_LINES = 12
 """Lines shown of a long document: the strongest ones, with one line of context on both sides."""

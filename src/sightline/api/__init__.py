@@ -1,0 +1,1 @@
+"""What users hold: `load` and `Model`, which explains, checks and reports."""

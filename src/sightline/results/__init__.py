@@ -1,0 +1,1 @@
+"""Everything that is stored or drawn: explanations, verdicts, reports, continuations, and their stored forms."""

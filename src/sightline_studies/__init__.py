@@ -1,0 +1,27 @@
+"""Five papers run again: one module per paper, from one command each, beside the published numbers.
+
+    from sightline_studies import run_study
+    result = run_study("attcat", out="attcat", size="tiny")
+
+`STUDIES` lists them. Each is a `Study`: claims, data, models, sizes and the function that measures. A run stores every
+result in its folder; started again, it continues, and a finished one only makes its tables again.
+"""
+
+from __future__ import annotations
+
+from sightline_studies.runner import STUDIES, estimate, find_study, run_study
+from sightline_studies.study import Claim, Finding, Measured, Outcome, Published, Study, StudyResult
+
+__all__ = [
+    "STUDIES",
+    "Claim",
+    "Finding",
+    "Measured",
+    "Outcome",
+    "Published",
+    "Study",
+    "StudyResult",
+    "estimate",
+    "find_study",
+    "run_study",
+]

@@ -1,0 +1,119 @@
+"""What the AttCAT study measures: faithfulness and confidence in both definitions, retrieval, one document by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sightline.evaluation import evaluate
+from sightline.evaluation.subject import TargetChoice, choose_target, context_segment, encode_example
+from sightline.metrics import precision_at_k, spans_of, tokens_in_characters
+from sightline.metrics.retrieval import count_at_k
+from sightline.results.storage import to_record
+from sightline.text import Example
+from sightline_studies.data import DataSet
+from sightline_studies.workbench import Subject, Workbench
+
+METHODS = ("raw_attention", "rollout", "grads", "attgrads", "partial_lrp", "transatt", "cat", "attcat", "random")
+OWN, OTHERS = "attcat", tuple(name for name in METHODS if name not in ("attcat", "random"))
+TOP = (5, 20)
+"""k of Precision@K: the paper's 20, and 5 for sentences that have hardly more tokens."""
+FAITHFULNESS = ("aopc", "log_odds")
+CONFIDENCE = {"confidence": "tau_b", "confidence_published": "lists"}
+"""Both forms of confidence -> their name in tables."""
+Values = dict[str, dict[str, float]]
+"""Method -> document -> value."""
+
+
+def measure_methods(
+    bench: Workbench, subject: Subject, data: DataSet, published: bool
+) -> dict[str, tuple[Values, Values]]:
+    """Return values and floors of every metric: metric -> (values, floors), each method -> document -> number.
+
+    published: AOPC and log-odds as the published program computes them. Both forms of confidence have a name of their
+    own (`confidence_published`) and are measured together.
+    """
+    metrics = FAITHFULNESS if published else (*FAITHFULNESS, *CONFIDENCE)
+    options: dict[str, Any] = {"compat": "attcat", "target": "label"} if published else {}
+
+    def measure(part: Sequence[Example]) -> Iterator[list[list[Any]]]:
+        done = evaluate(
+            subject.model, part, METHODS, metrics, reference_order=False, seed=bench.seed, random_orderings=5, **options
+        )
+        if not done.complete:
+            raise KeyboardInterrupt
+        for example in part:
+            records = [record for record in done.records if record.document == example.id]
+            yield [[record.method, record.metric, record.value, record.floor] for record in records]
+
+    identity = {"model": subject.identity, "methods": METHODS, "metrics": metrics, "published": published}
+    name = f"{'published' if published else 'faithfulness'}-{data.name}"
+    parts = bench.measure_documents(name, identity, data.test, measure)
+    results: dict[str, tuple[Values, Values]] = {metric: ({}, {}) for metric in metrics}
+    for number, records in enumerate(parts):
+        for method, metric, value, floor in records:
+            for place, entry in enumerate((value, floor)):
+                if entry is not None:
+                    results[metric][place].setdefault(method, {})[str(number)] = entry
+    return results
+
+
+def find_answers(bench: Workbench, subject: Subject, data: DataSet) -> list[dict[str, Any]]:
+    """Return one entry per document of whose answer the model reads a token: hits and shares by method and k.
+
+    Models that answer questions are explained for the true answer, as in the paper, others for their prediction.
+    """
+    marked = [example for example in data.test if example.answer]
+
+    def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
+        for example in part:
+            model = subject.model
+            encoding = encode_example(model, example)
+            answer = tokens_in_characters(
+                encoding.offsets,
+                example.answer or (),
+                segments=encoding.segments,
+                segment=context_segment(model, encoding),
+            )
+            spans, keep = spans_of(answer), ~encoding.special
+            entry: dict[str, Any] = {"chance": float(answer[keep].mean())}
+            if not len(spans):
+                yield entry
+                continue
+            choice: TargetChoice = "label" if model.task == "question_answering" else "predicted"
+            target = choose_target(model, example, encoding, choice, {})
+            explanations = model.explain(encoding, methods=METHODS, target=target, random={"seed": bench.seed})
+            for name, explanation in explanations.items():
+                scores = explanation.scores
+                for k in TOP:
+                    entry[f"{name} precision {k}"] = precision_at_k(scores, spans, k=k, keep=keep)
+                    entry[f"{name} count {k}"] = count_at_k(scores, spans, k=k, keep=keep)
+            yield entry
+
+    identity = {"model": subject.identity, "methods": METHODS, "top": TOP}
+    name = f"precision-{data.name.replace('_', '-')}"
+    return [entry for entry in bench.measure_documents(name, identity, marked, measure) if entry["chance"]]
+
+
+def explain_by_layer(bench: Workbench, subject: Subject, data: DataSet) -> dict[str, Any]:
+    """Return tokens and scores by layer of a short document, for the heat map, and every method's scores for it."""
+    example = min(data.test[:20], key=lambda row: abs(len(str(row.text)) - 90))
+
+    def explain() -> dict[str, Any]:
+        methods = [name for name in METHODS if name != "random"]
+        explained = subject.model.explain(encode_example(subject.model, example), methods=methods)
+        explanation = explained[OWN]
+        return {
+            "texts": {name: to_record(scores) for name, scores in explained.items()},
+            "tokens": explanation.tokens,
+            "layers": explanation.layers,
+            "special": explanation.encoding.special,
+            "target": explanation.target.name,
+        }
+
+    result: dict[str, Any] = bench.step(
+        "heat-map",
+        {"model": subject.identity, "example": [str(example.text), example.pair], "methods": METHODS},
+        explain,
+    )
+    return result

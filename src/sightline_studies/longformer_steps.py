@@ -1,0 +1,211 @@
+"""What the Longformer study measures of every document, in one pass shared by attribution and attention.
+
+The same is measured with the weights made random (`random_twin`): agreement that stays there is no property of what the
+model has learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.analysis import TokenFilter, document_similarity, head_importance, relation_counts
+from sightline.api.model import Model
+from sightline.evaluation.randomised import cascade
+from sightline.evaluation.rule_model import rule_model
+from sightline.passes.trace import Trace
+from sightline.text import Encoding, Example
+from sightline_studies.accuracy import measure_accuracy
+from sightline_studies.data import DataSet
+from sightline_studies.generated import rule_documents
+from sightline_studies.longformer_words import sum_words
+from sightline_studies.workbench import Subject, Workbench
+
+METHOD = "integrated_gradients"
+MASK = TokenFilter(numbers=True)
+"""The published mask: alphabetic words that are no stop words."""
+PARTNERS = 2
+"""Strongest partners per token, layer and head. With many heads, longer lists soon hold every word of a window."""
+LISTED = 40
+"""Partners kept per document and direction."""
+BINS = 20
+"""Parts of a document in which received attention is averaged."""
+
+
+def choose_subject(bench: Workbench) -> tuple[DataSet, Subject]:
+    """Return the documents and the model that was given, fine-tuned, or made for generated documents."""
+    explained, words = bench.number("documents"), bench.number("tokens") // 2
+    tested, training = max(explained, bench.number("tested")), bench.number("training")
+
+    def read(documents: int) -> DataSet:
+        return bench.read(
+            "papers",
+            lambda: rule_documents(documents, words, bench.seed + 1),
+            documents=documents,
+            training=training,
+        )
+
+    data = read(tested)
+    given = bench.given_model("classifier")
+    if given is not None:
+        return data, given
+    if data.generated:
+        return data, bench.made_model("Longformer built from a rule", {}, lambda: rule_model("any", bench.seed))
+    if len(data.train) < training:
+        # Of a small file without splits, the test documents would leave nothing to train on.
+        smaller = read(explained)
+        data = smaller if len(smaller.train) > len(data.train) else data
+    base = bench.given_models.get("base", "built-in")
+    subject = bench.trained_model(
+        "longformer",
+        data.train,
+        base,
+        epochs=bench.number("epochs"),
+        batch=4,
+        max_tokens=bench.number("tokens"),
+        learning_rate=5e-5,
+    )
+    source = "built-in model" if base == "built-in" else Path(base).name
+    return data, replace(subject, name=f"{source}, fine-tuned on {len(data.train):,} documents")
+
+
+def random_twin(bench: Workbench, subject: Subject, shift: int = 0) -> Subject:
+    """Return the same model with all weights drawn anew.
+
+    shift: added to the seed. Twins of two models of one shape that are compared with each other need different ones,
+    because the same seed draws the same numbers for both.
+    """
+
+    def make() -> Model:
+        *_, (_, randomised) = cascade(subject.model, bench.seed + shift)
+        return randomised
+
+    identity = {"model": subject.identity} | ({"shift": shift} if shift else {})
+    return bench.made_model(f"{subject.name} with random weights", identity, make)
+
+
+def measure_performance(bench: Workbench, subject: Subject, data: DataSet) -> list[dict[str, Any]]:
+    """Return the predicted and the true label of every test document that has one, cut like those explained."""
+    tokens = bench.number("tokens")
+    labelled = [example for example in data.test if example.label is not None]
+    return measure_accuracy(
+        bench,
+        subject,
+        labelled,
+        data.name,
+        identity={"tokens": tokens},
+        read=lambda example: shorten(subject.model, example, tokens).text,
+    )
+
+
+def measure_importance(bench: Workbench, subject: Subject, examples: Sequence[Example]) -> npt.NDArray[np.float64]:
+    """Return the importance (L, H) of the heads over some documents, 0 to 1."""
+
+    def measure(part: Sequence[Example]) -> Iterator[Any]:
+        for example in part:
+            encoding = shorten(subject.model, example, bench.number("tokens"))
+            yield head_importance(subject.model, encoding, normalize="raw").tolist()
+
+    identity = {"model": subject.identity, "tokens": bench.number("tokens")}
+    raw = np.array(bench.measure_documents("head-importance", identity, examples, measure, at_once=2)).mean(axis=0)
+    spread = float(np.ptp(raw))
+    return (raw - raw.min()) / spread if spread else np.zeros_like(raw)
+
+
+def measure_inside(
+    bench: Workbench, subject: Subject, examples: Sequence[Example], weights: npt.NDArray[np.float64]
+) -> list[dict[str, Any]]:
+    """Return, per document, the similarity of attention and attribution, the words of every class, and the partners."""
+
+    def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
+        model = subject.model
+        for example in part:
+            encoding = shorten(model, example, bench.number("tokens"))
+            by_class = model.explain(encoding, method=METHOD, target="all", steps=bench.number("steps"))
+            trace = model.trace(encoding)
+            yield {
+                "similarity": _compare(bench, trace, by_class[trace.prediction.label], weights),
+                "classes": list(by_class),
+                "words": sum_words(list(by_class.values())),
+                "received": _received_by_place(trace),
+                **_partners(trace),
+            }
+
+    identity = {**_identity(bench, subject, weights), "partners": PARTNERS, "counted": "words", "explained": "classes"}
+    return bench.measure_documents("documents", identity, examples, measure, at_once=2)
+
+
+def measure_control(
+    bench: Workbench, subject: Subject, examples: Sequence[Example], weights: npt.NDArray[np.float64]
+) -> list[dict[str, Any]]:
+    """Return the similarity of attention and attribution of every document."""
+
+    def measure(part: Sequence[Example]) -> Iterator[dict[str, Any]]:
+        model = subject.model
+        for example in part:
+            trace = model.trace(shorten(model, example, bench.number("tokens")))
+            explanation = model.explain(trace, method=METHOD, steps=bench.number("steps"))
+            yield {"similarity": _compare(bench, trace, explanation, weights)}
+
+    return bench.measure_documents("random-weights", _identity(bench, subject, weights), examples, measure, at_once=2)
+
+
+def _identity(bench: Workbench, subject: Subject, weights: npt.NDArray[np.float64]) -> dict[str, Any]:
+    return {
+        "model": subject.identity,
+        "tokens": bench.number("tokens"),
+        "steps": bench.number("steps"),
+        "weights": weights.round(6),
+        "method": METHOD,
+    }
+
+
+def shorten(model: Model, example: Example, tokens: int) -> Encoding:
+    """Return the first `tokens` tokens of a document as an encoding of its own."""
+    text = str(example.text)
+    encoding = model.encode(text, truncate=True)
+    if len(encoding) <= tokens:
+        return encoding
+    end = int(encoding.offsets[tokens - 2][1])
+    return model.encode(text[:end], truncate=True)
+
+
+def _compare(
+    bench: Workbench, trace: Trace, explanation: Any, weights: npt.NDArray[np.float64]
+) -> list[dict[str, Any]]:
+    """Return every statistic in every setting, each as [value, chance]."""
+    options: dict[str, Any] = {"permutations": 50, "seed": bench.seed, "filter": MASK, "head_weights": weights}
+    dropped = document_similarity(trace, explanation, **options)
+    zeroed = document_similarity(trace, explanation, mask_mode="zero", **options)
+    comparisons = [("dropped", row) for row in dropped] + [("zeroed", row) for row in zeroed if row.masked]
+    return [
+        {
+            "mode": mode if row.masked else "unmasked",
+            "layers": row.layers,
+            "scaled": row.scaled,
+            **{key: [value, row.chance[key].mean] for key, value in row.values.items()},
+        }
+        for mode, row in comparisons
+    ]
+
+
+def _partners(trace: Trace) -> dict[str, Any]:
+    """Return the words most often attended and attending, and how full the lists of partners are, 0 to 1 or None."""
+    counts = relation_counts(trace, PARTNERS, MASK)
+    return {
+        direction: counts.by_type(direction, top=LISTED, count="tokens")[["type", "count"]].values.tolist()
+        for direction in ("attended", "attending")
+    } | {"saturation": counts.saturation("attended", count="tokens")}
+
+
+def _received_by_place(trace: Trace) -> list[float]:
+    """Return the attention received per token in each twentieth of the document, 1 on average."""
+    received = trace.received.mean(axis=(0, 1))
+    parts = np.array_split(received, min(BINS, len(received)))
+    mean = float(received.mean()) or 1.0
+    return [float(part.mean()) / mean for part in parts]

@@ -1,0 +1,154 @@
+"""Several processes that run one study together: each result is computed by one of them.
+
+Every process runs the whole study in the same folder. What is stored is read. What nobody computes yet is computed
+under a lock. What another process computes is left to it, and something else is done meanwhile; each process begins at
+another place (`Turn.order`), so that they seldom meet. Results are read back from their files in the order of the
+study, so that tables do not depend on who computed what.
+
+A lock is an open file, which holds the id of its process: the system releases it when the process ends, however it
+ends. A process that is stopped, or on another machine, keeps it; whoever waits for it says so.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sightline.corpus.engines.local import end_with_parent, worker_environment
+from sightline.files.ownership import own_path
+from sightline.files.writing import lock_file
+
+T = TypeVar("T")
+FIRST_NOTICE, NEXT_NOTICE = 2.0, 300.0
+"""Seconds of waiting after which a process says for whom it waits, and says so again."""
+_POLL = 0.05
+
+
+class BusyError(Exception):
+    """Another process is computing this result."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Which of the processes of a study this one is."""
+
+    number: int = 0
+    """0 is the process that was asked for the study; the others assist it."""
+    processes: int = 1
+
+    def order(self, items: Sequence[T]) -> list[T]:
+        """Return the items in the order in which this process takes them: all from another place on."""
+        start = len(items) * self.number // self.processes
+        return [*items[start:], *items[:start]]
+
+
+@contextmanager
+def claim(path: Path, *, wait: bool) -> Iterator[None]:
+    """Hold the lock `path`, which is removed afterwards; if another process holds it, wait or raise BusyError.
+
+    Whoever waited has to look first whether the result is there now.
+    """
+    descriptor = _open_locked(path, wait)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _open_locked(path: Path, wait: bool) -> int:
+    """Return the open and locked file at `path`.
+
+    Whoever held the lock before has removed its file: then the lock is on a file that nobody else finds, and a new one
+    has to be made.
+    """
+    while True:
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(own_path(path.parent, path.name), flags, 0o644)
+        try:
+            if wait:
+                _wait_for(descriptor, path)
+            elif lock_file(descriptor) is False:
+                raise BusyError(path.name)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), path.stat()):
+                    os.ftruncate(descriptor, 0)
+                    os.write(descriptor, f"{os.getpid()}\n".encode())
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _wait_for(descriptor: int, path: Path) -> None:
+    """Wait until the file is locked, and say from time to time which process holds the lock, unless it is an assistant.
+
+    Without locks (Windows, some network drives) nothing is waited for: at worst, two processes compute the same result.
+    """
+    began = time.monotonic()
+    notice = FIRST_NOTICE
+    while lock_file(descriptor) is False:
+        if time.monotonic() - began >= notice:
+            notice += NEXT_NOTICE
+            holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+            if holder not in {str(process.pid) for process in mp.active_children()}:
+                name = f"process {holder}" if holder.isdecimal() else "another process"
+                result = path.name.removeprefix(".").removesuffix(".lock")
+                sys.stderr.write(
+                    f"Waiting for {name}, which is computing '{result}' of this study. If it was stopped, continue or "
+                    "end it.\n"
+                )
+                sys.stderr.flush()
+        time.sleep(_POLL)
+
+
+@contextmanager
+def assistants(processes: int, run: Callable[..., object], arguments: Mapping[str, Any]) -> Iterator[None]:
+    """Let `processes` − 1 further processes call `run(**arguments, turn=…)` while the block runs.
+
+    run: a function of a module, since it is imported by the new processes. They print nothing and are ended with the
+    block: what they have not computed, this process computes itself, and an error that they meet it meets too.
+    """
+    context = mp.get_context("spawn")
+    with ExitStack() as stack:
+        for number in range(1, processes):
+            call = (run, dict(arguments), Turn(number, processes))
+            process = context.Process(target=_assist, args=call, name="sightline-study", daemon=True)
+            with worker_environment():
+                process.start()
+            stack.callback(process.join)
+            stack.callback(process.kill)
+        yield
+
+
+def _assist(run: Callable[..., object], arguments: Mapping[str, Any], turn: Turn) -> None:
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    with (
+        Path(os.devnull).open("w") as nowhere,
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+        suppress(Exception, KeyboardInterrupt),
+    ):
+        run(**arguments, turn=turn)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread inside the block: sums have the same order, whatever the number of processes."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
