@@ -36,7 +36,8 @@ demo: install ## Explain the built-in document with the built-in model, write a 
 	$(BIN)/sightline demo
 
 test: install ## Run all tests
-	$(BIN)/python -m pytest -n 2
+	@# loadfile: the tests of a file share its fixtures, which two processes would otherwise both build.
+	$(BIN)/python -m pytest -n 2 --dist loadfile -rs
 
 test-fast: install ## Run the fast tests (no browser, server or sub-process; three model families)
 	@# loadfile: the tests of a file share its fixtures, which two processes would otherwise both build.

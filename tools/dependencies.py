@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
 LOCK = ROOT / "requirements.lock"
 LICENCES = ROOT / "docs" / "licences.md"
-PROJECT = "sightline"
+PROJECT = "sightline-xai"
 UNHASHED = "torch"
 IMPORT_NAMES = {"sklearn": "scikit-learn", "stop_words": "stop-words", "huggingface_hub": "huggingface-hub"}
 """Distributions whose modules have another name."""
@@ -105,8 +105,8 @@ def write_licences(packages: dict[str, metadata.Distribution]) -> None:
     rows = [f"| {package.name} | {package.version} | {licence(package)} |" for package in packages.values()]
     LICENCES.write_text(
         "# Licences of the dependencies\n\n"
-        "Everything that `pip install 'sightline[ray,datasets,lab,serve,notebook]'` brings, as the packages themselves "
-        "state it.\nWritten by `make lock`.\n\n"
+        "Everything that `pip install 'sightline-xai[ray,datasets,lab,serve,notebook]'` brings, as the packages "
+        "themselves state it.\nWritten by `make lock`.\n\n"
         "| package | version | licence |\n|---|---|---|\n" + "\n".join(rows) + "\n"
     )
 
@@ -136,7 +136,7 @@ def imported_modules() -> Iterator[tuple[str, Path]]:
                 continue
             for name in names:
                 module = name.partition(".")[0]
-                if module not in sys.stdlib_module_names and module != PROJECT:
+                if module not in sys.stdlib_module_names and not module.startswith("sightline"):
                     yield module, path
 
 

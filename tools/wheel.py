@@ -32,10 +32,10 @@ REQUIRED = (
 
 def build() -> Path:
     """Build the wheel from the checkout and return its path."""
-    for old in DIST.glob("sightline-*.whl"):
+    for old in DIST.glob("sightline_xai-*.whl"):
         old.unlink()
     _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(DIST), str(ROOT))
-    (wheel,) = DIST.glob("sightline-*.whl")
+    (wheel,) = DIST.glob("sightline_xai-*.whl")
     return wheel
 
 

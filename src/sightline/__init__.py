@@ -112,7 +112,7 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"sightline.{name}")
     if name == "__version__":
-        return import_module("importlib.metadata").version("sightline")
+        return import_module("importlib.metadata").version("sightline-xai")
     raise AttributeError(f"module 'sightline' has no attribute '{name}'")
 
 

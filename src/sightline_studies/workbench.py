@@ -319,6 +319,6 @@ def _describe_machine() -> dict[str, str]:
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": f"{os.cpu_count()} × {platform.machine()}, {platform.system()}",
-        **{name: version(name) for name in ("sightline", "torch", "transformers", "numpy")},
+        **{name: version(name) for name in ("sightline-xai", "torch", "transformers", "numpy")},
         "python": platform.python_version(),
     }

@@ -462,7 +462,7 @@ def test_without_the_datasets_library_a_sentence_says_how_to_get_it(tmp_path, mo
     monkeypatch.setattr(builtins, "__import__", without_datasets)
     (tmp_path / "state.json").write_text("{}")
     for source in (tmp_path, "hf://imdb"):
-        with pytest.raises(UnsupportedError, match=r"pip install 'sightline\[datasets\]'"):
+        with pytest.raises(UnsupportedError, match=r"pip install 'sightline-xai\[datasets\]'"):
             read_examples(source)
 
 

@@ -54,6 +54,15 @@ def test_the_architecture_lists_every_package_in_the_order_of_the_import_contrac
     assert [set(row) for row in rows] == [set(layer.split(" : ")) for layer in reversed(contract)]
 
 
+def test_nobody_is_told_to_install_the_package_of_another_project():
+    """The name `sightline` on the package index is taken; ours is `sightline-xai`."""
+    sources = [*PAGES, *(ROOT / "src").rglob("*.py"), *(ROOT / "web" / "src").rglob("*.ts"), ROOT / "pyproject.toml"]
+    for path in sources:
+        assert not re.search(r"pip install[^\n]*\bsightline(?!-xai)\b(?!_xai)|['`\"]sightline\[", path.read_text()), (
+            path
+        )
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_links_to_files_resolve(path):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):

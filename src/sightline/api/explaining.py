@@ -239,7 +239,7 @@ def provenance_of(network: Network) -> dict[str, str]:
         "dtype": str(network.dtype).removeprefix("torch."),
         **({} if error is None else {"rounding_error": f"{error:.1e}"}),
         **({} if network.reference_text is None else {"similar_to": network.reference_text}),
-        "sightline": _version("sightline"),
+        "sightline": _version("sightline-xai"),
         "torch": torch.__version__,
         "transformers": _version("transformers"),
         "python": platform.python_version(),

@@ -79,7 +79,7 @@ def serve(
             except ModuleNotFoundError as error:
                 if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette", "h11"):
                     raise
-                raise UsageError("The server needs FastAPI and uvicorn: pip install 'sightline[serve]'.") from None
+                raise UsageError("The server needs FastAPI and uvicorn: pip install 'sightline-xai[serve]'.") from None
             from sightline.serve.http.guards import is_loopback
             from sightline.serve.settings import Settings
 

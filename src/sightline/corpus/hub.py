@@ -88,7 +88,7 @@ def _import_library(purpose: str) -> Any:
         import datasets
     except ImportError:
         raise UnsupportedError(
-            f"The datasets library is needed {purpose} and is not installed: pip install 'sightline[datasets]', "
+            f"The datasets library is needed {purpose} and is not installed: pip install 'sightline-xai[datasets]', "
             "or save the rows as JSON lines or Parquet."
         ) from None
     return datasets

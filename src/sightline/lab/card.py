@@ -93,7 +93,7 @@ def model_card(
         for split, values in metrics.items()
     ]
     known = {"question_answering": ["of these"], "masked_lm": []}.get(data.task, ["per class"])
-    versions = ", ".join(f"{name} {version(name)}" for name in ("sightline", "transformers", "torch"))
+    versions = ", ".join(f"{name} {version(name)}" for name in ("sightline-xai", "transformers", "torch"))
     return "\n".join(
         [
             "---",

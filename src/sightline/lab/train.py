@@ -415,7 +415,7 @@ def _require_accelerate() -> None:
     try:
         import accelerate  # noqa: F401
     except ImportError:
-        raise UnsupportedError("Training needs the accelerate library: pip install 'sightline[lab]'.") from None
+        raise UnsupportedError("Training needs the accelerate library: pip install 'sightline-xai[lab]'.") from None
 
 
 @contextmanager

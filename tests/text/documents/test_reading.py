@@ -314,7 +314,7 @@ def test_an_encrypted_archive_is_refused() -> None:
 def test_nothing_is_imported_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else's folder may hold a module named like one of ours, or like one of Python's."""
     trap = "import pathlib; pathlib.Path('executed').write_text('yes')\n"
-    package = tmp_path / "sightline" / "documents"
+    package = tmp_path / "sightline" / "text" / "documents"
     package.mkdir(parents=True)
     for path in (
         tmp_path / "zipfile.py",

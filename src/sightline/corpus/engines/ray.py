@@ -83,7 +83,8 @@ def _import_ray() -> Any:
         import ray.data
     except ImportError:
         raise UnsupportedError(
-            "The engine 'ray' needs Ray, which is not installed: pip install 'sightline[ray]', or use engine='local'."
+            "The engine 'ray' needs Ray, which is not installed: pip install 'sightline-xai[ray]', or use "
+            "engine='local'."
         ) from None
     return ray
 

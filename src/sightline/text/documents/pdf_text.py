@@ -48,7 +48,7 @@ def _read_pages(content: bytes) -> list[list[str]]:
         from pypdf import PdfReader
         from pypdf.errors import DependencyError, FileNotDecryptedError, WrongPasswordError
     except ImportError:
-        raise ExtractionError("is a PDF, which needs the package pypdf: pip install 'sightline[pdf]'.") from None
+        raise ExtractionError("is a PDF, which needs the package pypdf: pip install 'sightline-xai[pdf]'.") from None
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
         reader = PdfReader(io.BytesIO(content))

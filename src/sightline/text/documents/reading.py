@@ -74,7 +74,7 @@ def read_document(path: str | Path, *, plain_text: bool = False) -> DocumentText
     """Return the text of the file at `path`: plain text, HTML, .docx, .odt or .pdf.
 
     `plain_text` reads the file as it is, whatever it looks like: the source of an HTML page, for example.
-    PDF files need the package pypdf (`pip install 'sightline[pdf]'`).
+    PDF files need the package pypdf (`pip install 'sightline-xai[pdf]'`).
     """
     path = Path(path)
     return decode_document(read_content(path), f"The file '{path}'", suffix=path.suffix, plain_text=plain_text)

@@ -298,7 +298,7 @@ def _removal(explanation: Explanation, removal: RemovalCurve) -> dict[str, Any]:
 def _origin(report: Report) -> dict[str, str]:
     """Model, version and date of a page, which a printed copy shows."""
     known = report.provenance
-    facts = {"model": str(known.get("model", "")), "version": str(known.get("sightline", version("sightline")))}
+    facts = {"model": str(known.get("model", "")), "version": str(known.get("sightline", version("sightline-xai")))}
     return {**facts, "date": datetime.now(UTC).date().isoformat()}
 
 

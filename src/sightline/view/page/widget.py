@@ -42,7 +42,7 @@ def _widget_class() -> Any:
         import traitlets
     except ImportError:
         raise UnsupportedError(
-            "Showing a report as a widget needs anywidget. Install it with: pip install 'sightline[notebook]'. "
+            "Showing a report as a widget needs anywidget. Install it with: pip install 'sightline-xai[notebook]'. "
             "Without it, an explanation at the end of a cell is shown as text, and to_html() writes a page."
         ) from None
 
