@@ -77,10 +77,12 @@ def claim_folder(folder: Path, content: str, names: Collection[str] = (), *, ove
         path = own_path(folder, name)
         if name not in known and not overwrite and path.exists():
             raise UsageError(f"'{path}' was not written by Sightline and would be replaced. Name another folder.")
-    for parent in sorted({(folder / name).parent for name in names} | {folder}):
-        make_folder(parent)
+    make_folder(folder)
     if record is None or record.content != content or not known.issuperset(names):
         _write_record(folder, _Record(content, known.union(names)))
+    # Last, or a process that is killed here would leave a folder that is neither empty nor recorded.
+    for parent in sorted({(folder / name).parent for name in names}):
+        make_folder(parent)
 
 
 def keep_only(folder: Path, names: Collection[str]) -> None:
