@@ -21,7 +21,7 @@ import pytest
 from pyarrow import parquet
 
 import sightline as sl
-from sightline.files import is_part
+from sightline.files.writing import is_part
 
 pytestmark = [
     pytest.mark.slow,
