@@ -19,8 +19,7 @@ import numpy as np
 
 from sightline import builtin
 from sightline.api.model import load
-from sightline.evaluation.rule_model import rule_model
-from sightline.evaluation.rule_task import RULES, Rule, clear_documents, rule_document
+from sightline.evaluation.rule_model import RULES, Rule, clear_documents, rule_document, rule_model
 from sightline.results.verdict import LARGEST_CHANCE, SMALLEST_EFFECT
 from sightline.text.units import units_of
 from tools import calibrate_budgets, calibrate_texts

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from sightline.analysis import TokenFilter, document_similarity, head_importance, relation_counts
 from sightline.api.model import Model
-from sightline.evaluation.randomised import cascade
 from sightline.evaluation.rule_model import rule_model
+from sightline.evaluation.sanity import cascade
 from sightline.passes.trace import Trace
 from sightline.text import Encoding, Example
 from sightline_studies.accuracy import measure_accuracy

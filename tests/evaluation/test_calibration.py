@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.evaluation.rule_model import rule_model
-from sightline.evaluation.rule_task import clear_documents
+from sightline.evaluation.rule_model import clear_documents, rule_model
 from sightline.metrics import faithfulness_check
 from sightline.metrics.check import plan_counts
 from sightline.results.verdict import judge
