@@ -28,8 +28,16 @@ from sightline.files.foreign import read_json
 from sightline.files.writing import new_folder, write_whole
 from sightline.lab.answer_rows import LABELS, AnswerRows, pad_windows
 from sightline.lab.card import model_card
-from sightline.lab.checkpoints import RUN, check_work_folder, find_checkpoint, remove_work_folder
-from sightline.lab.saving import check_new_folder, quiet_bars, write_model, writing_failure
+from sightline.lab.checkpoints import (
+    RUN,
+    check_new_folder,
+    check_work_folder,
+    find_checkpoint,
+    quiet_bars,
+    remove_work_folder,
+    write_model,
+    writing_failure,
+)
 from sightline.lab.seeds import check_seed
 from sightline.lab.starting_points import StartingPoint, Units, default_settings, starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
