@@ -38,13 +38,12 @@ from sightline.lab.checkpoints import (
     write_model,
     writing_failure,
 )
-from sightline.lab.seeds import check_seed
 from sightline.lab.starting_points import StartingPoint, Units, default_settings, starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
 from sightline.lab.training_tasks import TokenisedRows, check_task, make_collator
 from sightline.metrics.statistics import mean_interval, share_interval
 from sightline.models import load_network
-from sightline.settings.arguments import check_one_of, refuse_unused
+from sightline.settings.arguments import check_one_of, check_seed, refuse_unused
 
 if TYPE_CHECKING:
     import pandas as pd
