@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 import httpx
 import pytest
 
-from sightline.serve.http.option_limits import OPTION_RANGES
+from sightline.serve.http.requests import OPTION_RANGES
 from tests.patience import PATIENCE, wait_for
 from tests.serve.conftest import PATIENT, TEXT, Running
 

@@ -113,7 +113,7 @@ def serve(
 
 def _choose_token(token: str | None, no_token: bool, host: str, loopback: bool) -> str | None:
     """Return the token to require, or None; raise UsageError if other machines could use the server unasked."""
-    from sightline.serve.http.access import check_token
+    from sightline.serve.http.guards import check_token
 
     if no_token:
         if token is not None and token != os.environ.get(TOKEN_VARIABLE):
