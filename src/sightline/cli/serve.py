@@ -77,7 +77,7 @@ def serve(
             try:
                 from sightline.serve.http.server import serve as run
             except ModuleNotFoundError as error:
-                if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette", "h11"):
+                if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette"):
                     raise
                 raise UsageError("The server needs FastAPI and uvicorn: pip install 'sightline-xai[serve]'.") from None
             from sightline.serve.http.guards import is_loopback
