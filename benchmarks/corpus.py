@@ -38,7 +38,7 @@ from benchmarks import harness
 from sightline.corpus import tables
 from sightline.corpus.folder import RunFolder
 from sightline.corpus.plan import read_documents, write_plan
-from sightline.corpus.progress import RunProgress
+from sightline.corpus.runner import RunProgress
 from sightline.corpus.settings import RunSettings
 from sightline.corpus.streaming import stream_examples
 

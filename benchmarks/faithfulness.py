@@ -17,7 +17,7 @@ from benchmarks import harness
 from sightline.api.model import Model
 from sightline.metrics import METRICS
 from sightline.metrics.measurement import FaithfulnessSettings, Measured, measure_scores
-from sightline.metrics.removal_order import removed_positions, score_order, unit_counts
+from sightline.metrics.plans import removed_positions, score_order, unit_counts
 from sightline.models import Target
 from sightline.passes.perturb import removable_units
 from sightline.text import Encoding

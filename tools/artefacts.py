@@ -16,8 +16,7 @@ import numpy as np
 
 from sightline import builtin
 from sightline.api.model import Model, load
-from sightline.evaluation.rule_model import rule_model
-from sightline.evaluation.rule_task import RULES, clear_documents
+from sightline.evaluation.rule_model import RULES, clear_documents, rule_model
 from sightline.metrics.check import faithfulness_checks
 from sightline.results.verdict import TIE
 from sightline.text.units import units_of

@@ -19,7 +19,11 @@ import numpy as np
 
 from sightline import builtin
 from sightline.api.model import load
-from sightline.evaluation.calibration import (
+from sightline.evaluation.rule_model import RULES, Rule, clear_documents, rule_document, rule_model
+from sightline.results.verdict import LARGEST_CHANCE, SMALLEST_EFFECT
+from sightline.text.units import units_of
+from tools import calibrate_budgets, calibrate_texts
+from tools.calibration import (
     BUDGETS,
     RIGHT,
     WRONG,
@@ -29,11 +33,6 @@ from sightline.evaluation.calibration import (
     choose_threshold,
     measure,
 )
-from sightline.evaluation.rule_model import rule_model
-from sightline.evaluation.rule_task import RULES, Rule, clear_documents, rule_document
-from sightline.results.verdict import LARGEST_CHANCE, SMALLEST_EFFECT
-from sightline.text.units import units_of
-from tools import calibrate_budgets, calibrate_texts
 
 PAGE = Path(__file__).parents[1] / "docs" / "trust.md"
 METHODS = ("attnlrp", "alti", "attcat", "rollout", "gradient", "random")

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sightline.evaluation.calibration import BUDGETS, RIGHT, WRONG, Case, at_budget, choose_threshold, share_held
 from sightline.results.verdict import SMALLEST_EFFECT
+from tools.calibration import BUDGETS, RIGHT, WRONG, Case, at_budget, choose_threshold, share_held
 
 
 def table(choosing: Sequence[Case], reporting: Sequence[Case]) -> Iterator[str]:

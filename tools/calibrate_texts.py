@@ -22,9 +22,9 @@ import numpy as np
 
 from sightline.api.model import Model, load
 from sightline.corpus import read_examples
-from sightline.evaluation.calibration import BUDGETS, WRONG, Case, Subject, at_budget, measure
 from sightline.results.verdict import SMALLEST_EFFECT, find_stake
 from tools.calibrate_budgets import count_held, thin
+from tools.calibration import BUDGETS, WRONG, Case, Subject, at_budget, measure
 
 METHODS = ("attnlrp", "alti", "attcat", "integrated_gradients")
 LEVELS = {"holds": "holds up", "weak": "weakly supported", "poor": "do not trust"}

@@ -4,13 +4,18 @@
     result = run_study("attcat", out="attcat", size="tiny")
 
 `STUDIES` lists them. Each is a `Study`: claims, data, models, sizes and the function that measures. A run stores every
-result in its folder; started again, it continues, and a finished one only makes its tables again.
+result in its folder; started again, it continues, and a finished one only makes its tables again. Names are imported
+when first used: the command line reads this package to show its help.
 """
 
 from __future__ import annotations
 
-from sightline_studies.runner import STUDIES, estimate, find_study, run_study
-from sightline_studies.study import Claim, Finding, Measured, Outcome, Published, Study, StudyResult
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sightline_studies.runner import STUDIES, estimate, find_study, run_study
+    from sightline_studies.study import Claim, Finding, Measured, Outcome, Published, Study, StudyResult
 
 __all__ = [
     "STUDIES",
@@ -25,3 +30,13 @@ __all__ = [
     "find_study",
     "run_study",
 ]
+
+
+_OF_THE_RUNNER = ("STUDIES", "estimate", "find_study", "run_study")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        home = "runner" if name in _OF_THE_RUNNER else "study"
+        return getattr(import_module(f"sightline_studies.{home}"), name)
+    raise AttributeError(f"module 'sightline_studies' has no attribute '{name}'")

@@ -17,28 +17,35 @@ import numpy as np
 
 from sightline.text import Example
 from sightline_studies.accuracy import CAPTION, accuracy_columns, has_learnt, measure_accuracy, readable
-from sightline_studies.alti_anisotropy import anisotropy_curves, anisotropy_table, vector_curves
 from sightline_studies.alti_claims import (
     CLAIMS,
     JUDGED,
     PREFIX,
+    SOURCE,
     Entries,
     data_of,
     judge_consistency,
     judge_norms,
     judge_reference,
     judge_specials,
+    published_range,
     values_of,
 )
-from sightline_studies.alti_consistency import (
+from sightline_studies.alti_steps import (
+    MARKS,
+    METHODS,
     MODELS,
+    REFERENCES,
     SEEDS,
+    anisotropy_curves,
+    anisotropy_table,
     consistency_dots,
     consistency_table,
+    explain_one,
     measure_consistency,
+    measure_sentences,
+    vector_curves,
 )
-from sightline_studies.alti_published import SOURCE, published_range
-from sightline_studies.alti_steps import MARKS, METHODS, REFERENCES, explain_one, measure_sentences
 from sightline_studies.attcat_subjects import planted_subject
 from sightline_studies.base_models import fine_tuned, new_classifier
 from sightline_studies.data import DataSet

@@ -8,7 +8,7 @@ from typing import Any
 from sightline.evaluation import evaluate
 from sightline.evaluation.subject import TargetChoice, choose_target, context_segment, encode_example
 from sightline.metrics import precision_at_k, spans_of, tokens_in_characters
-from sightline.metrics.retrieval import count_at_k
+from sightline.metrics.plausibility import count_at_k
 from sightline.results.storage import to_record
 from sightline.text import Example
 from sightline_studies.data import DataSet

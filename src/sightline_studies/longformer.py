@@ -33,6 +33,7 @@ from sightline_studies.longformer_steps import (
     measure_inside,
     measure_performance,
     random_twin,
+    word_tables,
 )
 from sightline_studies.longformer_tables import (
     MODES,
@@ -43,7 +44,6 @@ from sightline_studies.longformer_tables import (
     similarity_tables,
     similarity_values,
 )
-from sightline_studies.longformer_words import word_tables
 from sightline_studies.study import (
     Curve,
     Curves,

@@ -14,8 +14,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForQuestionAnswering, Au
 import sightline as sl
 from sightline.analysis.exchange import CONFIRMING, SMALLEST_STAY, _Trials, exchange_checks, exchange_words, name_sinks
 from sightline.api.model import load
-from sightline.evaluation.rule_model import rule_model
-from sightline.evaluation.rule_task import RULES, clear_documents
+from sightline.evaluation.rule_model import RULES, clear_documents, rule_model
 from sightline.lab.convert import to_longformer
 from sightline.results.artefacts import EXCHANGE_ENTRIES, Artefact, Exchange
 from sightline.view.words.headline import headline

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.analysis import TokenFilter, layer_relations, relation_counts
-from sightline.analysis.restriction import top_partners
+from sightline.analysis.relations import top_partners
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.errors import OptionError
 from tests.analysis.sources import Source, banded_source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.analysis.tiles import pooled_tile, strongest_relations, tile
+from sightline.analysis.maps import pooled_tile, strongest_relations, tile
 from sightline.errors import OptionError
 from tests.analysis.sources import banded_source
 

@@ -8,8 +8,7 @@ import pytest
 from rich.console import Console
 
 from sightline.api.checking import CHECK_STAGE
-from sightline.cli.check_time import CheckTime, first_answer
-from sightline.cli.progress import LateProgress
+from sightline.cli.progress import CheckTime, LateProgress, first_answer
 from sightline.results.report import Report
 from sightline.view.words.headline import headline
 from tests.sample_explanations import encoding, explanation

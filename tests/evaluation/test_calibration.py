@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.evaluation.calibration import BUDGETS, RIGHT, WRONG, Subject, at_budget, measure
-from sightline.evaluation.rule_model import rule_model
-from sightline.evaluation.rule_task import clear_documents
+from sightline.evaluation.rule_model import clear_documents, rule_model
 from sightline.metrics import faithfulness_check
 from sightline.metrics.check import plan_counts
 from sightline.results.verdict import judge
 from tools import calibrate_budgets, calibrate_texts
 from tools.calibrate_texts import Selection, Texts
+from tools.calibration import BUDGETS, RIGHT, WRONG, Subject, at_budget, measure
 
 DOCUMENTS = clear_documents("any", 300, 3, np.random.default_rng(7))
 

@@ -12,8 +12,19 @@ from torch import nn
 
 from sightline.errors import OptionError
 from sightline.evaluation.planted import Found, Planted, PlantedResult, plant, planted_shortcuts, remove_planted
-from sightline.evaluation.planted_model import BATCH, planted_tokenizer, predict_classes, train
-from sightline.evaluation.planted_task import DISTRACTORS, FIRST, LABELS, NEUTRAL, SECOND, PlantedDocument, PlantedTask
+from sightline.evaluation.planted_task import (
+    BATCH,
+    DISTRACTORS,
+    FIRST,
+    LABELS,
+    NEUTRAL,
+    SECOND,
+    PlantedDocument,
+    PlantedTask,
+    planted_tokenizer,
+    predict_classes,
+    train,
+)
 from sightline.evaluation.sanity import label_permutation
 from sightline.view.words.sanity import planted_sentences
 

@@ -12,7 +12,18 @@ import torch
 
 from sightline.errors import OptionError
 from sightline.evaluation import planted_at_length
-from sightline.evaluation.calibration import (
+from sightline.evaluation.planted_task import FIRST, SECOND
+from sightline.evaluation.rule_model import (
+    PLACES,
+    RULES,
+    STRENGTHS,
+    _write_classifier,
+    clear_documents,
+    rule_document,
+    rule_model,
+)
+from sightline.results.verdict import SMALLEST_EFFECT
+from tools.calibration import (
     CHOSEN_ERROR,
     RIGHT,
     WRONG,
@@ -22,10 +33,6 @@ from sightline.evaluation.calibration import (
     measure,
     share_held,
 )
-from sightline.evaluation.planted_task import FIRST, SECOND
-from sightline.evaluation.rule_model import STRENGTHS, _write_classifier, rule_model
-from sightline.evaluation.rule_task import PLACES, RULES, clear_documents, rule_document
-from sightline.results.verdict import SMALLEST_EFFECT
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,16 @@ from scipy.stats import spearmanr
 
 from sightline.api.model import load
 from sightline.errors import OptionError
-from sightline.evaluation.randomised import cascade, parts_from_the_top, redraw
-from sightline.evaluation.sanity import Comparison, SanityResult, _chance, label_permutation, weight_randomisation
+from sightline.evaluation.sanity import (
+    Comparison,
+    SanityResult,
+    _chance,
+    cascade,
+    label_permutation,
+    parts_from_the_top,
+    redraw,
+    weight_randomisation,
+)
 from sightline.methods.registry import METHODS as METHOD_REGISTRY
 from sightline.methods.registry import method
 from sightline.metrics.chance import TokenScores

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.cli.query import export_table
 from sightline.corpus import read_examples
-from sightline.corpus.export import export_table
 from sightline.files.spreadsheet_cells import protect_text, restore_text
 from sightline.view.frames import to_csv
 

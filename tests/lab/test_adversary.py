@@ -103,7 +103,7 @@ def test_requests_that_cannot_be_met_are_refused(model, documents):
         sl.lab.adversary(model, documents, strengths=[0])
     with pytest.raises(OptionError, match="positive numbers up to"):
         sl.lab.adversary(model, documents, strengths=[1e308])
-    with pytest.raises(OptionError, match="A seed is a whole number"):
+    with pytest.raises(OptionError, match="seed must be a whole number"):
         sl.lab.adversary(model, documents, seed=2**70)
     with pytest.raises(OptionError, match="at least 1"):
         sl.lab.adversary(model, documents, steps=0)

@@ -20,7 +20,7 @@ import sightline as sl
 from sightline.cli.app import app
 from sightline.errors import InputError, ModelError, OptionError, SightlineError, UsageError
 from sightline.lab.card import metric_with_interval
-from sightline.lab.saving import writing_failure
+from sightline.lab.checkpoints import writing_failure
 from sightline.lab.starting_points import starting_point
 from sightline.lab.train import TrainingSettings, _class_weights
 from sightline.lab.trainer import ClassifierTrainer, DivergedError

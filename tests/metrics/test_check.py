@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 import sightline as sl
 from sightline.api.model import load
 from sightline.errors import OptionError
-from sightline.evaluation.rule_model import rule_model
-from sightline.evaluation.rule_task import clear_documents
+from sightline.evaluation.rule_model import clear_documents, rule_model
 from sightline.metrics import faithfulness_check, faithfulness_checks
 from sightline.metrics.check import log_weights, plan_counts, scale_counts
 from sightline.passes.perturb import removable_units

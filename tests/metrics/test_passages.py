@@ -13,7 +13,7 @@ import sightline as sl
 from sightline.errors import InputError
 from sightline.evaluation.planted_task import FIRST, NEUTRAL, SECOND
 from sightline.evaluation.rule_model import rule_model
-from sightline.metrics.passages import TRIALS, passage_checks, passage_engine
+from sightline.metrics.check import TRIALS, passage_checks, passage_engine
 from sightline.results.verdict import LARGEST_CHANCE
 from sightline.text.units import units_of
 from sightline.view.words.headline import headline

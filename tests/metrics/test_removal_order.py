@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.metrics.removal_order import (
+from sightline.metrics.plans import (
     random_order,
     random_score_order,
     removed_positions,

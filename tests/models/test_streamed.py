@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sightline.analysis.internals import inside
-from sightline.analysis.restriction import top_partners
+from sightline.analysis.relations import top_partners
 from sightline.attention import BandedAttention, DenseAttention, StreamedAttention, streamed
 from sightline.errors import SizeError
 from sightline.methods.decomposition import from_trace

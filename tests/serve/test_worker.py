@@ -6,8 +6,7 @@ import multiprocessing
 
 import pytest
 
-from sightline.serve.worker.main import _answer
-from sightline.serve.worker.messages import Message
+from sightline.serve.worker.main import Message, _answer
 
 
 class RustPanic(BaseException):

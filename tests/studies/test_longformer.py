@@ -14,7 +14,7 @@ from sightline.analysis import TokenFilter, relation_counts
 from sightline.api.model import load
 from sightline.evaluation.rule_model import rule_model
 from sightline.view.plots.text import total_caption
-from sightline_studies import longformer_words, run_study
+from sightline_studies import longformer_steps, run_study
 from sightline_studies.generated import rule_documents
 from sightline_studies.longformer import LONGFORMER, why_not_tested
 from sightline_studies.longformer_claims import judge_agreement, judge_masking, judge_scaling
@@ -25,9 +25,18 @@ from sightline_studies.longformer_example import (
     measure_example,
     overlay_figures,
 )
-from sightline_studies.longformer_steps import MASK, METHOD, _received_by_place, choose_subject, measure_inside, shorten
+from sightline_studies.longformer_steps import (
+    MASK,
+    METHOD,
+    _received_by_place,
+    choose_subject,
+    measure_inside,
+    rank_words,
+    shorten,
+    sum_words,
+    word_tables,
+)
 from sightline_studies.longformer_tables import partner_table, performance_tables, similarity_values
-from sightline_studies.longformer_words import rank_words, sum_words, word_tables
 from sightline_studies.view.folder import write_study
 from sightline_studies.workbench import Subject, Workbench
 from tests.tiny_models import tiny_module
@@ -55,7 +64,7 @@ def explain_classes(model, text):
 
 def test_the_words_of_a_class_are_those_of_a_stored_run(tmp_path, monkeypatch):
     """The study and `store.aggregate(rule="mean-all")` are two programs for the same formula."""
-    monkeypatch.setattr(longformer_words, "LISTED", 1000)
+    monkeypatch.setattr(longformer_steps, "LISTED_WORDS", 1000)
     model = load(tiny_module(), tokenizer=wordpiece())
     store = sl.run(list(TEXTS), model, [METHOD], out=tmp_path / "run", target="all", options={METHOD: {"steps": 4}})
     documents = [sum_words(explain_classes(model, text)) for text in TEXTS]

@@ -23,11 +23,15 @@ from sightline_studies import flow, run_study
 from sightline_studies.accuracy import measure_accuracy, readable
 from sightline_studies.agreement import measure_agreement
 from sightline_studies.alti import ALTI
-from sightline_studies.alti_anisotropy import anisotropy_curves, anisotropy_table, vector_curves
-from sightline_studies.alti_consistency import measure_consistency
-from sightline_studies.alti_published import published_lead, published_range
+from sightline_studies.alti_claims import published_lead, published_range
+from sightline_studies.alti_steps import (
+    anisotropy_curves,
+    anisotropy_table,
+    measure_consistency,
+    special_share_of_others,
+    vector_curves,
+)
 from sightline_studies.alti_steps import measure_sentence as measure_mixing
-from sightline_studies.alti_steps import special_share_of_others
 from sightline_studies.attcat import ATTCAT
 from sightline_studies.attcat_answers import answer_table, answers_better, measure_answers
 from sightline_studies.attcat_steps import find_answers

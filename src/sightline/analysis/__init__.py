@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         attributions_by_position,
         attributions_by_type,
         attributions_over_dataset,
+        token_ranks,
     )
     from sightline.analysis.dataset_inspection import DataSetInspection, TargetWords, inspect_dataset
     from sightline.analysis.effective import EffectiveHead, cancelled_share, effective_attention, effective_head
@@ -36,28 +37,24 @@ if TYPE_CHECKING:
     )
     from sightline.analysis.internals import Inside, Relations, inside
     from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer, mean_anisotropy
-    from sightline.analysis.maps import AttentionMaps, MapAverage, average_maps, thumbnails, window_maps
+    from sightline.analysis.maps import AttentionMaps, MapAverage, average_maps, thumbnails, tile, window_maps
     from sightline.analysis.pickers import Pick, Predictions, predict
-    from sightline.analysis.ranks import token_ranks
     from sightline.analysis.received import PositionTotals, Sink, Totals, sinks, totals
     from sightline.analysis.relation_table import RelationCounts, TokenCounts
     from sightline.analysis.relations import LayerRelations, layer_relations, relation_counts
     from sightline.analysis.similarity import (
         Disagreement,
         Similarity,
+        SimilarityCell,
+        SimilarityTable,
         attention_scores,
         compare_scores,
         disagreements,
         document_similarity,
-    )
-    from sightline.analysis.similarity_tables import (
-        SimilarityCell,
-        SimilarityTable,
         similarity_layout,
         summarise_documents,
     )
     from sightline.analysis.source import AttentionSource
-    from sightline.analysis.tiles import tile
 
 _HOMES = {
     "AttentionMaps": "maps",
@@ -80,8 +77,8 @@ _HOMES = {
     "RelationCounts": "relation_table",
     "Relations": "internals",
     "Similarity": "similarity",
-    "SimilarityCell": "similarity_tables",
-    "SimilarityTable": "similarity_tables",
+    "SimilarityCell": "similarity",
+    "SimilarityTable": "similarity",
     "Sink": "received",
     "TargetWords": "dataset_inspection",
     "TokenCounts": "relation_table",
@@ -111,13 +108,13 @@ _HOMES = {
     "normalized_importance": "importance",
     "predict": "pickers",
     "relation_counts": "relations",
-    "similarity_layout": "similarity_tables",
+    "similarity_layout": "similarity",
     "sinks": "received",
     "stop_word_languages": "filters",
-    "summarise_documents": "similarity_tables",
+    "summarise_documents": "similarity",
     "thumbnails": "maps",
-    "tile": "tiles",
-    "token_ranks": "ranks",
+    "tile": "maps",
+    "token_ranks": "attribution_tables",
     "totals": "received",
     "window_maps": "maps",
 }

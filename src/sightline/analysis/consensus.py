@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError, OptionError
-from sightline.metrics.removal_order import score_order
+from sightline.metrics.plans import score_order
 from sightline.results.explanation import Explanation, WordScore
 from sightline.text.units import units_of
 

@@ -23,15 +23,14 @@ from sightline.analysis.attribution_tables import (
     AttributionTable,
     DataSetRule,
     attributions_over_dataset,
+    token_ranks,
 )
 from sightline.analysis.importance import head_importance
 from sightline.analysis.inspection import MATRIX_TOKENS, InspectionSettings
 from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer, mean_anisotropy
 from sightline.analysis.maps import AttentionMaps, MapAverage
 from sightline.analysis.pickers import Predictions, predict
-from sightline.analysis.ranks import token_ranks
-from sightline.analysis.similarity import Similarity, document_similarity
-from sightline.analysis.similarity_tables import SimilarityTable, summarise_documents
+from sightline.analysis.similarity import Similarity, SimilarityTable, document_similarity, summarise_documents
 from sightline.analysis.source import track
 from sightline.errors import InputError, OptionError
 from sightline.models import ALL, TargetLike

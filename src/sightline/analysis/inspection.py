@@ -21,20 +21,19 @@ from sightline.analysis.attribution_tables import (
     DataSetRule,
     attributions_by_position,
     attributions_by_type,
+    token_ranks,
 )
 from sightline.analysis.effective import EffectiveHead, effective_head
 from sightline.analysis.filters import TokenFilter
 from sightline.analysis.importance import head_importance_of
 from sightline.analysis.internals import WINDOW_COLUMNS, WINDOW_ROWS
 from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer
-from sightline.analysis.maps import AttentionMaps, straighten, thumbnails, window_maps
-from sightline.analysis.ranks import token_ranks
+from sightline.analysis.maps import AttentionMaps, straighten, thumbnails, tile, window_maps
 from sightline.analysis.received import LayerChoice, PositionTotals, Totals, totals
 from sightline.analysis.relation_table import Count, RelationCounts
 from sightline.analysis.relations import relation_counts
 from sightline.analysis.similarity import Disagreement, Similarity, disagreements, document_similarity
 from sightline.analysis.source import Floats, head_number, layer_number
-from sightline.analysis.tiles import tile
 from sightline.attention import BandedAttention
 from sightline.errors import OptionError
 from sightline.methods.decomposition.matrices import LayeredMethod, matrix_options, relevance_matrices

@@ -17,8 +17,7 @@ import numpy as np
 from sightline.analysis.exchange import Rerun, exchange_checks, exchange_words, name_sinks
 from sightline.errors import SightlineError, UnsupportedError
 from sightline.methods import METHODS
-from sightline.metrics.check import CheckReplacement, faithfulness_checks
-from sightline.metrics.passages import passage_checks, passage_engine
+from sightline.metrics.check import CheckReplacement, faithfulness_checks, passage_checks, passage_engine
 from sightline.models import Network
 from sightline.progress import Progress
 from sightline.results.artefacts import EXCHANGE_ENTRIES

@@ -15,8 +15,7 @@ from sightline.cli.demo import demo
 from sightline.cli.evaluate import evaluate
 from sightline.cli.explain import explain
 from sightline.cli.inspect import inspect
-from sightline.cli.methods import methods
-from sightline.cli.metrics import metrics
+from sightline.cli.listing import methods, metrics
 from sightline.cli.query import query
 from sightline.cli.run import run
 from sightline.cli.serve import serve

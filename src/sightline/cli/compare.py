@@ -27,8 +27,7 @@ from sightline.cli.options import (
     Where,
 )
 from sightline.cli.progress import LateProgress
-from sightline.cli.starting import starting
-from sightline.cli.threads import use_free_cores
+from sightline.cli.starting import starting, use_free_cores
 from sightline.cli.values import method_options, split_names
 from sightline.errors import UsageError
 from sightline.settings.arguments import refuse_unused

@@ -13,8 +13,7 @@ from sightline.cli.options import Debug
 from sightline.cli.output import print_text
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_text
-from sightline.cli.starting import starting
-from sightline.cli.threads import use_free_cores
+from sightline.cli.starting import starting, use_free_cores
 from sightline.errors import UsageError
 from sightline.files.writing import check_writable
 from sightline.registry import suggestion

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli.check_time import FEWEST_CALLS, CheckTime
-from sightline.cli.continuation import emit_continuation
-from sightline.cli.errors import reports_errors
+from sightline.cli.errors import one_line, reports_errors
 from sightline.cli.options import (
     AggregationChoice,
     AllowPickle,
@@ -28,15 +28,18 @@ from sightline.cli.options import (
     WindowRule,
 )
 from sightline.cli.output import FIGURES, Format, check_printable, choose_format, emit
-from sightline.cli.progress import LateProgress
+from sightline.cli.progress import FEWEST_CALLS, CheckTime, LateProgress
 from sightline.cli.reading import read_texts
-from sightline.cli.starting import starting
-from sightline.cli.threads import use_free_cores
+from sightline.cli.starting import starting, use_free_cores
 from sightline.cli.values import method_options, parse_positions, split_names
 from sightline.errors import OptionError
-from sightline.files.writing import check_writable
+from sightline.files.writing import check_writable, write_whole
 from sightline.settings.arguments import refuse_unused
 from sightline.settings.defaults import DEFAULT_METHODS
+
+if TYPE_CHECKING:
+    from sightline.results.continuation import ContinuationExplanation
+    from sightline.text.units import Level
 
 EVERY_CLASS = "all"
 
@@ -277,3 +280,46 @@ def explain(
             **options,
         )
     emit(report, chosen, output, top, level.value, all_words=all_words, true_label=true_label)
+
+
+def emit_continuation(
+    continuations: Mapping[str, ContinuationExplanation], chosen: Format, output: Path | None, top: int, level: Level
+) -> None:
+    """Write or print the explanations of one generated text, by method."""
+    content = render(continuations, chosen, top, level)
+    if output is None:
+        typer.echo(content.encode(), nl=False)
+        return
+    write_whole(output, content)
+    if chosen is Format.html:
+        typer.echo(render(continuations, Format.text, top, level).encode(), nl=False)
+    typer.echo(f"Wrote {one_line(str(output))}", err=True)
+
+
+def render(continuations: Mapping[str, ContinuationExplanation], chosen: Format, top: int, level: Level) -> str:
+    """Return the explanations in one format.
+
+    JSON is that of `combine_records`. CSV has one row per pair of a generated and an earlier unit of `level`.
+    """
+    if chosen is Format.html:
+        from sightline.view.continuation import render_continuation
+
+        return render_continuation(list(continuations.values()))
+    if chosen is Format.json:
+        from sightline.results.continuation import combine_records
+
+        return json.dumps(combine_records(continuations), allow_nan=False) + "\n"
+    if chosen is Format.csv:
+        import pandas as pd
+
+        from sightline.view.frames import to_csv
+
+        frames = []
+        for method, continuation in continuations.items():
+            frame = continuation.to_frame(level)
+            frame.insert(0, "method", method)
+            frames.append(frame)
+        return to_csv(pd.concat(frames))
+    from sightline.view.words.continuation import describe_continuation
+
+    return "\n".join(describe_continuation(continuation, top) for continuation in continuations.values())

@@ -29,8 +29,7 @@ from sightline.cli.options import (
 from sightline.cli.output import print_utf8
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_texts
-from sightline.cli.starting import starting
-from sightline.cli.threads import use_free_cores
+from sightline.cli.starting import starting, use_free_cores
 from sightline.cli.values import method_options, parse_positions, split_names
 from sightline.errors import UsageError
 from sightline.settings.arguments import refuse_unused

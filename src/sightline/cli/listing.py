@@ -1,4 +1,4 @@
-"""Print the entries of a registry: one line per entry, everything about each entry, or JSON."""
+"""`sightline methods` and `sightline metrics`: list the entries of a registry, in one line each or in full."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
+import typer
+
+from sightline.cli.errors import reports_errors
+from sightline.cli.options import AsJson, Debug
 from sightline.cli.output import print_utf8
+from sightline.cli.progress import LateProgress
+from sightline.cli.starting import starting
 from sightline.registry import BUILT_IN, Entry
+
+if TYPE_CHECKING:
+    from sightline.methods import Method
+    from sightline.metrics import MetricEntry
 
 SHORTEST_LINE = 60
 """In narrower terminals lines are not wrapped here."""
@@ -65,3 +75,108 @@ def _wrap(start: str, text: str) -> list[str]:
     if room < max(SHORTEST_LINE, len(start) + SHORTEST_LINE // 2):
         return [start + text]
     return textwrap.wrap(text, room, initial_indent=start, subsequent_indent=" " * len(start))
+
+
+@reports_errors
+def methods(
+    name: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Describe only these, in full.", show_default=False),
+    ] = None,
+    long: Annotated[
+        bool, typer.Option("--long", help="Include formula, options, citation and when to use each.")
+    ] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """List the explanation methods, with their cost.
+
+    \b
+    Examples:
+      sightline methods
+      sightline methods attcat rollout
+      sightline methods --long
+      sightline methods --json
+    """
+    with LateProgress() as progress, starting(progress):
+        from sightline.methods import METHODS, group_methods
+
+    entries = [METHODS.get(each) for each in name] if name else list(METHODS)
+    if as_json:
+        print_json(entries)
+    elif long or name:
+        print_descriptions(entries, _describe_method)
+    else:
+        print_table({kind.capitalize(): group for kind, group in group_methods(entries).items()}, _short_cost)
+
+
+def _short_cost(method: Method) -> str:
+    """Return the cost without the remark in parentheses."""
+    return method.cost.partition(" (")[0]
+
+
+def _describe_method(method: Method) -> str:
+    signs = "signed (for and against)" if method.signed else "unsigned (how much, not in which direction)"
+    classes = "different for every class" if method.class_specific else "the same for every class"
+    lines = [
+        f"{method.name}: {method.title}{describe_origin(method)}",
+        f"  {method.summary}",
+        *([f"  formula    {method.formula}"] if method.formula else []),
+        f"  scores     {signs}; {classes}",
+        *([f"  cost       {method.cost}"] if method.cost else []),
+        *(f"  {advice}" for advice in (method.use, method.avoid) if advice),
+        *([f"  citation   {method.citation}"] if method.citation else []),
+    ]
+    for name, option in method.facts()["options"].items():
+        default = "none" if option["default"] is None else option["default"]
+        lines.append(f"  --option {name}={default}  ({option['values']})")
+    return "\n".join(lines)
+
+
+@reports_errors
+def metrics(
+    name: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Describe only these, in full.", show_default=False),
+    ] = None,
+    long: Annotated[
+        bool, typer.Option("--long", help="Also show kind, range, chance level, needs and citation.")
+    ] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """List the metrics that `sightline evaluate` computes.
+
+    \b
+    Examples:
+      sightline metrics
+      sightline metrics aopc
+      sightline metrics --long
+    """
+    with LateProgress() as progress, starting(progress):
+        from sightline.metrics import METRICS
+
+    entries = [METRICS.get(each) for each in name] if name else list(METRICS)
+    if as_json:
+        print_json(entries)
+    elif long or name:
+        print_descriptions(entries, _describe_metric)
+    else:
+        print_table({"": entries})
+
+
+def _describe_metric(metric: MetricEntry) -> str:
+    from sightline.view.words.metrics import describe_chance, describe_direction, describe_needs, describe_range
+
+    lines = [
+        f"{metric.name}: {metric.summary}{describe_origin(metric)}",
+        f"  measures   {metric.kind}; {describe_direction(metric)}",
+        f"  range      {describe_range(metric)}",
+        f"  chance     {describe_chance(metric)}",
+        f"  needs      {describe_needs(metric)}",
+        f"  citation   {metric.citation}",
+    ]
+    if metric.options:
+        options = ", ".join(f"{name}={value}" for name, value in metric.options.items())
+        lines.insert(-1, f"  options    {options}")
+    return "\n".join(lines)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -13,9 +14,12 @@ from sightline.cli.options import Debug
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.errors import UsageError
+from sightline.files.spreadsheet_cells import protect_text
 from sightline.settings.arguments import refuse_unused
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sightline.corpus.slices import SliceRule
 
 
@@ -113,7 +117,6 @@ def query(
         raise UsageError("Parquet output cannot be printed: name a file with -o.")
     with LateProgress() as progress:
         with starting(progress):
-            from sightline.corpus.export import export_table
             from sightline.corpus.slices import compare_slices
             from sightline.corpus.store import open as open_store
             from sightline.files.writing import check_writable, write_whole
@@ -140,3 +143,37 @@ def query(
     else:
         write_whole(output, content)
         typer.echo(f"Wrote {output}", err=True)
+
+
+TableFormat = Literal["table", "csv", "json", "parquet"]
+
+
+def export_table(frame: pd.DataFrame, form: TableFormat) -> bytes:
+    """Return a table in the given format; text is UTF-8 and ends with a line break."""
+    if form == "parquet":
+        buffer = io.BytesIO()
+        frame.to_parquet(buffer, index=False)
+        return buffer.getvalue()
+    if form == "csv":
+        return bytes(_protect_texts(frame).to_csv(index=False).encode())
+    if form == "json":
+        return bytes((frame.to_json(orient="records", force_ascii=False, default_handler=str) + "\n").encode())
+    return (_align_columns(frame) + "\n").encode()
+
+
+def _protect_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with names and texts that a spreadsheet would run as formulas protected."""
+
+    def protect(value: object) -> object:
+        return protect_text(value) if isinstance(value, str) else value
+
+    return frame.rename(columns=protect).map(protect)
+
+
+def _align_columns(frame: pd.DataFrame) -> str:
+    import pandas as pd
+
+    if frame.empty:
+        return "No rows."
+    with pd.option_context("display.width", None, "display.max_columns", None, "display.max_colwidth", 60):
+        return str(frame.to_string(index=False, na_rep=""))

@@ -10,7 +10,6 @@ import typer
 from sightline.cli.progress import LateProgress
 from sightline.errors import UsageError
 from sightline.files.foreign import printable
-from sightline.text.documents import MOST_BYTES, decode_document, read_content
 
 
 def read_texts(file: str, pair: str | None, *, plain_text: bool = False) -> tuple[str, str | None]:
@@ -30,6 +29,8 @@ def read_texts(file: str, pair: str | None, *, plain_text: bool = False) -> tupl
 
 def read_text(source: str, *, plain_text: bool = False) -> str:
     """Return the text of the document `source`, or of standard input for "-"; say what of the document is left out."""
+    from sightline.text.documents import decode_document
+
     name = "Standard input" if source == "-" else f"The file '{source}'"
     content = _read_standard_input() if source == "-" else _read_file(source)
     with LateProgress() as progress:
@@ -41,6 +42,8 @@ def read_text(source: str, *, plain_text: bool = False) -> str:
 
 
 def _read_file(path: str) -> bytes:
+    from sightline.text.documents import read_content
+
     with LateProgress() as progress:
         return read_content(
             Path(path),
@@ -50,6 +53,8 @@ def _read_file(path: str) -> bytes:
 
 
 def _read_standard_input() -> bytes:
+    from sightline.text.documents import MOST_BYTES
+
     if sys.stdin.isatty():
         typer.echo("Type or paste the text, then press Ctrl-D on an empty line.", err=True)
     return sys.stdin.buffer.read(MOST_BYTES + 1)

@@ -140,7 +140,7 @@ def run(
     """
     with LateProgress() as progress:
         with starting(progress):
-            from sightline.corpus.progress import EveryMinute, RunProgress
+            from sightline.corpus.runner import EveryMinute, RunProgress
             from sightline.corpus.runner import run as run_corpus
             from sightline.corpus.settings import MEASURES
             from sightline.corpus.settings import ModelSource as Source

@@ -77,7 +77,7 @@ def serve(
             try:
                 from sightline.serve.http.server import serve as run
             except ModuleNotFoundError as error:
-                if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette", "h11"):
+                if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette"):
                     raise
                 raise UsageError("The server needs FastAPI and uvicorn: pip install 'sightline-xai[serve]'.") from None
             from sightline.serve.http.guards import is_loopback
@@ -113,7 +113,7 @@ def serve(
 
 def _choose_token(token: str | None, no_token: bool, host: str, loopback: bool) -> str | None:
     """Return the token to require, or None; raise UsageError if other machines could use the server unasked."""
-    from sightline.serve.http.access import check_token
+    from sightline.serve.http.guards import check_token
 
     if no_token:
         if token is not None and token != os.environ.get(TOKEN_VARIABLE):

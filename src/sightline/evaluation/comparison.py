@@ -24,16 +24,16 @@ import numpy as np
 from sightline.corpus import read_dataset
 from sightline.errors import OptionError, SightlineError
 from sightline.evaluation.agreement import Agreement, Failure, Pair, layer_name
-from sightline.evaluation.arguments import check_method_options, check_model, list_names
-from sightline.evaluation.choice import chosen_methods
-from sightline.evaluation.seeds import add_seed, seed_for
+from sightline.evaluation.choice import check_method_options, check_model, chosen_methods, list_names
 from sightline.evaluation.subject import (
     Missing,
     TargetChoice,
+    add_seed,
     choose_target,
     describe_error,
     encode_example,
     label_classes,
+    seed_for,
 )
 from sightline.evaluation.workers import report_document
 from sightline.methods import METHODS

@@ -19,14 +19,15 @@ import numpy as np
 from sightline.errors import SightlineError
 from sightline.evaluation.comparison import PERMUTATIONS
 from sightline.evaluation.result import MODEL, MetricCurve, Record
-from sightline.evaluation.seeds import add_seed, seed_for
 from sightline.evaluation.subject import (
     Missing,
     TargetChoice,
+    add_seed,
     choose_target,
     context_segment,
     describe_error,
     encode_example,
+    seed_for,
 )
 from sightline.methods import METHODS
 from sightline.metrics import METRICS, MetricEntry, SightlineWarning, chance_level, spans_of, tokens_in_characters

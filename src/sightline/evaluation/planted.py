@@ -1,9 +1,9 @@
 """Does a method find words that are known to decide?
 
-`planted_shortcuts` makes a task whose answer is known (`planted_task.py`), trains a tiny model on it
-(`planted_model.py`), checks on new documents that the model's answers are nearly optimal and that removing the planted
-words changes its prediction, and measures for every method precision@k: of the k words it scores highest for
-the predicted class, k the number of planted words, how many were planted. Chance is k/n exactly, n the number of words.
+`planted_shortcuts` makes a task whose answer is known and trains a tiny model on it (`planted_task.py`), checks on new
+documents that the model's answers are nearly optimal and that removing the planted words changes its prediction, and
+measures for every method precision@k: of the k words it scores highest for the predicted class, k the number of planted
+words, how many were planted. Chance is k/n exactly, n the number of words.
 
 This test has a known truth, but short texts and a tiny model: a method that fails it should not be trusted, and one
 that passes it must still be tested on the model at hand.
@@ -19,10 +19,8 @@ import numpy as np
 
 from sightline.api.model import Model
 from sightline.errors import OptionError
-from sightline.evaluation.planted_model import BATCH, predict_classes, train
-from sightline.evaluation.planted_task import PlantedDocument, PlantedTask
-from sightline.evaluation.seeds import add_seed, seed_for
-from sightline.evaluation.subject import describe_error
+from sightline.evaluation.planted_task import BATCH, PlantedDocument, PlantedTask, predict_classes, train
+from sightline.evaluation.subject import add_seed, describe_error, seed_for
 from sightline.methods import METHODS
 from sightline.metrics import precision_at_k
 from sightline.metrics.statistics import SIGNIFICANCE, holm, mean_interval, sign_flip_p

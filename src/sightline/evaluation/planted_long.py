@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from sightline.errors import OptionError
-from sightline.evaluation.rule_model import rule_model
-from sightline.evaluation.rule_task import PLACES, RULES, Place, Rule, clear_documents
-from sightline.evaluation.seeds import add_seed, seed_for
+from sightline.evaluation.rule_model import PLACES, RULES, Place, Rule, clear_documents, rule_model
+from sightline.evaluation.subject import add_seed, seed_for
 from sightline.methods import METHODS
 from sightline.metrics import precision_at_k
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from sightline.corpus import read_dataset
 from sightline.errors import InputError
-from sightline.evaluation.arguments import check_method_options, check_model
-from sightline.evaluation.choice import chosen_methods, chosen_metrics
+from sightline.evaluation.choice import check_method_options, check_model, chosen_methods, chosen_metrics
 from sightline.evaluation.document import Assignment, DocumentResult, evaluate_document
 from sightline.evaluation.result import Evaluation
 from sightline.evaluation.subject import TargetChoice, has_gold, label_classes

@@ -1,13 +1,19 @@
-"""The encoding of an example and the class to explain."""
+"""What is explained and with which seed: the encoding of an example, the class, and the seeds of methods.
+
+Seeds depend only on the given seed, the document and the method, so that a number does not depend on what else is
+measured, or in which order.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from sightline.errors import SightlineError, TargetError
+from sightline.methods import Method
 from sightline.metrics import tokens_in_characters
 from sightline.models.answers import NO_ANSWER
 from sightline.models.classes import Label, classes_of, no_class
@@ -91,3 +97,14 @@ def _true_answer(example: Example, encoding: Encoding) -> TargetLike:
 def describe_error(error: Exception) -> str:
     """Return the message of an error; errors that are not Sightline's are preceded by their type."""
     return str(error) if isinstance(error, SightlineError) else f"{type(error).__name__}: {error}"
+
+
+def seed_for(seed: int, *names: str) -> int:
+    """Return the seed of one document, method or metric, by their names."""
+    digest = hashlib.blake2b("\0".join((str(seed), *names)).encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big")
+
+
+def add_seed(method: Method, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return the options of a method, with `seed` if the method takes one and none was given."""
+    return {"seed": seed, **options} if "seed" in method.options else dict(options)

@@ -32,11 +32,10 @@ from torch import Tensor
 from sightline.api.model import Model
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.lab.divergences import jensen_shannon, total_variation
-from sightline.lab.seeds import check_seed
 from sightline.metrics.statistics import mean_interval
 from sightline.models.classes import classes_of, no_class
 from sightline.progress import Progress, StepProgress
-from sightline.settings.arguments import refuse_unused
+from sightline.settings.arguments import check_seed, refuse_unused
 from sightline.text import Encoding
 
 if TYPE_CHECKING:

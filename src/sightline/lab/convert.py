@@ -26,7 +26,7 @@ from torch import Tensor
 
 from sightline.attention.projections import SOFTMAX, Projection, projection_of
 from sightline.errors import ModelError, OptionError, UnsupportedError, UsageError
-from sightline.lab.saving import check_new_folder, write_model
+from sightline.lab.checkpoints import check_new_folder, write_model
 from sightline.models import Network, load_network
 from sightline.models.config import MAX_ROWS, MAX_WINDOW
 from sightline.models.longformer.encoder import use_banded, use_library

@@ -28,15 +28,22 @@ from sightline.files.foreign import read_json
 from sightline.files.writing import new_folder, write_whole
 from sightline.lab.answer_rows import LABELS, AnswerRows, pad_windows
 from sightline.lab.card import model_card
-from sightline.lab.checkpoints import RUN, check_work_folder, find_checkpoint, remove_work_folder
-from sightline.lab.saving import check_new_folder, quiet_bars, write_model, writing_failure
-from sightline.lab.seeds import check_seed
+from sightline.lab.checkpoints import (
+    RUN,
+    check_new_folder,
+    check_work_folder,
+    find_checkpoint,
+    quiet_bars,
+    remove_work_folder,
+    write_model,
+    writing_failure,
+)
 from sightline.lab.starting_points import StartingPoint, Units, default_settings, starting_point
 from sightline.lab.training_data import TrainingData, read_training_data
 from sightline.lab.training_tasks import TokenisedRows, check_task, make_collator
 from sightline.metrics.statistics import mean_interval, share_interval
 from sightline.models import load_network
-from sightline.settings.arguments import check_one_of, refuse_unused
+from sightline.settings.arguments import check_one_of, check_seed, refuse_unused
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.metrics.agreement import (
     average_overlap,
+    confidence,
+    confidence_published,
     cosine,
     jaccard,
     kendall,
@@ -20,7 +22,6 @@ from sightline.metrics.agreement import (
     spearman,
 )
 from sightline.metrics.chance import chance_level
-from sightline.metrics.confidence import confidence, confidence_published
 from sightline.metrics.dispersion import anisotropy, normalised_entropy, normalised_rank, special_rank, special_share
 from sightline.metrics.faithfulness import (
     aopc,
@@ -33,9 +34,8 @@ from sightline.metrics.faithfulness import (
 )
 from sightline.metrics.inputs import SightlineWarning
 from sightline.metrics.plans import Plan, Quantity
-from sightline.metrics.plausibility import auprc, iou_f1, token_f1
+from sightline.metrics.plausibility import auprc, count_at_k, iou_f1, precision_at_k, recall_at_k, token_f1
 from sightline.metrics.registry import METRICS, Chance, MetricEntry, list_metrics, metric
-from sightline.metrics.retrieval import count_at_k, precision_at_k, recall_at_k
 from sightline.metrics.statistics import Interval, bootstrap_interval
 from sightline.metrics.token_sets import mask_of, spans_of, tokens_in_characters, top_tokens
 

@@ -29,15 +29,17 @@ import numpy.typing as npt
 from sightline.errors import InputError, SizeError
 from sightline.metrics.faithfulness import plan_of
 from sightline.metrics.inputs import FloatArray, IntArray, score_vector
-from sightline.metrics.plans import PROBABILITY, Compat, Plan
-from sightline.metrics.registry import METRICS
-from sightline.metrics.removal_order import (
+from sightline.metrics.plans import (
+    PROBABILITY,
+    Compat,
+    Plan,
     random_score_order,
     removed_positions,
     score_order,
     shuffled_ties,
     unit_counts,
 )
+from sightline.metrics.registry import METRICS
 from sightline.metrics.token_sets import descending_order
 from sightline.models import Network, Target
 from sightline.models.origin import check_origin

@@ -77,7 +77,7 @@ _PASSAGES: dict[str, Callable[[Any, str], object]] = {
     "passages_random_changed": _count,
     "passages_trials": _count,
 }
-"""Entries about the document without its strongest sentences (`metrics.passages`)."""
+"""Entries about the document without its strongest sentences (`metrics.check`)."""
 _OF_CHECK: dict[str, Callable[[Any, str], object]] = {
     "faithfulness": _fall,
     "random_mean": _fall,
@@ -224,7 +224,7 @@ def _stays_without_words(checks: Mapping[str, Value]) -> bool:
     Near a tie a small fall changes the class, and with three classes another one may overtake: if an empty document
     gets another label, the text decides.
 
-    If the prediction changed without the strongest sentences (`metrics.passages`), something in the text decides,
+    If the prediction changed without the strongest sentences (`metrics.check`), something in the text decides,
     whatever the model says about an empty document.
     """
     if "passages_trials" in checks or not all(name in checks for name in (*TELLING, "probability_empty")):

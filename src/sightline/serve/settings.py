@@ -45,13 +45,9 @@ class Settings:
     worker_jobs: int = 200
     """Jobs and questions after which an idle worker is replaced, to return its memory; 0 for never."""
     max_connections: int = 256
-    """Connections open at once; fewer if the process may not open that many files."""
-    header_timeout: float = 10.0
-    """How long a client may take to send the head of a request."""
+    """Connections open at once; requests on further ones are answered with 503."""
     body_timeout: float = 60.0
     """How long a client may take to send the body of a request."""
-    response_timeout: float = 60.0
-    """How long a client may take to read any part of a response."""
     token: str | None = None
     """Secret that clients must send; None for a server that is open to everyone who can reach it."""
     corpus: str | None = None

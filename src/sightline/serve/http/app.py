@@ -16,8 +16,7 @@ from starlette.types import ASGIApp
 
 from sightline import __version__
 from sightline.serve.http import corpus, documents
-from sightline.serve.http.access import Access
-from sightline.serve.http.guards import Guard, HostNames
+from sightline.serve.http.guards import Access, Guard, HostNames
 from sightline.serve.http.requests import PendingBytes, describe_parameter_error
 from sightline.serve.http.routes import router
 from sightline.serve.refusal import Refusal

@@ -12,8 +12,8 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from sightline import __version__
 from sightline.serve.http import schemas
-from sightline.serve.http.descriptions import describe_binary, describe_errors, describe_page
 from sightline.serve.http.requests import check_request, parse_request, parse_token, read_body
+from sightline.serve.http.schemas import describe_binary, describe_errors, describe_page
 from sightline.serve.refusal import Refusal, queue_full
 from sightline.serve.worker.dispatcher import Dispatcher
 from sightline.serve.worker.jobs import Job, Kind

@@ -6,22 +6,18 @@ import errno
 import signal
 import socket
 from collections.abc import Callable
-from functools import partial
 from types import FrameType
 
 import uvicorn
 
 from sightline.errors import UsageError
 from sightline.serve.http.app import create_app
-from sightline.serve.http.connections import ACCEPTED_AT_ONCE, LimitedProtocol, connection_limits
 from sightline.serve.http.guards import ALL_INTERFACES
 from sightline.serve.settings import Settings
 from sightline.serve.worker.process import WorkerProcess
 
 _IDLE_SECONDS = 5
 """How long a connection may stay open between two requests."""
-_LISTEN_QUEUE = 1_024
-"""Connections that the system holds until they are accepted."""
 _SHUTDOWN_SECONDS = 2
 """How long open connections may take to finish when the server is stopped."""
 
@@ -52,9 +48,9 @@ class Server(uvicorn.Server):
                 server_header=False,
                 timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
                 timeout_keep_alive=_IDLE_SECONDS,
-                http=partial(LimitedProtocol, connection_limits(settings)),  # type: ignore[arg-type]
+                limit_concurrency=settings.max_connections + 1,  # from this number on, uvicorn answers with 503
+                http="h11",
                 ws="none",
-                backlog=ACCEPTED_AT_ONCE,
             )
         )
         self._on_ready = on_ready
@@ -74,8 +70,6 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then call `on_ready`."""
         await super().startup(sockets)
-        for listening in sockets or []:
-            listening.listen(_LISTEN_QUEUE)  # asyncio uses one number for this queue and for accepting in one go
         if self.started:
             self._on_ready()
 

@@ -19,7 +19,7 @@ from sightline.errors import SightlineError
 from sightline.serve.refusal import Refusal, queue_full
 from sightline.serve.settings import Settings
 from sightline.serve.worker.jobs import Job, JobProgress, JobStore
-from sightline.serve.worker.messages import Message
+from sightline.serve.worker.main import Message
 from sightline.serve.worker.process import WorkerProcess
 
 MAX_QUESTIONS = 64

@@ -3,9 +3,14 @@
 A process rather than a thread: a computation that hangs can be killed, a crash does not reach the server, and the
 server's event loop never waits for the interpreter lock.
 
-Protocol (see `messages`): the worker first sends `ready` or `unable`. For each `explain` or `question` it receives, it
+Protocol: the worker first sends `ready` or `unable`. For each `explain` or `question` it receives, it
 sends any number of `progress` messages and then one `result` or `failed`; the server may send `cancel` in the meantime.
 The worker exits when the server does.
+
+A `Message` between the server and its worker is a JSON header and named byte strings; reading one executes nothing.
+Layout: length of the header (4 bytes, little-endian) · header (UTF-8 JSON) · the parts, concatenated. The header's
+"parts" lists [name, length] in order. The server forwards parts to browsers without parsing them, so its event loop
+stays responsive however large a result is.
 """
 
 from __future__ import annotations
@@ -14,8 +19,11 @@ import json
 import logging
 import os
 import signal
+import struct
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
@@ -23,10 +31,41 @@ from typing import TYPE_CHECKING, Any
 from sightline.errors import SightlineError, SizeError, UsageError
 from sightline.files.process_memory import exempt_loaded_objects, release_memory
 from sightline.serve.settings import Settings
-from sightline.serve.worker.messages import Message
 
 if TYPE_CHECKING:
     from sightline.serve.worker.session import WorkerSession
+
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message: its `kind`, JSON-serialisable facts, and byte strings by name."""
+
+    kind: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, bytes] = field(default_factory=dict)
+
+    def pack(self) -> bytes:
+        """Return the message as bytes."""
+        lengths = [[name, len(part)] for name, part in self.parts.items()]
+        header = json.dumps({"kind": self.kind, "facts": dict(self.facts), "parts": lengths}, allow_nan=False).encode()
+        return b"".join((_LENGTH.pack(len(header)), header, *self.parts.values()))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Message:
+        """Return the message that `pack` encoded."""
+        (length,) = _LENGTH.unpack_from(data)
+        start = _LENGTH.size + length
+        header = json.loads(data[_LENGTH.size : start])
+        parts = {}
+        for name, size in header["parts"]:
+            parts[name] = data[start : start + size]
+            start += size
+        if start != len(data):
+            raise ValueError(f"The message has {len(data)} bytes; its header announces {start}.")
+        return cls(header["kind"], header["facts"], parts)
+
 
 REPORT_EVERY = 0.05
 """Seconds between two progress reports of the same stage."""

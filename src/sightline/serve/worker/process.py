@@ -12,7 +12,7 @@ from collections.abc import Callable
 from sightline.errors import ModelError, UsageError
 from sightline.serve.settings import Settings
 from sightline.serve.worker import main
-from sightline.serve.worker.messages import Message
+from sightline.serve.worker.main import Message
 
 _PRELOADED = ["sightline.serve.worker.session", "numba", "stop_words"]
 """Modules imported before workers are forked, including those that the first job would import."""

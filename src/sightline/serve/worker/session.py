@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.analysis.tiles import pooled_tile, strongest_relations
+from sightline.analysis.maps import pooled_tile, strongest_relations
 from sightline.api.model import Model, load
 from sightline.errors import InputError, OptionError, SizeError
 from sightline.methods import METHODS, list_methods

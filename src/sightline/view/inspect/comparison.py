@@ -114,7 +114,7 @@ def measured_dots(settings: Sequence[Similarity]) -> dict[str, list[plots.Measur
 
 def setting_name(layers: str, scaled: bool, masked: bool, by_document: bool = False) -> str:
     """Return "last layer, scaled, masked"."""
-    from sightline.analysis.similarity_tables import scaling_name
+    from sightline.analysis.similarity import scaling_name
 
     where = {"last": "last layer", "all": "all layers", "lower": "lower half", "upper": "upper half"}.get(
         layers, f"layer {layers}"

@@ -27,7 +27,7 @@ import numpy as np
 
 from sightline.api.checking import special_share
 from sightline.api.model import Model
-from sightline.evaluation.randomised import cascade
+from sightline.evaluation.sanity import cascade
 from sightline.metrics import METRICS, precision_at_k, spans_of, tokens_in_characters
 from sightline.metrics.check import compare_curves, default_calls, faithfulness_checks, plan_counts, scale_counts
 from sightline.results.explanation import Explanation, RemovalCurve
