@@ -26,7 +26,7 @@ from sightline.corpus.streaming import Row
 from sightline.corpus.tables import round_to_bits
 from sightline.errors import InputError, OptionError, TargetError, UsageError
 from sightline.evaluation.subject import encode_example
-from sightline.files.process_memory import release_memory, resident_bytes
+from sightline.files.processes import release_memory, resident_bytes
 from sightline.text import Example
 from sightline.view.corpus.page import write_corpus_page
 from tests.corpus.conftest import rows_of_data

@@ -20,7 +20,7 @@ from torch import nn
 from sightline.api.model import Model, load
 from sightline.evaluation.planted_task import LABELS, PlantedDocument, vocabulary
 from sightline.progress import Progress
-from sightline.text.word_level import word_tokenizer
+from sightline.text.new_tokenizers import word_tokenizer
 
 WIDTH = 32
 BATCH = 32

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from sightline.api.model import Model, load
 from sightline.evaluation.planted_task import FIRST, SECOND, vocabulary
 from sightline.evaluation.rule_task import LABELS, Rule
-from sightline.text.word_level import word_tokenizer
+from sightline.text.new_tokenizers import word_tokenizer
 
 WIDTH, HEADS, LAYERS, WINDOW, POSITIONS = 48, 4, 2, 64, 4096
 TARGET, SINK = 16.0, 11.5

@@ -27,8 +27,7 @@ from sightline.models.single_attention import (
 )
 from sightline.models.weights import find_checkpoint
 from sightline.settings.arguments import check_one_of, refuse_unused
-from sightline.text.subwords import learn_subword_tokenizer
-from sightline.text.word_level import learn_word_tokenizer
+from sightline.text.new_tokenizers import learn_subword_tokenizer, learn_word_tokenizer
 
 VOCABULARY = 20_000
 """Largest number of words or subwords of a new model, unless another is given."""
