@@ -11,8 +11,7 @@ from captum.attr import IntegratedGradients, LayerIntegratedGradients
 
 from sightline.api.model import load
 from sightline.errors import ModelError, OptionError
-from sightline.methods.integration.patterson import SIZES, nested_rules
-from sightline.methods.integration.quadrature import expected_change
+from sightline.methods.integration import SIZES, expected_change, nested_rules
 from sightline.models import memory
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece

@@ -19,8 +19,7 @@ from sightline.api.checking import Checker
 from sightline.api.explaining import Explainer, batches, check_trace, provenance_of
 from sightline.api.report_builder import build_report
 from sightline.errors import InputError, OptionError
-from sightline.methods.applicability import default_methods, methods_not_offered
-from sightline.methods.choice import choose_methods
+from sightline.methods.choice import choose_methods, default_methods, methods_not_offered
 from sightline.metrics.check import CheckReplacement
 from sightline.models import Network, Prediction, TargetLike, load_network
 from sightline.models.loading import AttentionKind
