@@ -24,8 +24,8 @@ from sightline.metrics.check import CheckReplacement
 from sightline.models import Network, Prediction, TargetLike, load_network
 from sightline.models.loading import AttentionKind
 from sightline.models.target import ENTITIES
+from sightline.models.task import name_tokens
 from sightline.models.tasks import MaskedLanguageModel
-from sightline.models.word_targets import name_tokens
 from sightline.passes.forward import Request
 from sightline.passes.input_encoder import InputEncoder
 from sightline.passes.trace import Trace

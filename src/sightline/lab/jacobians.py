@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sightline.models.single_attention.modeling import BilstmEncoder
+from sightline.models.single_attention import BilstmEncoder
 
 
 def dependence_norms(encoder: Any, embeddings: Tensor, seeds: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Which methods apply to which models, and the methods that a call names.
 
-A model with a single attention (`models/single_attention/`) has one row of weights and no token that attends. Methods
+A model with a single attention (`models/single_attention.py`) has one row of weights and no token that attends. Methods
 that follow attention from token to token, through layers or through the parts of an attention block, mean nothing
 there. Relevance propagation has rules for softmax only, so it does not apply to heads with a sparse projection either.
 Of a model whose family has no entry (`families.unseen_family`) only embeddings and logits are known, so methods that
@@ -18,7 +18,7 @@ from sightline.errors import OptionError, UnsupportedError
 from sightline.methods.registry import METHODS, Method
 from sightline.models import Network
 from sightline.models.families import Family
-from sightline.models.pooled import PooledClassifier
+from sightline.models.sentence_models import PooledClassifier
 from sightline.passes.forward import SEEN_FROM_OUTSIDE
 from sightline.settings.defaults import DEFAULT_METHODS, FALLBACK_METHODS, UNSEEN_METHODS
 
