@@ -57,8 +57,8 @@ SECTIONS = (
         (
             "Explanation",
             "results.explanation.WordScore",
-            "results.explanation_groups.ByClass",
-            "results.explanation_groups.ByMethod",
+            "results.report.ByClass",
+            "results.report.ByMethod",
             "Report",
             "analysis.consensus.Consensus",
             "ContinuationExplanation",

@@ -16,8 +16,7 @@ import torch
 
 from sightline import builtin
 from sightline.api.checking import Checker
-from sightline.api.explaining import Explainer, batches, check_trace, provenance_of
-from sightline.api.report_builder import build_report
+from sightline.api.explaining import Explainer, batches, build_report, check_trace, provenance_of
 from sightline.errors import InputError, OptionError
 from sightline.methods.choice import choose_methods, default_methods, methods_not_offered
 from sightline.metrics.check import CheckReplacement
@@ -32,8 +31,7 @@ from sightline.passes.trace import Trace
 from sightline.progress import Progress
 from sightline.results.continuation import ContinuationExplanation, Origin
 from sightline.results.explanation import Explanation
-from sightline.results.explanation_groups import ByClass, ByMethod, group
-from sightline.results.report import Report
+from sightline.results.report import ByClass, ByMethod, Report, group
 from sightline.settings.arguments import refuse_unused
 from sightline.text import Aggregation, Chat, Encoding, is_chat
 from sightline.text.documents import DocumentText, names_document, plain_text_of
