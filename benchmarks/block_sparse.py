@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import BigBirdConfig, BigBirdForSequenceClassification
 
 from benchmarks import harness
-from sightline.models.block_sparse.attention import use_blocks
+from sightline.models.block_sparse import use_blocks
 
 LAYERS = 2
 

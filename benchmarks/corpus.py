@@ -197,7 +197,7 @@ def aggregate(report: harness.Report) -> None:
         write_synthetic_words(out, rows)
         for by in ("type", "word", "position"):
             start, cpu = time.perf_counter(), time.process_time()
-            result = sl.open(out).aggregate(by, "attcat", rule="mean-all")
+            result = sl.open_run(out).aggregate(by, "attcat", rule="mean-all")
             elapsed, cpu = time.perf_counter() - start, time.process_time() - cpu
             report.fact(f"by {by}: elapsed, CPU seconds, result rows", [round(elapsed, 2), round(cpu, 2), len(result)])
             # Two cores share the work; other programs may hold them meanwhile.
@@ -212,7 +212,7 @@ def write_synthetic_words(out: Path, rows: int) -> None:
     sl.run(["one text"], sl.load(), ["attcat"], out=out, measures=[], target=0)
     folder = RunFolder(out)
     (unit,) = folder.finished_units()
-    document_row = sl.open(out).sql("SELECT * FROM results", arrow=True)
+    document_row = sl.open_run(out).sql("SELECT * FROM results", arrow=True)
     folder.remove_unit(unit)
     schema = tables.token_schema(["attcat"])
     for number in range(rows // (per_document * per_unit)):

@@ -32,7 +32,7 @@ for module in pkgutil.walk_packages(sl.__path__, "sightline."):
         importlib.import_module(module.name)
 
 from sightline.text.documents.reading import decode_document
-from sightline.files.process_memory import resident_bytes
+from sightline.files.processes import resident_bytes
 
 explanation = sl.load().explain("The compiler infers the types.")
 assert explanation.words()

@@ -13,7 +13,7 @@ from sightline.models import weights
 from sightline.results import report_storage, storage
 from sightline.serve import settings
 from sightline.serve.http import documents as served_documents
-from sightline.text import MAX_CHARACTERS, chat_rendering, chat_template, patterns, tokenizer_limits
+from sightline.text import MAX_CHARACTERS, chat_rendering, tokenizer_files, tokenizer_limits
 from sightline.text.documents import extraction, office_text, parts, reading
 
 MB, MILLION = 1_000_000, 1_000_000
@@ -21,14 +21,14 @@ PAGE = " ".join(Path(__file__).parents[1].joinpath("SECURITY.md").read_text(enco
 NUMBERS = {2: "two", 4: "four"}
 SENTENCES = [
     f"A model with random weights has at most {weights.MAX_RANDOM_NUMBERS // MILLION} million parameters.",
-    f"at most {NUMBERS[patterns.MAX_REPETITIONS]} repetitions in a row",
+    f"at most {NUMBERS[tokenizer_limits.MAX_REPETITIONS]} repetitions in a row",
     f"lengthen a text at most {tokenizer_limits.MAX_GROWTH} times in all",
     f"a template may add {tokenizer_limits.MAX_PARTS} pieces of {tokenizer_limits.MAX_PARTS} tokens",
     f"a special token may have {tokenizer_limits.MAX_TOKEN} characters",
     f"A text of more than {tokenizer_limits.PIECE:,} characters is first read in pieces",
     f"refused if it becomes more than {tokenizer_limits.MAX_RATIO} times as long",
     f"may compute for {chat_rendering.CPU_SECONDS} seconds and take {chat_rendering.MEMORY // 10**9} GB",
-    f"Templates of more than {chat_template.TEMPLATE_CHARACTERS:,} characters are ignored.",
+    f"Templates of more than {tokenizer_files.TEMPLATE_CHARACTERS:,} characters are ignored.",
     f"files of up to {reading.MOST_BYTES // MB} MB are read in a process of their own that may take "
     f"{extraction.MOST_MEMORY // 2**30} GB and {reading.MOST_SECONDS} seconds",
     f"may unpack to {office_text.MOST_XML // MB} MB, and a text may have {parts.MOST_CHARACTERS // MILLION} million",

@@ -57,8 +57,8 @@ SECTIONS = (
         (
             "Explanation",
             "results.explanation.WordScore",
-            "results.explanation_groups.ByClass",
-            "results.explanation_groups.ByMethod",
+            "results.report.ByClass",
+            "results.report.ByMethod",
             "Report",
             "analysis.consensus.Consensus",
             "ContinuationExplanation",
@@ -87,7 +87,7 @@ SECTIONS = (
     Section(
         "Explain a corpus",
         "Runs over whole data sets, and the store of their results.",
-        ("run", "open", "Store", "Selection", "read_examples", "text.Example"),
+        ("run", "open_run", "Store", "Selection", "read_examples", "text.Example"),
         ("corpus",),
     ),
     Section("Train, convert, test attention", "The lab. Training needs the extra `lab`.", rooms=("lab",)),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     __version__: str
     from sightline import analysis, attention, corpus, errors, evaluation, lab, methods, metrics, models, text, view
     from sightline.api.model import Model, load
-    from sightline.corpus import Selection, Store, open, read_examples, run
+    from sightline.corpus import Selection, Store, open_run, read_examples, run
     from sightline.errors import SightlineError
     from sightline.evaluation import Evaluation, compare, evaluate
     from sightline.methods import list_methods, method
@@ -67,7 +67,7 @@ __all__ = [
     "metric",
     "metrics",
     "models",
-    "open",
+    "open_run",
     "read_document",
     "read_examples",
     "run",
@@ -96,7 +96,7 @@ _HOMES = {
     "load": "sightline.api.model",
     "method": "sightline.methods",
     "metric": "sightline.metrics",
-    "open": "sightline.corpus.store",
+    "open_run": "sightline.corpus.store",
     "read_document": "sightline.text.documents",
     "read_examples": "sightline.corpus",
     "run": "sightline.corpus.runner",

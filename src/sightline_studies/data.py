@@ -22,7 +22,7 @@ from sightline.corpus.data_files import MissingSplitError
 from sightline.corpus.hub import HUB
 from sightline.corpus.readers import number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
-from sightline.text.fields import Columns, example_from_row
+from sightline.text.examples import Columns, example_from_row
 
 if TYPE_CHECKING:
     from sightline.text import Example

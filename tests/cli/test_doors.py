@@ -344,7 +344,7 @@ def test_a_column_of_names_and_numbers_is_refused_in_one_sentence_before_anythin
     assert len(sentences) == 1
     assert not list((tmp_path / "out").glob("documents/*"))
     with pytest.raises(InputError, match="stopped before it had read"):
-        sl.open(tmp_path / "out")
+        sl.open_run(tmp_path / "out")
 
 
 def test_a_label_that_is_no_class_is_no_class_at_any_door(models, tmp_path):

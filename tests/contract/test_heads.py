@@ -10,7 +10,7 @@ import transformers
 from sightline.api.model import load
 from sightline.errors import SightlineError
 from sightline.models.families import FAMILIES as KNOWN
-from sightline.models.heads import MAPPINGS, reason_against_head
+from sightline.models.model_types import MAPPINGS, reason_against_head
 from sightline.models.tasks import TASKS
 from tests.tiny_models import FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_module
 

@@ -32,7 +32,7 @@ def copy(store, tmp_path) -> Path:
 
 def read_all(folder: Path) -> None:
     """Read everything that a store holds, in every way."""
-    store = sl.open(folder)
+    store = sl.open_run(folder)
     for table in TABLES:
         store.sql(f"SELECT * FROM {table}")
     for row in store.documents("status = 'done'")["row"]:
@@ -111,7 +111,7 @@ def test_a_damaged_manifest_is_refused_with_the_entry(copy, place, value, says):
 def test_a_manifest_that_is_not_plain_json_is_refused(copy, content, model, data_file):
     (copy / "manifest.json").write_bytes(content)
     with pytest.raises(InputError, match="is damaged and could not be read"):
-        sl.open(copy)
+        sl.open_run(copy)
     with pytest.raises(InputError, match="is damaged and could not be read"):
         sl.run(data_file, model, ["attcat"], out=copy)
 
@@ -215,7 +215,7 @@ def test_a_small_file_does_not_become_gigabytes(copy):
     edit_manifest(copy, "plan.rows", 2 * count)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(InputError, match="too much for its bytes on disk"):
-        sl.open(copy).sql("SELECT text FROM texts")
+        sl.open_run(copy).sql("SELECT text FROM texts")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
 
 
@@ -225,7 +225,7 @@ def test_a_file_of_millions_of_equal_rows_is_refused(copy):
     values = {"document": pa.int64(), "layer": pa.int16(), "head": pa.int16(), "importance": pa.float64()}
     pq.write_table(pa.table({name: pa.repeat(pa.scalar(0, kind), count) for name, kind in values.items()}), path)
     with pytest.raises(InputError, match="9,000,000 rows are too much"):
-        sl.open(copy).heads()
+        sl.open_run(copy).heads()
 
 
 def test_a_method_name_is_no_sql(copy):
@@ -245,7 +245,7 @@ def test_a_method_name_is_no_sql(copy):
         table = pq.read_table(path)
         place = table.schema.get_field_index("method")
         pq.write_table(table.set_column(place, "method", pc.replace_substring(table["method"], "attcat", evil)), path)
-    summary = summarise(sl.open(copy))
+    summary = summarise(sl.open_run(copy))
     assert "injected" not in set(summary.documents["verdict"])
     assert summary.documents["verdict"].notna().any()
 
@@ -253,7 +253,7 @@ def test_a_method_name_is_no_sql(copy):
 def test_a_page_of_a_damaged_store_is_refused_and_leaves_nothing(copy, tmp_path):
     change(copy, "documents", put("probability", 5.0))
     with pytest.raises(InputError, match="probability"):
-        write_corpus_page(sl.open(copy), tmp_path / "page")
+        write_corpus_page(sl.open_run(copy), tmp_path / "page")
     assert not (tmp_path / "page").exists()
 
 

@@ -78,7 +78,7 @@ def test_a_document_that_kills_its_worker_is_recorded_and_the_others_run(plugins
     data.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     settings = {"methods": ["lethal"], "measures": [], "workers": 1}
     finish(start(plugins, data, model_folder, tmp_path / "run", **settings))
-    frame = sl.open(tmp_path / "run").documents()
+    frame = sl.open_run(tmp_path / "run").documents()
     assert frame["status"].tolist() == ["done"] * 6 + ["failed"] * 2
     assert frame["error"][6] == "The process ended 2 times while explaining it."
 

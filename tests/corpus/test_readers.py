@@ -193,7 +193,7 @@ def test_rationales_are_characters_or_counted_in_pieces(tmp_path):
 
 
 def test_pieces_of_a_rationale_are_those_of_split_for_every_white_space():
-    from sightline.text.fields import _read_rationale
+    from sightline.text.examples import _read_rationale
 
     text = "".join(f"w{i}{chr(i)}" for i in range(0x3001) if chr(i).isspace())
     pieces = text.split()

@@ -26,7 +26,7 @@ from sightline.corpus.streaming import Row
 from sightline.corpus.tables import round_to_bits
 from sightline.errors import InputError, OptionError, TargetError, UsageError
 from sightline.evaluation.subject import encode_example
-from sightline.files.process_memory import release_memory, resident_bytes
+from sightline.files.processes import release_memory, resident_bytes
 from sightline.text import Example
 from sightline.view.corpus.page import write_corpus_page
 from tests.corpus.conftest import rows_of_data
@@ -151,7 +151,7 @@ def test_a_stopped_run_resumes_where_it_stopped(whole, model, data_file, tmp_pat
     out = tmp_path / "run"
     with pytest.raises(StopError):
         sl.run(data_file, model, METHODS, out=out, unit_documents=4, progress=stop_after_two)
-    half = sl.open(out)
+    half = sl.open_run(out)
     assert not half.complete
     assert set(half.documents()["status"]) == {"done", "failed", "pending"}
     with pytest.raises(InputError, match="pending"):
@@ -210,7 +210,7 @@ def test_an_extension_that_was_killed_leaves_the_shorter_run_valid(
         patched.setattr(RunFolder, "write_table", write_and_die)
         with pytest.raises(KeyboardInterrupt):
             run(15)
-    assert len(sl.open(tmp_path).documents()) == 6
+    assert len(sl.open_run(tmp_path).documents()) == 6
     assert run(6).manifest == before.manifest
     assert contents(run(None).path) == contents(whole.path)
 
@@ -308,9 +308,9 @@ def test_a_folder_with_other_things_in_it_is_left_alone(model, data_file, tmp_pa
 def test_a_newer_format_and_a_missing_store_are_refused(whole, tmp_path):
     (tmp_path / "manifest.json").write_text(json.dumps({**whole.manifest, "version": 99}))
     with pytest.raises(InputError, match="newer Sightline"):
-        sl.open(tmp_path)
+        sl.open_run(tmp_path)
     with pytest.raises(InputError, match="no manifest"):
-        sl.open(tmp_path / "nowhere")
+        sl.open_run(tmp_path / "nowhere")
 
 
 def test_failed_documents_are_computed_again_on_request(model, tmp_path, monkeypatch):
@@ -425,7 +425,7 @@ def test_bad_requests_are_refused_before_anything_is_written(model, model_folder
     with pytest.raises(InputError, match="empty"):
         sl.run(data_file, model, METHODS, out=out, selection=sl.Selection(where="year < 0"))
     with pytest.raises(InputError, match="stopped before it had read its data set"):
-        sl.open(out)
+        sl.open_run(out)
     assert sl.run(data_file, model, METHODS, out=out).complete  # nothing was computed, so the run may be another one
 
 

@@ -62,7 +62,7 @@ def test_a_run_in_an_object_store_is_that_of_a_folder(in_a_folder, model, data_f
     store = sl.run(data_file, model, out=uri, **SETTINGS)
     assert store.path == uri
     assert rows_of(store) == rows_of(in_a_folder)
-    again = sl.open(uri)
+    again = sl.open_run(uri)
     assert again.complete
     assert again.document(3).to_dict() == in_a_folder.document(3).to_dict()
     # Sums are added up in the order in which files are read.
@@ -81,7 +81,7 @@ def test_a_stopped_run_in_an_object_store_resumes(in_a_folder, model, data_file,
 
     with pytest.raises(StopError):
         sl.run(data_file, model, out=uri, progress=stop, **SETTINGS)
-    stopped = sl.open(uri)
+    stopped = sl.open_run(uri)
     assert len(stopped.folder.finished_units(stopped.plan.units)) == 1
     assert not stopped.complete
     assert rows_of(sl.run(data_file, model, out=uri, **SETTINGS)) == rows_of(in_a_folder)
@@ -94,12 +94,12 @@ def test_a_prefix_with_foreign_objects_is_refused(model, data_file, uri):
     with pytest.raises(UsageError, match=r"is not empty \('mine.txt'\)"):
         sl.run(data_file, model, out=uri, **SETTINGS)
     with pytest.raises(InputError, match="contains no results"):
-        sl.open(uri)
+        sl.open_run(uri)
 
 
 def test_a_file_uri_is_a_folder(in_a_folder):
     assert storage_at(f"file://{in_a_folder.path}").path == in_a_folder.path
-    assert rows_of(sl.open(f"file://{in_a_folder.path}")) == rows_of(in_a_folder)
+    assert rows_of(sl.open_run(f"file://{in_a_folder.path}")) == rows_of(in_a_folder)
 
 
 @pytest.mark.parametrize("place", ["sftp://host/run", "https://host/run", "zip://run::file.zip", "s4://bucket/run"])
@@ -116,7 +116,7 @@ def test_workers_cannot_share_the_memory_of_a_process(model_folder, data_file):
 @pytest.mark.skipif(importlib.util.find_spec("gcsfs") is not None, reason="gcsfs is installed")
 def test_a_missing_client_is_named():
     with pytest.raises(UsageError, match="gcsfs"):
-        sl.open("gs://bucket/run")
+        sl.open_run("gs://bucket/run")
 
 
 @pytest.mark.slow
@@ -137,4 +137,4 @@ def test_worker_processes_share_an_object_store(in_a_folder, model_folder, data_
     arguments = [sys.executable, "-c", PROGRAM, str(data_file), str(model_folder), "s3://bucket/run", settings]
     done = subprocess.run(arguments, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert rows_of(sl.open(root / "bucket" / "run")) == rows_of(in_a_folder)
+    assert rows_of(sl.open_run(root / "bucket" / "run")) == rows_of(in_a_folder)

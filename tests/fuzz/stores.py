@@ -30,7 +30,7 @@ _SQL = ("x' OR '1'='1", '"; DROP VIEW documents; --', 'attcat" FROM tokens --', 
 
 
 class Stores:
-    """`sl.open`, queries, reports, the page and what the server renders."""
+    """`sl.open_run`, queries, reports, the page and what the server renders."""
 
     def prepare(self, workspace: Path) -> None:
         torch.manual_seed(0)
@@ -41,7 +41,7 @@ class Stores:
         settings: dict[str, Any] = {"target": "all", "check": True, "unit_documents": 8}
         sl.run(rows, model, ["attcat", "rollout"], out=self.stores[1], **settings)
         for store in self.stores:
-            _query(sl.open(store))
+            _query(sl.open_run(store))
 
     def build(self, random: Random, folder: Path, canary: Path) -> object:
         path = folder / "store"
@@ -70,11 +70,11 @@ def _use(path: Path, random: Random, page: Path) -> str:
     """Read a store in one of the ways in which people do."""
     way = random.choices(("query", "reports", "page", "server"), weights=(6, 3, 1, 1))[0]
     if way == "query":
-        _query(sl.open(path))
+        _query(sl.open_run(path))
     elif way == "reports":
-        _reports(sl.open(path))
+        _reports(sl.open_run(path))
     elif way == "page":
-        _page(sl.open(path), page)
+        _page(sl.open_run(path), page)
     else:
         _serve(path)
     return way

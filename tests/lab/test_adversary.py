@@ -17,7 +17,7 @@ from sightline.cli.app import app
 from sightline.errors import InputError, OptionError, UnsupportedError
 from sightline.lab import AdversarialResult
 from sightline.models.shared_weights import hash_weights
-from sightline.text.word_level import word_tokenizer
+from sightline.text.new_tokenizers import word_tokenizer
 from tests.models.test_single_attention import ids_of, tiny_single
 from tests.tiny_models import tiny_ids, tiny_model
 

@@ -25,7 +25,7 @@ from sightline.lab.answer_rows import AnswerRows, answer_f1, exact_match, normal
 from sightline.lab.trainer import AnswerTrainer
 from sightline.lab.training_data import read_training_data
 from sightline.text import Example
-from sightline.text.word_level import word_tokenizer
+from sightline.text.new_tokenizers import word_tokenizer
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
 

@@ -27,8 +27,7 @@ from sightline.lab.trainer import ClassifierTrainer, DivergedError
 from sightline.lab.training_data import read_training_data
 from sightline.lab.training_tasks import TokenisedRows
 from sightline.text import Example
-from sightline.text.subwords import learn_subword_tokenizer
-from sightline.text.word_level import learn_word_tokenizer, word_tokenizer
+from sightline.text.new_tokenizers import learn_subword_tokenizer, learn_word_tokenizer, word_tokenizer
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level, unigram, wordpiece
 

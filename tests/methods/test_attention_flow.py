@@ -15,9 +15,8 @@ from scipy.sparse.csgraph import maximum_flow
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.errors import InputError, OptionError
 from sightline.methods.flow import kernel as flow_kernel
-from sightline.methods.flow.graph import build_graph
+from sightline.methods.flow.graph import USED, build_graph, make_work
 from sightline.methods.flow.solve import FlowResult, attention_flow, solve_flow
-from sightline.methods.flow.work import USED, make_work
 
 UNIT = 2**20
 """Capacities that are multiples of 1/UNIT are whole numbers for scipy's solver, and exact in floating point."""

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, 
 from sightline.api.model import load
 from sightline.errors import OptionError, UnsupportedError
 from sightline.methods.attention_weights import rollout_rows
-from sightline.methods.scaling.receptive_field import even_attention
+from sightline.methods.scaling import even_attention
 from tests.tiny_models import DECODERS, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module
 
 PAD = 0

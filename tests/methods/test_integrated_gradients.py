@@ -11,9 +11,8 @@ from captum.attr import IntegratedGradients, LayerIntegratedGradients
 
 from sightline.api.model import load
 from sightline.errors import ModelError, OptionError
-from sightline.methods.integration.patterson import SIZES, nested_rules
-from sightline.methods.integration.quadrature import expected_change
-from sightline.models import memory
+from sightline.methods.integration import SIZES, expected_change, nested_rules
+from sightline.models import batching
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
@@ -249,11 +248,11 @@ def test_points_fill_the_memory_that_the_machine_has_and_change_nothing(monkeypa
     encoding = model.encode(ids=IDS)
     device, dtype = torch.device("cpu"), torch.float64
     config = model.network.config
-    per_token = memory.KEPT_WIDTHS * config.hidden_size * config.num_hidden_layers * dtype.itemsize
+    per_token = batching.KEPT_WIDTHS * config.hidden_size * config.num_hidden_layers * dtype.itemsize
     results = []
     for documents in (1, 3, 1000):
-        monkeypatch.setattr(memory, "total_memory", lambda _, n=documents: 4 * n * len(IDS) * per_token)
-        assert memory.graph_tokens(config, device, dtype) == min(documents * len(IDS), memory.BATCH_TOKENS)
+        monkeypatch.setattr(batching, "total_memory", lambda _, n=documents: 4 * n * len(IDS) * per_token)
+        assert batching.graph_tokens(config, device, dtype) == min(documents * len(IDS), batching.BATCH_TOKENS)
         before = model.network.backward_passes
         results.append(model.explain(encoding, "integrated_gradients", target=1, steps=7).scores)
         assert model.network.backward_passes - before == -(-7 // documents)
@@ -263,9 +262,9 @@ def test_points_fill_the_memory_that_the_machine_has_and_change_nothing(monkeypa
 
 def test_the_memory_of_a_container_is_that_of_its_limit(monkeypatch, tmp_path):
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(memory, "CGROUP_LIMIT", limit)
-    machine = memory.total_memory(torch.device("cpu"))
+    monkeypatch.setattr(batching, "CGROUP_LIMIT", limit)
+    machine = batching.total_memory(torch.device("cpu"))
     limit.write_text("max\n")
-    assert memory.total_memory(torch.device("cpu")) == machine
+    assert batching.total_memory(torch.device("cpu")) == machine
     limit.write_text("1000000\n")
-    assert memory.total_memory(torch.device("cpu")) == 1_000_000
+    assert batching.total_memory(torch.device("cpu")) == 1_000_000

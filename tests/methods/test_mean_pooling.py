@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sightline.api.model import load
-from sightline.methods.relevance.propagation import propagate
+from sightline.methods.relevance.mode import propagate
 from sightline.methods.relevance.rules import RULE_SETS
 from tests.models.test_tasks import MeanPooled
 from tests.tiny_models import randomise, tiny_ids, tiny_module

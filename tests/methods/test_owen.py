@@ -12,7 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification
 
 from sightline.api.model import load
 from sightline.errors import OptionError
-from sightline.methods.structure.owen_values import (
+from sightline.methods.owen import (
     count_exact_coalitions,
     exact_owen_values,
     least_sampled_calls,

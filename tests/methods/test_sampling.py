@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 
 from sightline.api.model import load
 from sightline.errors import OptionError
-from sightline.methods.integration.paths import build_path
+from sightline.methods.integration import build_path
 from sightline.methods.sampling import shapley_fit, weighted_ridge
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece

@@ -10,7 +10,7 @@ from transformers import AutoModelForQuestionAnswering
 from sightline.api.model import load
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.errors import ModelError
-from sightline.models.block_sparse.attention import BlockSparseSelfAttention, use_blocks
+from sightline.models.block_sparse import BlockSparseSelfAttention, use_blocks
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
 FACTS = {"block_size": 4, "num_random_blocks": 2}

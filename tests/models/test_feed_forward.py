@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sightline.models.longformer import feed_forward as block
+from sightline.models.longformer import layer as block
 from tests.tiny_models import tiny_module
 
 

@@ -22,7 +22,7 @@ from transformers import (
 
 from sightline.api.model import load
 from sightline.errors import InputError, ModelError, UnsupportedError
-from sightline.models.longformer import attention as longformer_attention
+from sightline.models.longformer import layer as longformer_layer
 from sightline.models.longformer.encoder import (
     BandedEncoder,
     difference_from_library,
@@ -543,8 +543,8 @@ class TestSwitch:
         assert difference_from_library(use_banded(model, verify=False)) < 1e-5
 
     def test_a_wrong_encoder_is_not_swapped_in(self, monkeypatch):
-        right = longformer_attention.global_products
-        monkeypatch.setattr(longformer_attention, "global_products", lambda *parts: 1.01 * right(*parts))
+        right = longformer_layer.global_products
+        monkeypatch.setattr(longformer_layer, "global_products", lambda *parts: 1.01 * right(*parts))
         model = classifier()
         original = model.base_model.encoder
         layers = list(original.layer)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import sightline as sl
-from sightline.models import precision
+from sightline.models import loading
 from tests.tiny_models import tiny_ids, tiny_module
 
 HALF = ("float16", "bfloat16")
@@ -33,13 +33,13 @@ def test_the_error_of_a_half_type_is_measured_against_single_precision(folder, d
     half, single = sl.load(folder, dtype=dtype), sl.load(folder)
     assert half.network.dtype == getattr(torch, dtype)
     size = single.network.config.vocab_size
-    ids = np.random.default_rng(0).integers(size, size=min(precision.PROBE_TOKENS, single.max_tokens)).tolist()
+    ids = np.random.default_rng(0).integers(size, size=min(loading.PROBE_TOKENS, single.max_tokens)).tolist()
     exact, rounded = (
         model.network.run([model.encode(ids=ids)])[0].double().detach().numpy() for model in (single, half)
     )
     expected = np.abs(rounded - exact).max() / np.abs(exact).max()
     assert half.network.rounding_error == pytest.approx(expected, rel=1e-9)
-    assert 0 < half.network.rounding_error < precision.LARGEST_ERROR
+    assert 0 < half.network.rounding_error < loading.LARGEST_ERROR
     assert half.provenance()["rounding_error"] == f"{expected:.1e}"
     assert "rounding_error" not in single.provenance()
 
@@ -54,7 +54,7 @@ def test_a_copy_of_a_model_object_is_converted_and_measured_alike(dtype):
 
 
 def test_a_large_error_is_warned_about(folder, monkeypatch):
-    monkeypatch.setattr(precision, "LARGEST_ERROR", 0.0)
+    monkeypatch.setattr(loading, "LARGEST_ERROR", 0.0)
     with pytest.warns(UserWarning, match="In bfloat16 the logits of this model are off by"):
         sl.load(folder, dtype="bfloat16")
 

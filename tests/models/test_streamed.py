@@ -10,7 +10,7 @@ from sightline.analysis.internals import inside
 from sightline.analysis.relations import top_partners
 from sightline.attention import BandedAttention, DenseAttention, StreamedAttention, streamed
 from sightline.errors import SizeError
-from sightline.methods.decomposition import from_trace
+from sightline.methods.decomposition import block
 from sightline.models import streamed as streaming
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 
@@ -97,7 +97,7 @@ def test_documents_of_a_batch_and_hidden_tokens_are_those_of_the_library(short_l
 
 
 def test_contributions_of_too_long_a_document_are_refused_in_words(short_limit, monkeypatch):
-    monkeypatch.setattr(from_trace, "DENSE_LIMIT", 1000)
+    monkeypatch.setattr(block, "DENSE_LIMIT", 1000)
     model = tiny_model("modernbert")
     with pytest.raises(SizeError, match=r"for 23 tokens: choose another method \(for example attcat or rollout\)"):
         model.explain(model.encode(ids=tiny_ids("modernbert", N)), "alti")

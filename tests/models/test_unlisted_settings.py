@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 import sightline as sl
 from sightline.errors import ModelError, UnsupportedError
 from sightline.models.config import SETTINGS
-from sightline.models.unlisted_settings import MOST_NAMES
+from sightline.models.open_config import MOST_NAMES
 from tests.tiny_models import FAMILIES, UNSEEN_FACTS, tiny_ids, tiny_module
 
 OF_WELL_KNOWN_MODELS = {

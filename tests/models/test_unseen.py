@@ -22,7 +22,7 @@ from transformers import (
 import sightline as sl
 from sightline.errors import ModelError, UnsupportedError
 from sightline.methods import METHODS
-from sightline.models.heads import MAPPINGS
+from sightline.models.model_types import MAPPINGS
 from sightline.models.open_config import read_open_settings
 from sightline.settings.defaults import UNSEEN_METHODS
 from tests.contract.test_contract import QUICK

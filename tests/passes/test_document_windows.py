@@ -16,7 +16,7 @@ from sightline.models.windowed import window_positions
 from sightline.results.explanation import Explanation
 from sightline.text import cut_windows, encode_text, read_in_windows, window_encodings
 from sightline.text.units import units_of
-from sightline.text.window_cuts import default_max_windows
+from sightline.text.windows import default_max_windows
 from sightline.view.words.sentences import notices
 from tests.contract.test_contract import QUICK
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module

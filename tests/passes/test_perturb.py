@@ -14,7 +14,7 @@ from transformers import (
 
 from sightline.api.model import load
 from sightline.errors import InputError, OptionError, SizeError, UnsupportedError
-from sightline.methods.structure.removals import request_removals
+from sightline.methods.removals import request_removals
 from sightline.passes.perturb import Perturbations, default_replacement, perturb_probability, removable_units
 from tests.metrics.brute_force import OneAtATime
 from tests.tiny_models import FAMILIES, SINGLE_PRECISION, tiny_ids, tiny_model, tiny_module

@@ -17,7 +17,7 @@ from sightline.methods import METHODS
 from sightline.passes.prefixes import PrefixPass
 from sightline.results.continuation import ContinuationExplanation
 from sightline.text import LEVELS, continue_ids, continue_text, encode_text
-from sightline.text.word_level import word_tokenizer
+from sightline.text.new_tokenizers import word_tokenizer
 from tests.contract.test_contract import QUICK
 from tests.sample_explanations import explanation
 from tests.tiny_models import DECODERS, VOCABULARY, tiny_ids, tiny_model, tiny_module

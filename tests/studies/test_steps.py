@@ -18,7 +18,7 @@ from sightline.lab import feature_importance
 from sightline.metrics import tokens_in_characters
 from sightline.models.single_attention import BilstmAttentionConfig, BilstmAttentionForSequenceClassification
 from sightline.text import Example
-from sightline.text.word_level import word_tokenizer
+from sightline.text.new_tokenizers import word_tokenizer
 from sightline_studies import flow, run_study
 from sightline_studies.accuracy import measure_accuracy, readable
 from sightline_studies.agreement import measure_agreement

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.text.patterns import MAX_LENGTH, why_unsafe
+from sightline.text.tokenizer_limits import MAX_LENGTH, why_unsafe
 
 IN_USE = {
     "GPT-2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",

@@ -19,7 +19,7 @@ TEXT = "the old mill [MASK] " * 5_000
 ALLOWANCE = 2**29
 CHILD = f"""
 import json, sys
-from sightline.files.child_limits import limit_resources
+from sightline.files.processes import limit_resources
 from sightline.errors import SightlineError
 from sightline.text import encode_text, load_tokenizer
 import transformers.models.auto.tokenization_auto

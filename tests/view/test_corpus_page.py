@@ -41,7 +41,7 @@ def test_the_index_names_every_document_and_nothing_can_run(page):
 
 
 def test_verdicts_are_those_of_the_predicted_class(page):
-    store = sl.open(page.parent.parent / "run")
+    store = sl.open_run(page.parent.parent / "run")
     frame = summarise(store).documents.query("status == 'done'")
     for row, prediction, verdict, faithfulness in frame[["row", "prediction", "verdict", "faithfulness"]].to_numpy():
         explanation = store.document(int(row)).explanations["attcat"][prediction]
@@ -51,7 +51,7 @@ def test_verdicts_are_those_of_the_predicted_class(page):
 
 def test_excerpts_end_with_a_word(page, monkeypatch):
     monkeypatch.setattr("sightline.corpus.summary.EXCERPT", 40)
-    store = sl.open(page.parent.parent / "run")
+    store = sl.open_run(page.parent.parent / "run")
     texts = {row["id"]: " ".join(row["text"].split()) for row in TEXTS}
     frame = summarise(store).documents.query("status == 'done'")
     for name, excerpt in frame[["id", "excerpt"]].to_numpy():
@@ -114,4 +114,4 @@ def test_a_table_of_words_has_one_unit(scale, head, cell):
 def test_a_page_of_somebody_else_is_not_replaced(page, tmp_path):
     (tmp_path / "index.html").write_text("mine")
     with pytest.raises(UsageError, match="not written by Sightline"):
-        write_corpus_page(sl.open(page.parent.parent / "run"), tmp_path)
+        write_corpus_page(sl.open_run(page.parent.parent / "run"), tmp_path)

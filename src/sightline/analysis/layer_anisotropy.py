@@ -26,8 +26,7 @@ import torch
 from sightline.attention import BandedAttention
 from sightline.attention.arrays import check_dense_size
 from sightline.attention.protocol import DENSE_LIMIT
-from sightline.methods.decomposition.block import AttentionBlock
-from sightline.methods.decomposition.from_trace import attention_block
+from sightline.methods.decomposition.block import AttentionBlock, attention_block
 from sightline.metrics.dispersion import anisotropy
 from sightline.metrics.inputs import SightlineWarning
 from sightline.passes.trace import Trace

@@ -1,9 +1,15 @@
-"""Explainer: runs methods on traces of one model and turns what they return into explanations."""
+"""Explainer: runs methods on traces of one model and turns what they return into explanations.
+
+`build_report` runs the stages of a report: explain, look inside, check. They share the pass of one trace, and each is
+timed.
+"""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -13,8 +19,10 @@ import numpy as np
 import torch
 
 from sightline.analysis.exchange import Rerun
+from sightline.analysis.importance import Importance, head_importance_of
+from sightline.analysis.internals import inside as look_inside
 from sightline.api.checking import special_share
-from sightline.errors import OptionError, TargetError
+from sightline.errors import OptionError, TargetError, UnsupportedError
 from sightline.methods import METHODS, Attribution, Method
 from sightline.methods.choice import ChosenMethods
 from sightline.models import ALL, Network, TargetLike
@@ -29,6 +37,7 @@ from sightline.passes.trace import Trace
 from sightline.progress import Progress
 from sightline.results.continuation import ContinuationExplanation, Origin
 from sightline.results.explanation import Explanation, FloatArray
+from sightline.results.report import Report
 from sightline.text import Encoding
 
 
@@ -261,3 +270,58 @@ def batches(encodings: Sequence[Encoding], *, padded: bool) -> Iterator[list[int
     yield from ([index] for index, encoding in enumerate(encodings) if encoding.windows is not None)
     for batch in batches_by_length([len(encodings[index]) for index in short], BATCH_TOKENS):
         yield [short[place] for place in batch]
+
+
+def build_report(
+    trace: Trace,
+    explain: Callable[[], dict[str, Any]],
+    check: Callable[[dict[str, Any]], dict[str, Any]] | None,
+    *,
+    inside: bool,
+    progress: Progress | None,
+    on_explained: Callable[[Report], None] | None = None,
+) -> Report:
+    """Return the report of a trace (see `Model.report`).
+
+    explain: returns the explanations of this trace, by method. check: returns them with their checks.
+    """
+    seconds: dict[str, float] = {}
+    with _time_stage(seconds, "explain"):
+        visible = trace.network.sees_inside and not trace.windowed
+        importance = _require_inside(trace) if inside and visible else None
+        explanations = explain()
+    if on_explained is not None:
+        on_explained(Report(explanations, seconds=dict(seconds)))
+    looked_inside = None
+    if importance is not None:
+        with _time_stage(seconds, "inside"):
+            looked_inside = look_inside(trace, importance=importance(), progress=progress)
+    if check is not None:
+        with _time_stage(seconds, "check"):
+            explanations = check(explanations)
+    return Report(explanations, inside=looked_inside, seconds=seconds)
+
+
+def _require_inside(trace: Trace) -> Callable[[], Importance | None]:
+    """Announce what `inside` needs to the pass of the methods; return a function that gives the head importance.
+
+    That is None if the weights of single heads are not known. If all classes are explained, it is the importance
+    for the predicted class, computed first on a graph that is kept for the classes.
+    """
+    trace.require("attentions")
+    try:
+        trace.require("head_importance")
+    except UnsupportedError:
+        return lambda: None
+    if trace.shared.requests[trace.document].target != ALL:
+        return lambda: head_importance_of(trace)
+    importance = head_importance_of(trace.with_target(None))
+    trace.shared.keep_graph = False
+    return lambda: importance
+
+
+@contextmanager
+def _time_stage(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[stage] = time.perf_counter() - start

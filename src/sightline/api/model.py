@@ -16,25 +16,22 @@ import torch
 
 from sightline import builtin
 from sightline.api.checking import Checker
-from sightline.api.explaining import Explainer, batches, check_trace, provenance_of
-from sightline.api.report_builder import build_report
+from sightline.api.explaining import Explainer, batches, build_report, check_trace, provenance_of
 from sightline.errors import InputError, OptionError
-from sightline.methods.applicability import default_methods, methods_not_offered
-from sightline.methods.choice import choose_methods
+from sightline.methods.choice import choose_methods, default_methods, methods_not_offered
 from sightline.metrics.check import CheckReplacement
 from sightline.models import Network, Prediction, TargetLike, load_network
 from sightline.models.loading import AttentionKind
 from sightline.models.target import ENTITIES
+from sightline.models.task import name_tokens
 from sightline.models.tasks import MaskedLanguageModel
-from sightline.models.word_targets import name_tokens
 from sightline.passes.forward import Request
 from sightline.passes.input_encoder import InputEncoder
 from sightline.passes.trace import Trace
 from sightline.progress import Progress
 from sightline.results.continuation import ContinuationExplanation, Origin
 from sightline.results.explanation import Explanation
-from sightline.results.explanation_groups import ByClass, ByMethod, group
-from sightline.results.report import Report
+from sightline.results.report import ByClass, ByMethod, Report, group
 from sightline.settings.arguments import refuse_unused
 from sightline.text import Aggregation, Chat, Encoding, is_chat
 from sightline.text.documents import DocumentText, names_document, plain_text_of

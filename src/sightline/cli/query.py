@@ -118,13 +118,13 @@ def query(
     with LateProgress() as progress:
         with starting(progress):
             from sightline.corpus.slices import compare_slices
-            from sightline.corpus.store import open as open_store
+            from sightline.corpus.store import open_run
             from sightline.files.writing import check_writable, write_whole
 
         if output is not None:
             check_writable(output, [folder])
         progress("querying the store", 0, 0)
-        store = open_store(folder)
+        store = open_run(folder)
         if sql is not None:
             frame = store.sql(sql)
         elif against is not None and where is not None and by is not None:

@@ -10,7 +10,7 @@ from sightline.corpus.readers import read_dataset, read_examples
 if TYPE_CHECKING:
     from sightline.corpus.runner import run
     from sightline.corpus.settings import ModelSource, RunSettings
-    from sightline.corpus.store import Store, open
+    from sightline.corpus.store import Store, open_run
     from sightline.corpus.streaming import Selection, stream_examples
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "RunSettings",
     "Selection",
     "Store",
-    "open",
+    "open_run",
     "read_dataset",
     "read_examples",
     "run",
@@ -30,7 +30,7 @@ _HOMES = {
     "RunSettings": "settings",
     "Selection": "streaming",
     "Store": "store",
-    "open": "store",
+    "open_run": "store",
     "run": "runner",
     "stream_examples": "streaming",
 }

@@ -16,7 +16,7 @@ from typing import Any
 from sightline.corpus.data_files import MissingSplitError, Rows
 from sightline.errors import InputError, UnsupportedError
 from sightline.files.foreign import first_line, quote, read_json, regular_file
-from sightline.text.fields import EVERY_SPLIT, class_label_fields, split_name, without_missing_classes
+from sightline.text.examples import EVERY_SPLIT, class_label_fields, split_name, without_missing_classes
 
 HUB = "hf://"
 _SPLITS, _FILES = "dataset_dict.json", "state.json"

@@ -23,7 +23,7 @@ from sightline.corpus.tables import SCHEMAS, VERSION
 from sightline.errors import InputError, UsageError
 from sightline.files.foreign import first_line, parse_json, printable
 from sightline.models.network import Network
-from sightline.models.pooled import PooledClassifier
+from sightline.models.sentence_models import PooledClassifier
 from sightline.models.tasks import TASKS
 from sightline.results.record_checks import (
     check_choice,

@@ -29,7 +29,7 @@ from sightline.registry import suggestion
 from sightline.settings.arguments import check_count
 from sightline.text import Example, as_examples
 from sightline.text.documents import read_document
-from sightline.text.fields import EVERY_SPLIT, Columns, example_from_row, split_name
+from sightline.text.examples import EVERY_SPLIT, Columns, example_from_row, split_name
 
 _MOST_LISTED = 20
 TEXT, PAIR, LABEL = Columns.text, Columns.pair, Columns.label

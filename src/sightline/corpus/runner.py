@@ -1,7 +1,7 @@
 """run: explain a whole data set, unit by unit, so that a run that is stopped or killed can be resumed.
 
     sl.run("tickets.csv", "my-model", methods=["attcat", "rollout"], out="explained")
-    store = sl.open("explained")
+    store = sl.open_run("explained")
 
 The same call continues a run, and a larger limit extends it. What is finished is never computed again; a changed
 model, setting or data file is refused with the difference.

@@ -1,6 +1,6 @@
 """Store: the results of a run, asked with SQL (DuckDB; the Parquet files are streamed, not loaded).
 
-    store = sl.open("explained")
+    store = sl.open_run("explained")
     store.documents()                       one row per row of the data set
     store.document(17)                      a Report
     store.aggregate(by="word", method="attcat", class_="spam", rule="mean-all")
@@ -359,7 +359,7 @@ class Store:
         return method, None
 
 
-def open(path: str | Path) -> Store:
+def open_run(path: str | Path) -> Store:
     """Open the results of `run` in a folder, or at the URI of an object store."""
     return Store(path)
 

@@ -23,7 +23,7 @@ from sightline.corpus.readers import LABEL, PAIR, TEXT, number_repeated_ids, sel
 from sightline.errors import InputError, OptionError
 from sightline.settings.arguments import check_count
 from sightline.text import Example, as_examples
-from sightline.text.fields import Columns, example_from_row
+from sightline.text.examples import Columns, example_from_row
 
 _BATCH_ROWS = 1024
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d{0,30})(?P<rest>\.\d*([eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})?", re.ASCII)

@@ -21,7 +21,7 @@ from sightline.corpus.plan import PlannedDocument, read_documents
 from sightline.corpus.settings import ModelSource, RunSettings
 from sightline.errors import SightlineError, UsageError
 from sightline.files.foreign import check_regular
-from sightline.files.process_memory import exempt_loaded_objects, release_memory, resident_bytes
+from sightline.files.processes import exempt_loaded_objects, release_memory, resident_bytes
 
 MOST_DEATHS = 2
 """How often a process may die while explaining a document before the document is skipped."""

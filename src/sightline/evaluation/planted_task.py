@@ -43,7 +43,7 @@ from torch import nn
 from sightline.api.model import Model, load
 from sightline.errors import OptionError
 from sightline.progress import Progress
-from sightline.text.word_level import word_tokenizer
+from sightline.text.new_tokenizers import word_tokenizer
 
 # fmt: off
 NEUTRAL = (

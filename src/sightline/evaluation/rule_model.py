@@ -37,7 +37,7 @@ from torch import Tensor, nn
 from sightline.api.model import Model, load
 from sightline.errors import OptionError
 from sightline.evaluation.planted_task import DISTRACTORS, FIRST, NEUTRAL, SECOND, vocabulary
-from sightline.text.word_level import word_tokenizer
+from sightline.text.new_tokenizers import word_tokenizer
 
 Rule = Literal["any", "conjunction", "exception"]
 Place = Literal["start", "middle", "end"]

@@ -14,11 +14,11 @@ from sightline.attention.projections import Projection
 from sightline.errors import ModelError, OptionError, UnsupportedError
 from sightline.lab.training_data import TrainingData
 from sightline.models import Network, load_network
-from sightline.models.bidirectional_gpt2 import BidirectionalGPT2Config, BidirectionalGPT2ForSequenceClassification
+from sightline.models.architectures import BidirectionalGPT2Config, BidirectionalGPT2ForSequenceClassification
 from sightline.models.families import family_of
-from sightline.models.heads import check_head
 from sightline.models.model_source import find_folder
-from sightline.models.sentence_folder import read_sentence_folder
+from sightline.models.model_types import check_head
+from sightline.models.sentence_models import read_sentence_folder
 from sightline.models.single_attention import (
     BilstmAttentionConfig,
     BilstmAttentionForSequenceClassification,
@@ -27,8 +27,7 @@ from sightline.models.single_attention import (
 )
 from sightline.models.weights import find_checkpoint
 from sightline.settings.arguments import check_one_of, refuse_unused
-from sightline.text.subwords import learn_subword_tokenizer
-from sightline.text.word_level import learn_word_tokenizer
+from sightline.text.new_tokenizers import learn_subword_tokenizer, learn_word_tokenizer
 
 VOCABULARY = 20_000
 """Largest number of words or subwords of a new model, unless another is given."""

@@ -18,7 +18,7 @@ from sightline.lab.training_tasks import WITHOUT_CLASSES, TrainingTask, labels_o
 from sightline.models.classes import fold_label
 from sightline.settings.arguments import check_count, refuse_unused
 from sightline.text import Example, as_examples, check_text
-from sightline.text.fields import EVERY_SPLIT, SPLITS, Columns
+from sightline.text.examples import EVERY_SPLIT, SPLITS, Columns
 from sightline.text.words import has_visible_character
 
 MISSING = frozenset({"nan", "na", "n/a", "none", "null"})

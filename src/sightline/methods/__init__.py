@@ -1,14 +1,19 @@
 """Attribution methods: importing this room registers them all."""
 
 from sightline.methods.alti import alti, globenc, norm_rollout
-from sightline.methods.attention_gradients import attention_gradcam, attgrads, grads
-from sightline.methods.attention_weights import raw_attention, received_attention, rollout
+from sightline.methods.attention_weights import (
+    attention_gradcam,
+    attgrads,
+    grads,
+    raw_attention,
+    received_attention,
+    rollout,
+)
 from sightline.methods.cat import attcat, cat
 from sightline.methods.conductance import layer_conductance
 from sightline.methods.decomposition.matrices import layer_contributions, relevance_matrices
 from sightline.methods.flow.solve import attention_flow
-from sightline.methods.gradients import gradient, input_x_gradient
-from sightline.methods.integrated_gradients import integrated_gradients
+from sightline.methods.gradients import gradient, input_x_gradient, integrated_gradients
 from sightline.methods.lrp import attnlrp, lrp, partial_lrp, transatt
 from sightline.methods.max_flow import flow
 from sightline.methods.owen import owen

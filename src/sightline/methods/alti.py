@@ -16,10 +16,11 @@ import numpy as np
 from sightline.methods.decomposition.block import (
     Contributions,
     Kind,
+    attention_block,
+    check_reconstruction,
     measure_contributions,
     roll_out_rows,
 )
-from sightline.methods.decomposition.from_trace import attention_block, check_reconstruction
 from sightline.methods.registry import Attribution, method
 from sightline.passes.trace import Trace
 from sightline.settings.arguments import check_layer

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sightline.methods.applicability import check_applies
+from sightline.methods.choice import check_applies
 from sightline.methods.registry import Array, Attribution, method
-from sightline.methods.relevance.propagation import propagate
+from sightline.methods.relevance.mode import propagate
 from sightline.methods.relevance.rules import ATTENTION_AWARE
 from sightline.passes.forward import Need
 from sightline.passes.trace import Trace

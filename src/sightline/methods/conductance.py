@@ -17,8 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sightline.methods.integration.paths import Baseline, Path, build_path
-from sightline.methods.integration.quadrature import (
+from sightline.methods.integration import (
+    Baseline,
+    Path,
+    build_path,
     check_steps,
     check_tolerance,
     completeness_gap,

@@ -18,7 +18,7 @@ import numpy as np
 from sightline.attention import Attention
 from sightline.methods.attention_weights import rollout_rows
 from sightline.methods.registry import Attribution, method
-from sightline.methods.relevance.propagation import propagate
+from sightline.methods.relevance.mode import propagate
 from sightline.methods.relevance.rules import ATTENTION_AWARE, RULE_SETS, RuleSet
 from sightline.models.relevance import Relevance
 from sightline.passes.forward import Need

@@ -21,7 +21,7 @@ from sightline.methods.attention_weights import Fusion, fuse_layers
 from sightline.methods.flow.solve import FlowResult, solve_flow
 from sightline.methods.layer_kind import LayerKind
 from sightline.methods.registry import Array, Attribution, method
-from sightline.methods.scaling.receptive_field import causal_checks, even_attention, rescale_by_field
+from sightline.methods.scaling import causal_checks, even_attention, rescale_by_field
 from sightline.passes.trace import Trace
 from sightline.progress import StepProgress
 from sightline.settings.arguments import check_head, check_layer

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sightline.errors import OptionError
 from sightline.methods.registry import Attribution, method
-from sightline.methods.structure.removals import DocumentGame, evaluate_removals, request_removals
+from sightline.methods.removals import DocumentGame, evaluate_removals, request_removals
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
 from sightline.models.task import place_of

@@ -22,10 +22,9 @@ from torch import Tensor
 
 from sightline.attention.arrays import as_array
 from sightline.errors import OptionError
-from sightline.methods.integration.paths import Baseline, build_path
-from sightline.methods.integration.quadrature import completeness_gap
+from sightline.methods.integration import Baseline, build_path, completeness_gap
 from sightline.methods.registry import Array, Attribution, method
-from sightline.methods.structure.removals import evaluate_removals, request_removals
+from sightline.methods.removals import evaluate_removals, request_removals
 from sightline.models.batching import BATCH_TOKENS
 from sightline.models.target import Quantity
 from sightline.passes.perturb import Replacement, default_replacement

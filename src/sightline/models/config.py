@@ -2,7 +2,7 @@
 
 `read_config` returns only settings that are listed here and have the right type and range; everything else in the file
 (paths, versions, output formats, names of kernels to fetch) never reaches the library. Settings that change no number
-are dropped, and unknown ones named (`unlisted_settings`). The listed settings are those of the supported families; a
+are dropped, and unknown ones named (`open_config`). The listed settings are those of the supported families; a
 test compares them with transformers' own configuration classes, so that a new setting of a new release is noticed.
 """
 
@@ -18,8 +18,7 @@ from sightline.attention.projections import Projection
 from sightline.errors import ModelError, NoModelError, OptionError, UnsupportedError
 from sightline.files.foreign import quote, read_json, regular_file
 from sightline.models.families import family_of
-from sightline.models.open_config import OURS, read_open_settings
-from sightline.models.unlisted_settings import unlisted_settings
+from sightline.models.open_config import OURS, read_open_settings, unlisted_settings
 from sightline.models.weights import INDEX_FILE, SINGLE_FILE, describe_other_weights, has_weights
 
 CONFIG_BYTES = 32_000_000

@@ -45,7 +45,7 @@ AttentionLayout = Literal["full", "returned", "band", "blocks", "unseen"]
 """full: weights (H, n, n), observed through transformers' attention interface. returned: the same, returned by the
 self-attention module `attention_module`, because the family does not use the interface (`models/returned`). band: a
 window and global tokens, which the encoder of `models/longformer/` computes and observes. blocks: a window of blocks
-whose first and last are global, computed and observed by the self-attention of `models/block_sparse/`. unseen: a model
+whose first and last are global, computed and observed by the self-attention of `models/block_sparse`. unseen: a model
 of which only embeddings and logits are known (`unseen_family`)."""
 
 
@@ -103,7 +103,7 @@ class Family:
     special_ids: tuple[tuple[int, str], ...] = ()
     """Ids and names of the special tokens when there is no tokenizer (as in the vocabularies of the first releases)."""
     single_attention: bool = False
-    """The model has one row of attention weights over its encoder's outputs (`models/single_attention/`): one layer of
+    """The model has one row of attention weights over its encoder's outputs (`models/single_attention`): one layer of
     one head, with no token that attends and none of the parts named above."""
     token_ids: tuple[tuple[str, int], ...] = ()
     """Ids of "pad", "unk" and "mask" in the same vocabularies."""

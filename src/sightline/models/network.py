@@ -23,15 +23,14 @@ from torch import Tensor, nn
 from sightline.errors import InputError, ModelError, OptionError, SizeError, UnsupportedError
 from sightline.models import hooks
 from sightline.models.adapters import follow_adapters
-from sightline.models.batching import BATCH_TOKENS, batches_by_length
-from sightline.models.block_sparse.attention import documents_of
+from sightline.models.batching import BATCH_TOKENS, batches_by_length, graph_tokens
+from sightline.models.block_sparse import documents_of
 from sightline.models.families import Family, family_of, unseen_family
 from sightline.models.hooks import EmbeddingTable, Place, Step
 from sightline.models.longformer.encoder import BandedEncoder, one_row_mask
-from sightline.models.memory import graph_tokens
 from sightline.models.origin import check_vocabulary
-from sightline.models.pooled import PooledClassifier
 from sightline.models.recording import Recorder, recording
+from sightline.models.sentence_models import PooledClassifier
 from sightline.models.shared_weights import hash_weights, share_weights, weights_state
 from sightline.models.side_by_side import Send, run_side_by_side
 from sightline.models.task import Task

@@ -23,7 +23,7 @@ from sightline.attention import Attention, BandedAttention
 from sightline.attention.arrays import HALF
 from sightline.attention.streamed import StreamedAttention
 from sightline.models.longformer.band_kernel import BandPlan, window_attention, window_weight_gradient, window_weights
-from sightline.models.longformer.band_summary import window_sums
+from sightline.models.longformer.record import window_sums
 from sightline.models.recording import Recorder, Summary
 
 STREAMED_TOKENS = 2048

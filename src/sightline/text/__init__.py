@@ -14,15 +14,12 @@ fingerprint_vocabulary   what tells vocabularies apart
 
 from sightline.text.chat import Chat, check_chat, encode_chat, is_chat
 from sightline.text.continuation import continue_ids, continue_text
-from sightline.text.encode import encode_ids, encode_text
-from sightline.text.encoding import Encoding
-from sightline.text.examples import Example
-from sightline.text.rows import as_examples
+from sightline.text.encode import MAX_CHARACTERS, check_text, encode_ids, encode_text
+from sightline.text.encoding import Aggregation, Encoding, Windows
+from sightline.text.examples import Example, as_examples
 from sightline.text.tokenizers import check_fit, check_known, fingerprint_vocabulary, load_tokenizer, special_tokens
 from sightline.text.units import LEVELS, Level, Units, units_of
-from sightline.text.validation import MAX_CHARACTERS, check_text
-from sightline.text.window_cuts import cut_windows, read_in_windows, window_encodings
-from sightline.text.windows import Aggregation, Windows
+from sightline.text.windows import cut_windows, read_in_windows, window_encodings
 from sightline.text.words import Word, split_words
 
 __all__ = [

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from sightline.errors import InputError, ModelError
 from sightline.files.foreign import first_line
-from sightline.text.chat_template import bound_template
+from sightline.text.encode import MAX_CHARACTERS, check_text
 from sightline.text.encoding import Encoding
 from sightline.text.offsets import token_spans
+from sightline.text.tokenizer_files import bound_template
 from sightline.text.tokenizers import fingerprint_vocabulary, require_fast, special_tokens, tokenizer_errors
-from sightline.text.validation import MAX_CHARACTERS, check_text
 from sightline.text.words import split_words, words_of_tokens
 
 Chat = Sequence[Mapping[str, str]]

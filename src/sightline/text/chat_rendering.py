@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from sightline.files.child_limits import limit_resources
+from sightline.files.processes import limit_resources
 
 CPU_SECONDS = 10
 MEMORY = 1_000_000_000

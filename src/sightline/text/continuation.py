@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
-from sightline.text.encode import encode_ids, encode_text
+from sightline.text.encode import check_text, encode_ids, encode_text
 from sightline.text.encoding import Encoding
 from sightline.text.offsets import token_spans
 from sightline.text.tokenizers import special_tokens, tokenizer_errors
-from sightline.text.validation import check_text
 from sightline.text.words import Word, split_words, words_of_tokens
 
 CONTEXT = 16

@@ -1,4 +1,4 @@
-"""From a text, a pair of texts or bare ids to an Encoding."""
+"""From a text, a pair of texts or bare ids to an Encoding; and what cannot be explained as text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,33 @@ from sightline.text.encoding import Encoding
 from sightline.text.offsets import token_spans
 from sightline.text.tokenizer_limits import check_growth
 from sightline.text.tokenizers import fingerprint_vocabulary, require_fast, special_tokens, tokenizer_errors
-from sightline.text.validation import check_text
-from sightline.text.words import Word, split_words, words_of_tokens
+from sightline.text.words import Word, has_visible_character, split_words, words_of_tokens
+
+MAX_CHARACTERS = 5_000_000
+"""Longest text that is read. Every token has to be counted even if the model sees only the first few thousand."""
+
+
+def check_text(text: object, name: str = "text") -> str:
+    """Return `text` if it can be given to a tokenizer, else raise an `InputError`; `name` is used in the message."""
+    if not isinstance(text, str):
+        raise InputError(f"The {name} must be a string, not {type(text).__name__}.")
+    if not text:
+        raise InputError(f"The {name} is empty: there is nothing to explain.")
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(
+            f"The {name} has {len(text):,} characters; Sightline reads at most {MAX_CHARACTERS:,}: give it in parts."
+        )
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"The {name} has half a surrogate pair at character {error.start:,}, which is not a character: "
+            "read it with its right encoding or remove it."
+        ) from None
+    if not has_visible_character(text):
+        raise InputError(f"The {name} is only white space: there is nothing to explain.")
+    return text
+
 
 _SEGMENT_NAMES = ("text", "second text of the pair")
 

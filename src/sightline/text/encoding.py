@@ -1,18 +1,65 @@
-"""Encoding: one unpadded document as the model sees it, tied character by character to the text a person wrote."""
+"""Encoding: one unpadded document as the model sees it, tied character by character to the text a person wrote.
+
+`Windows` says how a document that is longer than the model reads is cut; `sightline.text.windows` cuts it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
 from sightline.text.read_only import ReadOnlyArrays, protect
-from sightline.text.windows import Windows
 from sightline.text.words import Word, count_words
+
+Aggregation = Literal["mean", "max", "first"]
+"""How the logits of windows make the logits of the document: their mean, the largest of each class, or the first's."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where the windows of one document are, and how their logits are combined."""
+
+    spans: tuple[tuple[int, int], ...]
+    """Token ranges [start, end) of the text that slides, ascending; they cover it without gaps."""
+    aggregation: Aggregation = "mean"
+
+    def __post_init__(self) -> None:
+        spans = tuple((int(start), int(end)) for start, end in self.spans)
+        if not spans or any(start > end for start, end in spans):
+            raise ValueError("windows need at least one range of tokens, each with start <= end")
+        if self.aggregation not in get_args(Aggregation):
+            raise ValueError(f"windows are not combined by '{self.aggregation}'")
+        object.__setattr__(self, "spans", spans)
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def positions(self, tokens: int) -> list[NDArray[np.int64]]:
+        """Return the document positions of the tokens of every window, ascending, for a document of n `tokens`."""
+        first, last = self.spans[0][0], self.spans[-1][1]
+        before, after = np.arange(first), np.arange(last, tokens)
+        return [np.concatenate([before, np.arange(start, end), after]) for start, end in self.spans]
+
+    def after_removal(self, stays: NDArray[np.bool_]) -> Windows:
+        """Return the windows of the document that keeps the tokens where `stays` (n,) is true."""
+        new_position = np.concatenate([[0], np.cumsum(stays)])
+        spans = tuple((int(new_position[start]), int(new_position[end])) for start, end in self.spans)
+        return Windows(spans, self.aggregation)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for saving."""
+        return {"spans": [list(span) for span in self.spans], "aggregation": self.aggregation}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Windows:
+        """Rebuild windows from `to_dict`."""
+        return cls(tuple((start, end) for start, end in data["spans"]), data["aggregation"])
+
 
 _ARRAYS = {"ids": np.int64, "type_ids": np.int64, "segments": np.int64, "special": np.bool_, "word_ids": np.int64}
 _SHOWN = 40

@@ -2,7 +2,7 @@
 
 The library reads a dozen files of a folder and follows what they say: class names, further files, versions, templates.
 It therefore gets a temporary folder instead, with unchanged vocabulary files and with a tokenizer_config.json
-that holds only settings listed here.
+that holds only settings listed here. Chat templates are read within bounds and never run here.
 """
 
 from __future__ import annotations
@@ -163,3 +163,30 @@ def _link(path: Path, target: Path) -> None:
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content), encoding="utf-8")
+
+
+TEMPLATE_CHARACTERS = 200_000
+
+
+def read_chat_template(folder: Path) -> str | None:
+    """Return the chat template of a tokenizer folder; None if there is none, or if it is no text of a usual size."""
+    own_file = regular_file(folder, "chat_template.jinja", ModelError)
+    if own_file is not None:
+        if own_file.stat().st_size > 4 * TEMPLATE_CHARACTERS:
+            return None
+        return bound_template(own_file.read_text(encoding="utf-8", errors="replace"))
+    settings = regular_file(folder, "tokenizer_config.json", ModelError)
+    if settings is None:
+        return None
+    name = f"The tokenizer config in '{folder}'"
+    content = read_json(settings, limit=CONFIG_BYTES, error=ModelError, name=name)
+    return bound_template(content.get("chat_template") if isinstance(content, dict) else None)
+
+
+def bound_template(template: Any) -> str | None:
+    """Return a template of at most `TEMPLATE_CHARACTERS`, of several the one without a name of its own, else None."""
+    if isinstance(template, list) and all(isinstance(entry, dict) for entry in template):
+        template = {str(entry.get("name")): entry.get("template") for entry in template}
+    if isinstance(template, dict):
+        template = template.get("default")
+    return template if isinstance(template, str) and 0 < len(template) <= TEMPLATE_CHARACTERS else None

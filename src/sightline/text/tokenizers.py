@@ -2,13 +2,17 @@
 
 The library builds a tokenizer from almost anything: from a folder with nothing but a model configuration it makes one
 that knows five special tokens and calls every word unknown. Such a tokenizer explains nothing, so it is noticed here.
+What its native code writes to standard error meanwhile is held back.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,11 +22,39 @@ from weakref import WeakKeyDictionary
 from sightline.errors import ModelError, SightlineError
 from sightline.files.foreign import first_line
 from sightline.files.hub import TOKENIZER_FILES, fetch_snapshot
-from sightline.text.chat_template import read_chat_template
 from sightline.text.encoding import Encoding
-from sightline.text.stderr import hold_back_stderr
-from sightline.text.tokenizer_files import has_vocabulary, lay_out
+from sightline.text.tokenizer_files import has_vocabulary, lay_out, read_chat_template
 from sightline.text.tokenizer_limits import check_backend
+
+_one_at_a_time = threading.RLock()
+
+
+@contextmanager
+def hold_back_stderr() -> Iterator[None]:
+    """Keep what is written to file descriptor 2 inside this block, and pass it on only if the block ends well.
+
+    A Rust panic prints its message and, if the user asked for it, a backtrace before Python sees an exception; the
+    exception becomes a sentence, and the message is not needed. Where there is no standard error (a
+    service without a terminal), nothing is done.
+    """
+    with _one_at_a_time:
+        try:
+            sys.stderr.flush()
+            saved = os.dup(2)
+        except (OSError, ValueError, AttributeError):
+            yield
+            return
+        with tempfile.TemporaryFile() as held:
+            os.dup2(held.fileno(), 2)
+            try:
+                yield
+            finally:
+                os.dup2(saved, 2)
+                os.close(saved)
+            held.seek(0)
+            while chunk := held.read(65536):
+                os.write(2, chunk)
+
 
 _UNKNOWN_SHARE = 0.5
 _ENOUGH_TOKENS = 8

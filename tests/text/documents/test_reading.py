@@ -265,7 +265,7 @@ def test_a_document_may_have_so_many_characters_and_take_so_long(monkeypatch: py
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs limits on memory")
 def test_a_process_with_limits_gets_no_more_memory() -> None:
     program = (
-        "from sightline.files.child_limits import limit_resources\n"
+        "from sightline.files.processes import limit_resources\n"
         "limit_resources(2**28, 60)\n"
         "try: bytearray(2**29)\n"
         "except MemoryError: print('refused', len(bytearray(2**20)))"
@@ -348,6 +348,6 @@ def test_a_reader_ends_with_a_parent_that_is_killed() -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs limits on computing time")
 def test_a_reader_whose_parent_is_gone_ends_by_itself() -> None:
-    program = "from sightline.files.child_limits import limit_resources\nlimit_resources(2**30, 1)\nwhile True: pass"
+    program = "from sightline.files.processes import limit_resources\nlimit_resources(2**30, 1)\nwhile True: pass"
     ended = subprocess.run([sys.executable, "-c", program], timeout=PATIENCE, check=False)
     assert ended.returncode in (-signal.SIGXCPU, -signal.SIGKILL)

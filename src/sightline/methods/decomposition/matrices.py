@@ -31,8 +31,7 @@ from sightline.attention.arrays import check_dense_size
 from sightline.attention.protocol import DENSE_LIMIT
 from sightline.errors import OptionError
 from sightline.methods.attention_weights import fuse_layers
-from sightline.methods.decomposition.block import Kind, measure_contributions
-from sightline.methods.decomposition.from_trace import attention_block, check_reconstruction
+from sightline.methods.decomposition.block import Kind, attention_block, check_reconstruction, measure_contributions
 from sightline.methods.flow.solve import solve_flow
 from sightline.passes.trace import Trace
 

@@ -29,8 +29,7 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.attention.compiled import compiled
-from sightline.methods.flow.graph import Doubles, FlowGraph, Integers, Records
-from sightline.methods.flow.work import USED, Indices, Work
+from sightline.methods.flow.graph import USED, Doubles, FlowGraph, Indices, Integers, Records, Work
 
 BY_BOUNDS, BY_FLOW, BY_CUT, OPEN = 0, 1, 2, 3
 """How a sink was settled: bounds met before anything was sent, flow met the upper bound, minimum cut found; or not."""

@@ -4,11 +4,14 @@ A torch function mode sees every operation of the model by name. Operations that
 instead of their gradient; operations that only move numbers (views, slices, concatenation) keep their gradient, which
 moves relevance the same way. An operation it does not know is refused rather than given its gradient in silence.
 Outputs are those of the unchanged model, bit for bit.
+
+`propagate` returns the relevance of everything in a trace by one set of rules.
 """
 
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,6 +25,8 @@ from torch.overrides import TorchFunctionMode
 
 from sightline.errors import UnsupportedError
 from sightline.methods.relevance.rules import Rules, fitted, sum_shares
+from sightline.models.relevance import Relevance
+from sightline.passes.trace import Trace
 
 Rule = Callable[..., tuple[Tensor, ...]]
 """(R, output, *inputs) -> the relevance of each input."""
@@ -399,3 +404,18 @@ def _refusal(name: str) -> UnsupportedError:
         f"Relevance propagation has no rule for the operation '{name}' as this model uses it. "
         "Use a method based on gradients instead, for example attcat."
     )
+
+
+def propagate(trace: Trace, rules: Rules, *, whole_attention: bool = False) -> Relevance:
+    """Return the relevance of everything in the trace; methods with the same rules and target share the pass.
+
+    Of the relevance of attention the positive means over heads are kept (`Propagation.reduce`), or all of it.
+    """
+    relevance = trace.relevance(Propagation(rules, whole_attention))
+    if relevance.lost:
+        warnings.warn(
+            f"{relevance.lost} relevances exceeded {trace.network.dtype} where contributions cancel, and count as zero"
+            + ('; load the model with dtype="float64".' if trace.network.dtype != torch.float64 else "."),
+            stacklevel=3,
+        )
+    return relevance

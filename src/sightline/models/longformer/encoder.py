@@ -9,7 +9,7 @@ embeddings, heads and everything else of the library run unmodified. `use_librar
 3. folded global attention: ⟨q, W_K·x_j⟩ = ⟨W_Kᵀ·q, x_j⟩ and Σ_j A_j W_V·x_j = W_V·Σ_j A_j x_j, so that a few global
    tokens cost no projection of all tokens;
 4. where the head reads the first row only, the last layer is evaluated for that row only;
-5. the feed-forward block runs in chunks of rows, and on long documents computes some of them again (`feed_forward`).
+5. the feed-forward block runs in chunks of rows, and on long documents computes some of them again (`layer`).
 
 As in the library: a masked token is nobody's key and its own attention output is zero; rows of global tokens have
 projections of their own (query_global, key_global, value_global), but as keys of local rows global tokens are projected
@@ -38,14 +38,14 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from sightline.attention.projections import SOFTMAX, projection_of
 from sightline.errors import ModelError, UnsupportedError
-from sightline.models.longformer.attention import (
+from sightline.models.longformer.band_kernel import BandPlan
+from sightline.models.longformer.layer import (
     banded_attention,
+    feed_forward,
     first_rows_attention,
     plain_attention,
     plain_first_rows_attention,
 )
-from sightline.models.longformer.band_kernel import BandPlan
-from sightline.models.longformer.feed_forward import feed_forward
 from sightline.models.longformer.record import BandedRecord, Batch, library_attentions
 from sightline.models.recording import Packed, Padded, active_recorder
 

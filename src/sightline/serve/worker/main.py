@@ -29,7 +29,7 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import SightlineError, SizeError, UsageError
-from sightline.files.process_memory import exempt_loaded_objects, release_memory
+from sightline.files.processes import exempt_loaded_objects, release_memory
 from sightline.serve.settings import Settings
 
 if TYPE_CHECKING:

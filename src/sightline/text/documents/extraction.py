@@ -2,7 +2,7 @@
 
 It reads the file from standard input and writes one JSON object to standard output: `{"text": …, "notices": […]}`, or
 `{"error": …}` with the rest of a sentence that begins with the name of the file. Memory and computing time are limited
-(`sightline.files.child_limits`). Nothing is loaded that a small process does not need.
+(`sightline.files.processes`). Nothing is loaded that a small process does not need.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 
-from sightline.files.child_limits import limit_resources
+from sightline.files.processes import limit_resources
 from sightline.text.documents.html_text import extract_html
 from sightline.text.documents.office_text import extract_docx, extract_odt
 from sightline.text.documents.parts import Extracted, ExtractionError

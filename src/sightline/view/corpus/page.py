@@ -3,7 +3,7 @@
     page/index.html            search, filters, data-set tables, confusion counts, plots
     page/documents/ROW.html    the reading page of a document
 
-    write_corpus_page(sl.open("explained"), "page")
+    write_corpus_page(sl.open_run("explained"), "page")
 
 The index embeds everything it shows and loads nothing; every text is escaped. Reading pages are written for the first
 documents only (wrong predictions first): each takes some hundred kilobytes.

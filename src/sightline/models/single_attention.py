@@ -9,27 +9,144 @@ Jain & Wallace 2019 ("Attention is not Explanation"): the bidirectional LSTM wit
 `config.unattended_ids` (the marks around a document) are read by the encoder and get no weight.
 
 Shapes: B documents, N tokens of the longest, d width of h.
+
+A record shows one row of weights, which stands for every row of the operator. `Attention` is an operator on n
+rows. Here there is no token that attends; the query is a learnt vector. Every row of the operator is the one row of
+weights (a view, not n copies), so that whatever a method reads of it, a row or the mean of all rows, is that row.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+from sightline.attention import Attention, DenseAttention
 from sightline.attention.projections import Projection
-from sightline.models.recording import active_recorder
-from sightline.models.single_attention.config import (
-    BilstmAttentionConfig,
-    SingleAttentionConfig,
-    TransformerAttentionConfig,
-)
-from sightline.models.single_attention.record import SingleRecord
+from sightline.errors import OptionError
+from sightline.models.recording import Summary, active_recorder
+
+SCORINGS = ("additive", "dot")
+
+
+class SingleAttentionConfig(PreTrainedConfig):  # type: ignore[misc]
+    """What both models share: sizes, how a token is scored, and how scores become weights."""
+
+    vocab_size: int = 1000
+    embedding_size: int = 128
+    hidden_size: int = 256
+    """Width d of the encoder's outputs h."""
+    num_hidden_layers: int = 1
+    """Layers of the encoder."""
+    scoring: str = "additive"
+    """"additive", u·tanh(W h_i + b), or "dot", u·h_i/√d."""
+    projection: str = "softmax"
+    """Short name of a projection, such as softmax, sparsemax, entmax15 or sparsegen0.5."""
+    unattended_ids: list[int] | None = None
+    """Tokens that the encoder reads and that get no weight: the marks around a document."""
+    dropout: float = 0.1
+    max_position_embeddings: int = 8192
+    num_attention_heads: int = 1
+    pad_token_id: int | None = 0
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        if self.scoring not in SCORINGS:
+            raise OptionError(f"Unknown scoring '{self.scoring}' of a single attention. Use additive or dot.")
+        self.projection = Projection.named(self.projection).name
+        super().__post_init__(**kwargs)
+
+
+class BilstmAttentionConfig(SingleAttentionConfig):
+    """A bidirectional LSTM under one attention (Jain & Wallace 2019); hidden_size counts both directions."""
+
+    model_type = "bilstm-attention"
+
+
+class TransformerAttentionConfig(SingleAttentionConfig):
+    """A small Transformer encoder under one attention; its own heads are `encoder_heads`."""
+
+    model_type = "transformer-attention"
+    hidden_size: int = 128
+    """Width of the embeddings, too."""
+    num_hidden_layers: int = 2
+    encoder_heads: int = 4
+    intermediate_size: int = 256
+    """Width of the feed-forward blocks."""
+    scoring: str = "dot"
+    max_position_embeddings: int = 512
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        if self.hidden_size % self.encoder_heads:
+            raise OptionError(f"A width of {self.hidden_size} cannot be divided among {self.encoder_heads} heads.")
+        self.embedding_size = self.hidden_size
+        super().__post_init__(**kwargs)
+
+
+@dataclass
+class SingleRecord:
+    """Weights a (B, N), what they weigh h (B, N, d), and the contributions a_i h_i (B, N, d) on the autograd path."""
+
+    weight_batch: Tensor
+    hidden: Tensor
+    output: Tensor
+    lengths: tuple[int, ...]
+    layout: None = None
+
+    def row(self, document: int) -> Tensor:
+        """The weights a of one document, (n,)."""
+        return self.weight_batch[document, : self.lengths[document]].detach()
+
+    def weights(self, document: int) -> Attention:
+        """The weights as an operator of one head."""
+        return _operator(self.row(document))
+
+    def gradient(self, document: int, output_gradient: Tensor) -> Attention:
+        """∂y/∂a_i = ⟨∂y/∂(a_i h_i), h_i⟩ from ∂y/∂(a_i h_i) (n, d)."""
+        return _operator(self._gradient(document, output_gradient))
+
+    def summary(self, document: int, readout: Tensor, output_gradient: Tensor | None = None) -> Summary:
+        """Sums of the operator's rows; there are n equal ones."""
+        row, n = self.row(document), self.lengths[document]
+        positive = None
+        if output_gradient is not None:
+            positive = (row * self._gradient(document, output_gradient).relu())[None] * n
+        return Summary(
+            mean=_operator(row),
+            received=row[None] * n,
+            rows=row[None] * readout.to(row).sum(),
+            gradient_received=positive,
+        )
+
+    def values(self, document: int) -> Tensor:
+        """h (n, 1, d): the attention has no projection of its own."""
+        return self.hidden[document, : self.lengths[document], None].detach()
+
+    def global_values(self, document: int) -> None:
+        """None: there is one row."""
+
+    @property
+    def probabilities(self) -> tuple[tuple[Tensor, ...], ...]:
+        """The weights on the autograd path: the padded batch, the same for every document."""
+        return ((self.weight_batch,),) * len(self.lengths)
+
+    def assemble(self, document: int, parts: Sequence[Tensor]) -> Attention:
+        """Cut one document out of a tensor shaped like the weights (B, N)."""
+        return _operator(parts[0][document, : self.lengths[document]].detach())
+
+    def _gradient(self, document: int, output_gradient: Tensor) -> Tensor:
+        hidden = self.hidden[document, : self.lengths[document]].detach()
+        return torch.sum(output_gradient.reshape(hidden.shape) * hidden, dim=-1)
+
+
+def _operator(row: Tensor) -> Attention:
+    return DenseAttention(row.expand(1, len(row), len(row)))
 
 
 class BilstmEncoder(nn.Module):

@@ -1,4 +1,4 @@
-"""Correction of methods that follow attention for causal models, where early tokens are seen by more others.
+"""Scores as shares that sum to 1, and a correction for causal models, where early tokens are seen by more others.
 
 In a causal model token i attends to the tokens up to i, so early tokens lie on many more paths than late ones, and
 rollout or flow favours them whatever the attention is. The receptive field of a token is measured by the same method on
@@ -14,6 +14,7 @@ this correction is Sightline's own reading of "rescale by receptive field", and 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +23,14 @@ from numpy.typing import NDArray
 from sightline.attention import Attention, DenseAttention
 from sightline.errors import OptionError
 from sightline.methods.registry import Array, Check
-from sightline.methods.scaling.shares import sum_to_one
 from sightline.passes.trace import Trace
+
+
+def sum_to_one(scores: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Return scores / Σ scores, none below 0; all-zero scores stay zero."""
+    total = scores.sum()
+    share: NDArray[np.floating[Any]] = scores / total if total else scores
+    return share
 
 
 def causal_checks(trace: Trace, name: str, receptive_field: bool) -> dict[str, Check]:

@@ -1,1 +1,0 @@
-"""Integration of gradients along a path: paths, baselines and quadrature rules."""

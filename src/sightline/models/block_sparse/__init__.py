@@ -1,1 +1,0 @@
-"""BigBird's block-sparse attention, computed so that it can be observed."""
