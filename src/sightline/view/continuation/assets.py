@@ -10,34 +10,22 @@ _LEVELS = "\n".join(
     for step in range(1, colours.LEVELS + 1)
 )
 STYLE = f"""
-:root{{color-scheme:light dark;--quiet:#5f646b;--line:#dedbd3;{colours.css_variables("light")}}}
-@media (prefers-color-scheme:dark){{:root{{--quiet:#a3a6ab;--line:#3a3d42;{colours.css_variables("dark")}}}}}
-body{{margin:0 auto;max-width:72rem;padding:1.5rem;font:16px/1.6 system-ui,sans-serif;color:var(--ink);
-  background:var(--background)}}
-h1{{font-size:1.4rem;margin:0 0 .2rem}}
-h2{{font-size:1rem;margin:1.4rem 0 .3rem;color:var(--quiet)}}
-.quiet{{color:var(--quiet);margin:.2rem 0}}
+h2{{font-size:1rem;margin:1.4rem 0 .3rem;padding:0;border:0;color:var(--quiet)}}
 .columns{{display:grid;grid-template-columns:minmax(0,1fr) 16rem;gap:2rem}}
 @media (max-width:48rem){{.columns{{grid-template-columns:minmax(0,1fr)}}}}
-.text{{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid var(--line);border-radius:6px;padding:.6rem .8rem}}
+.text{{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid var(--line);border-radius:6px;padding:.6rem .8rem;
+  font-size:1rem;line-height:1.6}}
 #prompt{{max-height:60vh;overflow:auto}}
 .word{{border-radius:3px}}
-button.word{{font:inherit;color:inherit;border:0;border-bottom:2px dotted var(--quiet);padding:0;margin:0;
-  cursor:pointer;white-space:pre-wrap}}
+button.word{{color:inherit;border:0;border-bottom:2px dotted var(--quiet);padding:0;margin:0;white-space:pre-wrap}}
 button:not([class*=for]):not([class*=against]):not([class*=plain]).word{{background:none}}
-button.word[aria-pressed=true]{{outline:2px solid var(--ink);outline-offset:1px}}
+button[aria-pressed=true]{{outline:2px solid var(--ink);outline-offset:1px}}
 #continuation small{{font-size:.65rem;color:var(--quiet);margin-left:.15rem;white-space:nowrap}}
-button.all,select{{font:inherit;color:var(--ink);background:var(--background);border:1px solid var(--line);
-  border-radius:4px;padding:.1rem .5rem;cursor:pointer}}
-button.all[aria-pressed=true]{{outline:2px solid var(--ink)}}
-:focus-visible{{outline:2px solid var(--for-8);outline-offset:2px}}
-table{{border-collapse:collapse;font-size:.9rem;width:100%}}
-td{{padding:.1rem .3rem;border-bottom:1px solid var(--line);overflow-wrap:anywhere}}
-td.n{{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}}
+table{{width:100%}}
+td{{overflow-wrap:anywhere}}
+td.n{{white-space:nowrap}}
 .legend span{{padding:0 .5rem}}
-dl{{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.85rem}}
-dt{{color:var(--quiet)}}
-dd{{margin:0;overflow-wrap:anywhere}}
+dl{{font-size:.85rem}}
 {_LEVELS}
 """
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from sightline.text.units import Units
 from sightline.view import colours
 from sightline.view.continuation.assets import SCRIPT, STYLE
-from sightline.view.page.html import embed_json, hash_source
-from sightline.view.sections.shell import GENERATOR
+from sightline.view.sections.shell import Shell, render_facts
 from sightline.view.words.continuation import HEADINGS, describe_check, describe_origin, describe_scores
 from sightline.view.words.numbers import format_number
 from sightline.view.words.sentences import percent
@@ -28,10 +27,8 @@ if TYPE_CHECKING:
 LISTED = 5
 DIGITS = 4
 """Significant digits of the scores in a page."""
-POLICY = (
-    f"default-src 'none'; style-src {hash_source(STYLE)}; script-src {hash_source(SCRIPT)}; "
-    "base-uri 'none'; form-action 'none'"
-)
+_SHELL = Shell(STYLE, SCRIPT)
+POLICY = _SHELL.policy
 """The content security policy of the page."""
 _BLANKS = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥"})
 """How a word of white space only is drawn, so that it can be clicked."""
@@ -61,28 +58,17 @@ def render_continuation(continuations: Sequence[ContinuationExplanation], *, tit
             '<aside><h2>Strongest words</h2><table id="list"><tbody></tbody></table>',
             '<h2>Colours</h2><p id="legend" class="legend"></p>',
             '<p class="quiet">The arrow keys go from one word of the continuation to the next.</p>',
-            "<h2>What produced this</h2><dl>",
-            *(f"<dt>{escape(str(key))}</dt><dd>{escape(str(value))}</dd>" for key, value in first.provenance.items()),
-            "</dl></aside></div>",
+            f"<h2>What produced this</h2>{render_facts(first.provenance)}</aside></div>",
         ]
     )
-    data = embed_json(
-        {
-            "words": list(words.texts),
-            "generated": [
-                {"unit": unit, "text": words.texts[unit], "probability": probability}
-                for unit, probability in shown.items()
-            ],
-            "methods": [_method(continuation, words, rows) for continuation in continuations],
-        }
-    )
-    page = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
-        f'content="{escape(POLICY, quote=True)}"><meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"{GENERATOR}<title>{escape(name)} · Sightline</title><style>{STYLE}</style></head><body>{content}"
-        f'<script type="application/json" id="data">{data}</script><script>{SCRIPT}</script></body></html>\n'
-    )
-    return page.replace("\0", "\ufffd")  # browsers drop NUL characters, and other programs call the file binary
+    data = {
+        "words": list(words.texts),
+        "generated": [
+            {"unit": unit, "text": words.texts[unit], "probability": probability} for unit, probability in shown.items()
+        ],
+        "methods": [_method(continuation, words, rows) for continuation in continuations],
+    }
+    return _SHELL.render(name, content, {"data": data})
 
 
 def render_fragment(continuation: ContinuationExplanation) -> str:

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 STYLE = """
-:root{color-scheme:light dark;--ink:#1f2328;--quiet:#5f646b;--line:#dedbd3;--paper:#fdfcf9;--for:#2a6db0;
-  --against:#c8691a}
-@media (prefers-color-scheme:dark){
-:root{--ink:#e6e4df;--quiet:#a3a6ab;--line:#3a3d42;--paper:#17191c;--for:#7fb2e6;--against:#e69b57}
-}
-body{margin:0 auto;max-width:72rem;padding:1.5rem;font:15px/1.5 system-ui,sans-serif;color:var(--ink);
-  background:var(--paper)}
-h1{font-size:1.5rem;margin:0 0 .3rem}
-h2{font-size:1.15rem;margin:2.2rem 0 .5rem;border-top:1px solid var(--line);padding-top:1rem}
-h3{font-size:1rem;margin:1rem 0 .3rem}
-p{max-width:46rem}
-a{color:var(--for)}
-table{border-collapse:collapse;font-size:.9rem}
-th,td{padding:.18rem .6rem;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}
-th{color:var(--quiet);font-weight:600}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+h3{margin-top:1rem}
+th,td{padding-inline-end:1.2rem;vertical-align:top}
+td.quiet{font-size:inherit}
 .side{display:flex;flex-wrap:wrap;gap:1rem 3rem}
-.quiet{color:var(--quiet)}
-.pos{color:var(--for)}
-.neg{color:var(--against)}
+.pos{color:var(--accent)}
+.neg{color:var(--warning)}
 form{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:end;margin:.6rem 0}
 label{display:flex;flex-direction:column;font-size:.8rem;color:var(--quiet)}
 label.row{flex-direction:row;gap:.4rem;align-items:center}
-input,select,button{font:inherit;padding:.2rem .4rem;color:var(--ink);background:var(--paper);
-  border:1px solid var(--line);border-radius:4px}
 #list{width:100%}
 #list td:first-child{min-width:9rem;max-width:18rem;overflow-wrap:anywhere}
 #list td:last-child{color:var(--quiet);min-width:20rem;overflow-wrap:anywhere}
 .unchecked{display:none}
 img{max-width:100%;background:#fff;border-radius:4px}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;font-size:.85rem}
-dt{color:var(--quiet)}
-dd{margin:0;overflow-wrap:anywhere}
+dl{font-size:.85rem}
 .wide{overflow-x:auto}
 """
 

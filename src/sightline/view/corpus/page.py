@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import math
 from dataclasses import dataclass
 from html import escape
@@ -27,9 +26,8 @@ from sightline.files.writing import write_whole
 from sightline.progress import Progress
 from sightline.view.corpus.assets import SCRIPT, STYLE
 from sightline.view.corpus.plots import confidence_scatter, slice_differences
-from sightline.view.page.html import hash_source
 from sightline.view.sections.page_folder import PAGE
-from sightline.view.sections.shell import GENERATOR
+from sightline.view.sections.shell import Shell, render_facts
 from sightline.view.words.numbers import format_number, format_range
 from sightline.view.words.sentences import percent
 
@@ -44,6 +42,7 @@ CORPUS_PAGE = "the page of a corpus"
 DOCUMENTS = "documents"
 PAGE_DOCUMENTS = 200
 """Documents that get a reading page unless a number is given."""
+_SHELL = Shell(STYLE, SCRIPT, images="data:")
 _NUMBERS = ("probability", "faithfulness")
 _RULES = {
     "mean-all": "mean over all documents of the sum of the word's scores",
@@ -87,27 +86,15 @@ def render_corpus(summary: CorpusSummary, pages: dict[int, str]) -> str:
             *(_word_section(table) for table in summary.words),
             _scatter_section(summary.documents),
             "" if summary.slices is None else _slice_section(summary.slices),
-            "<h2>What produced this</h2><dl>",
-            *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in summary.facts.items()),
-            "</dl>",
+            f"<h2>What produced this</h2>{render_facts(summary.facts)}",
         ]
     )
-    # "<" is written as \\u003c, so that no text can end the element.
-    records = json.dumps(_records(summary.documents, pages), ensure_ascii=False).replace("<", "\\u003c")
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
-        f'content="{content_policy()}"><meta name="viewport" content="width=device-width,initial-scale=1">{GENERATOR}'
-        f"<title>{escape(summary.title)}</title><style>{STYLE}</style></head><body>{content}"
-        f'<script type="application/json" id="documents">{records}</script><script>{SCRIPT}</script></body></html>\n'
-    )
+    return _SHELL.render(summary.title, content, {"documents": _records(summary.documents, pages)})
 
 
 def content_policy() -> str:
     """Return the content security policy of the index: its own style and script, pictures inside the page."""
-    return (
-        f"default-src 'none'; style-src {hash_source(STYLE)}; script-src {hash_source(SCRIPT)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    return _SHELL.policy
 
 
 def _opening(summary: CorpusSummary) -> str:
@@ -309,4 +296,6 @@ def _without_missing(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+    """Return a value for JSON, which has no infinite numbers."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -9,10 +9,8 @@ to read the text are left out when the file would grow beyond `LARGEST`.
 from __future__ import annotations
 
 import base64
-import hashlib
 import html
 import json
-import re
 import zlib
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -20,15 +18,13 @@ from typing import TYPE_CHECKING, Any
 from sightline.files.foreign import printable
 from sightline.view.page import payload
 from sightline.view.page.assets import script, static, style
+from sightline.view.sections.shell import embed_json, hash_source
 
 if TYPE_CHECKING:
     from sightline.results.report import Report
 
 LARGEST = 2_800_000
 """Bytes a report may have before optional arrays are left out."""
-
-# Characters that could end the data block or confuse an older parser; lone surrogates cannot be written as UTF-8.
-_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
 def render_page(report: Report, *, title: str | None = None) -> str:
@@ -75,14 +71,3 @@ def inline_arrays(shown: payload.Payload, room: int) -> dict[str, Any]:
             room -= size
     content = shown.without(left_out).json
     return {**content, "arrays": {name: {**info, "data": data[name]} for name, info in content["arrays"].items()}}
-
-
-def embed_json(value: Any) -> str:
-    """Return JSON that is safe inside a <script type="application/json"> element."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def hash_source(content: str) -> str:
-    """Return the source expression with which a content security policy allows exactly this style or script."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

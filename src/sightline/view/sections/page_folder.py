@@ -23,8 +23,7 @@ from sightline.view.frames import TABLE_SUFFIXES, write_table
 from sightline.view.inspect.dataset import dataset_section
 from sightline.view.inspect.sections import document_sections
 from sightline.view.plots import save_figure
-from sightline.view.sections.page_parts import Picture, Section, Table
-from sightline.view.sections.shell import document_title, render_index
+from sightline.view.sections.page_parts import Picture, Section, Table, document_title, render_index
 
 PAGE = "index.html"
 INSPECTION = "an inspection"
