@@ -13,8 +13,7 @@ from transformers import AutoModelForCausalLM
 
 import sightline as sl
 from sightline.methods import METHODS
-from sightline.view.continuation import render_continuation
-from sightline.view.words.continuation import MEANINGS, describe_scores
+from sightline.view.continuation import MEANINGS, describe_scores, render_continuation
 from sightline.view.words.sentences import percent
 from tests.tiny_models import VOCABULARY, tiny_module
 from tests.tiny_tokenizers import byte_level

@@ -11,7 +11,7 @@ import pytest
 import sightline as sl
 from sightline.corpus.summary import CorpusSummary, WordTable, summarise
 from sightline.errors import UsageError
-from sightline.view.corpus.page import render_corpus, write_corpus_page
+from sightline.view.corpus_page import render_corpus, write_corpus_page
 
 pytestmark = pytest.mark.slow
 
