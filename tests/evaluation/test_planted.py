@@ -15,7 +15,7 @@ from sightline.evaluation.planted import Found, Planted, PlantedResult, plant, p
 from sightline.evaluation.planted_model import BATCH, planted_tokenizer, predict_classes, train
 from sightline.evaluation.planted_task import DISTRACTORS, FIRST, LABELS, NEUTRAL, SECOND, PlantedDocument, PlantedTask
 from sightline.evaluation.sanity import label_permutation
-from sightline.view.words.sanity import planted_sentences
+from sightline.view.words.evaluation import planted_sentences
 
 pytestmark = pytest.mark.slow
 

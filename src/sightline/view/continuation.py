@@ -17,7 +17,7 @@ from sightline.files.foreign import printable
 from sightline.text.units import Units
 from sightline.view import colours
 from sightline.view.sections.shell import Shell, render_facts
-from sightline.view.words.numbers import count, format_number
+from sightline.view.words.phrases import count, format_number
 from sightline.view.words.sentences import MARKS, percent
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from sightline.progress import Progress
 from sightline.view.plots.rankings import confidence_scatter, slice_differences
 from sightline.view.sections.page_folder import PAGE
 from sightline.view.sections.shell import Shell, render_facts
-from sightline.view.words.numbers import format_number, format_range
+from sightline.view.words.phrases import format_number, format_range
 from sightline.view.words.sentences import percent
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from sightline.progress import Progress
 from sightline.view.frames import MISSING, first_rows, format_value, markdown, to_markdown
 from sightline.view.sections.page_folder import write_sections
 from sightline.view.sections.page_parts import Links, Part, Picture, Section, Table, Terms
-from sightline.view.words.numbers import format_number, format_range
+from sightline.view.words.phrases import format_number, format_range
 from sightline_studies.study import StudyTable
 from sightline_studies.view.drawings import draw_figure
 from sightline_studies.view.sentences import CLAIMS, MEANINGS, difference_sentence, finding_sentence, opening_sentences

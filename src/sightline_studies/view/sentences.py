@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from sightline.metrics.statistics import FEWEST_DOCUMENTS
-from sightline.view.words.numbers import count, format_number
+from sightline.view.words.phrases import count, format_number
 from sightline_studies.study import in_words, minus_control
 
 if TYPE_CHECKING:

@@ -23,8 +23,15 @@ from sightline.evaluation.storage import EVALUATION, writers
 from sightline.files.writing import write_whole
 from sightline.metrics import METRICS
 from sightline.metrics.registry import Kind
-from sightline.view.evaluate.overview import Dot, Panel, overview_chart
-from sightline.view.evaluate.plots import Priced, cascade_lines, perturbation_curves, worth_against_cost
+from sightline.view.evaluate.plots import (
+    Dot,
+    Panel,
+    Priced,
+    cascade_lines,
+    overview_chart,
+    perturbation_curves,
+    worth_against_cost,
+)
 from sightline.view.evaluate.table import ONE_AT_A_TIME, floor_name, interval_tables, ranked_methods, with_arrow
 from sightline.view.frames import to_csv
 from sightline.view.sections.page_folder import write_sections
@@ -33,10 +40,11 @@ from sightline.view.words.evaluation import (
     REFERENCE,
     metric_sentences,
     opening_sentences,
+    planted_sentences,
+    sanity_sentences,
     state_sentences,
     table_legend,
 )
-from sightline.view.words.sanity import planted_sentences, sanity_sentences
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,8 +12,14 @@ from sightline.metrics import METRICS
 from sightline.view.evaluate.report import KINDS
 from sightline.view.evaluate.table import WIDEST, interval_tables, with_arrow
 from sightline.view.frames import to_csv, to_latex, to_markdown, to_text
-from sightline.view.words.evaluation import best_sentences, opening_sentences, state_sentences, table_legend
-from sightline.view.words.sanity import planted_sentences, sanity_sentences
+from sightline.view.words.evaluation import (
+    best_sentences,
+    opening_sentences,
+    planted_sentences,
+    sanity_sentences,
+    state_sentences,
+    table_legend,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sightline.view.words.headline import headline
-from sightline.view.words.numbers import count, format_number
+from sightline.view.words.phrases import count, format_number
 
 if TYPE_CHECKING:
     from sightline.analysis import Inspection, RelationCounts

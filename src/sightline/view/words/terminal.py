@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from sightline.text.units import units_of
 from sightline.view import colours
-from sightline.view.words.comparable import describe_verdicts
 from sightline.view.words.headline import headline
-from sightline.view.words.lists import WordLists, list_words
+from sightline.view.words.lists import WordLists, describe_verdicts, list_words
+from sightline.view.words.phrases import SHARES_NOTE, describe_target, format_share, predicted_value
 from sightline.view.words.sentences import (
     MARKS,
     VerdictText,
@@ -26,8 +26,6 @@ from sightline.view.words.sentences import (
     notices,
     percent,
 )
-from sightline.view.words.shares import SHARES_NOTE, format_share
-from sightline.view.words.targets import describe_target, predicted_value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,7 +65,7 @@ def plain_report(
     """Return the explanation as lines of tab-separated fields: facts first, then the strongest words.
 
     `all_words` lists stop words, punctuation and artefacts as well. `verdict`: the verdict in sentences, if it is to be
-    compared with those of other explanations (`comparable.describe_verdicts`).
+    compared with those of other explanations (`lists.describe_verdicts`).
     """
     prediction, trust = explanation.prediction, verdict or describe_verdict(explanation.verdict)
     lists = list_words(explanation, top, all_words=all_words)
