@@ -28,7 +28,7 @@ from sightline_studies.longformer_example import (
 from sightline_studies.longformer_steps import MASK, METHOD, _received_by_place, choose_subject, measure_inside, shorten
 from sightline_studies.longformer_tables import partner_table, performance_tables, similarity_values
 from sightline_studies.longformer_words import rank_words, sum_words, word_tables
-from sightline_studies.view.folder import write_study
+from sightline_studies.view import write_study
 from sightline_studies.workbench import Subject, Workbench
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece

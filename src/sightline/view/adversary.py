@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sightline.text.units import Units, units_of
 from sightline.view import colours
 from sightline.view.colours import text_pieces
-from sightline.view.sections.page_parts import ColouredText, Section, Table, Terms, Texts, render_index
+from sightline.view.sections.pages import ColouredText, Section, Table, Terms, Texts, render_index
 from sightline.view.words.phrases import format_range
 from sightline.view.words.sentences import percent
 

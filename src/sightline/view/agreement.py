@@ -19,8 +19,7 @@ import numpy as np
 from sightline.metrics import METRICS
 from sightline.view import plots
 from sightline.view.frames import to_csv, to_latex, to_markdown, to_text
-from sightline.view.sections.page_folder import write_sections
-from sightline.view.sections.page_parts import Part, Picture, Section, Table
+from sightline.view.sections.pages import Part, Picture, Section, Table, write_sections
 
 if TYPE_CHECKING:
     import pandas as pd

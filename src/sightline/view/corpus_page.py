@@ -25,7 +25,7 @@ from sightline.files.ownership import claim_folder, keep_only
 from sightline.files.writing import write_whole
 from sightline.progress import Progress
 from sightline.view.plots.rankings import confidence_scatter, slice_differences
-from sightline.view.sections.page_folder import PAGE
+from sightline.view.sections.pages import PAGE
 from sightline.view.sections.shell import Shell, render_facts
 from sightline.view.words.phrases import format_number, format_range
 from sightline.view.words.sentences import percent

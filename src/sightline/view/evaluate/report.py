@@ -34,8 +34,7 @@ from sightline.view.evaluate.plots import (
 )
 from sightline.view.evaluate.table import ONE_AT_A_TIME, floor_name, interval_tables, ranked_methods, with_arrow
 from sightline.view.frames import to_csv
-from sightline.view.sections.page_folder import write_sections
-from sightline.view.sections.page_parts import Part, Picture, Section, Table, Terms
+from sightline.view.sections.pages import Part, Picture, Section, Table, Terms, write_sections
 from sightline.view.words.evaluation import (
     REFERENCE,
     metric_sentences,

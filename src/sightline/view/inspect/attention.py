@@ -10,7 +10,7 @@ import numpy as np
 from sightline.analysis.relation_table import Direction
 from sightline.view import plots
 from sightline.view.plots.style import CATEGORIES
-from sightline.view.sections.page_parts import Picture, Section, Table
+from sightline.view.sections.pages import Picture, Section, Table
 from sightline.view.words.sentences import percent
 from sightline.view.words.takeaways import chosen_heads, reference_count, saturated_sides
 

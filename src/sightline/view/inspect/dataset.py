@@ -10,7 +10,7 @@ from sightline.view import plots
 from sightline.view.inspect.comparison import HOW_TO_READ, setting_name, similarity_tables, statistic_name
 from sightline.view.inspect.mixing import anisotropy_parts
 from sightline.view.inspect.sections import attribution_rankings, importance_frame
-from sightline.view.sections.page_parts import Picture, Section, Table
+from sightline.view.sections.pages import Picture, Section, Table
 
 if TYPE_CHECKING:
     from sightline.analysis import DataSetInspection, SimilarityTable, TargetWords

@@ -1,21 +1,32 @@
-"""A page of sections without scripts: pictures, tables and terms, each with a sentence on how to read it.
+"""A page of sections as a folder: pictures (SVG, PNG), tables (CSV, LaTeX, Markdown), and a page that shows them.
 
-Pictures are in `figures/` beside the page, tables for other programs in `tables/`.
+A section holds pictures, tables and terms, each with a sentence on how to read it; the page has no script. Pictures are
+in `figures/` beside it, tables for other programs in `tables/`.
+
+Files are written one by one, each complete or absent, the page last: a page never links to a missing picture. When a
+folder is written again, the files that only the previous page needed are removed; files of others are left alone
+(`sightline.files.ownership`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sightline.files.ownership import claim_folder, keep_only
+from sightline.files.writing import write_whole
+from sightline.progress import Progress
 from sightline.view import colours
-from sightline.view.frames import DIGITS, first_rows, to_html
+from sightline.view.frames import DIGITS, TABLE_SUFFIXES, first_rows, to_html, write_table
+from sightline.view.plots import save_figure
 from sightline.view.sections.shell import Shell, render_facts, to_html_text
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
 
 SHOWN_ROWS = 20
 """Rows of a table that are visible at once; the others unfold."""
@@ -67,6 +78,12 @@ th:first-child,td:first-child{max-width:40vw}}
 """
 _MARKS = "".join(f"mark.level-{level}{{background:var(--plain-{level})}}" for level in range(1, colours.LEVELS + 1))
 _SHELL = Shell(_STYLE + _MARKS, images="'self' file:")  # Firefox does not match file: URLs with 'self'
+_TABLE_FILES = {"csv": "CSV", "tex": "LaTeX", "md": "Markdown"}
+PAGE = "index.html"
+FIGURES, TABLES = "figures", "tables"
+_FIGURE_SUFFIXES = (".svg", ".png")
+CSS_PIXELS = 96
+"""Pixels per inch of a figure on the page."""
 
 
 @dataclass(frozen=True)
@@ -269,4 +286,50 @@ def _all_rows(table: Table, whole: pd.DataFrame) -> str:
     )
 
 
-_TABLE_FILES = {"csv": "CSV", "tex": "LaTeX", "md": "Markdown"}
+def write_sections(
+    folder: Path,
+    content: str,
+    title: str,
+    sections: Sequence[Section],
+    facts: dict[str, str],
+    *,
+    others: Mapping[str, Callable[[Path], object]] | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Write the pictures and tables of the sections, then the page; remove files that only the previous page needed.
+
+    content: what the folder holds, by `files.ownership`. others: further files by name, and what writes each to its
+    path.
+    """
+    parts = [part for section in sections for part in section.parts if isinstance(part, Picture | Table)]
+    others = others or {}
+    names = [*others, *(name for part in parts for name in _file_names(part)), PAGE]
+    claim_folder(folder, content, names, overwrite=overwrite)
+    for name, write in others.items():
+        write(folder / name)
+    sizes: dict[str, tuple[int, int]] = {}
+    for number, part in enumerate(parts):
+        if progress is not None:
+            progress("writing pictures and tables", number, len(parts))
+        if isinstance(part, Table):
+            write_table(part.frame, folder / TABLES, part.name, part.title, digits=part.digits)
+        else:
+            sizes[part.name] = _draw(part, folder / FIGURES)
+    write_whole(folder / PAGE, render_index(title, sections, facts, sizes))
+    keep_only(folder, names)
+    return folder / PAGE
+
+
+def _file_names(part: Picture | Table) -> list[str]:
+    if isinstance(part, Table):
+        return [f"{TABLES}/{part.name}{suffix}" for suffix in TABLE_SUFFIXES]
+    return [f"{FIGURES}/{part.name}{suffix}" for suffix in _FIGURE_SUFFIXES]
+
+
+def _draw(picture: Picture, folder: Path) -> tuple[int, int]:
+    figure = picture.draw()
+    for suffix in _FIGURE_SUFFIXES:
+        save_figure(figure, folder / f"{picture.name}{suffix}")
+    wide, high = figure.get_size_inches()
+    return round(wide * CSS_PIXELS), round(high * CSS_PIXELS)
