@@ -24,6 +24,7 @@ from sightline.corpus.summary import CorpusSummary, WordTable, summarise
 from sightline.files.ownership import claim_folder, keep_only
 from sightline.files.writing import write_whole
 from sightline.progress import Progress
+from sightline.view.frames import to_records
 from sightline.view.plots.rankings import confidence_scatter, slice_differences
 from sightline.view.sections.pages import PAGE
 from sightline.view.sections.shell import Shell, render_facts
@@ -301,7 +302,7 @@ def _scatter_section(documents: pd.DataFrame) -> str:
             "<h2>Confidence and faithfulness</h2><p>No explanation was compared with random orders of the words. A run "
             "with <code>--check</code> adds verdicts, and a plot of confidence against faithfulness.</p>"
         )
-    correct = [_plain(value) for value in _without_missing(checked)["correct"]]
+    correct = [row["correct"] for row in to_records(checked[["correct"]])]
     figure = confidence_scatter(
         checked["probability"].tolist(),
         checked["faithfulness"].tolist(),
@@ -359,16 +360,5 @@ def _records(documents: pd.DataFrame, pages: dict[int, str]) -> list[dict[str, A
         "excerpt",
         "vocabulary",
     )
-    rows = _without_missing(documents).to_dict("records")
-    return [{**{name: _plain(row[name]) for name in names}, "page": pages.get(int(row["row"]))} for row in rows]
-
-
-def _without_missing(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with None for every missing value."""
-    return frame.astype(object).where(frame.notna(), None)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value for JSON, which has no infinite numbers."""
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    rows = to_records(documents)
+    return [{**{name: row[name] for name in names}, "page": pages.get(int(row["row"]))} for row in rows]

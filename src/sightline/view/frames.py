@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import csv
 import html
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from sightline.view.words.terminal import printable
 if TYPE_CHECKING:
     import pandas as pd
 
+Form = Literal["text", "csv", "json", "markdown", "latex"]
 TABLE_SUFFIXES = (".csv", ".tex", ".md")
 DIGITS = 3
 MISSING = "–"
@@ -113,6 +115,24 @@ def to_html(frame: pd.DataFrame, caption: str = "", *, digits: int = DIGITS) -> 
     )
     title = f"<caption>{_html(caption)}</caption>" if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>"
+
+
+def to_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows of plain values; JSON has no NaN and no infinity, so what is absent is None."""
+    records = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return [{str(name): _plain(value) for name, value in row.items()} for row in records]
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def to_format(summary: pd.DataFrame, form: Form, content: Mapping[str, Any]) -> str:
+    """Return a result for programs: its summary as one table, or everything in `content` as JSON."""
+    if form == "json":
+        return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    return {"csv": to_csv, "markdown": to_markdown, "latex": to_latex}[form](summary)
 
 
 def to_text(frame: pd.DataFrame, *, digits: int = DIGITS) -> str:

@@ -16,7 +16,8 @@ from sightline.view.inspect.comparison import similarity_tables
 from sightline.view.inspect.dataset import RANKS, RULES, dataset_section, words_title
 from sightline.view.inspect.mixing import effective_sentence
 from sightline.view.inspect.sections import document_sections, importance_frame
-from sightline.view.sections.pages import document_title, write_sections
+from sightline.view.sections.pages import describe_facts, document_title, write_sections
+from sightline.view.words.phrases import count, format_number
 from sightline.view.words.sentences import notices, percent, prediction_sentence
 from sightline.view.words.takeaways import chosen_heads
 from sightline.view.words.terminal import printable
@@ -53,7 +54,7 @@ def write_inspection(
         *(document_sections(document) if document is not None else []),
         *([dataset_section(dataset)] if dataset is not None else []),
     ]
-    facts = _facts(first.settings) | {name.replace("_", " "): value for name, value in first.provenance.items()}
+    facts = _facts(first.settings) | describe_facts(first.provenance)
     return write_sections(Path(folder), INSPECTION, title, sections, facts, overwrite=overwrite, progress=progress)
 
 
@@ -117,7 +118,7 @@ def dataset_summary(inspection: DataSetInspection) -> str:
     """Return accuracy, the most important heads, words by target and similarity over a data set."""
     frame = inspection.predictions.to_frame()
     labelled = frame[frame["label"].notna()]
-    sentences = [f"{inspection.documents:,} document" + ("s." if inspection.documents != 1 else ".")]
+    sentences = [f"{count(inspection.documents, 'document')}."]
     if len(labelled):
         accuracy = percent(float(labelled["correct"].mean()))
         sentences.append(f"{accuracy} of the {len(labelled):,} labelled ones are predicted correctly.")
@@ -158,8 +159,7 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _two_places(value: object) -> str:
-    # "z" makes −0.00 a plain 0.00.
-    return f"{value:z.2f}".replace("-", "−") if isinstance(value, float) else str(value)
+    return format_number(value, ".2f") if isinstance(value, float) else str(value)
 
 
 def _block(title: str, frame: pd.DataFrame) -> str:

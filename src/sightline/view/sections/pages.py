@@ -10,10 +10,11 @@ folder is written again, the files that only the previous page needed are remove
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sightline.files.ownership import claim_folder, keep_only
 from sightline.files.writing import write_whole
@@ -333,3 +334,14 @@ def _draw(picture: Picture, folder: Path) -> tuple[int, int]:
         save_figure(figure, folder / f"{picture.name}{suffix}")
     wide, high = figure.get_size_inches()
     return round(wide * CSS_PIXELS), round(high * CSS_PIXELS)
+
+
+def describe_facts(*facts: Mapping[str, Any], **others: Any) -> dict[str, str]:
+    """Return settings and provenance as a page lists them: names in words, values that are not texts as JSON."""
+    return {
+        str(name).replace("_", " "): value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, default=str)
+        for group in (*facts, others)
+        for name, value in group.items()
+    }
