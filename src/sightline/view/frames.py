@@ -21,7 +21,7 @@ import numpy as np
 
 from sightline.files.spreadsheet_cells import protect_text
 from sightline.files.writing import write_whole
-from sightline.view.words.terminal import printable
+from sightline.view.words.terminal import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,7 +139,7 @@ def to_text(frame: pd.DataFrame, *, digits: int = DIGITS) -> str:
     """Return aligned columns for a terminal or a plain file, two spaces between them."""
     from rich.cells import cell_len
 
-    rows = [headings(frame), *_cells(frame, digits, _one_line)]
+    rows = [headings(frame), *_cells(frame, digits, one_line)]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     numeric = _numeric(frame)
     lines = []
@@ -199,12 +199,12 @@ def format_value(value: Any, digits: int = DIGITS) -> str:
 
 def latex(text: str) -> str:
     """Return any text as LaTeX that prints it."""
-    return _one_line(text).translate(_LATEX)
+    return one_line(text).translate(_LATEX)
 
 
 def markdown(text: str) -> str:
     """Return any text as Markdown that shows it, in one line; entities keep older renderers from reading it as HTML."""
-    plain = _MARKDOWN.sub(r"\\\1", _one_line(text))
+    plain = _MARKDOWN.sub(r"\\\1", one_line(text))
     return plain.replace("\\&", "&amp;").replace("\\<", "&lt;").replace("\\>", "&gt;")
 
 
@@ -213,11 +213,7 @@ def _protect(value: Any) -> Any:
 
 
 def _html(text: str) -> str:
-    return html.escape(_one_line(text))
-
-
-def _one_line(text: str) -> str:
-    return printable(text).replace("\n", "␊").replace("\r", "␍")
+    return html.escape(one_line(text))
 
 
 def _significant(value: float, digits: int) -> str:

@@ -19,7 +19,7 @@ from sightline.view.inspect.sections import document_sections, importance_frame
 from sightline.view.sections.pages import describe_facts, document_title, write_sections
 from sightline.view.words.phrases import count, format_number
 from sightline.view.words.sentences import notices, percent, prediction_sentence
-from sightline.view.words.takeaways import chosen_heads
+from sightline.view.words.takeaways import chosen_heads, relation_frame
 from sightline.view.words.terminal import printable
 
 if TYPE_CHECKING:
@@ -75,14 +75,7 @@ def document_summary(inspection: Inspection) -> str:
         places = ", ".join(f"{sink.position:,}" for sink in flagged)
         blocks.append(f"Sinks at multiples of 512, probably from copied position embeddings: {places}.")
     for side, title in (("attended", "Most attended words"), ("attending", "Most attending words")):
-        frame = inspection.relations.by_type(
-            side,  # type: ignore[arg-type]
-            settings.layer,
-            settings.head,
-            head_weights=inspection.head_weights,
-            count=settings.counting,
-            top=k,
-        )
+        frame = relation_frame(inspection, side, top=k)
         counted = f"top-{inspection.relations.k} lists {where}, {count_name(inspection)}"
         blocks.append(_block(f"{title} ({counted})", whole_numbers(frame)))
     blocks += filter(None, [saturation_sentence(inspection, inspection.relations)])

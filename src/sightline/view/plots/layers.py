@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from sightline.view.plots.style import (
     INK,
     QUIET,
     SEQUENTIAL,
+    FloatArray,
     in_house_style,
     new_figure,
     pooling_sentence,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-FloatArray = NDArray[np.floating[Any]]
 
 GRAPH_TOKENS = 40
 EDGES_PER_NODE = 5

@@ -26,9 +26,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sightline.errors import UsageError
 from sightline.files.writing import replacing
-from sightline.view.words.terminal import printable
+from sightline.view.words.terminal import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
 
 P = ParamSpec("P")
+FloatArray = NDArray[np.floating[Any]]
 
 SEQUENTIAL = "viridis"
 CATEGORIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000")
@@ -182,17 +186,13 @@ def save_figure(figure: Figure, path: Path | str) -> None:
 
 def to_label(text: str) -> str:
     """Return any text as a label: never parsed as mathematics, without control characters or missing glyphs."""
-    note_missing(_make_visible(text))
+    note_missing(one_line(text))
     return measured_label(text).replace("$", r"\$")
 
 
 def measured_label(text: str) -> str:
     """Return the characters that are drawn for a label, to measure its width."""
-    return replace_missing(_make_visible(text))
-
-
-def _make_visible(text: str) -> str:
-    return printable(text).replace("\n", "␊").replace("\r", "␍")
+    return replace_missing(one_line(text))
 
 
 def token_label(text: str, longest: int = 18) -> str:

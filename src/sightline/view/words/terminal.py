@@ -59,6 +59,11 @@ def printable(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
+def one_line(text: str) -> str:
+    """Return `text` with every control character and line break replaced by one that is printed."""
+    return printable(text).replace("\n", "␊").replace("\r", "␍")
+
+
 def plain_report(
     explanation: Explanation, top: int = 10, *, all_words: bool = False, verdict: VerdictText | None = None
 ) -> str:
@@ -90,7 +95,7 @@ def plain_report(
             (side, str(rank), word.text, f"{word.score:.6g}", str(word.count), share(word.score))
             for rank, word in enumerate(words, start=1)
         ]
-    return "\n".join("\t".join(_one_line(field) for field in line) for line in lines) + "\n"
+    return "\n".join("\t".join(_shorten_field(field) for field in line) for line in lines) + "\n"
 
 
 def print_report(
@@ -138,11 +143,11 @@ def print_report(
             console.print(Text(f"· {printable(sentence)}", style="dim"))
 
 
-def _one_line(field: str) -> str:
+def _shorten_field(field: str) -> str:
     """Return a field of a table on one line, shortened to `LONGEST_FIELD`."""
     if len(field) > LONGEST_FIELD:
         field = field[: LONGEST_FIELD - 1] + "…"
-    return printable(field).replace("\n", "␊").replace("\r", "␍")
+    return one_line(field)
 
 
 def _prediction(explanation: Explanation) -> Text:
@@ -276,7 +281,7 @@ def _table(explanation: Explanation, lists: WordLists, width: int) -> Table:
             if row < len(words):
                 repeats = f" × {words[row].count}" if words[row].count > 1 else ""
                 cells += [
-                    Text.assemble(_one_line(words[row].text), (repeats, "dim")),
+                    Text.assemble(_shorten_field(words[row].text), (repeats, "dim")),
                     Text(share(words[row].score)),
                 ]
             else:
