@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
     from sightline_studies.study import Difference, Finding, StudyResult
 
-
 MARKDOWN = "study.md"
 MARKDOWN_ROWS = 100
 DIGITS = 2

@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from sightline.text.units import Units
 
-
 LEVELS = 8
 GAMMA = 0.75
 CLIPPED_SHARE = 0.005

@@ -23,7 +23,6 @@ from sightline.view.words.sentences import MARKS, percent
 if TYPE_CHECKING:
     from sightline.results.continuation import ContinuationExplanation, Origin
 
-
 _LEVELS = "\n".join(
     f".{hue}{step}{{background:var(--{hue}-{step})}}"
     for hue in colours.FULL["light"]

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from sightline.corpus.store import Store
 
-
 _STYLE = """
 h3{margin-top:1rem}
 th,td{padding-inline-end:1.2rem;vertical-align:top}

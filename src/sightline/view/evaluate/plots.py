@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 COLUMNS = 4
 """Panels per row of panels."""
 METHOD, REFERENCE = CATEGORIES[0], CATEGORIES[2]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sightline.analysis import DataSetInspection, SimilarityTable, TargetWords
     from sightline.analysis.attribution_tables import DataSetRule
 
-
 RULES: dict[DataSetRule, str] = {
     "mean-present": "Mean over the documents that contain the word, of its mean over instances.",
     "mean-all": "Sum over the instances of the word in a document, averaged over all documents.",

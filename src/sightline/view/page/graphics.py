@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from sightline.results.report import Entry
     from sightline.view.words.sentences import VerdictText
 
-
 EDGE = 256
 """Pixels along the maps that all heads get, where there is room."""
 FINE_BYTES = 700_000

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sightline.results.explanation import Explanation
     from sightline.results.report import Report
 
-
 LISTED = 8
 ARTEFACT_MARK = ";text-decoration:underline dotted"
 Predict = Callable[[str, "str | None"], Any]

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 GRAPH_TOKENS = 40
 EDGES_PER_NODE = 5
 STYLES = ("-", "--", "-.", ":")

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-
 P = ParamSpec("P")
 FloatArray = NDArray[np.floating[Any]]
 

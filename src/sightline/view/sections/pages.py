@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-
 SHOWN_ROWS = 20
 """Rows of a table that are visible at once; the others unfold."""
 MOST_ROWS = 2000

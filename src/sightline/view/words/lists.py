@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sightline.results.explanation import Explanation, RemovalCurve, Sign, WordScore
     from sightline.results.report import Report
 
-
 FILLERS = TokenFilter(meaningful=True)
 """Words that say little: stop words that are no reason, and punctuation."""
 LISTED = 8

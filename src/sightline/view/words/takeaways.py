@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from sightline.analysis import Inspection, RelationCounts
     from sightline.analysis.relation_table import Direction
 
-
 CLEARLY_MORE = 1.5
 """Ratio to the average word from which a word is listed often by itself, not only because it is frequent."""
 
