@@ -27,6 +27,7 @@ from sightline.view.sections.shell import embed_json, hash_source
 
 if TYPE_CHECKING:
     from sightline.results.report import Report
+
 LARGEST = 2_800_000
 """Bytes a report may have before optional arrays are left out."""
 
