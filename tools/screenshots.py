@@ -27,7 +27,7 @@ from sightline.results.report import Report
 from sightline.serve.http.server import Server, address, bound_socket
 from sightline.serve.settings import Settings
 from sightline.serve.worker.process import WorkerProcess
-from sightline.view.page.assets import script, style
+from sightline.view.page.html import script, style
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 COLOURS = 256

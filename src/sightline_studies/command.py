@@ -84,7 +84,7 @@ def study(
             from sightline.files.ownership import claim_folder
             from sightline.view.frames import to_text
             from sightline_studies import estimate, find_study, run_study
-            from sightline_studies.view.folder import claims_frame, warnings, write_study
+            from sightline_studies.view import claims_frame, warnings, write_study
 
         chosen = find_study(name)
         if mlm is not None and "mlm" not in chosen.models:

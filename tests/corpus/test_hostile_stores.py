@@ -18,7 +18,7 @@ import sightline as sl
 from sightline.corpus.manifest import describe_run
 from sightline.corpus.summary import summarise
 from sightline.errors import InputError, OptionError
-from sightline.view.corpus.page import write_corpus_page
+from sightline.view.corpus_page import write_corpus_page
 from tests.corpus.conftest import rows_of_data
 
 TABLES = ("rows", "texts", "results", "tokens", "explanations", "heads", "similarity", "errors", "documents", "words")

@@ -28,7 +28,7 @@ from sightline.errors import InputError, OptionError, TargetError, UsageError
 from sightline.evaluation.subject import encode_example
 from sightline.files.processes import release_memory, resident_bytes
 from sightline.text import Example
-from sightline.view.corpus.page import write_corpus_page
+from sightline.view.corpus_page import write_corpus_page
 from tests.corpus.conftest import rows_of_data
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece

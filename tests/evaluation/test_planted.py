@@ -26,7 +26,7 @@ from sightline.evaluation.planted_task import (
     train,
 )
 from sightline.evaluation.sanity import label_permutation
-from sightline.view.words.sanity import planted_sentences
+from sightline.view.words.evaluation import planted_sentences
 
 pytestmark = pytest.mark.slow
 

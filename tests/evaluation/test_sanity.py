@@ -25,7 +25,7 @@ from sightline.methods.registry import METHODS as METHOD_REGISTRY
 from sightline.methods.registry import method
 from sightline.metrics.chance import TokenScores
 from sightline.models.shared_weights import hash_weights
-from sightline.view.words.sanity import sanity_sentences
+from sightline.view.words.evaluation import sanity_sentences
 from tests.sample_units import bare_units
 from tests.tiny_models import FAMILIES, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece

@@ -16,7 +16,7 @@ import torch
 
 import sightline as sl
 from sightline.serve.worker.corpus_pages import CorpusPages
-from sightline.view.corpus.page import write_corpus_page
+from sightline.view.corpus_page import write_corpus_page
 from tests.corpus.conftest import LABELS, rows_of_data
 from tests.fuzz.mutations import HOSTILE_STRINGS, damage_bytes, damage_json, odd_text, odd_value
 from tests.tiny_models import tiny_module

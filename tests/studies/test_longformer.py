@@ -37,7 +37,7 @@ from sightline_studies.longformer_steps import (
     word_tables,
 )
 from sightline_studies.longformer_tables import partner_table, performance_tables, similarity_values
-from sightline_studies.view.folder import write_study
+from sightline_studies.view import write_study
 from sightline_studies.workbench import Subject, Workbench
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece

@@ -18,7 +18,7 @@ import torch
 from sightline.errors import OptionError, UsageError
 from sightline_studies import STUDIES, Outcome, estimate, find_study, run_study
 from sightline_studies import workbench as workbench_module
-from sightline_studies.view.folder import write_study
+from sightline_studies.view import write_study
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece
 

@@ -26,7 +26,7 @@ from sightline_studies.study import (
     two_digits,
     without_unlearnt,
 )
-from sightline_studies.view.folder import join_intervals
+from sightline_studies.view import join_intervals
 from sightline_studies.workbench import Workbench, digest_of, to_plain
 from tools import studies as copying
 

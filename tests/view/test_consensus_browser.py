@@ -12,7 +12,7 @@ from rich.console import Console
 from sightline.cli.output import Format, render
 from sightline.models.target import Target
 from sightline.results.report import Report
-from sightline.view.words.consensus import consensus_sentence
+from sightline.view.words.lists import consensus_sentence
 from sightline.view.words.terminal import print_report
 from tests.sample_explanations import encoding, explanation
 

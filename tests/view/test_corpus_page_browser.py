@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from sightline.corpus.summary import CorpusSummary
-from sightline.view.corpus.page import render_corpus
+from sightline.view.corpus_page import render_corpus
 from tests.browsing import wait_until
 
 pytestmark = pytest.mark.browser

@@ -19,7 +19,7 @@ from sightline.view.evaluate.report import _draw_overview, write_evaluation
 from sightline.view.evaluate.table import floor_name
 from sightline.view.evaluate.text import evaluation_text
 from sightline.view.words.evaluation import best_sentences, metric_sentences, opening_sentences, state_sentences
-from sightline.view.words.numbers import format_number
+from sightline.view.words.phrases import format_number
 
 pytestmark = pytest.mark.slow
 

@@ -176,3 +176,12 @@ def test_numbers_of_a_column_have_one_power_of_ten():
     assert r"score (\texttimes{} 10\textsuperscript{-}\textsuperscript{6})" in frames.to_latex(frame)
     assert not re.search(r"\de[−-]?\d", frames.to_html(frame) + frames.to_markdown(frame))
     assert frames.to_csv(frame).splitlines()[0] == '"score","count","share"'
+
+
+def test_records_hold_only_what_json_has_words_for():
+    frame = pd.DataFrame({"number": [np.float64(1.5), math.inf, math.nan], "known": [np.True_, None, pd.NA]})
+    assert frames.to_records(frame) == [
+        {"number": 1.5, "known": True},
+        {"number": None, "known": None},
+        {"number": None, "known": None},
+    ]

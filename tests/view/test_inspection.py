@@ -21,9 +21,15 @@ from sightline.view.frames import to_text
 from sightline.view.inspect.attention import NEARLY_FULL, relations_section
 from sightline.view.inspect.comparison import gaps
 from sightline.view.inspect.sections import document_sections, importance_section
-from sightline.view.inspect.summary import compact, dataset_summary, document_summary, similarity_text
-from sightline.view.sections.page_folder import INSPECTION, write_inspection, write_sections
-from sightline.view.sections.page_parts import Picture, Section, Table
+from sightline.view.inspect.summary import (
+    INSPECTION,
+    compact,
+    dataset_summary,
+    document_summary,
+    similarity_text,
+    write_inspection,
+)
+from sightline.view.sections.pages import Picture, Section, Table, write_sections
 from sightline.view.words.sentences import percent
 from sightline.view.words.takeaways import takeaways
 from tests.tiny_models import tiny_module

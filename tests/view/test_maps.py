@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from sightline.analysis.internals import EVERY_CELL, inside
-from sightline.view.page import maps
+from sightline.view.page import graphics
+from sightline.view.page.graphics import EDGE, encode_maps, fine_maps, heads_by_importance, pool_maps
 from sightline.view.page.html import LARGEST
-from sightline.view.page.maps import EDGE, encode_maps, fine_maps, heads_by_importance, pool_maps
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import build, render_page
 from tests.view.sample_inside import known_attention, long_inside, sample_inside
@@ -74,7 +74,7 @@ def test_heads_come_by_importance_or_from_the_last_layer():
 
 
 def test_a_report_holds_every_cell_of_the_most_important_heads_of_a_short_document(monkeypatch):
-    monkeypatch.setattr(maps, "FINE_BYTES", 300_000)
+    monkeypatch.setattr(graphics, "FINE_BYTES", 300_000)
     encoded = encoding(TEXT, max_tokens=400)
     attention = known_attention(encoded)
     seen = inside(attention, k=3, image=512, importance=[[1, 5, 2], [4, 3, 6]])
@@ -123,9 +123,9 @@ def test_fine_maps_keep_to_their_budget(monkeypatch):
     seen = sample_inside(encoding(TEXT, max_tokens=300), image=300)
     sizes = [len(zlib.compress(coded.tobytes(), 9)) for _, _, coded, _ in fine_maps(seen)]
     assert len(sizes) == 6
-    monkeypatch.setattr(maps, "FINE_BYTES", sum(sizes[:2]))
+    monkeypatch.setattr(graphics, "FINE_BYTES", sum(sizes[:2]))
     assert len(list(fine_maps(seen))) == 2
-    monkeypatch.setattr(maps, "FINE_BYTES", sum(sizes[:2]) - 1)
+    monkeypatch.setattr(graphics, "FINE_BYTES", sum(sizes[:2]) - 1)
     assert len(list(fine_maps(seen))) == 1
 
 

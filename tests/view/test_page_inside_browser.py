@@ -11,7 +11,7 @@ import pytest
 
 from sightline.models.target import Target
 from sightline.results.explanation import RemovalCurve
-from sightline.view.page.curves import describe_points
+from sightline.view.page.graphics import describe_points
 from tests.browsing import settle, wait_until
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import render_page

@@ -12,15 +12,15 @@ from sightline.methods import list_methods
 from sightline.models.target import Prediction, Target
 from sightline.results.explanation import Explanation, RemovalCurve
 from sightline.text import LEVELS
-from sightline.view.page.curves import describe_points
+from sightline.view.page.graphics import describe_points
 from sightline.view.page.payload import (
     PUNCTUATION,
     SPECIAL,
     STOP_WORD,
     token_flags,
 )
+from sightline.view.words.entries import plain_summary
 from sightline.view.words.headline import headline
-from sightline.view.words.methods import plain_summary
 from sightline.view.words.sentences import describe_verdict
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import build

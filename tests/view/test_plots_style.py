@@ -17,7 +17,7 @@ from matplotlib.font_manager import findSystemFonts
 from sightline.errors import UsageError
 from sightline.view import plots
 from sightline.view.colours import contrast
-from sightline.view.plots import fonts, style
+from sightline.view.plots import style
 
 AWKWARD = ["$x^2$", "$", r"\$", "😀", "a\tb\x1b[0m", "", " ", "\n", "{}", "_a^b", "אבג", "‮evil", r"\frac{1}{0}"]
 
@@ -32,7 +32,7 @@ def test_no_text_is_read_as_mathematics_and_every_character_has_a_glyph(text):
     label = style.to_label(text)
     assert not is_math_text(label)
     assert not any(ord(sign) < 32 for sign in label)
-    assert fonts.replace_missing(label) == label
+    assert style.replace_missing(label) == label
 
 
 @pytest.mark.parametrize("text", ["plain", "$x$", "a$b", r"\$", "50 $ and 20 $"])
@@ -53,10 +53,10 @@ def test_awkward_labels_are_drawn_without_a_warning_or_a_log_line(tmp_path, capl
 @pytest.fixture
 def only_the_default_font(monkeypatch):
     """As if no font were installed but those of matplotlib."""
-    monkeypatch.setattr(fonts, "_further_families", lambda: ())
-    fonts._family_of.cache_clear()
+    monkeypatch.setattr(style, "_further_families", lambda: ())
+    style._family_of.cache_clear()
     yield
-    fonts._family_of.cache_clear()
+    style._family_of.cache_clear()
 
 
 def test_one_warning_names_the_scripts_that_no_font_can_draw(only_the_default_font, tmp_path):
@@ -76,20 +76,20 @@ def test_one_warning_names_the_scripts_that_no_font_can_draw(only_the_default_fo
 
 def test_a_character_that_the_default_font_lacks_is_drawn_with_any_installed_font_that_has_it(monkeypatch):
     """A font for one language is not on every machine: here the glyphs of the installed ones are set."""
-    glyphs = {fonts.FONT: {ord("a")}, "First": {ord("b")}, "Second": {ord("b"), ord("漢")}}
-    monkeypatch.setattr(fonts, "_further_families", lambda: ("First", "Second"))
-    monkeypatch.setattr(fonts, "_glyphs", lambda family: glyphs[family])
-    fonts._family_of.cache_clear()
+    glyphs = {style.FONT: {ord("a")}, "First": {ord("b")}, "Second": {ord("b"), ord("漢")}}
+    monkeypatch.setattr(style, "_further_families", lambda: ("First", "Second"))
+    monkeypatch.setattr(style, "_glyphs", lambda family: glyphs[family])
+    style._family_of.cache_clear()
     try:
-        assert fonts.font_families("aa\na") == [fonts.FONT]
-        assert fonts.font_families("a漢b") == [fonts.FONT, "Second", "First"]
-        assert fonts.replace_missing("a漢字") == "a漢▯"
+        assert style.font_families("aa\na") == [style.FONT]
+        assert style.font_families("a漢b") == [style.FONT, "Second", "First"]
+        assert style.replace_missing("a漢字") == "a漢▯"
     finally:
-        fonts._family_of.cache_clear()
+        style._family_of.cache_clear()
 
 
 def test_installed_fonts_are_found_without_those_that_have_a_box_for_everything():
-    families = fonts._further_families()
+    families = style._further_families()
     assert "Last Resort High-Efficiency" not in families
     assert not any(name.startswith(("STIX", "cm")) for name in families)
     installed = {Path(path).name for path in findSystemFonts()}

@@ -9,8 +9,16 @@ import pytest
 
 from sightline_studies import STUDIES, StudyResult
 from sightline_studies.study import Claim, Figure, Finding, LayerMap, Measured, Outcome, Published, Verdict
-from sightline_studies.view.drawings import LONGEST_LABEL, draw_figure
-from sightline_studies.view.folder import FEW, MEANINGS, TRIAL, claims_frame, finding_sentence, warnings
+from sightline_studies.view import (
+    FEW,
+    LONGEST_LABEL,
+    MEANINGS,
+    TRIAL,
+    claims_frame,
+    draw_figure,
+    finding_sentence,
+    warnings,
+)
 
 CLAIM = Claim("a claim", "It holds.", "Confirmed if it does.")
 

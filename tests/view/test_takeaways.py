@@ -12,8 +12,8 @@ import torch
 import sightline as sl
 from sightline.analysis.received import Sink
 from sightline.view.inspect.sections import document_sections
-from sightline.view.sections.page_folder import write_inspection
-from sightline.view.sections.page_parts import Picture
+from sightline.view.inspect.summary import write_inspection
+from sightline.view.sections.pages import Picture
 from sightline.view.words.takeaways import reference_count, takeaways
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level

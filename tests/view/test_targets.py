@@ -11,7 +11,7 @@ from transformers import AutoModelForTokenClassification
 
 from sightline.api.model import load
 from sightline.view.words.headline import headline
-from sightline.view.words.targets import describe_target, predicted_value
+from sightline.view.words.phrases import describe_target, predicted_value
 from tests.sample_pages import render_page
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import wordpiece

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from sightline.view.words.phrases import format_share, word_total
 from sightline.view.words.sentences import check_sentences, number, percent
-from sightline.view.words.shares import format_share, word_total
 from sightline.view.words.terminal import plain_report, print_report, printable, strongest_lines, wrapped
 from tests.sample_explanations import encoding, explanation
 

@@ -16,7 +16,7 @@ from sightline.results.verdict import (
     find_stake,
     judge,
 )
-from sightline.view.words.comparable import common_count, describe_verdicts
+from sightline.view.words.lists import common_count, describe_verdicts
 from sightline.view.words.sentences import MARKS, VerdictText, check_sentences, describe_verdict
 from tests.sample_explanations import explanation
 from tests.sample_pages import build

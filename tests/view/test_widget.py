@@ -12,8 +12,8 @@ import pytest
 
 from sightline.errors import UnsupportedError
 from sightline.models.target import Prediction, Target
-from sightline.view.page import widget
-from sightline.view.page.assets import script, style
+from sightline.view.page import notebook
+from sightline.view.page.html import script, style
 from tests.sample_explanations import encoding, explanation
 from tests.sample_pages import show
 from tests.view.sample_inside import sample_inside
@@ -36,8 +36,8 @@ def test_show_gives_a_widget_with_json_and_buffers():
 
 def test_without_anywidget_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    widget._widget_class.cache_clear()
-    with pytest.raises(UnsupportedError, match=r"sightline\[notebook\]"):
+    notebook._widget_class.cache_clear()
+    with pytest.raises(UnsupportedError, match=r"sightline-xai\[notebook\]"):
         explanation().show()
 
 

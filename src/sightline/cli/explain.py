@@ -320,6 +320,6 @@ def render(continuations: Mapping[str, ContinuationExplanation], chosen: Format,
             frame.insert(0, "method", method)
             frames.append(frame)
         return to_csv(pd.concat(frames))
-    from sightline.view.words.continuation import describe_continuation
+    from sightline.view.continuation import describe_continuation
 
     return "\n".join(describe_continuation(continuation, top) for continuation in continuations.values())

@@ -200,7 +200,7 @@ def inspect(
             from sightline.api.model import load
             from sightline.corpus import read_examples
             from sightline.files.ownership import check_output_folder
-            from sightline.view.sections.page_folder import INSPECTION, write_inspection
+            from sightline.view.inspect.summary import INSPECTION, write_inspection
 
         methods = tuple(split_names(method or INSPECT_METHODS))
         settings = InspectionSettings(

@@ -166,7 +166,7 @@ def metrics(
 
 
 def _describe_metric(metric: MetricEntry) -> str:
-    from sightline.view.words.metrics import describe_chance, describe_direction, describe_needs, describe_range
+    from sightline.view.words.entries import describe_chance, describe_direction, describe_needs, describe_range
 
     lines = [
         f"{metric.name}: {metric.summary}{describe_origin(metric)}",

@@ -109,7 +109,7 @@ def print_text(report: Report, top: int, *, passages: bool = True, all_words: bo
     """
     from rich.console import Console
 
-    from sightline.view.words.consensus import consensus_sentence
+    from sightline.view.words.lists import consensus_sentence
     from sightline.view.words.terminal import print_report
 
     console = Console()
@@ -169,8 +169,7 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token", *, 
 
 def _plain_text(report: Report, top: int, *, all_words: bool = False) -> str:
     """Return every explanation as tab-separated lines, then the words that all methods agree on."""
-    from sightline.view.words.comparable import describe_verdicts
-    from sightline.view.words.consensus import consensus_sentence
+    from sightline.view.words.lists import consensus_sentence, describe_verdicts
     from sightline.view.words.terminal import plain_report, printable
 
     consensus = consensus_sentence(report)

@@ -146,7 +146,7 @@ def run(
             from sightline.corpus.settings import ModelSource as Source
             from sightline.corpus.streaming import Selection
             from sightline.files.ownership import check_output_folder
-            from sightline.view.corpus.page import CORPUS_PAGE, PAGE_DOCUMENTS, write_corpus_page
+            from sightline.view.corpus_page import CORPUS_PAGE, PAGE_DOCUMENTS, write_corpus_page
             from sightline.view.words.sentences import DEMONSTRATION
 
         methods = split_names(method) if method else list(DEFAULT_METHODS)

@@ -232,7 +232,7 @@ class Report:
         `lambda text, pair: model.trace(model.encode(text, pair)).prediction`. With it, the reader can edit the text in
         the page and run the model again.
         """
-        from sightline.view.page.widget import show
+        from sightline.view.page.notebook import show
 
         return show(self, title=title, predict=predict)
 
@@ -246,7 +246,7 @@ class Report:
         return cls(**report_storage.read(Path(path)))
 
     def _repr_html_(self) -> str:
-        from sightline.view.page.fragment import render_static
+        from sightline.view.page.notebook import render_static
 
         return render_static(self)
 

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from sightline.text.units import Units, units_of
 from sightline.view import colours
-from sightline.view.coloured_text import text_pieces
-from sightline.view.sections.page_parts import ColouredText, Section, Table, Terms, Texts
-from sightline.view.sections.shell import render_index
-from sightline.view.words.numbers import format_range
+from sightline.view.colours import text_pieces
+from sightline.view.sections.pages import ColouredText, Section, Table, Terms, Texts, describe_facts, render_index
+from sightline.view.words.phrases import format_range
 from sightline.view.words.sentences import percent
 
 if TYPE_CHECKING:
@@ -79,9 +78,7 @@ def render_adversary(result: AdversarialResult, *, title: str) -> str:
         Section("summary", "Summary", CLAIMS, (table, Terms("How to read the numbers", TERMS))),
         *(_section(result, test, strength) for test, strength in groups),
     ]
-    return render_index(
-        title, sections, {name.replace("_", " "): value for name, value in result.provenance.items()}, {}
-    )
+    return render_index(title, sections, describe_facts(result.provenance), {})
 
 
 def _shown_table(result: AdversarialResult) -> pd.DataFrame:

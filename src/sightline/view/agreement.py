@@ -7,20 +7,19 @@ out/figures/…            one figure of all comparisons, or one curve over laye
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sightline.metrics import METRICS
 from sightline.view import plots
-from sightline.view.frames import to_csv, to_latex, to_markdown, to_text
-from sightline.view.sections.page_folder import write_sections
-from sightline.view.sections.page_parts import Part, Picture, Section, Table
+from sightline.view.frames import Form, to_format, to_records, to_text
+from sightline.view.sections.pages import Part, Picture, Section, Table, describe_facts, write_sections
+from sightline.view.words.phrases import count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,22 +30,13 @@ if TYPE_CHECKING:
 AGREEMENT = "a comparison"
 """What the record of the folder says that it holds."""
 
-Form = Literal["text", "csv", "json", "markdown", "latex"]
-
 _SUBJECTS = {"methods": "methods", "layers": "the layers of each method", "models": "models"}
 
 
 def agreement_text(agreement: Agreement, form: Form = "text") -> str:
     """Return sentences and tables for a person, or the summary in another form for a program."""
-    summary = agreement.summary()
-    if form == "csv":
-        return to_csv(summary)
-    if form == "markdown":
-        return to_markdown(summary)
-    if form == "latex":
-        return to_latex(summary)
-    if form == "json":
-        return _as_json(agreement)
+    if form != "text":
+        return to_format(agreement.summary(), form, _content(agreement))
     blocks = ["\n".join(sentences(agreement)) + "\n"]
     for metric in agreement.metrics:
         heading = f"{metric}: {METRICS.get(metric).summary}\n"
@@ -75,17 +65,22 @@ def write_agreement(
         table = Table("failures", "Explanations that could not be made, and why", frame)
         sections.append(Section("failures", "What went wrong", (), (table,)))
     return write_sections(
-        Path(folder), AGREEMENT, title, sections, _facts(agreement), overwrite=overwrite, progress=progress
+        Path(folder),
+        AGREEMENT,
+        title,
+        sections,
+        describe_facts(agreement.settings, agreement.provenance, documents=len(agreement.documents)),
+        overwrite=overwrite,
+        progress=progress,
     )
 
 
 def sentences(agreement: Agreement) -> list[str]:
     """Return what was compared, on which documents, and what chance means here."""
-    count = len(agreement.documents)
     reference = agreement.settings.get("reference")
     subject = _SUBJECTS[agreement.between] + (f" with {reference}" if reference else "")
     lines = [
-        f"Compares {subject} on {count:,} document{'' if count == 1 else 's'}; means with bootstrap 95 % intervals.",
+        f"Compares {subject} on {count(len(agreement.documents), 'document')}; means with bootstrap 95 % intervals.",
         "Chance is what the same scores give after they were shuffled among the tokens.",
     ]
     if agreement.between == "models":
@@ -181,32 +176,13 @@ def _measures(summary: pd.DataFrame) -> dict[str, Sequence[plots.Measured]]:
     return dict(measures)
 
 
-def _as_json(agreement: Agreement) -> str:
-    content = {
+def _content(agreement: Agreement) -> dict[str, Any]:
+    return {
         "between": agreement.between,
         "documents": len(agreement.documents),
         "complete": agreement.complete,
-        "summary": [
-            {name: _plain(value) for name, value in row.items()}
-            for row in agreement.summary().astype(object).to_dict("records")
-        ],
+        "summary": to_records(agreement.summary()),
         "failures": [vars(failure) for failure in agreement.failures],
         "settings": dict(agreement.settings),
         "provenance": dict(agreement.provenance),
-    }
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _facts(agreement: Agreement) -> dict[str, str]:
-    facts: dict[str, Any] = {**agreement.settings, **agreement.provenance, "documents": len(agreement.documents)}
-    return {
-        str(name).replace("_", " "): value
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=False, default=str)
-        for name, value in facts.items()
     }

@@ -10,11 +10,14 @@ without a sign. Text keeps a contrast of at least 4.5 : 1 on every step, in the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from sightline.text.units import Units
 
 LEVELS = 8
 GAMMA = 0.75
@@ -91,3 +94,17 @@ def _rgb(colour: str) -> NDArray[np.float64]:
 
 def _hex(channels: NDArray[Any] | Sequence[float]) -> str:
     return "#" + "".join(f"{round(float(c)):02x}" for c in channels)
+
+
+def text_pieces(text: str, segment: int, units: Units) -> Iterator[tuple[str, int | None]]:
+    """Yield all of the text of one segment: every unit with its number, and the text between units with None."""
+    end = 0
+    for number, unit in enumerate(units):
+        if unit.segment != segment:
+            continue
+        if end < unit.start:
+            yield text[end : unit.start], None
+        yield text[unit.start : unit.end], number
+        end = unit.end
+    if end < len(text):
+        yield text[end:], None

@@ -10,21 +10,23 @@ from __future__ import annotations
 
 import csv
 import html
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from sightline.files.spreadsheet_cells import protect_text
 from sightline.files.writing import write_whole
-from sightline.view.words.terminal import printable
+from sightline.view.words.terminal import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Form = Literal["text", "csv", "json", "markdown", "latex"]
 TABLE_SUFFIXES = (".csv", ".tex", ".md")
 DIGITS = 3
 MISSING = "–"
@@ -115,11 +117,29 @@ def to_html(frame: pd.DataFrame, caption: str = "", *, digits: int = DIGITS) -> 
     return f"<table>{title}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>"
 
 
+def to_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows of plain values; JSON has no NaN and no infinity, so what is absent is None."""
+    records = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return [{str(name): _plain(value) for name, value in row.items()} for row in records]
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def to_format(summary: pd.DataFrame, form: Form, content: Mapping[str, Any]) -> str:
+    """Return a result for programs: its summary as one table, or everything in `content` as JSON."""
+    if form == "json":
+        return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    return {"csv": to_csv, "markdown": to_markdown, "latex": to_latex}[form](summary)
+
+
 def to_text(frame: pd.DataFrame, *, digits: int = DIGITS) -> str:
     """Return aligned columns for a terminal or a plain file, two spaces between them."""
     from rich.cells import cell_len
 
-    rows = [headings(frame), *_cells(frame, digits, _one_line)]
+    rows = [headings(frame), *_cells(frame, digits, one_line)]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     numeric = _numeric(frame)
     lines = []
@@ -179,12 +199,12 @@ def format_value(value: Any, digits: int = DIGITS) -> str:
 
 def latex(text: str) -> str:
     """Return any text as LaTeX that prints it."""
-    return _one_line(text).translate(_LATEX)
+    return one_line(text).translate(_LATEX)
 
 
 def markdown(text: str) -> str:
     """Return any text as Markdown that shows it, in one line; entities keep older renderers from reading it as HTML."""
-    plain = _MARKDOWN.sub(r"\\\1", _one_line(text))
+    plain = _MARKDOWN.sub(r"\\\1", one_line(text))
     return plain.replace("\\&", "&amp;").replace("\\<", "&lt;").replace("\\>", "&gt;")
 
 
@@ -193,11 +213,7 @@ def _protect(value: Any) -> Any:
 
 
 def _html(text: str) -> str:
-    return html.escape(_one_line(text))
-
-
-def _one_line(text: str) -> str:
-    return printable(text).replace("\n", "␊").replace("\r", "␍")
+    return html.escape(one_line(text))
 
 
 def _significant(value: float, digits: int) -> str:

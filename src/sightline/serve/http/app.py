@@ -23,7 +23,7 @@ from sightline.serve.refusal import Refusal
 from sightline.serve.settings import DOCUMENTS_AT_ONCE, Settings
 from sightline.serve.worker.dispatcher import Dispatcher
 from sightline.serve.worker.process import WorkerProcess
-from sightline.view.page import assets
+from sightline.view.page.html import script, style
 
 DESCRIPTION = """Explains predictions of Transformer text models: which words caused them, how far to trust that.
 
@@ -31,7 +31,7 @@ Most programs need only `POST /api/explain`. Errors have the form `{"error": "on
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _PAGE_FILES = ("server.css", "server.js", "icon.svg")
-_VIEW_FILES: dict[str, Callable[[], str]] = {"view.css": assets.style, "view.js": assets.script}
+_VIEW_FILES: dict[str, Callable[[], str]] = {"view.css": style, "view.js": script}
 
 
 def create_app(

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse
 from sightline.serve.refusal import Refusal
 from sightline.serve.settings import CORPUS_ADDRESS
 from sightline.serve.worker.jobs import Job
-from sightline.view.corpus.page import content_policy as index_policy
+from sightline.view.corpus_page import content_policy as index_policy
 from sightline.view.page.html import content_policy as reading_policy
 
 _LARGEST_ROW = 2**63 - 1

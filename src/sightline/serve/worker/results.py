@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sightline.view.words.comparable import describe_verdicts
 from sightline.view.words.headline import headline
+from sightline.view.words.lists import describe_verdicts
 from sightline.view.words.sentences import VerdictText, further_sentences, notices
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from sightline.text import Encoding
 from sightline.view.continuation import POLICY, render_continuation
 from sightline.view.page import payload
 from sightline.view.page.html import render_payload
-from sightline.view.words.methods import plain_summary
+from sightline.view.words.entries import plain_summary
 
 if TYPE_CHECKING:
     from sightline.passes.trace import Trace

@@ -2,6 +2,9 @@
 
 With many methods, each is drawn in its own panel with the others in grey: readers cannot distinguish more than eight
 colours.
+
+The overview is one picture: methods down, metrics across. Every metric has a panel with its own scale, and all panels
+share the order of the methods, so that a method is read along its row and a metric down its column.
 """
 
 from __future__ import annotations
@@ -12,25 +15,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.view.plots.style import (
-    CATEGORIES,
-    CHANCE,
-    GRID,
-    INK,
-    QUIET,
-    in_house_style,
-    new_figure,
-    to_label,
-)
+from sightline.view.plots.style import CATEGORIES, CHANCE, GRID, INK, QUIET, in_house_style, new_figure, to_label
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLUMNS = 4
-REFERENCE = CATEGORIES[2]
-OWN = CATEGORIES[0]
+"""Panels per row of panels."""
+METHOD, REFERENCE = CATEGORIES[0], CATEGORIES[2]
 
 
 @dataclass(frozen=True)
@@ -87,8 +82,8 @@ def _curve(axes: Axes, frame: pd.DataFrame) -> None:
         )
     if frame["floor"].notna().any():
         axes.plot(share, frame["floor"], color=CHANCE, linestyle=(0, (1, 1.2)), label="random orders", zorder=3)
-    axes.fill_between(share, frame["low"], frame["high"], color=OWN, alpha=0.18, linewidth=0, zorder=2)
-    axes.plot(share, frame["mean"], color=OWN, linewidth=1.5, label="the method", zorder=4)
+    axes.fill_between(share, frame["low"], frame["high"], color=METHOD, alpha=0.18, linewidth=0, zorder=2)
+    axes.plot(share, frame["mean"], color=METHOD, linewidth=1.5, label="the method", zorder=4)
     axes.axhline(0, color=QUIET, linewidth=0.4, zorder=0)
 
 
@@ -104,7 +99,14 @@ def worth_against_cost(
     means = np.array([method.mean for method in methods])
     spread = np.array([[method.mean - method.low, method.high - method.mean] for method in methods]).T
     axes.errorbar(
-        seconds, means, yerr=np.nan_to_num(np.maximum(spread, 0)), fmt="o", color=OWN, ecolor=OWN, elinewidth=0.8, ms=4
+        seconds,
+        means,
+        yerr=np.nan_to_num(np.maximum(spread, 0)),
+        fmt="o",
+        color=METHOD,
+        ecolor=METHOD,
+        elinewidth=0.8,
+        ms=4,
     )
     if floor is not None:
         axes.axhline(floor, color=CHANCE, linestyle=(0, (1, 1.2)), linewidth=1.0)
@@ -171,8 +173,8 @@ def cascade_lines(summary: pd.DataFrame, stages: Sequence[str], *, title: str, c
         axes.fill_between(
             places, by_stage["chance_low"], by_stage["chance_high"], color=CHANCE, alpha=0.25, lw=0, label="chance"
         )
-        axes.fill_between(places, by_stage["low"], by_stage["high"], color=OWN, alpha=0.18, linewidth=0)
-        axes.plot(places, by_stage["similarity"], "o-", color=OWN, ms=3, label="similarity")
+        axes.fill_between(places, by_stage["low"], by_stage["high"], color=METHOD, alpha=0.18, linewidth=0)
+        axes.plot(places, by_stage["similarity"], "o-", color=METHOD, ms=3, label="similarity")
         axes.set_title(to_label(method))
         axes.set_ylim(-1.05, 1.05)
         axes.axhline(0, color=QUIET, linewidth=0.4)
@@ -187,3 +189,87 @@ def cascade_lines(summary: pd.DataFrame, stages: Sequence[str], *, title: str, c
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=2)
     return figure
+
+
+@dataclass(frozen=True)
+class Dot:
+    """The mean of one method by one metric, with its bootstrap interval."""
+
+    mean: float
+    low: float
+    high: float
+    floor: float | None = None
+    """The floor of this method, where methods have floors of their own."""
+    beats_chance: bool | None = None
+    """None where a metric has no floor."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One metric: its heading with the direction that is better, the methods, floor and reference."""
+
+    heading: str
+    dots: Mapping[str, Dot]
+    """By method; methods without a value are left out."""
+    floor: float | None = None
+    reference: float | None = None
+
+
+@in_house_style
+def overview_chart(panels: Sequence[Panel], methods: Sequence[str], *, title: str, caption: str = "") -> Figure:
+    """Dots with intervals, one panel per metric and one row per method, first method at the top.
+
+    A filled dot is clearly better than chance, a hollow one is not.
+    """
+    columns = min(COLUMNS, max(1, len(panels)))
+    rows = -(-max(1, len(panels)) // columns)
+    figure = new_figure(1.9 + 2.0 * columns, 1.3 + rows * (0.75 + 0.22 * len(methods)), title, caption)
+    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    for axes, panel in zip(grid.ravel(), panels, strict=False):
+        _draw_panel(axes, panel, methods)
+    for axes in grid.ravel()[len(panels) :]:
+        axes.set_axis_off()
+    for axes in grid[:, 0]:
+        axes.set_yticks(range(len(methods)), [to_label(method) for method in methods])
+        axes.set_ylim(len(methods) - 0.4, -0.6)
+    handles: dict[str, Artist] = {}
+    for axes in grid.ravel():
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(list(handles.values()), list(handles), loc="outside upper right", ncols=4)
+    return figure
+
+
+def _draw_panel(axes: Axes, panel: Panel, methods: Sequence[str]) -> None:
+    if panel.floor is not None:
+        axes.axvline(
+            panel.floor, color=CHANCE, linestyle=(0, (1, 1.2)), linewidth=1.2, label="chance (floor)", zorder=2
+        )
+    if panel.reference is not None:
+        axes.axvline(
+            panel.reference, color=REFERENCE, linestyle=(0, (4, 2)), label="one at a time (reference)", zorder=2
+        )
+    for place, method in enumerate(methods):
+        axes.axhline(place, color=GRID, linewidth=0.5, zorder=0)
+        dot = panel.dots.get(method)
+        if dot is None:
+            continue
+        weak = dot.beats_chance is False
+        if dot.floor is not None:
+            axes.plot([dot.floor], [place], "|", color=CHANCE, markersize=9, label="chance (floor)", zorder=2)
+        axes.plot([dot.low, dot.high], [place, place], color=METHOD, linewidth=1.4, alpha=0.6, zorder=3)
+        axes.plot(
+            [dot.mean],
+            [place],
+            "o",
+            color=METHOD,
+            markerfacecolor="white" if weak else METHOD,
+            markersize=4.5,
+            label="not clearly better than chance" if weak else "mean with 95 % interval",
+            zorder=4,
+        )
+    axes.set_title(to_label(panel.heading), fontsize=8.5)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.locator_params(axis="x", nbins=4)
+    axes.margins(x=0.08)

@@ -11,11 +11,10 @@ Files are written one at a time, each completely or not at all, the page last.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sightline.evaluation.ranking import Ranking
 from sightline.evaluation.result import MODEL
@@ -23,20 +22,27 @@ from sightline.evaluation.storage import EVALUATION, writers
 from sightline.files.writing import write_whole
 from sightline.metrics import METRICS
 from sightline.metrics.registry import Kind
-from sightline.view.evaluate.overview import Dot, Panel, overview_chart
-from sightline.view.evaluate.plots import Priced, cascade_lines, perturbation_curves, worth_against_cost
+from sightline.view.evaluate.plots import (
+    Dot,
+    Panel,
+    Priced,
+    cascade_lines,
+    overview_chart,
+    perturbation_curves,
+    worth_against_cost,
+)
 from sightline.view.evaluate.table import ONE_AT_A_TIME, floor_name, interval_tables, ranked_methods, with_arrow
 from sightline.view.frames import to_csv
-from sightline.view.sections.page_folder import write_sections
-from sightline.view.sections.page_parts import Part, Picture, Section, Table, Terms
+from sightline.view.sections.pages import Part, Picture, Section, Table, Terms, describe_facts, write_sections
 from sightline.view.words.evaluation import (
     REFERENCE,
     metric_sentences,
     opening_sentences,
+    planted_sentences,
+    sanity_sentences,
     state_sentences,
     table_legend,
 )
-from sightline.view.words.sanity import planted_sentences, sanity_sentences
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +114,7 @@ def write_evaluation(
         EVALUATION,
         title,
         sections,
-        _facts(evaluation),
+        describe_facts(evaluation.settings, evaluation.provenance, documents=len(evaluation.documents)),
         others=writers(evaluation) | {"records.csv": lambda path: write_whole(path, to_csv(evaluation.to_frame()))},
         overwrite=overwrite,
         progress=progress,
@@ -343,13 +349,3 @@ def _failure_section(evaluation: Evaluation) -> list[Section]:
         return []
     table = Table("failures", "What has no value, and why", failures)
     return [Section("failures", "What went wrong", (), (table,))]
-
-
-def _facts(evaluation: Evaluation) -> dict[str, str]:
-    facts: dict[str, Any] = {**evaluation.settings, **evaluation.provenance, "documents": len(evaluation.documents)}
-    return {
-        str(name).replace("_", " "): value
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=False, default=str)
-        for name, value in facts.items()
-    }

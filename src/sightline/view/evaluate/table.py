@@ -21,7 +21,7 @@ from sightline.evaluation.ranking import Ranking
 from sightline.metrics import METRICS
 from sightline.view.frames import MISSING, format_value
 from sightline.view.words.evaluation import chance_name
-from sightline.view.words.numbers import format_number
+from sightline.view.words.phrases import format_number
 
 if TYPE_CHECKING:
     import pandas as pd

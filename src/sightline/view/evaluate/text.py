@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import math
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from sightline.metrics import METRICS
 from sightline.view.evaluate.report import KINDS
 from sightline.view.evaluate.table import WIDEST, interval_tables, with_arrow
-from sightline.view.frames import to_csv, to_latex, to_markdown, to_text
-from sightline.view.words.evaluation import best_sentences, opening_sentences, state_sentences, table_legend
-from sightline.view.words.sanity import planted_sentences, sanity_sentences
+from sightline.view.frames import Form, to_format, to_records, to_text
+from sightline.view.words.evaluation import (
+    best_sentences,
+    opening_sentences,
+    planted_sentences,
+    sanity_sentences,
+    state_sentences,
+    table_legend,
+)
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from sightline.evaluation.planted import PlantedResult
     from sightline.evaluation.ranking import Ranking
     from sightline.evaluation.sanity import SanityResult
-
-Form = Literal["text", "csv", "json", "markdown", "latex"]
 
 
 def evaluation_text(
@@ -32,14 +32,8 @@ def evaluation_text(
 
     JSON also contains the results of the sanity tests; the other formats are one table.
     """
-    if form == "csv":
-        return to_csv(ranking.summary)
-    if form == "markdown":
-        return to_markdown(ranking.summary)
-    if form == "latex":
-        return to_latex(ranking.summary)
-    if form == "json":
-        return _as_json(ranking, sanity, planted)
+    if form != "text":
+        return to_format(ranking.summary, form, _content(ranking, sanity, planted))
     blocks = [_lines([*opening_sentences(ranking), *state_sentences(ranking)])]
     for kind, (question, _) in KINDS.items():
         metrics = [metric for metric in ranking.evaluation.metrics if METRICS.get(metric).kind == kind]
@@ -75,30 +69,23 @@ def _lines(sentences: Sequence[str]) -> str:
     return "".join(f"{sentence}\n" for sentence in sentences)
 
 
-def _as_json(ranking: Ranking, sanity: SanityResult | None, planted: PlantedResult | None) -> str:
+def _content(ranking: Ranking, sanity: SanityResult | None, planted: PlantedResult | None) -> dict[str, Any]:
     evaluation = ranking.evaluation
     content: dict[str, Any] = {
         "documents": len(evaluation.documents),
         "complete": evaluation.complete,
-        "summary": _rows(ranking.summary),
-        "paired": {metric: _rows(table) for metric, table in ranking.paired.items()},
+        "summary": to_records(ranking.summary),
+        "paired": {metric: to_records(table) for metric, table in ranking.paired.items()},
         "skipped": dict(evaluation.skipped),
         "settings": dict(evaluation.settings),
         "provenance": dict(evaluation.provenance),
     }
     if sanity is not None:
-        content["sanity"] = {"test": sanity.test, "verdicts": sanity.verdicts(), "summary": _rows(sanity.summary())}
+        content["sanity"] = {
+            "test": sanity.test,
+            "verdicts": sanity.verdicts(),
+            "summary": to_records(sanity.summary()),
+        }
     if planted is not None:
-        content["planted"] = {"accuracy": planted.planted.accuracy, "summary": _rows(planted.summary())}
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
-
-
-def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows of plain values; JSON has no NaN, so what is absent is null."""
-    records = frame.astype(object).to_dict("records")
-    return [{name: _plain(value) for name, value in row.items()} for row in records]
-
-
-def _plain(value: Any) -> Any:
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        content["planted"] = {"accuracy": planted.planted.accuracy, "summary": to_records(planted.summary())}
+    return content

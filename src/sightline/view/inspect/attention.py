@@ -10,9 +10,9 @@ import numpy as np
 from sightline.analysis.relation_table import Direction
 from sightline.view import plots
 from sightline.view.plots.style import CATEGORIES
-from sightline.view.sections.page_parts import Picture, Section, Table
+from sightline.view.sections.pages import Picture, Section, Table
 from sightline.view.words.sentences import percent
-from sightline.view.words.takeaways import chosen_heads, reference_count, saturated_sides
+from sightline.view.words.takeaways import chosen_heads, reference_count, relation_frame, saturated_sides
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -356,20 +356,8 @@ def whole_numbers(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(whole, np.int64))
 
 
-def _relation_frame(inspection: Inspection, relations: RelationCounts, side: Direction, by: str) -> pd.DataFrame:
-    table = relations.by_type if by == "type" else relations.by_position
-    settings = inspection.settings
-    rows = 5 * settings.top_k
-    return whole_numbers(
-        table(
-            side,
-            settings.layer,
-            settings.head,
-            head_weights=inspection.head_weights,
-            count=settings.counting,
-            top=rows,
-        )
-    )
+def _relation_frame(inspection: Inspection, relations: RelationCounts, side: str, by: str) -> pd.DataFrame:
+    return whole_numbers(relation_frame(inspection, side, relations, by=by, top=5 * inspection.settings.top_k))
 
 
 def _relation_rankings(inspection: Inspection, relations: RelationCounts, top: int) -> list[plots.Ranking]:
@@ -378,7 +366,7 @@ def _relation_rankings(inspection: Inspection, relations: RelationCounts, top: i
         ("attended", "most attended", CATEGORIES[0]),
         ("attending", "most attending", CATEGORIES[2]),
     ):
-        frame = _relation_frame(inspection, relations, side, "type").head(top)  # type: ignore[arg-type]
+        frame = _relation_frame(inspection, relations, side, "type").head(top)
         average = reference_count(inspection, side, filtered=relations is inspection.relations)
         panels.append(
             plots.Ranking(

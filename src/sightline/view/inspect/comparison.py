@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sightline.view import plots
-from sightline.view.sections.page_parts import Picture, Section, Table
+from sightline.view.sections.pages import Picture, Section, Table
 from sightline.view.words.takeaways import chosen_heads
 
 if TYPE_CHECKING:

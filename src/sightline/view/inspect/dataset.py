@@ -10,12 +10,12 @@ from sightline.view import plots
 from sightline.view.inspect.comparison import HOW_TO_READ, setting_name, similarity_tables, statistic_name
 from sightline.view.inspect.mixing import anisotropy_parts
 from sightline.view.inspect.sections import attribution_rankings, importance_frame
-from sightline.view.sections.page_parts import Picture, Section, Table
+from sightline.view.sections.pages import Picture, Section, Table
+from sightline.view.words.phrases import count
 
 if TYPE_CHECKING:
     from sightline.analysis import DataSetInspection, SimilarityTable, TargetWords
     from sightline.analysis.attribution_tables import DataSetRule
-
 
 RULES: dict[DataSetRule, str] = {
     "mean-present": "Mean over the documents that contain the word, of its mean over instances.",
@@ -30,7 +30,7 @@ RANKS = "1 is the strongest token of a document; chance is the rank of a token l
 
 def dataset_section(inspection: DataSetInspection) -> Section:
     """Return the section of the page about the data set."""
-    documents = f"{inspection.documents:,} document" + ("s" if inspection.documents != 1 else "")
+    documents = count(inspection.documents, "document")
     parts: list[Picture | Table] = [Table("dataset-predictions", "Predictions", inspection.predictions.to_frame())]
     if inspection.importance is not None:
         parts += [
@@ -111,7 +111,7 @@ def dataset_section(inspection: DataSetInspection) -> Section:
 
 def words_title(inspection: DataSetInspection, words: TargetWords) -> str:
     """Return the title of a list of words: in which documents, explained for what, by which method."""
-    documents = f"{words.documents:,} document" + ("s" if words.documents != 1 else "")
+    documents = count(words.documents, "document")
     which = (
         f"Words in {documents} predicted" if inspection.predicted_targets else f"Words in {documents}, explained for"
     )

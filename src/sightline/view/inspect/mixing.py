@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sightline.analysis.inspection import EFFECTIVE_TOKENS, GRAPH_TOKENS, MATRIX_TOKENS
 from sightline.view import plots
-from sightline.view.sections.page_parts import Picture, Section, Table
+from sightline.view.sections.pages import Picture, Section, Table
 from sightline.view.words.sentences import percent
 
 if TYPE_CHECKING:

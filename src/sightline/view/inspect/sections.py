@@ -15,8 +15,8 @@ from sightline.view.inspect.attention import filter_sentence, relations_section,
 from sightline.view.inspect.comparison import comparison_section
 from sightline.view.inspect.mixing import mixing_section
 from sightline.view.plots.style import AGAINST, FOR, PLAIN
-from sightline.view.sections.page_parts import Links, Picture, Section, Table
-from sightline.view.words.comparable import describe_verdicts
+from sightline.view.sections.pages import Links, Picture, Section, Table
+from sightline.view.words.lists import describe_verdicts
 from sightline.view.words.sentences import further_sentences, notices, prediction_sentence
 from sightline.view.words.takeaways import takeaways
 

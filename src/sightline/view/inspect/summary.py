@@ -1,25 +1,61 @@
-"""The short form of an inspection, for a terminal or a pipe: a few plain tables."""
+"""An inspection as a folder with a page, or in its short form, a few plain tables for a terminal or a pipe.
+
+inspection = sl.load().inspect("The text of a document …")
+write_inspection("folder", inspection)
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sightline.errors import UsageError
 from sightline.view.frames import to_text
 from sightline.view.inspect.attention import count_name, saturation_sentence, whole_numbers, word_instances
 from sightline.view.inspect.comparison import similarity_tables
-from sightline.view.inspect.dataset import RANKS, RULES, words_title
+from sightline.view.inspect.dataset import RANKS, RULES, dataset_section, words_title
 from sightline.view.inspect.mixing import effective_sentence
-from sightline.view.inspect.sections import importance_frame
+from sightline.view.inspect.sections import document_sections, importance_frame
+from sightline.view.sections.pages import describe_facts, document_title, write_sections
+from sightline.view.words.phrases import count, format_number
 from sightline.view.words.sentences import notices, percent, prediction_sentence
-from sightline.view.words.takeaways import chosen_heads
+from sightline.view.words.takeaways import chosen_heads, relation_frame
 from sightline.view.words.terminal import printable
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sightline.analysis import DataSetInspection, Inspection
+    from sightline.analysis.inspection import InspectionSettings
+    from sightline.progress import Progress
 
 HEADS = 5
+INSPECTION = "an inspection"
+"""What the record of the folder says that it holds."""
+
+
+def write_inspection(
+    folder: Path | str,
+    document: Inspection | None = None,
+    dataset: DataSetInspection | None = None,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Write the inspection of a document, of a data set or of both into `folder`, and return the path of the page.
+
+    A folder that holds anything else is refused unless `overwrite`, which replaces files of the same names.
+    """
+    first = document or dataset
+    if first is None:
+        raise UsageError("There is nothing to write: give the inspection of a document, of a data set, or both.")
+    title = "Data set" if document is None else document_title(document.encoding.text)
+    sections = [
+        *(document_sections(document) if document is not None else []),
+        *([dataset_section(dataset)] if dataset is not None else []),
+    ]
+    facts = _facts(first.settings) | describe_facts(first.provenance)
+    return write_sections(Path(folder), INSPECTION, title, sections, facts, overwrite=overwrite, progress=progress)
 
 
 def document_summary(inspection: Inspection) -> str:
@@ -39,14 +75,7 @@ def document_summary(inspection: Inspection) -> str:
         places = ", ".join(f"{sink.position:,}" for sink in flagged)
         blocks.append(f"Sinks at multiples of 512, probably from copied position embeddings: {places}.")
     for side, title in (("attended", "Most attended words"), ("attending", "Most attending words")):
-        frame = inspection.relations.by_type(
-            side,  # type: ignore[arg-type]
-            settings.layer,
-            settings.head,
-            head_weights=inspection.head_weights,
-            count=settings.counting,
-            top=k,
-        )
+        frame = relation_frame(inspection, side, top=k)
         counted = f"top-{inspection.relations.k} lists {where}, {count_name(inspection)}"
         blocks.append(_block(f"{title} ({counted})", whole_numbers(frame)))
     blocks += filter(None, [saturation_sentence(inspection, inspection.relations)])
@@ -82,7 +111,7 @@ def dataset_summary(inspection: DataSetInspection) -> str:
     """Return accuracy, the most important heads, words by target and similarity over a data set."""
     frame = inspection.predictions.to_frame()
     labelled = frame[frame["label"].notna()]
-    sentences = [f"{inspection.documents:,} document" + ("s." if inspection.documents != 1 else ".")]
+    sentences = [f"{count(inspection.documents, 'document')}."]
     if len(labelled):
         accuracy = percent(float(labelled["correct"].mean()))
         sentences.append(f"{accuracy} of the {len(labelled):,} labelled ones are predicted correctly.")
@@ -123,9 +152,22 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _two_places(value: object) -> str:
-    # "z" makes −0.00 a plain 0.00.
-    return f"{value:z.2f}".replace("-", "−") if isinstance(value, float) else str(value)
+    return format_number(value, ".2f") if isinstance(value, float) else str(value)
 
 
 def _block(title: str, frame: pd.DataFrame) -> str:
     return f"{title}\n{to_text(frame)}" if len(frame) else f"{title}\nNothing to list."
+
+
+def _facts(settings: InspectionSettings) -> dict[str, str]:
+    """Return the settings as the page lists them."""
+    return {
+        "methods": ", ".join(settings.methods),
+        "stop words left out": settings.stop_words or "none",
+        "top k": str(settings.top_k),
+        "layer": "all" if settings.layer is None else str(settings.layer),
+        "head": "all" if settings.head is None else str(settings.head),
+        "heads weighted by importance": "yes" if settings.scaled else "no",
+        "permutations for chance levels": str(settings.permutations),
+        "seed": str(settings.seed),
+    }

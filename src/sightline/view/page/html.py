@@ -1,5 +1,8 @@
 """The report: one self-contained page for one document, with everything it shows inside.
 
+The view is one style sheet and one module, the same for report, notebook and server. They are built from `web/`
+(`make web`) and shipped in `static/`, so that users of the package do not need Node.
+
 Safety: everything from a document or a model travels as JSON inside a data block in which `<`, `>` and `&` are
 written as escapes, and enters the page as text nodes. The content security policy allows exactly our style and our
 script, by hash, and no connection of any kind. Arrays are compressed and written as base64; those that are not needed
@@ -9,17 +12,18 @@ to read the text are left out when the file would grow beyond `LARGEST`.
 from __future__ import annotations
 
 import base64
-import hashlib
 import html
 import json
-import re
 import zlib
+from functools import cache
+from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any
 
 from sightline.files.foreign import printable
+from sightline.view import colours
 from sightline.view.page import payload
-from sightline.view.page.assets import script, static, style
+from sightline.view.sections.shell import embed_json, hash_source
 
 if TYPE_CHECKING:
     from sightline.results.report import Report
@@ -27,8 +31,33 @@ if TYPE_CHECKING:
 LARGEST = 2_800_000
 """Bytes a report may have before optional arrays are left out."""
 
-# Characters that could end the data block or confuse an older parser; lone surrogates cannot be written as UTF-8.
-_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+
+@cache
+def style() -> str:
+    """Return the style sheet of the view; everything in it is below `.sightline`."""
+    ramps = "".join(
+        f".sightline .{hue}-{step}{{background:var(--{hue}-{step})}}"
+        for hue in colours.FULL["light"]
+        for step in range(1, colours.LEVELS + 1)
+    )
+    light, dark = colours.css_variables("light"), colours.css_variables("dark")
+    themes = (
+        f".sightline{{{light}}}"
+        f"@media (prefers-color-scheme:dark){{.sightline:not([data-theme=light]){{{dark}}}}}"
+        f".sightline[data-theme=dark]{{{dark}}}"
+    )
+    return f"{themes}\n{static('view.css')}{ramps}"
+
+
+def script() -> str:
+    """Return the view as one JavaScript module; it draws the report it finds in its page, if there is one."""
+    return static("view.js")
+
+
+@cache
+def static(name: str) -> str:
+    """Return a file of `static/`."""
+    return resources.files("sightline.view").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def render_page(report: Report, *, title: str | None = None) -> str:
@@ -75,14 +104,3 @@ def inline_arrays(shown: payload.Payload, room: int) -> dict[str, Any]:
             room -= size
     content = shown.without(left_out).json
     return {**content, "arrays": {name: {**info, "data": data[name]} for name, info in content["arrays"].items()}}
-
-
-def embed_json(value: Any) -> str:
-    """Return JSON that is safe inside a <script type="application/json"> element."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def hash_source(content: str) -> str:
-    """Return the source expression with which a content security policy allows exactly this style or script."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

@@ -22,13 +22,20 @@ from sightline.analysis.filters import TokenFilter
 from sightline.results.artefacts import REASONS
 from sightline.text.units import LEVELS, Level, Unit, units_of
 from sightline.view import colours
-from sightline.view.page.curves import removal_curves, removed_words
-from sightline.view.page.maps import EDGE, encode_maps, fine_maps, heads_by_importance, pool_maps
-from sightline.view.words.comparable import describe_verdicts
+from sightline.view.page.graphics import (
+    EDGE,
+    encode_maps,
+    fine_maps,
+    heads_by_importance,
+    pool_maps,
+    removal_curves,
+    removed_words,
+)
+from sightline.view.words.entries import plain_summary
 from sightline.view.words.headline import headline_parts
-from sightline.view.words.methods import plain_summary
+from sightline.view.words.lists import describe_verdicts
+from sightline.view.words.phrases import describe_target, predicted_value
 from sightline.view.words.sentences import VerdictText, further_sentences, notices
-from sightline.view.words.targets import describe_target, predicted_value
 
 if TYPE_CHECKING:
     from sightline.analysis.internals import Inside, Windows

@@ -1,9 +1,13 @@
 """Figures in matplotlib. Each function takes finished numbers and returns a Figure; none computes a result."""
 
-from sightline.view.plots.bars import Ranking, ranked_bars
-from sightline.view.plots.comparisons import Gap, Measured, rank_gaps, similarity_dots
-from sightline.view.plots.layer_panels import layer_curves, layer_panels
-from sightline.view.plots.layers import attention_graph, attention_graphs, layer_heat_map, relevance_matrices
+from sightline.view.plots.layers import (
+    attention_graph,
+    attention_graphs,
+    layer_curves,
+    layer_heat_map,
+    layer_panels,
+    relevance_matrices,
+)
 from sightline.view.plots.maps import attention_grid, attention_map, head_importance_map, signed_maps, window_map
 from sightline.view.plots.positions import (
     LONG_DOCUMENT,
@@ -14,6 +18,7 @@ from sightline.view.plots.positions import (
     lines_over_positions,
     position_profile,
 )
+from sightline.view.plots.rankings import Gap, Measured, Ranking, rank_gaps, ranked_bars, similarity_dots
 from sightline.view.plots.style import save_figure
 from sightline.view.plots.text import report_overlay, text_overlay, text_overlays
 

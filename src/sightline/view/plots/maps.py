@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightline.view.plots.style import (
     CATEGORIES,
     GRID,
     INK,
     SEQUENTIAL,
+    FloatArray,
     in_house_style,
     new_figure,
     pooling_sentence,
@@ -29,8 +29,6 @@ from sightline.view.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-FloatArray = NDArray[np.floating[Any]]
 
 GAMMA = 0.5
 CLIPPED_SHARE = 0.005

@@ -17,6 +17,7 @@ from sightline.view.plots.style import (
     CATEGORIES,
     QUIET,
     SEQUENTIAL,
+    FloatArray,
     in_house_style,
     new_figure,
     position_ticks,
@@ -27,8 +28,6 @@ from sightline.view.plots.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-FloatArray = NDArray[np.floating[Any]]
 
 WIDEST = 1024
 """Columns of a heat map along a document."""

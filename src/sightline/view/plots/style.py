@@ -5,21 +5,33 @@ figure behind. matplotlib is imported when the first figure is drawn.
 
 Colours stay apart under the common colour blindnesses: viridis for amounts, orange (against) to blue (for) as on the
 page for signed scores, Okabe and Ito's eight for categories (Okabe & Ito 2008).
+
+One font draws everything, others that are installed the characters that it lacks.
+
+matplotlib draws a box for a character without a glyph. Here another installed font is looked for first; characters that
+no font has are drawn as `MISSING`, and one warning per figure names their scripts and says what to do.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sightline.errors import UsageError
 from sightline.files.writing import replacing
-from sightline.view.plots.fonts import FONT, font_families, note_missing, replace_missing, warning_about_missing
-from sightline.view.words.terminal import printable
+from sightline.view.words.terminal import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 P = ParamSpec("P")
+FloatArray = NDArray[np.floating[Any]]
 
 SEQUENTIAL = "viridis"
 CATEGORIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000")
@@ -45,6 +58,30 @@ _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": "Sightline"},
     "pdf": {"CreationDate": None, "Creator": "Sightline"},
 }
+NAMED_PLACES = 9
+"""Tokens that an axis along a long document names."""
+FONT = "DejaVu Sans"
+"""Comes with matplotlib."""
+MISSING = "▯"
+_PREFERRED = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Noto Sans SC",
+    "WenQuan Zen Hei",
+    "Noto Sans Devanagari",
+    "Noto Sans Bengali",
+    "Noto Sans Tamil",
+    "Noto Sans Thai",
+    "Noto Sans Ethiopic",
+    "Noto Sans Symbols",
+    "Noto Sans Symbols2",
+    "Noto Emoji",
+)
+"""Tried first, so that texts look the same wherever these are installed."""
+_CONTROL_PICTURES = re.compile("[\u2400-\u243f]")
+"""Shown for line breaks and the like; readers need no font for them."""
+_missing: ContextVar[set[str] | None] = ContextVar("_missing", default=None)
+"""Characters without a glyph in the figure that is being drawn."""
 
 
 @contextmanager
@@ -148,17 +185,13 @@ def save_figure(figure: Figure, path: Path | str) -> None:
 
 def to_label(text: str) -> str:
     """Return any text as a label: never parsed as mathematics, without control characters or missing glyphs."""
-    note_missing(_make_visible(text))
+    note_missing(one_line(text))
     return measured_label(text).replace("$", r"\$")
 
 
 def measured_label(text: str) -> str:
     """Return the characters that are drawn for a label, to measure its width."""
-    return replace_missing(_make_visible(text))
-
-
-def _make_visible(text: str) -> str:
-    return printable(text).replace("\n", "␊").replace("\r", "␍")
+    return replace_missing(one_line(text))
 
 
 def token_label(text: str, longest: int = 18) -> str:
@@ -172,10 +205,6 @@ def signed_colours() -> Colormap:
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("for-against", ["#7a3b05", AGAINST, "#fbfaf7", FOR, "#0f3a66"])
-
-
-NAMED_PLACES = 9
-"""Tokens that an axis along a long document names."""
 
 
 def position_ticks(axes: Axes, labels: Sequence[str], axis: str, most: int) -> None:
@@ -199,3 +228,110 @@ def pooling_sentence(cells: int, pixels: int) -> str:
 
 def _wrap(text: str, width: float) -> str:
     return "\n".join(textwrap.wrap(text, max(20, int(width))))
+
+
+def font_families(text: str) -> list[str]:
+    """Return the fonts that draw a text: the default one, and others only for characters that it lacks."""
+    return list(dict.fromkeys([FONT, *(family for sign in text if (family := _family_of(sign)) is not None)]))
+
+
+def replace_missing(text: str) -> str:
+    """Return a text with `MISSING` in place of the characters that no font can draw."""
+    return "".join(sign if _family_of(sign) is not None else MISSING for sign in text)
+
+
+def note_missing(text: str) -> None:
+    """Remember the characters of a text of a figure that no font can draw, for the warning about it."""
+    missing = _missing.get()
+    if missing is not None:
+        missing |= {sign for sign in text if _family_of(sign) is None and not _CONTROL_PICTURES.match(sign)}
+
+
+@contextmanager
+def warning_about_missing() -> Iterator[None]:
+    """Warn after a figure was drawn if it has characters that no font can draw."""
+    missing: set[str] = set()
+    token = _missing.set(missing)
+    try:
+        yield
+    finally:
+        _missing.reset(token)
+    if missing:
+        warnings.warn(
+            f"No installed font can draw some characters of this figure ({_name_scripts(missing)}); each is drawn as "
+            f"{MISSING}. Install a font that has them, for example one of the Noto fonts, and draw the figure again. "
+            "Pages (.html) use the fonts of the browser.",
+            stacklevel=4,  # what called the function that draws
+        )
+
+
+def _name_scripts(signs: Iterable[str]) -> str:
+    """Return the scripts of some characters: "Chinese characters, Hangul, symbols"."""
+    return ", ".join(sorted({_script_of(sign) for sign in signs}))
+
+
+def _script_of(sign: str) -> str:
+    if not unicodedata.category(sign).startswith(("L", "M", "N")):
+        return "symbols"
+    script = unicodedata.name(sign, "unnamed characters").partition(" ")[0]
+    return "Chinese characters" if script == "CJK" else script.capitalize()
+
+
+@cache
+def _family_of(sign: str) -> str | None:
+    """Return the first font that can draw a character; None if no font can. Line breaks need no glyph."""
+    if sign == "\n" or ord(sign) in _glyphs(FONT):
+        return FONT
+    return next((family for family in _further_families() if ord(sign) in _glyphs(family)), None)
+
+
+@cache
+def _further_families() -> tuple[str, ...]:
+    """Return the other fonts that are installed: the preferred ones first, those without a regular face last."""
+    files = _installed_files()
+    regular = sorted(family for family, file in files.items() if file.regular)
+    others = sorted(files.keys() - set(regular))
+    return tuple(dict.fromkeys([*(name for name in _PREFERRED if name in files), *regular, *others]))
+
+
+class _FontFile(NamedTuple):
+    path: str
+    regular: bool
+    """Upright, of normal weight and width."""
+
+
+@cache
+def _installed_files() -> dict[str, _FontFile]:
+    """Return a file of every installed font by its name, that of the regular face if there is one.
+
+    Fonts that come with matplotlib are left out: they are for mathematics, or have a box for every character there is.
+    """
+    import matplotlib
+    from matplotlib.font_manager import findSystemFonts, fontManager
+
+    known = {entry.fname for entry in fontManager.ttflist}
+    for path in sorted(set(findSystemFonts()) - known):  # matplotlib keeps its list when fonts are installed
+        try:
+            fontManager.addfont(path)
+        except (OSError, RuntimeError, ValueError):  # not a font that FreeType reads
+            continue
+    own = Path(matplotlib.get_data_path())
+    files: dict[str, _FontFile] = {}
+    for entry in sorted(fontManager.ttflist, key=lambda entry: entry.fname):
+        regular = (entry.style, entry.stretch) == ("normal", "normal") and entry.weight in (400, "normal", "regular")
+        outside = entry.name != FONT and own not in Path(entry.fname).parents
+        if outside and (entry.name not in files or (regular and not files[entry.name].regular)):
+            files[entry.name] = _FontFile(entry.fname, regular)
+    return files
+
+
+@cache
+def _glyphs(family: str) -> frozenset[int]:
+    """Code points that a font can draw; none if its file cannot be read."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    path = findfont(FontProperties(family=FONT)) if family == FONT else _installed_files()[family].path
+    try:
+        return frozenset(get_font(path).get_charmap())
+    except (OSError, RuntimeError, ValueError):
+        return frozenset()

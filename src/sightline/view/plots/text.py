@@ -14,10 +14,10 @@ import numpy as np
 
 from sightline.text.units import units_of
 from sightline.view import colours
-from sightline.view.plots.fonts import font_families
 from sightline.view.plots.style import (
     INK,
     QUIET,
+    font_families,
     in_house_style,
     measured_label,
     new_figure,

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.results.explanation import merge_instances
 from sightline.view.words.lists import content_words
+from sightline.view.words.phrases import predicted_value, target_word, word_total
 from sightline.view.words.sentences import MARKS, percent, says_same_of_nothing
-from sightline.view.words.shares import word_total
-from sightline.view.words.targets import predicted_value, target_word
 
 if TYPE_CHECKING:
     from sightline.results.explanation import Explanation, WordScore

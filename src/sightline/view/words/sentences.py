@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sightline import builtin
 from sightline.results.artefacts import EXCHANGE_ENTRIES
 from sightline.results.verdict import CHECK_ENTRIES, SMALLEST_EFFECT, TELLING, Level, Reason, Value, Verdict
-from sightline.view.words.shares import share_of_words
-from sightline.view.words.targets import predicted_value
+from sightline.view.words.phrases import predicted_value, share_of_words
 
 if TYPE_CHECKING:
     from sightline.results.explanation import Explanation

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sightline.view.words.headline import headline
-from sightline.view.words.numbers import count, format_number
+from sightline.view.words.phrases import count, format_number
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sightline.analysis import Inspection, RelationCounts
     from sightline.analysis.relation_table import Direction
-
 
 CLEARLY_MORE = 1.5
 """Ratio to the average word from which a word is listed often by itself, not only because it is frequent."""
@@ -85,17 +86,9 @@ def chosen_heads(inspection: Inspection) -> str:
 
 def _relations(inspection: Inspection) -> Takeaway | None:
     """Which word is most often among the strongest partners of others; nothing where counts do not rank words."""
-    settings = inspection.settings
     if "attended" in saturated_sides(inspection, inspection.relations):
         return None
-    frame = inspection.relations.by_type(
-        "attended",
-        settings.layer,
-        settings.head,
-        head_weights=inspection.head_weights,
-        count=settings.counting,
-        top=1,
-    )
+    frame = relation_frame(inspection, "attended", top=1)
     if frame.empty:
         return None
     row = frame.iloc[0]
@@ -122,17 +115,30 @@ def saturated_sides(inspection: Inspection, relations: RelationCounts) -> list[D
     ]
 
 
-def reference_count(inspection: Inspection, side: str, *, filtered: bool = True) -> float:
-    """Return how often the average listed word (one instance) is counted: the reference for the counts of words."""
-    settings = inspection.settings
-    relations = inspection.relations if filtered else inspection.all_relations
-    frame = relations.by_type(
+def relation_frame(
+    inspection: Inspection,
+    side: str,
+    relations: RelationCounts | None = None,
+    *,
+    by: str = "type",
+    top: int | None = None,
+) -> pd.DataFrame:
+    """Return how often words ("type") or positions are listed in one direction, by the settings of the inspection."""
+    settings, relations = inspection.settings, relations or inspection.relations
+    table = relations.by_type if by == "type" else relations.by_position
+    return table(
         side,  # type: ignore[arg-type]
         settings.layer,
         settings.head,
         head_weights=inspection.head_weights,
         count=settings.counting,
+        top=top,
     )
+
+
+def reference_count(inspection: Inspection, side: str, *, filtered: bool = True) -> float:
+    """Return how often the average listed word (one instance) is counted: the reference for the counts of words."""
+    frame = relation_frame(inspection, side, inspection.relations if filtered else inspection.all_relations)
     return float(frame["count"].sum() / frame["instances"].sum()) if len(frame) else 0.0
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from sightline.text.units import units_of
 from sightline.view import colours
-from sightline.view.words.comparable import describe_verdicts
 from sightline.view.words.headline import headline
-from sightline.view.words.lists import WordLists, list_words
+from sightline.view.words.lists import WordLists, describe_verdicts, list_words
+from sightline.view.words.phrases import SHARES_NOTE, describe_target, format_share, predicted_value
 from sightline.view.words.sentences import (
     MARKS,
     VerdictText,
@@ -26,8 +26,6 @@ from sightline.view.words.sentences import (
     notices,
     percent,
 )
-from sightline.view.words.shares import SHARES_NOTE, format_share
-from sightline.view.words.targets import describe_target, predicted_value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,13 +59,18 @@ def printable(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
+def one_line(text: str) -> str:
+    """Return `text` with every control character and line break replaced by one that is printed."""
+    return printable(text).replace("\n", "␊").replace("\r", "␍")
+
+
 def plain_report(
     explanation: Explanation, top: int = 10, *, all_words: bool = False, verdict: VerdictText | None = None
 ) -> str:
     """Return the explanation as lines of tab-separated fields: facts first, then the strongest words.
 
     `all_words` lists stop words, punctuation and artefacts as well. `verdict`: the verdict in sentences, if it is to be
-    compared with those of other explanations (`comparable.describe_verdicts`).
+    compared with those of other explanations (`lists.describe_verdicts`).
     """
     prediction, trust = explanation.prediction, verdict or describe_verdict(explanation.verdict)
     lists = list_words(explanation, top, all_words=all_words)
@@ -92,7 +95,7 @@ def plain_report(
             (side, str(rank), word.text, f"{word.score:.6g}", str(word.count), share(word.score))
             for rank, word in enumerate(words, start=1)
         ]
-    return "\n".join("\t".join(_one_line(field) for field in line) for line in lines) + "\n"
+    return "\n".join("\t".join(_shorten_field(field) for field in line) for line in lines) + "\n"
 
 
 def print_report(
@@ -140,11 +143,11 @@ def print_report(
             console.print(Text(f"· {printable(sentence)}", style="dim"))
 
 
-def _one_line(field: str) -> str:
+def _shorten_field(field: str) -> str:
     """Return a field of a table on one line, shortened to `LONGEST_FIELD`."""
     if len(field) > LONGEST_FIELD:
         field = field[: LONGEST_FIELD - 1] + "…"
-    return printable(field).replace("\n", "␊").replace("\r", "␍")
+    return one_line(field)
 
 
 def _prediction(explanation: Explanation) -> Text:
@@ -278,7 +281,7 @@ def _table(explanation: Explanation, lists: WordLists, width: int) -> Table:
             if row < len(words):
                 repeats = f" × {words[row].count}" if words[row].count > 1 else ""
                 cells += [
-                    Text.assemble(_one_line(words[row].text), (repeats, "dim")),
+                    Text.assemble(_shorten_field(words[row].text), (repeats, "dim")),
                     Text(share(words[row].score)),
                 ]
             else:

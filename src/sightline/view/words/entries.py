@@ -1,6 +1,11 @@
-"""What each method measures, in a sentence for any reader; the registry has the technical one."""
+"""Methods and metrics in words: what a method measures; range, direction, chance level and needs of a metric."""
 
 from __future__ import annotations
+
+import math
+
+from sightline.metrics import MetricEntry
+from sightline.metrics.registry import NEEDS
 
 _PLAIN = {
     "raw_attention": "How much one layer attends to each word when the answer is formed.",
@@ -31,8 +36,32 @@ _PLAIN = {
     "kernel_shap": "How much each word changes the probability, averaged over texts with random words removed.",
     "random": "Random numbers: what any useful method must do better than.",
 }
+_DIRECTIONS = {True: "higher is better", False: "lower is better", None: "neither direction is better"}
 
 
 def plain_summary(method: str, summary: str) -> str:
     """Return the sentence on a method for any reader; `summary` for a method that is not built in."""
     return _PLAIN.get(method, summary)
+
+
+def describe_direction(metric: MetricEntry) -> str:
+    """Return which direction is better: "higher is better"."""
+    return _DIRECTIONS[metric.higher_is_better]
+
+
+def describe_range(metric: MetricEntry) -> str:
+    """Return the lowest and the highest value: "−1 to 1"; "any number" without bounds."""
+    if not any(map(math.isfinite, metric.range)):
+        return "any number"
+    low, high = (f"{bound:.3g}".replace("-", "−").replace("inf", "∞") for bound in metric.range)
+    return f"{low} to {high}"
+
+
+def describe_chance(metric: MetricEntry) -> str:
+    """Return what scores without information give: "random scores: the share of answer tokens"."""
+    return "not defined" if metric.chance is None else f"{metric.chance.name}: {metric.chance.text}"
+
+
+def describe_needs(metric: MetricEntry) -> str:
+    """Return what has to be supplied, separated by commas."""
+    return ", ".join(words for need, words in NEEDS.items() if need in metric.needs)

@@ -1,18 +1,28 @@
-"""The static view for notebooks: HTML without script, every string escaped, colours that suit light and dark."""
+"""The views for notebooks: HTML without script, and the module of the report page shown by anywidget.
+
+In the HTML every string is escaped, and colours suit light and dark. The widget gets its arrays as binary buffers;
+beside it a notebook keeps the HTML, for places where no widget can run: a notebook converted to HTML without widget
+state, a viewer on the web, a notebook opened without its kernel.
+"""
 
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+from sightline.errors import SightlineError, UnsupportedError
 from sightline.results.artefacts import REASONS
 from sightline.text.units import units_of
 from sightline.view import colours
-from sightline.view.coloured_text import text_pieces
+from sightline.view.colours import text_pieces
+from sightline.view.page import payload
+from sightline.view.page.html import script, style
 from sightline.view.words.headline import headline
 from sightline.view.words.lists import list_words
+from sightline.view.words.phrases import SHARES_NOTE, format_share
 from sightline.view.words.sentences import MARKS, describe_verdict, further_sentences, notices, number
-from sightline.view.words.shares import SHARES_NOTE, format_share
 
 if TYPE_CHECKING:
     from sightline.results.explanation import Explanation
@@ -20,6 +30,8 @@ if TYPE_CHECKING:
 
 LISTED = 8
 ARTEFACT_MARK = ";text-decoration:underline dotted"
+Predict = Callable[[str, "str | None"], Any]
+"""Returns the `Prediction` for an edited text and its pair."""
 
 
 def render_static(report: Report) -> str:
@@ -97,3 +109,68 @@ def _tint(explanation: Explanation, level: int) -> str:
     hue: colours.Hue = "plain" if not explanation.signed else "for" if level > 0 else "against"
     red, green, blue = (int(colours.FULL["light"][hue][i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{0.75 * abs(level) / colours.LEVELS:.2f})"
+
+
+def show(report: Report, *, title: str | None = None, predict: Predict | None = None) -> Any:
+    """Return a widget that draws the page of a report in a notebook, with everything `inside` holds.
+
+    With `predict` the reader can edit the text in the page and see the new prediction beside the old one.
+    """
+    shown = payload.build(report, title=title)
+    arrays = {name: array.tobytes() for name, array in shown.arrays.items()}
+    shown_json = shown.json if predict is None else {**shown.json, "live": {"predict": True}}
+    return _widget_class()(render_static(report), predict, payload=shown_json, arrays=arrays)
+
+
+@cache
+def _widget_class() -> Any:
+    """Return the widget's class, made on first use because anywidget is an optional extra."""
+    try:
+        import anywidget
+        import traitlets
+    except ImportError:
+        raise UnsupportedError(
+            "Showing a report as a widget needs anywidget. Install it with: pip install 'sightline-xai[notebook]'. "
+            "Without it, an explanation at the end of a cell is shown as text, and to_html() writes a page."
+        ) from None
+
+    class ExplanationWidget(anywidget.AnyWidget):  # type: ignore[misc]
+        """JSON and arrays of docs/guides/page-data.md, drawn by the view."""
+
+        _esm = script()
+        _css = style()
+        payload = traitlets.Dict().tag(sync=True)
+        arrays = traitlets.Dict().tag(sync=True)
+
+        def __init__(self, static: str, predict: Predict | None, **traits: Any) -> None:
+            super().__init__(**traits)
+            self._static = static
+            self._predict = predict
+            if predict is not None:
+                self.on_msg(self._answer)
+
+        def _answer(self, _: Any, content: dict[str, Any], buffers: Any) -> None:
+            """Send the prediction for the text of a message, or the sentence that says why there is none."""
+            if self._predict is None or content.get("about") != "predict":
+                return
+            try:
+                prediction = self._predict(str(content["text"]), content.get("pair"))
+                classes = zip(prediction.labels, prediction.probabilities.tolist(), strict=True)
+                answer: dict[str, Any] = {
+                    "label": prediction.label,
+                    "probability": prediction.probability,
+                    "classes": [{"label": label, "probability": share} for label, share in classes],
+                }
+            except SightlineError as error:
+                answer = {"error": str(error)}
+            self.send({"id": content.get("id"), **answer})
+
+        def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+            """Return the widget, with the static HTML for places that cannot run it."""
+            bundle = super()._repr_mimebundle_(**kwargs)
+            if bundle is None:
+                return None
+            data, metadata = bundle
+            return {**data, "text/html": self._static}, metadata
+
+    return ExplanationWidget

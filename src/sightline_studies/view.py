@@ -1,12 +1,11 @@
-"""write_study: a study as a folder with a page, Markdown, tables and figures.
+"""A study as a folder with a page, Markdown, tables and figures.
 
     out/index.html       published, measured and verdict of every claim; tables; figures; what differs from the paper
     out/study.md         the same as Markdown
     out/tables/…         CSV, LaTeX, Markdown
     out/figures/…        SVG, PNG
 
-The study's stored results (`out/results/`, `out/models/`) stay untouched. What the page says in words comes first here:
-the summary of its verdicts, each finding, what differs from the paper.
+The study's stored results (`out/results/`, `out/models/`) stay untouched.
 """
 
 from __future__ import annotations
@@ -18,21 +17,54 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sightline.files.writing import write_whole
 from sightline.metrics.statistics import FEWEST_DOCUMENTS
 from sightline.progress import Progress
 from sightline.view.frames import MISSING, first_rows, format_value, markdown, to_markdown
-from sightline.view.sections.page_folder import write_sections
-from sightline.view.sections.page_parts import Links, Part, Picture, Section, Table, Terms
-from sightline.view.words.numbers import count, format_number, format_range
-from sightline_studies.study import StudyTable, in_words, minus_control
-from sightline_studies.view.drawings import draw_figure
+from sightline.view.plots import (
+    Measured,
+    attention_graphs,
+    attention_grid,
+    head_importance_map,
+    instance_counts,
+    layer_heat_map,
+    relevance_matrices,
+    similarity_dots,
+    text_overlay,
+    text_overlays,
+)
+from sightline.view.plots.style import CATEGORIES, GRID, in_house_style, new_figure, to_label
+from sightline.view.sections.pages import Links, Part, Picture, Section, Table, Terms, write_sections
+from sightline.view.words.phrases import count, format_number, format_range
+from sightline_studies.study import (
+    Curves,
+    Dots,
+    Drawing,
+    Figure,
+    Graphs,
+    HeadMap,
+    HeadMaps,
+    InstanceCounts,
+    LayerMap,
+    MatrixMaps,
+    Overlays,
+    StudyTable,
+    in_words,
+    minus_control,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure as Drawn
 
     from sightline_studies.study import Difference, Finding, StudyResult
 
+MARKDOWN = "study.md"
+MARKDOWN_ROWS = 100
+DIGITS = 2
+"""Significant digits of the numbers on the page; the CSV files hold all."""
 MEANINGS = {
     "confirmed": "the measured interval supports the claim, and so does the difference to the control, if there is one",
     "contradicted": "the measured interval speaks against the claim, in at least one of these models and data sets",
@@ -55,44 +87,10 @@ FEW = (
 )
 TRIAL = "This is a trial on a handful of documents; its verdicts mean nothing."
 """For studies of size tiny."""
-
-
-def opening_sentences(result: StudyResult) -> tuple[str, ...]:
-    """Return the paper, the question and how the verdicts are divided."""
-    verdicts = Counter(finding.verdict for finding in result.outcome.findings)
-    divided = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
-    sentences = [f"{result.study.paper}.", result.study.question, f"{count(verdicts.total(), 'claim')}: {divided}."]
-    return (*sentences, *warnings(result))
-
-
-def warnings(result: StudyResult) -> list[str]:
-    """Return a sentence if too few documents were measured for a verdict."""
-    if result.size == "tiny":
-        return [TRIAL]
-    counts = [finding.measured.documents for finding in result.outcome.findings if finding.measured is not None]
-    return [FEW] if counts and min(counts) < FEW_DOCUMENTS else []
-
-
-def finding_sentence(finding: Finding) -> str:
-    """Return verdict, statement of the paper, evidence, where the published number is from, and rule."""
-    sentences = [f"{finding.verdict.capitalize()}.", finding.claim.sentence, finding.evidence]
-    measured, control = finding.measured, finding.control
-    if measured is not None and control is not None:
-        sentences.append(f"Measured minus control: {in_words(minus_control(measured, control))}.")
-    if (published := finding.published) is not None:
-        sentences.append(f"Published: {format_number(published.value, 'g')} ({published.where}).")
-    return " ".join([*sentences, f"Rule: {finding.claim.rule}"])
-
-
-def difference_sentence(difference: Difference) -> str:
-    """Return what the paper has, what this run has, and why."""
-    return f"Paper: {difference.paper}. Here: {difference.here}. Reason: {difference.why}."
-
-
-MARKDOWN = "study.md"
-MARKDOWN_ROWS = 100
-DIGITS = 2
-"""Significant digits of the numbers on the page; the CSV files hold all."""
+LONGEST_LABEL = 24
+"""Characters of the label of a token."""
+MOST_TICKS = 12
+"""Labels on the horizontal axis; of more places, every second or third is labelled."""
 
 
 def write_study(
@@ -225,3 +223,118 @@ def study_markdown(title: str, sections: Sequence[Section], result: StudyResult)
     lines += ["## Settings and provenance", ""]
     lines += [f"- {markdown(name)}: {markdown(value)}" for name, value in result.facts.items()]
     return "\n".join(lines) + "\n"
+
+
+def opening_sentences(result: StudyResult) -> tuple[str, ...]:
+    """Return the paper, the question and how the verdicts are divided."""
+    verdicts = Counter(finding.verdict for finding in result.outcome.findings)
+    divided = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
+    sentences = [f"{result.study.paper}.", result.study.question, f"{count(verdicts.total(), 'claim')}: {divided}."]
+    return (*sentences, *warnings(result))
+
+
+def warnings(result: StudyResult) -> list[str]:
+    """Return a sentence if too few documents were measured for a verdict."""
+    if result.size == "tiny":
+        return [TRIAL]
+    counts = [finding.measured.documents for finding in result.outcome.findings if finding.measured is not None]
+    return [FEW] if counts and min(counts) < FEW_DOCUMENTS else []
+
+
+def finding_sentence(finding: Finding) -> str:
+    """Return verdict, statement of the paper, evidence, where the published number is from, and rule."""
+    sentences = [f"{finding.verdict.capitalize()}.", finding.claim.sentence, finding.evidence]
+    measured, control = finding.measured, finding.control
+    if measured is not None and control is not None:
+        sentences.append(f"Measured minus control: {in_words(minus_control(measured, control))}.")
+    if (published := finding.published) is not None:
+        sentences.append(f"Published: {format_number(published.value, 'g')} ({published.where}).")
+    return " ".join([*sentences, f"Rule: {finding.claim.rule}"])
+
+
+def difference_sentence(difference: Difference) -> str:
+    """Return what the paper has, what this run has, and why."""
+    return f"Paper: {difference.paper}. Here: {difference.here}. Reason: {difference.why}."
+
+
+def draw_figure(figure: Figure) -> Drawn:
+    """Return the drawn figure of a study."""
+    return _draw(figure.drawing, figure.title, figure.sentence)
+
+
+def _draw(drawing: Drawing, title: str, caption: str) -> Drawn:
+    if isinstance(drawing, Curves):
+        return setting_curves(drawing, title=title, caption=caption)
+    if isinstance(drawing, Dots):
+        return similarity_dots(
+            {
+                panel: [
+                    Measured(group, mean.value, mean.low, mean.high, chance, chance, chance)
+                    for group, mean, chance in rows
+                ]
+                for panel, rows in drawing.panels.items()
+            },
+            title=title,
+            caption=caption,
+        )
+    if isinstance(drawing, LayerMap):
+        return layer_heat_map(
+            drawing.layers,
+            _short(drawing.labels),
+            kind=drawing.kind,
+            signed=drawing.signed,
+            title=title,
+            caption=caption,
+        )
+    if isinstance(drawing, MatrixMaps):
+        return relevance_matrices(drawing.matrices, _short(drawing.labels), title=title, caption=caption)
+    if isinstance(drawing, Graphs):
+        return attention_graphs(
+            drawing.graphs, _short(drawing.labels), readout=drawing.readout, title=title, caption=caption
+        )
+    if isinstance(drawing, HeadMap):
+        return head_importance_map(drawing.values, title=title, caption=caption)
+    if isinstance(drawing, HeadMaps):
+        return attention_grid(
+            drawing.maps, tokens=drawing.tokens, importance=drawing.importance, title=title, caption=caption
+        )
+    if isinstance(drawing, InstanceCounts):
+        return instance_counts(drawing.positions, drawing.counts, drawing.tokens, title=title, caption=caption)
+    if isinstance(drawing, Overlays):
+        return text_overlays(drawing.explanations, title=title, caption=caption)
+    return text_overlay(
+        drawing.explanation, true_label=drawing.true_label, total=drawing.total, title=title, caption=caption
+    )
+
+
+def _short(labels: Sequence[str]) -> list[str]:
+    """Return the labels of tokens, shortened: a text from a file may have words of thousands of characters."""
+    return [label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…" for label in labels]
+
+
+@in_house_style
+def setting_curves(drawing: Curves, *, title: str, caption: str = "") -> Drawn:
+    """Lines over layers or settings, with their intervals as bands; dashed where they are published or a control.
+
+    A dashed line "raw, published" has the colour of the line "raw".
+    """
+    figure = new_figure(7.0, 3.9, title, caption)
+    axes = figure.add_subplot()
+    places = np.arange(len(drawing.places))
+    colours: dict[str, str] = {}
+    for curve in drawing.curves:
+        shared = colours.get(curve.name.partition(",")[0]) if curve.dashed else None
+        colour = colours[curve.name] = shared or CATEGORIES[len(colours) % len(CATEGORIES)]
+        style = "--" if curve.dashed else "-"
+        axes.plot(places, curve.values, style, color=colour, marker="o", markersize=3.5, label=to_label(curve.name))
+        if len(curve.low):
+            axes.fill_between(places, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+    every = -(-len(places) // MOST_TICKS)
+    axes.set_xticks(places[::every], [to_label(place) for place in drawing.places[::every]])
+    axes.set_xlabel(to_label(drawing.horizontal))
+    axes.set_ylabel(to_label(drawing.vertical))
+    axes.axhline(0, color=GRID, linewidth=0.8, zorder=0)
+    axes.grid(axis="y", color=GRID, linewidth=0.5)
+    axes.set_axisbelow(True)
+    figure.legend(loc="outside right center")  # long titles reach the corner above it
+    return figure

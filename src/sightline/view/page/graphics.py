@@ -1,20 +1,79 @@
-"""Curves for the page: the probability without the highest-ranked words, per method, with random orders beside it."""
+"""Maps of heads and curves as the page gets them.
+
+Maps have one byte a pixel, smaller ones for all heads, finer ones for a few. A map of s × s pixels puts cell (i, j) of
+n × n in pixel (⌊i·s/n⌋, ⌊j·s/n⌋), which is the mean of its cells. If s divides S, or S = n, every pixel of the map of S
+× S lies inside one of the map of s × s: the smaller map is the mean of the larger one's pixels, each counted as often
+as it has cells, and nothing is lost by making one from the other.
+
+Curves show the probability without the highest-ranked words, per method, with random orders beside it.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.text.units import units_of
 
 if TYPE_CHECKING:
+    from sightline.analysis.internals import Inside
     from sightline.results.explanation import Explanation, RemovalCurve
     from sightline.results.report import Entry
     from sightline.view.words.sentences import VerdictText
+
+EDGE = 256
+"""Pixels along the maps that all heads get, where there is room."""
+FINE_BYTES = 700_000
+"""Compressed bytes of the finer maps that the most important heads get beyond that."""
+
+
+def pool_maps(maps: NDArray[np.floating[Any]], n: int, edge: int) -> NDArray[np.float32]:
+    """Make maps (…, S, S) of n × n cells smaller: (…, edge, edge), or as they are where that cannot be done exactly."""
+    size = maps.shape[-1]
+    if size <= edge or (size < n and size % edge):
+        return maps.astype(np.float32, copy=False)
+    first = -(-np.arange(size) * n // size)  # the first token of every pixel, ⌈p·n/S⌉
+    tokens = np.diff(first, append=n)
+    starts = np.searchsorted(first * edge // n, np.arange(edge))
+    cells = np.add.reduceat(tokens, starts)
+    sums = np.add.reduceat(maps * tokens[:, None].astype(np.float64), starts, axis=-2)
+    sums = np.add.reduceat(sums * tokens, starts, axis=-1)
+    means: NDArray[np.float32] = (sums / np.outer(cells, cells)).astype(np.float32)
+    return means
+
+
+def encode_maps(maps: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """Code maps (…, s, s) as q = 255·√(weight/peak) in one byte a pixel; returns q and the peaks (…).
+
+    The square root keeps the faint parts of a map, where most of it is.
+    """
+    peak = maps.max(axis=(-2, -1), keepdims=True)
+    share = np.divide(maps, peak, out=np.zeros_like(maps), where=peak > 0)
+    return np.rint(255 * np.sqrt(np.maximum(share, 0))).astype(np.uint8), peak[..., 0, 0].astype(np.float32)
+
+
+def heads_by_importance(inside: Inside) -> list[tuple[int, int]]:
+    """Every (layer, head), the most important first; without importances the upper layers: they are next to the end."""
+    places = np.repeat(np.arange(inside.layers), inside.heads)
+    rank = places if inside.importance is None else inside.importance.ravel()
+    return [divmod(int(head), inside.heads) for head in np.argsort(-rank, kind="stable")]
+
+
+def fine_maps(inside: Inside) -> Iterator[tuple[int, int, NDArray[np.uint8], NDArray[np.float32]]]:
+    """Yield layer, head, coded map (S, S) and peak (1,) of the most important heads, while `FINE_BYTES` last."""
+    left = FINE_BYTES
+    for layer, head in heads_by_importance(inside):
+        coded, peak = encode_maps(inside.images[layer, head])
+        left -= len(zlib.compress(coded.tobytes(), 9))
+        if left < 0:
+            return
+        yield layer, head, coded, peak.reshape(1)
 
 
 @dataclass(frozen=True)

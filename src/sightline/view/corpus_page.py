@@ -5,15 +5,14 @@
 
     write_corpus_page(sl.open_run("explained"), "page")
 
-The index embeds everything it shows and loads nothing; every text is escaped. Reading pages are written for the first
-documents only (wrong predictions first): each takes some hundred kilobytes.
+The index embeds everything it shows and loads nothing; its script only filters rows that the page holds. Reading pages
+are written for the first documents only (wrong predictions first): each takes some hundred kilobytes.
 """
 
 from __future__ import annotations
 
 import base64
 import io
-import json
 import math
 from dataclasses import dataclass
 from html import escape
@@ -25,12 +24,11 @@ from sightline.corpus.summary import CorpusSummary, WordTable, summarise
 from sightline.files.ownership import claim_folder, keep_only
 from sightline.files.writing import write_whole
 from sightline.progress import Progress
-from sightline.view.corpus.assets import SCRIPT, STYLE
-from sightline.view.corpus.plots import confidence_scatter, slice_differences
-from sightline.view.page.html import hash_source
-from sightline.view.sections.page_folder import PAGE
-from sightline.view.sections.shell import GENERATOR
-from sightline.view.words.numbers import format_number, format_range
+from sightline.view.frames import to_records
+from sightline.view.plots.rankings import confidence_scatter, slice_differences
+from sightline.view.sections.pages import PAGE
+from sightline.view.sections.shell import Shell, render_facts
+from sightline.view.words.phrases import format_number, format_range
 from sightline.view.words.sentences import percent
 
 if TYPE_CHECKING:
@@ -39,11 +37,85 @@ if TYPE_CHECKING:
 
     from sightline.corpus.store import Store
 
+_STYLE = """
+h3{margin-top:1rem}
+th,td{padding-inline-end:1.2rem;vertical-align:top}
+td.quiet{font-size:inherit}
+.side{display:flex;flex-wrap:wrap;gap:1rem 3rem}
+.pos{color:var(--accent)}
+.neg{color:var(--warning)}
+form{display:flex;flex-wrap:wrap;gap:.5rem 1rem;align-items:end;margin:.6rem 0}
+label{display:flex;flex-direction:column;font-size:.8rem;color:var(--quiet)}
+label.row{flex-direction:row;gap:.4rem;align-items:center}
+#list{width:100%}
+#list td:first-child{min-width:9rem;max-width:18rem;overflow-wrap:anywhere}
+#list td:last-child{color:var(--quiet);min-width:20rem;overflow-wrap:anywhere}
+.unchecked{display:none}
+img{max-width:100%;background:#fff;border-radius:4px}
+dl{font-size:.85rem}
+.wide{overflow-x:auto}
+"""
+
+_SCRIPT = """
+const data = JSON.parse(document.getElementById('documents').textContent);
+const form = document.getElementById('filters'), list = document.querySelector('#list tbody');
+const status = document.getElementById('matches'), more = document.getElementById('more');
+const STEP = 200;
+let shown = STEP;
+const checked = data.some(d => d.faithfulness !== null);
+const fold = text => String(text ?? '').toLowerCase();
+for (const name of ['label', 'prediction', 'verdict', 'status']) {
+  const values = [...new Set(data.map(d => d[name]).filter(v => v !== null))].sort();
+  for (const value of values) form.elements[name].add(new Option(value, value));
+}
+function matches(d) {
+  const f = form.elements, words = fold(f.search.value).split(/\\s+/).filter(Boolean);
+  const text = fold(d.id) + ' ' + fold(d.excerpt) + ' ' + fold(d.vocabulary) + ' ' + fold(d.error);
+  return words.every(w => text.includes(w))
+    && ['label', 'prediction', 'verdict', 'status'].every(n => !f[n].value || d[n] === f[n].value)
+    && (!f.wrong.checked || d.correct === false)
+    && (f.least.value === '' || (d.probability ?? -1) >= f.least.value / 100)
+    && (f.most.value === '' || (d.probability ?? 2) <= f.most.value / 100);
+}
+function cell(row, text, number) {
+  const td = row.insertCell();
+  td.textContent = text ?? '';
+  if (number) td.className = 'n';
+  return td;
+}
+function draw() {
+  const found = data.filter(matches);
+  list.replaceChildren();
+  for (const d of found.slice(0, shown)) {
+    const row = list.insertRow(), first = cell(row, '');
+    if (d.page) {
+      const link = document.createElement('a');
+      link.href = d.page; link.textContent = d.id; first.append(link);
+    } else first.textContent = d.id;
+    cell(row, d.label); cell(row, d.prediction).className = d.correct === false ? 'neg' : '';
+    cell(row, d.probability === null ? '' : (100 * d.probability).toFixed(1) + ' %', true);
+    if (checked) {
+      cell(row, d.verdict); cell(row, d.faithfulness === null ? '' : d.faithfulness.toFixed(2), true);
+    }
+    cell(row, d.error ?? d.excerpt);
+  }
+  status.textContent = found.length.toLocaleString('en') + ' of ' + data.length.toLocaleString('en') + ' documents';
+  more.hidden = found.length <= shown;
+}
+form.addEventListener('input', () => { shown = STEP; draw(); });
+form.addEventListener('submit', event => event.preventDefault());
+more.addEventListener('click', () => { shown += STEP; draw(); });
+draw();
+document.body.dataset.ready = 'true';
+"""
+
+
 CORPUS_PAGE = "the page of a corpus"
 """What the record of the folder says that it holds."""
 DOCUMENTS = "documents"
 PAGE_DOCUMENTS = 200
 """Documents that get a reading page unless a number is given."""
+_SHELL = Shell(_STYLE, _SCRIPT, images="data:")
 _NUMBERS = ("probability", "faithfulness")
 _RULES = {
     "mean-all": "mean over all documents of the sum of the word's scores",
@@ -87,27 +159,15 @@ def render_corpus(summary: CorpusSummary, pages: dict[int, str]) -> str:
             *(_word_section(table) for table in summary.words),
             _scatter_section(summary.documents),
             "" if summary.slices is None else _slice_section(summary.slices),
-            "<h2>What produced this</h2><dl>",
-            *(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in summary.facts.items()),
-            "</dl>",
+            f"<h2>What produced this</h2>{render_facts(summary.facts)}",
         ]
     )
-    # "<" is written as \\u003c, so that no text can end the element.
-    records = json.dumps(_records(summary.documents, pages), ensure_ascii=False).replace("<", "\\u003c")
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
-        f'content="{content_policy()}"><meta name="viewport" content="width=device-width,initial-scale=1">{GENERATOR}'
-        f"<title>{escape(summary.title)}</title><style>{STYLE}</style></head><body>{content}"
-        f'<script type="application/json" id="documents">{records}</script><script>{SCRIPT}</script></body></html>\n'
-    )
+    return _SHELL.render(summary.title, content, {"documents": _records(summary.documents, pages)})
 
 
 def content_policy() -> str:
     """Return the content security policy of the index: its own style and script, pictures inside the page."""
-    return (
-        f"default-src 'none'; style-src {hash_source(STYLE)}; script-src {hash_source(SCRIPT)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    return _SHELL.policy
 
 
 def _opening(summary: CorpusSummary) -> str:
@@ -241,7 +301,7 @@ def _scatter_section(documents: pd.DataFrame) -> str:
             "<h2>Confidence and faithfulness</h2><p>No explanation was compared with random orders of the words. A run "
             "with <code>--check</code> adds verdicts, and a plot of confidence against faithfulness.</p>"
         )
-    correct = [_plain(value) for value in _without_missing(checked)["correct"]]
+    correct = [row["correct"] for row in to_records(checked[["correct"]])]
     figure = confidence_scatter(
         checked["probability"].tolist(),
         checked["faithfulness"].tolist(),
@@ -299,14 +359,5 @@ def _records(documents: pd.DataFrame, pages: dict[int, str]) -> list[dict[str, A
         "excerpt",
         "vocabulary",
     )
-    rows = _without_missing(documents).to_dict("records")
-    return [{**{name: _plain(row[name]) for name in names}, "page": pages.get(int(row["row"]))} for row in rows]
-
-
-def _without_missing(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with None for every missing value."""
-    return frame.astype(object).where(frame.notna(), None)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+    rows = to_records(documents)
+    return [{**{name: row[name] for name in names}, "page": pages.get(int(row["row"]))} for row in rows]

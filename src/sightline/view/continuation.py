@@ -1,0 +1,316 @@
+"""A generated text in sentences and as a page: the prompt, the generated words as buttons, and the words behind each.
+
+The sentences are the same on the page, in a notebook and in a terminal. Scores are sums over words. The script of the
+page only colours what the page holds; it loads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.files.foreign import printable
+from sightline.text.units import Units
+from sightline.view import colours
+from sightline.view.sections.shell import Shell, render_facts
+from sightline.view.words.phrases import count, format_number
+from sightline.view.words.sentences import MARKS, percent
+
+if TYPE_CHECKING:
+    from sightline.results.continuation import ContinuationExplanation, Origin
+
+_LEVELS = "\n".join(
+    f".{hue}{step}{{background:var(--{hue}-{step})}}"
+    for hue in colours.FULL["light"]
+    for step in range(1, colours.LEVELS + 1)
+)
+_STYLE = f"""
+h2{{font-size:1rem;margin:1.4rem 0 .3rem;padding:0;border:0;color:var(--quiet)}}
+.columns{{display:grid;grid-template-columns:minmax(0,1fr) 16rem;gap:2rem}}
+@media (max-width:48rem){{.columns{{grid-template-columns:minmax(0,1fr)}}}}
+.text{{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid var(--line);border-radius:6px;padding:.6rem .8rem;
+  font-size:1rem;line-height:1.6}}
+#prompt{{max-height:60vh;overflow:auto}}
+.word{{border-radius:3px}}
+button.word{{color:inherit;border:0;border-bottom:2px dotted var(--quiet);padding:0;margin:0;white-space:pre-wrap}}
+button:not([class*=for]):not([class*=against]):not([class*=plain]).word{{background:none}}
+button[aria-pressed=true]{{outline:2px solid var(--ink);outline-offset:1px}}
+#continuation small{{font-size:.65rem;color:var(--quiet);margin-left:.15rem;white-space:nowrap}}
+table{{width:100%}}
+td{{overflow-wrap:anywhere}}
+td.n{{white-space:nowrap}}
+.legend span{{padding:0 .5rem}}
+dl{{font-size:.85rem}}
+{_LEVELS}
+"""
+
+_SCRIPT = """
+const data = JSON.parse(document.getElementById('data').textContent);
+const words = [...document.querySelectorAll('[data-word]')];
+const all = document.getElementById('all'), status = document.getElementById('status');
+const list = document.querySelector('#list tbody'), select = document.getElementById('method');
+const legend = document.getElementById('legend'), meaning = document.getElementById('meaning');
+const generated = data.generated.map(word => words.find(element => element.dataset.word === String(word.unit)));
+let method = 0, chosen = -1;
+for (const [place, shown] of data.methods.entries()) select.add(new Option(shown.title, place));
+select.hidden = data.methods.length < 2;
+select.parentElement.hidden = select.hidden;
+const percent = p => p < 0.0001 ? 'less than 0.01 %' : (100 * p).toPrecision(3) + ' %';
+function row() {
+  return chosen < 0 ? data.methods[method].total : data.methods[method].rows[chosen];
+}
+function hueOf(level) {
+  return !data.methods[method].signed ? 'plain' : level > 0 ? 'for' : 'against';
+}
+function draw() {
+  const { levels, scores } = row();
+  for (const element of words) {
+    const level = levels[element.dataset.word] ?? 0, score = scores[element.dataset.word] ?? 0;
+    element.className = 'word' + (level ? ' ' + hueOf(level) + Math.abs(level) : '');
+    element.title = score ? Number(score).toPrecision(3) : '';
+  }
+  all.setAttribute('aria-pressed', String(chosen < 0));
+  generated.forEach((element, place) => element.setAttribute('aria-pressed', String(place === chosen)));
+  meaning.textContent = data.methods[method].meaning;
+  const word = chosen < 0 ? null : data.generated[chosen];
+  status.textContent = word === null
+    ? 'Colours show the sum over all words of the continuation. Click one of them to see the words behind it.'
+    : '“' + word.text + '” had a probability of ' + percent(word.probability) + '; the words behind it are coloured.';
+  const order = scores.map((score, unit) => [unit, score]).filter(([, score]) => score)
+    .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 12);
+  list.replaceChildren();
+  for (const [unit, score] of order) {
+    const line = list.insertRow();
+    line.insertCell().textContent = data.words[unit];
+    const cell = line.insertCell();
+    cell.className = 'n';
+    cell.textContent = Number(score).toPrecision(3);
+  }
+  legend.replaceChildren();
+  const names = data.methods[method].signed ? [['against', 'against'], ['for', 'for']] : [['plain', 'strong']];
+  for (const [hue, name] of names) {
+    const mark = document.createElement('span');
+    mark.className = hue + '8'; mark.textContent = name;
+    legend.append(mark, ' ');
+  }
+  history.replaceState(null, '', chosen < 0 && !method ? location.pathname : '#word=' + chosen + '&method=' + method);
+}
+function choose(place) { chosen = place; draw(); }
+all.addEventListener('click', () => choose(-1));
+generated.forEach((element, place) => element.addEventListener('click', () => choose(place)));
+select.addEventListener('change', () => { method = Number(select.value); draw(); });
+document.addEventListener('keydown', event => {
+  if (event.target === select || event.altKey || event.ctrlKey || event.metaKey) return;
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (step === undefined) return;
+  event.preventDefault();
+  choose(Math.max(-1, Math.min(generated.length - 1, chosen + step)));
+  (chosen < 0 ? all : generated[chosen]).focus();
+});
+const state = new URLSearchParams(location.hash.slice(1));
+const whole = (name, low, high) => {
+  const value = Number(state.get(name) ?? low);
+  return Number.isInteger(value) && value >= low && value < high ? value : low;
+};
+method = whole('method', 0, data.methods.length);
+chosen = whole('word', -1, generated.length);
+select.value = String(method);
+draw();
+document.body.dataset.ready = 'true';
+"""
+
+
+LISTED = 5
+DIGITS = 4
+"""Significant digits of the scores in a page."""
+_SHELL = Shell(_STYLE, _SCRIPT)
+POLICY = _SHELL.policy
+"""The content security policy of the page."""
+_BLANKS = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥"})
+"""How a word of white space only is drawn, so that it can be clicked."""
+HEADINGS: dict[Origin | None, str] = {
+    "generated": "Generated",
+    "given": "Given continuation, not written by the model",
+    None: "Continuation",
+}
+_OPENINGS: dict[Origin | None, str] = {
+    "generated": "Written by the model, always the likeliest next token",
+    "given": HEADINGS["given"],
+    None: HEADINGS[None],
+}
+_CONTRIBUTION = "the share that each word has in the contributions to the vector that predicts the token"
+_ATTENTION = "the share of the attention that reaches each word from where the token is predicted"
+_WEIGHTED = "the attention to each word, weighted by what speaks for the token"
+_ACTIVATION = "how far each word's activations raise (below zero: lower) the {quantity} of the token, over all layers"
+MEANINGS = {
+    "norm_rollout": _CONTRIBUTION,
+    "globenc": _CONTRIBUTION,
+    "alti": _CONTRIBUTION,
+    "raw_attention": _ATTENTION,
+    "rollout": _ATTENTION,
+    "flow": _ATTENTION,
+    "received_attention": "the attention that each word receives from all words",
+    "attgrads": _WEIGHTED,
+    "attention_gradcam": _WEIGHTED,
+    "partial_lrp": _WEIGHTED,
+    "transatt": _WEIGHTED,
+    "gradient": "the share that each word has in how sensitive the {quantity} of the token is",
+    "cat": _ACTIVATION,
+    "attcat": f"{_ACTIVATION}, weighted by attention",
+    "grads": "how the {quantity} of the token changes with the attention to each word",
+    "random": "random numbers, which say nothing about any word",
+}
+"""What a score is, for methods whose scores are not what a word added to the quantity."""
+
+
+def render_continuation(continuations: Sequence[ContinuationExplanation], *, title: str | None = None) -> str:
+    """Return the page of one generated text, explained by one or more methods, as one string of HTML."""
+    first = continuations[0]
+    words, rows, probabilities = first.units("word"), first.generated_units("word"), first.unit_probabilities("word")
+    shown = dict(zip(rows, probabilities.tolist(), strict=True))
+    name = title or _title(first)
+    content = "".join(
+        [
+            f"<h1>{escape(name)}</h1>",
+            f'<p class="quiet">{escape(describe_origin(first))} <span id="meaning"></span></p>',
+            f'<p class="quiet">{escape(describe_check())}</p>',
+            '<p><label>Method <select id="method"></select></label> ',
+            '<button type="button" class="all" id="all" aria-pressed="true">All words of the continuation</button>',
+            "</p>",
+            '<p id="status" class="quiet" role="status"></p><div class="columns"><main>',
+            '<h2>Prompt</h2><div class="text" id="prompt" dir="auto">',
+            _text(first, words, shown, generated=False),
+            f'</div><h2>{escape(HEADINGS[first.origin])}</h2><div class="text" id="continuation" dir="auto">',
+            _text(first, words, shown, generated=True),
+            '</div><p class="quiet">The small number behind a word is the probability that the model gives it.</p>',
+            "</main>",
+            '<aside><h2>Strongest words</h2><table id="list"><tbody></tbody></table>',
+            '<h2>Colours</h2><p id="legend" class="legend"></p>',
+            '<p class="quiet">The arrow keys go from one word of the continuation to the next.</p>',
+            f"<h2>What produced this</h2>{render_facts(first.provenance)}</aside></div>",
+        ]
+    )
+    data = {
+        "words": list(words.texts),
+        "generated": [
+            {"unit": unit, "text": words.texts[unit], "probability": probability} for unit, probability in shown.items()
+        ],
+        "methods": [_method(continuation, words, rows) for continuation in continuations],
+    }
+    return _SHELL.render(name, content, {"data": data})
+
+
+def render_fragment(continuation: ContinuationExplanation) -> str:
+    """Return the generated words with the strongest words behind each as a table without script, for notebooks."""
+    lines = [
+        f"<tr><td>{escape(word)}</td><td>{escape(percent(float(probability)))}</td><td>"
+        + ", ".join(f"{escape(text)} {format_number(score)}" for text, score in behind)
+        + "</td></tr>"
+        for (word, behind), probability in zip(continuation.top(LISTED), continuation.unit_probabilities(), strict=True)
+    ]
+    opening = f"{describe_origin(continuation)} {describe_scores(continuation)} {describe_check()}"
+    head = "<tr><th>word</th><th>probability</th><th>strongest words before it</th></tr>"
+    return f"<p>{escape(opening)}</p><table>{head}{''.join(lines)}</table>"
+
+
+def _title(continuation: ContinuationExplanation) -> str:
+    text = _shorten(continuation.text)
+    if continuation.origin == "generated":
+        return f"What “{text}” was written from"
+    return f"The words behind the {'given ' if continuation.origin else ''}continuation “{text}”"
+
+
+def _shorten(text: str, characters: int = 60) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= characters else f"{flat[:characters].rstrip()}…"
+
+
+def _method(continuation: ContinuationExplanation, words: Units, rows: dict[int, tuple[int, ...]]) -> dict[str, Any]:
+    folded = words.fold(continuation.matrix)
+    return {
+        "title": continuation.method,
+        "signed": continuation.signed,
+        "meaning": describe_scores(continuation),
+        "rows": [_scores(folded[list(tokens)].sum(axis=0)) for tokens in rows.values()],
+        "total": _scores(folded.sum(axis=0)),
+    }
+
+
+def _scores(sums: NDArray[np.float64]) -> dict[str, list[Any]]:
+    values = np.nan_to_num(sums)  # sums of finite scores may overflow
+    return {
+        "levels": colours.levels(values).tolist(),
+        "scores": [float(f"{value:.{DIGITS}g}") for value in values.tolist()],
+    }
+
+
+def _text(
+    continuation: ContinuationExplanation, words: Units, probabilities: dict[int, float], *, generated: bool
+) -> str:
+    """Return the text of the prompt or of what follows it, every word an element with its number."""
+    text, border = continuation.encoding.text, continuation.border
+    pieces: list[str] = []
+    end, stop = (border, len(text)) if generated else (0, border)
+    for unit in range(len(words)):
+        start, finish = int(words.starts[unit]), int(words.ends[unit])
+        if (unit in probabilities) != generated or words.segments[unit] != 0 or not end <= start < stop:
+            continue
+        pieces.append(escape(text[end:start]))
+        written = text[start:finish]
+        if generated:
+            likely = escape(percent(probabilities[unit]))
+            pieces.append(
+                f'<button type="button" aria-pressed="false" class="word" data-word="{unit}">'
+                f"{escape(written if written.strip() else written.translate(_BLANKS))}</button><small>{likely}</small>"
+            )
+        else:
+            pieces.append(f'<span class="word" data-word="{unit}">{escape(written)}</span>')
+        end = finish
+    pieces.append(escape(text[end:stop]))
+    return "".join(pieces)
+
+
+def describe_origin(continuation: ContinuationExplanation) -> str:
+    """Return who wrote the continuation and how long it is, as one sentence."""
+    return (
+        f"{_OPENINGS[continuation.origin]}: {count(len(continuation), 'token')} after a prompt of "
+        f"{continuation.prompt_length:,}."
+    )
+
+
+def describe_scores(continuation: ContinuationExplanation) -> str:
+    """Return what the scores of the method are, as one sentence."""
+    quantity = continuation.rows[0].target.quantity.replace("_", " ")
+    if continuation.method in MEANINGS:
+        meaning = MEANINGS[continuation.method].format(quantity=quantity)
+    elif continuation.signed:
+        meaning = f"an estimate of what each word added to the {quantity} of the token (below zero: what it took away)"
+    else:
+        meaning = "how strongly each word counts, for or against the token"
+    sign = "" if continuation.signed else ", without a sign"
+    return f"Scores by {continuation.method}{sign}: for every token of the continuation, {meaning}."
+
+
+def describe_check() -> str:
+    """Return that a continuation has no verdict, as one sentence."""
+    mark, words = MARKS["unchecked"]
+    return f"{mark} {words}: nothing was tested on the model, so there is no verdict; model.check() tests one of .rows."
+
+
+def describe_continuation(continuation: ContinuationExplanation, top: int) -> str:
+    """Return lines of text: a few sentences, then one line per word: its probability and `top` earlier words."""
+    words = [(printable(word), behind) for word, behind in continuation.top(top)]
+    width = min(24, max((len(word) for word, _ in words), default=0))
+    lines = [describe_origin(continuation), describe_scores(continuation), describe_check()]
+    if words:
+        lines.append("Each word of the continuation, its probability, and the earlier words that count most:")
+    else:
+        lines.append("The continuation has special tokens only, which belong to no word.")
+    for (word, behind), probability in zip(words, continuation.unit_probabilities(), strict=True):
+        listed = ", ".join(f"{printable(text)} {format_number(score)}" for text, score in behind)
+        lines.append(f"  {word:<{width}}  {percent(float(probability)):>8}  {listed or '–'}")
+    return "\n".join(lines) + "\n"

@@ -1,1 +1,0 @@
-"""A study as a folder: the page, Markdown, tables and figures."""
