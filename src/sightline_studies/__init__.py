@@ -5,12 +5,18 @@
 
 `STUDIES` lists them. Each is a `Study`: claims, data, models, sizes and the function that measures. A run stores every
 result in its folder; started again, it continues, and a finished one only makes its tables again.
+
+Everything is loaded when it is first used: the command line imports this package at every start.
 """
 
 from __future__ import annotations
 
-from sightline_studies.runner import STUDIES, estimate, find_study, run_study
-from sightline_studies.study import Claim, Finding, Measured, Outcome, Published, Study, StudyResult
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sightline_studies.runner import STUDIES, estimate, find_study, run_study
+    from sightline_studies.study import Claim, Finding, Measured, Outcome, Published, Study, StudyResult
 
 __all__ = [
     "STUDIES",
@@ -25,3 +31,10 @@ __all__ = [
     "find_study",
     "run_study",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'sightline_studies' has no attribute '{name}'")
+    home = "runner" if name in ("STUDIES", "estimate", "find_study", "run_study") else "study"
+    return getattr(import_module(f"sightline_studies.{home}"), name)
