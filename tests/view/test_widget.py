@@ -37,7 +37,7 @@ def test_show_gives_a_widget_with_json_and_buffers():
 def test_without_anywidget_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "anywidget", None)
     widget._widget_class.cache_clear()
-    with pytest.raises(UnsupportedError, match=r"sightline\[notebook\]"):
+    with pytest.raises(UnsupportedError, match=r"sightline-xai\[notebook\]"):
         explanation().show()
 
 

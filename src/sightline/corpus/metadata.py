@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-
-import duckdb
+from typing import TYPE_CHECKING
 
 from sightline.corpus.tables import quote
+
+if TYPE_CHECKING:
+    import duckdb
 
 MOST_FIELDS = 1_000
 """Fields that become columns; each is read once to see whether it holds numbers."""

@@ -28,6 +28,7 @@ from sightline.progress import Progress
 from sightline.view.corpus.assets import SCRIPT, STYLE
 from sightline.view.corpus.plots import confidence_scatter, slice_differences
 from sightline.view.page.html import hash_source
+from sightline.view.plots.style import require_matplotlib
 from sightline.view.sections.page_folder import PAGE
 from sightline.view.sections.shell import GENERATOR
 from sightline.view.words.numbers import format_number, format_range
@@ -60,6 +61,7 @@ def write_corpus_page(
     progress: Progress | None = None,
 ) -> Path:
     """Write the index and the reading pages of at most `documents` documents; return the path of the index."""
+    require_matplotlib()
     folder = Path(folder)
     summary = summarise(store)
     done = summary.documents[summary.documents["status"] == "done"]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 from sightline.errors import UsageError
 from sightline.files.writing import replacing
+from sightline.settings.extras import require
 from sightline.view.plots.fonts import FONT, font_families, note_missing, replace_missing, warning_about_missing
 from sightline.view.words.terminal import printable
 
@@ -45,6 +46,11 @@ _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": "Sightline"},
     "pdf": {"CreationDate": None, "Creator": "Sightline"},
 }
+
+
+def require_matplotlib() -> None:
+    """Raise UnsupportedError if there is no matplotlib; called before work whose results are to be drawn."""
+    require("matplotlib", "plots", "Drawing figures")
 
 
 @contextmanager
@@ -88,6 +94,7 @@ def in_house_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
 
     @functools.wraps(draw)
     def draw_in_style(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        require_matplotlib()
         from matplotlib.text import Text
 
         with warning_about_missing(), house_style():

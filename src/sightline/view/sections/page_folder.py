@@ -22,7 +22,7 @@ from sightline.progress import Progress
 from sightline.view.frames import TABLE_SUFFIXES, write_table
 from sightline.view.inspect.dataset import dataset_section
 from sightline.view.inspect.sections import document_sections
-from sightline.view.plots import save_figure
+from sightline.view.plots.style import require_matplotlib, save_figure
 from sightline.view.sections.page_parts import Picture, Section, Table
 from sightline.view.sections.shell import document_title, render_index
 
@@ -77,6 +77,8 @@ def write_sections(
     """
     parts = [part for section in sections for part in section.parts if isinstance(part, Picture | Table)]
     others = others or {}
+    if any(isinstance(part, Picture) for part in parts):
+        require_matplotlib()
     names = [*others, *(name for part in parts for name in _file_names(part)), PAGE]
     claim_folder(folder, content, names, overwrite=overwrite)
     for name, write in others.items():
