@@ -82,7 +82,7 @@ def study(
     with LateProgress() as progress:
         with starting(progress):
             for package in ("pyarrow", "matplotlib"):
-                require(package, "corpus,plots", "A study")
+                require(package, "corpus,lab,plots", "A study")
             from sightline.corpus.engines.local import available_cores
             from sightline.files.ownership import claim_folder
             from sightline.view.frames import to_text

@@ -160,7 +160,7 @@ def test_a_function_names_its_extra_in_one_sentence(answers, call, extra):
         "compare": "plots",
         "where": "corpus",
         "serve": "serve",
-        "study": "corpus,plots",
+        "study": "corpus,lab,plots",
     }.items(),
 )
 def test_a_command_names_its_extra_and_writes_nothing(answers, command, extra):

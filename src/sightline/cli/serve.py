@@ -77,6 +77,8 @@ def serve(
         with starting(progress):
             for package in ("fastapi", "uvicorn"):  # they need the others of the extra
                 require(package, "serve", "The server", error=UsageError)
+            for package in ("duckdb", "pyarrow", "matplotlib") if corpus is not None else ():
+                require(package, "corpus,plots", "Showing a corpus", error=UsageError)
             from sightline.serve.http.guards import is_loopback
             from sightline.serve.http.server import serve as run
             from sightline.serve.settings import Settings
