@@ -76,7 +76,7 @@ web: ## Check, test and build the view of report, notebook and server (needs Nod
 web-check: web ## Check that the built view in the package matches web/
 	git diff --exit-code -- src/sightline/view/static src/sightline/serve/static
 
-wheel-check: install ## Build the wheel, check its files, install it into an empty environment and run the demo there
+wheel-check: install ## Build the wheel, check its files, install it without extras into an empty environment and explain a text there
 	$(BIN)/python -m tools.wheel
 
 clean: ## Remove generated files

@@ -105,8 +105,8 @@ def write_licences(packages: dict[str, metadata.Distribution]) -> None:
     rows = [f"| {package.name} | {package.version} | {licence(package)} |" for package in packages.values()]
     LICENCES.write_text(
         "# Licences of the dependencies\n\n"
-        "Everything that `pip install 'sightline-xai[ray,datasets,lab,serve,notebook]'` brings, as the packages "
-        "themselves state it.\nWritten by `make lock`.\n\n"
+        "Everything that `pip install 'sightline-xai[all]'` brings, as the packages themselves state it.\n"
+        "Written by `make lock`.\n\n"
         "| package | version | licence |\n|---|---|---|\n" + "\n".join(rows) + "\n"
     )
 
@@ -122,6 +122,16 @@ def licence(package: metadata.Distribution) -> str:
         return "; ".join(named)
     words = (facts.get("License") or "").strip().splitlines()
     return words[0][:60] if words else "not stated"
+
+
+def required_modules() -> Iterator[tuple[str, str, Path]]:
+    """Yield every module that the package asks for with `require`, with its extra and the file that does."""
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "require":
+                module, extras = node.args[:2]
+                if isinstance(module, ast.Constant) and isinstance(extras, ast.Constant):
+                    yield module.value.partition(".")[0], extras.value, path
 
 
 def imported_modules() -> Iterator[tuple[str, Path]]:
@@ -146,6 +156,11 @@ def problems() -> Iterator[str]:
     for module, path in sorted(set(imported_modules())):
         if canonicalize_name(IMPORT_NAMES.get(module, module)) not in users:
             yield f"{path.relative_to(ROOT)} imports {module}, which pyproject.toml does not declare"
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for module, names, path in required_modules():
+        offered = {canonicalize_name(Requirement(text).name) for name in names.split(",") for text in extras[name]}
+        if canonicalize_name(module) not in offered:
+            yield f"{path.relative_to(ROOT)} requires {module}, which the extra '{names}' does not bring"
     pins = _pins(CONSTRAINTS)
     for requirement in declared(development=True):
         name = canonicalize_name(requirement.name)

@@ -1,4 +1,6 @@
-"""Build the wheel, check that the built page is inside, install it into an empty environment and run the demo there.
+"""Build the wheel, check that the built page is inside, install it into an empty environment and explain a text there.
+
+No extra is installed: this shows that the required packages are enough for one document.
 
 python -m tools.wheel            builds into dist/, checks, installs and runs
 python -m tools.wheel --no-run   builds and checks only
@@ -46,8 +48,8 @@ def missing_files(wheel: Path) -> list[str]:
     return [name for name in REQUIRED if name not in sizes or (sizes[name] == 0 and not name.endswith("py.typed"))]
 
 
-def run_demo(wheel: Path) -> None:
-    """Install the wheel into an empty environment and run `sightline demo` outside the checkout."""
+def run_installed(wheel: Path) -> None:
+    """Install the wheel without extras into an empty environment; run `demo` and `explain` outside the checkout."""
     with tempfile.TemporaryDirectory() as folder:
         environment = Path(folder) / "venv"
         venv.create(environment, with_pip=True)
@@ -55,10 +57,12 @@ def run_demo(wheel: Path) -> None:
         constraints = str(ROOT / "constraints.txt")
         _run(python, "-m", "pip", "install", "--quiet", "--constraint", constraints, "torch")
         _run(python, "-m", "pip", "install", "--quiet", "--constraint", constraints, str(wheel))
-        page = Path(folder) / "demo.html"
-        _run(str(environment / "bin" / "sightline"), "demo", "-o", str(page), cwd=folder)
-        if "<html" not in page.read_text(encoding="utf-8"):
-            raise SystemExit("sightline demo ran from the wheel but wrote no page.")
+        (Path(folder) / "letter.txt").write_text("The delivery was late, and the box was broken.\n")
+        for command in (["demo"], ["explain", "letter.txt"]):
+            page = Path(folder) / f"{command[0]}.html"
+            _run(str(environment / "bin" / "sightline"), *command, "-o", str(page), cwd=folder)
+            if "<html" not in page.read_text(encoding="utf-8"):
+                raise SystemExit(f"sightline {command[0]} ran from the wheel but wrote no page.")
 
 
 def _run(*command: str, cwd: str | None = None) -> None:
@@ -73,8 +77,8 @@ def main() -> None:
         raise SystemExit(f"{wheel.name} lacks {', '.join(missing)}. Run `make web` and build again.")
     print(f"{wheel.name}: all required files are inside.")
     if "--no-run" not in sys.argv[1:]:
-        run_demo(wheel)
-        print(f"{wheel.name}: installed into an empty environment; `sightline demo` wrote its page.")
+        run_installed(wheel)
+        print(f"{wheel.name}: installed into an empty environment without extras; demo and explain wrote their pages.")
 
 
 if __name__ == "__main__":

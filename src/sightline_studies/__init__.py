@@ -32,11 +32,8 @@ __all__ = [
 ]
 
 
-_OF_THE_RUNNER = ("STUDIES", "estimate", "find_study", "run_study")
-
-
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        home = "runner" if name in _OF_THE_RUNNER else "study"
-        return getattr(import_module(f"sightline_studies.{home}"), name)
-    raise AttributeError(f"module 'sightline_studies' has no attribute '{name}'")
+    if name not in __all__:
+        raise AttributeError(f"module 'sightline_studies' has no attribute '{name}'")
+    home = "runner" if name in ("STUDIES", "estimate", "find_study", "run_study") else "study"
+    return getattr(import_module(f"sightline_studies.{home}"), name)

@@ -14,6 +14,7 @@ from sightline.cli.options import Debug, Overwrite, Seed
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.errors import UsageError
+from sightline.settings.extras import require
 
 
 class SizeChoice(StrEnum):
@@ -80,6 +81,8 @@ def study(
     """
     with LateProgress() as progress:
         with starting(progress):
+            for package in ("pyarrow", "matplotlib"):
+                require(package, "corpus,lab,plots", "A study")
             from sightline.corpus.engines.local import available_cores
             from sightline.files.ownership import claim_folder
             from sightline.view.frames import to_text

@@ -96,6 +96,12 @@ def test_the_short_english_list_is_that_of_scikit_learn():
     assert _read_words("english_meaningful_words.txt") < listed
 
 
+def test_the_english_contractions_are_those_of_the_package_for_other_languages():
+    from stop_words import get_stop_words
+
+    assert TokenFilter()._listed >= {word for word in get_stop_words("en") if "'" in word}
+
+
 def test_negations_and_words_with_a_meaning_of_their_own_can_be_kept():
     fillers = TokenFilter(meaningful=True)
     for word in ("the", "of", "He", "i'm", ",", "!"):

@@ -41,7 +41,7 @@ def test_without_its_libraries_it_says_what_to_install(sightline, monkeypatch):
     monkeypatch.delitem(sys.modules, "sightline.serve.http.server", raising=False)
     result = sightline("serve")
     assert result.exit_code == 2
-    assert result.stderr == "Error: The server needs FastAPI and uvicorn: pip install 'sightline-xai[serve]'.\n"
+    assert result.stderr == "Error: The server needs the package uvicorn: pip install 'sightline-xai[serve]'.\n"
 
 
 def test_a_port_in_use_is_reported_before_a_model_is_loaded(sightline):

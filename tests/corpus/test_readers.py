@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
 import csv
 import gzip
 import json
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -452,14 +452,7 @@ def test_a_missing_file_folder_or_field_is_reported(tmp_path):
 
 
 def test_without_the_datasets_library_a_sentence_says_how_to_get_it(tmp_path, monkeypatch):
-    real_import = builtins.__import__
-
-    def without_datasets(name, *rest, **more):
-        if name == "datasets":
-            raise ImportError(name)
-        return real_import(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without_datasets)
+    monkeypatch.setitem(sys.modules, "datasets", None)
     (tmp_path / "state.json").write_text("{}")
     for source in (tmp_path, "hf://imdb"):
         with pytest.raises(UnsupportedError, match=r"pip install 'sightline-xai\[datasets\]'"):

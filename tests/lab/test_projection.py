@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.spatial.distance import jensenshannon
 
 import sightline as sl
-from sightline.attention.projections import Projection, entmax_gradient
+from sightline.attention.projections import Projection, bisect_entmax, entmax_gradient
 from sightline.errors import InputError, OptionError
 from sightline.lab import jensen_shannon, normalised_entropy, total_variation
 
@@ -74,7 +74,7 @@ def test_the_gradient_from_the_weights_is_that_of_autograd(alpha):
     torch.testing.assert_close(entmax_gradient(weights.detach(), gradient, alpha), expected, rtol=0, atol=1e-14)
 
 
-def test_the_compiled_kernels_agree_with_the_entmax_package():
+def test_the_compiled_kernels_and_bisection_agree_with_the_entmax_package():
     import entmax
 
     generator = torch.Generator().manual_seed(1)
@@ -84,6 +84,24 @@ def test_the_compiled_kernels_agree_with_the_entmax_package():
         torch.testing.assert_close(sl.lab.project(z, "entmax"), entmax.entmax15(z), rtol=0, atol=1e-12)
         weights = sl.lab.project(z, "entmax", alpha=1.25)
         torch.testing.assert_close(weights, entmax.entmax_bisect(z, 1.25), rtol=0, atol=1e-12)
+        torch.testing.assert_close(bisect_entmax(z, 2), entmax.sparsemax(z), rtol=0, atol=1e-12)
+        torch.testing.assert_close(bisect_entmax(z, 1.5), entmax.entmax15(z), rtol=0, atol=1e-12)
+        torch.testing.assert_close(bisect_entmax(z, 1.25), weights, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [1.05, 1.5, 2, 3])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_bisection_gives_the_weights_of_the_compiled_kernels(alpha, dtype, tolerance):
+    """Other devices than the CPU bisect; the kernels run on the CPU only."""
+    z = 1000 + 3 * torch.randn(2, 30, 70, generator=torch.Generator().manual_seed(2), dtype=dtype)
+    z[0, :, 40:] = -torch.inf
+    z[1, 0] = -torch.inf
+    z[1, 1] = 7.0
+    weights = bisect_entmax(z, alpha)
+    torch.testing.assert_close(weights, Projection("entmax", alpha=alpha)(z), rtol=0, atol=tolerance)
+    assert (weights[0, :, 40:] == 0).all()
+    assert (weights[1, 0] == 0).all()
+    assert bisect_entmax(z[..., :1], alpha).shape == (2, 30, 1)
 
 
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)

@@ -8,11 +8,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from captum.attr import GradientShap
+from captum.attr import GradientShap, LimeBase
 from sklearn.linear_model import Ridge
 
 from sightline.api.model import load
 from sightline.errors import OptionError
+from sightline.methods import sampling
 from sightline.methods.integration import build_path
 from sightline.methods.sampling import shapley_fit, weighted_ridge
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
@@ -107,6 +108,42 @@ def test_lime_is_a_ridge_regression_on_documents_with_words_missing(value):
     assert explanation.checks["surrogate_fit"] == pytest.approx(
         reference.score(np.array(masks, float), [value[mask] for mask in masks], sample_weight=weights), abs=1e-6
     )
+
+
+@pytest.mark.parametrize(("method", "samples"), [("lime", 60), ("kernel_shap", 32), ("kernel_shap", 30)])
+def test_the_same_fit_run_by_captum_gives_the_same_scores(method, samples, monkeypatch):
+    """Captum's loop hands all samples to the fit, their weights in single precision."""
+    name = "weighted_ridge" if method == "lime" else "shapley_fit"
+    fit, calls = getattr(sampling, name), []
+    monkeypatch.setattr(sampling, name, lambda *arguments: calls.append(arguments) or fit(*arguments))
+    scores = explain(method, samples=samples).scores
+    ((masks, values, weights, *options),) = calls
+
+    class Fitted:
+        def fit(self, batches):
+            z, _, w = (part.double().numpy() for part in next(iter(batches)))
+            coefficients = fit(z, values, w, *options)
+            self.coefficients = coefficients[0] if method == "lime" else coefficients
+
+        def representation(self):
+            return torch.from_numpy(self.coefficients)
+
+    remaining = iter(weights)
+
+    def draw(*_, **__):
+        yield from torch.from_numpy(masks)[:, None]
+
+    engine = LimeBase(
+        forward_func=lambda _: torch.from_numpy(values),
+        interpretable_model=Fitted(),
+        similarity_func=lambda *_, **__: float(next(remaining)),
+        perturb_func=draw,
+        perturb_interpretable_space=True,
+        from_interp_rep_transform=lambda z, *_, **__: z,
+        to_interp_rep_transform=None,
+    )
+    expected = engine.attribute(torch.ones(1, 5), n_samples=len(masks), perturbations_per_eval=len(masks))
+    np.testing.assert_allclose(scores[1:-1], expected, rtol=0, atol=2e-9)
 
 
 def test_words_of_several_tokens_are_one_feature_and_specials_stay():

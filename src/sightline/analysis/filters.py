@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import regex  # type: ignore[import-untyped]
@@ -18,6 +19,7 @@ import regex  # type: ignore[import-untyped]
 from sightline.analysis.source import Booleans
 from sightline.errors import OptionError
 from sightline.registry import suggestion
+from sightline.settings.extras import require
 from sightline.text import Encoding
 from sightline.text.units import Level, Units, units_of
 
@@ -97,30 +99,28 @@ def kept_units(filter: TokenFilter | None, encoding: Encoding, units: Units) -> 
 
 def stop_word_languages() -> dict[str, str]:
     """Return the languages with a list of stop words: code -> English name."""
-    from stop_words import LANGUAGE_MAPPING
-
-    return dict(sorted(LANGUAGE_MAPPING.items()))
+    return dict(sorted(_import_lists().LANGUAGE_MAPPING.items()))
 
 
 @lru_cache(maxsize=16)
 def _stop_words(language: str) -> frozenset[str]:
-    from stop_words import get_stop_words
-
-    languages = stop_word_languages()
     name = language.casefold()
+    if name in ("en", "english"):
+        # Not the package's English list of 1,333 entries, which has "great", "big" and "old": verdicts rest on them.
+        return _read_words("english_stop_words.txt") | _read_words("english_contractions.txt")
+    languages = stop_word_languages()
     if name not in languages and name not in languages.values():
         known = ", ".join(f"{code} ({full})" for code, full in languages.items())
         hint = suggestion(name, [*languages, *languages.values()])
         raise OptionError(f"There is no list of stop words for '{language}'.{hint} Known: {known}.")
-    listed = get_stop_words(name)
-    if name in ("en", "english"):
-        # The package's English list has 1,333 entries, "great", "big" and "old" among them: words on which verdicts
-        # rest. Its contractions are kept, because the shorter list has none.
-        listed = [*_read_words("english_stop_words.txt"), *(word for word in listed if "'" in word)]
-    return frozenset(_fold_case(word) for word in listed)
+    return frozenset(_fold_case(word) for word in _import_lists().get_stop_words(name))
 
 
-@lru_cache(maxsize=2)
+def _import_lists() -> Any:
+    return require("stop_words", "languages", "A list of stop words for another language than English")
+
+
+@lru_cache(maxsize=3)
 def _read_words(name: str) -> frozenset[str]:
     text = (Path(__file__).parent / name).read_text(encoding="utf-8")
     return frozenset(word for line in text.splitlines() if not line.startswith("#") for word in line.split())

@@ -10,8 +10,7 @@
 Martins & Astudillo 2016 (sparsemax); Laha et al. 2018 (sparsegen; g is the identity, exp or the square of each score);
 Peters, Niculae & Martins 2019 (entmax). The weights run over the last axis; a score of −∞ gets no weight.
 
-On a CPU they are computed by `projection_kernels`, several times faster than by sorting, and elsewhere by the entmax
-package.
+On a CPU they are computed by `projection_kernels`, several times faster than by sorting, and elsewhere by bisection.
 """
 
 from __future__ import annotations
@@ -132,9 +131,7 @@ def entmax(scores: Tensor, alpha: float) -> Tensor:
     """Return α-entmax over the last axis, differentiable once; rows of −∞ become zeros (NaN for softmax)."""
     if alpha == 1:
         return torch.softmax(scores, dim=-1)
-    if scores.device.type == "cpu":
-        return cast(Tensor, _Entmax.apply(scores, alpha))  # type: ignore[no-untyped-call]
-    return _entmax_elsewhere(scores, alpha)
+    return cast(Tensor, _Entmax.apply(scores, alpha))  # type: ignore[no-untyped-call]
 
 
 def entmax_gradient(weights: Tensor, gradient: Tensor, alpha: float) -> Tensor:
@@ -150,17 +147,21 @@ def entmax_gradient(weights: Tensor, gradient: Tensor, alpha: float) -> Tensor:
 
 
 class _Entmax(torch.autograd.Function):
-    """The compiled kernels as an operation of torch."""
+    """The compiled kernels, or the bisection, as an operation of torch."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, alpha: float) -> Tensor:
-        from sightline.attention.projection_kernels import project_rows
-
         # Half precision is projected in single precision: numpy has no bfloat16, and thresholds need the digits.
         rows = _rows(scores)
-        weights = torch.empty_like(rows)
-        if rows.numel():
+        if not rows.numel():
+            weights = rows
+        elif rows.device.type == "cpu":
+            from sightline.attention.projection_kernels import project_rows
+
+            weights = torch.empty_like(rows)
             project_rows(rows.numpy(), rows.amax(dim=-1).numpy(), alpha, weights.numpy())
+        else:
+            weights = bisect_entmax(rows, alpha)
         weights = weights.view(scores.shape).to(scores.dtype)
         ctx.save_for_backward(weights)
         ctx.alpha = alpha
@@ -170,7 +171,7 @@ class _Entmax(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (weights,) = ctx.saved_tensors
-        return _pull_back(weights, gradient, ctx.alpha), None
+        return entmax_gradient(weights, gradient, ctx.alpha), None
 
 
 def _pull_back(weights: Tensor, gradient: Tensor, alpha: float) -> Tensor:
@@ -189,9 +190,20 @@ def _rows(tensor: Tensor) -> Tensor:
     return precise.detach().reshape(-1, tensor.shape[-1]).contiguous()
 
 
-def _entmax_elsewhere(scores: Tensor, alpha: float) -> Tensor:
-    import entmax as package
+def bisect_entmax(scores: Tensor, alpha: float) -> Tensor:
+    """Return α-entmax over the last axis for α > 1; the threshold τ is bisected to the precision of the scores."""
+    largest = scores.amax(dim=-1, keepdim=True)
+    scaled = (alpha - 1) * (scores - largest.masked_fill(largest == -torch.inf, 0))
 
-    if alpha == 2:
-        return cast(Tensor, package.sparsemax(scores, dim=-1))
-    return cast(Tensor, package.entmax15(scores, dim=-1) if alpha == 1.5 else package.entmax_bisect(scores, alpha))
+    def weights_above(threshold: Tensor) -> Tensor:
+        return (scaled - threshold).clamp(min=0) ** (1 / (alpha - 1))
+
+    # The largest scaled score is 0. With τ = −1 it alone has weight 1; with the highest τ all n scores are equal.
+    threshold = torch.full_like(largest, -1)
+    width = 1 - scores.shape[-1] ** (1 - alpha)
+    while width > torch.finfo(scores.dtype).eps / 4:
+        width /= 2
+        middle = threshold + width
+        threshold = torch.where(weights_above(middle).sum(dim=-1, keepdim=True) >= 1, middle, threshold)
+    weights = weights_above(threshold)
+    return weights / weights.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).tiny)

@@ -119,11 +119,13 @@ def compare(
             from sightline.evaluation.comparison import compare as run
             from sightline.files.ownership import check_output_folder
             from sightline.view.agreement import AGREEMENT, agreement_text, write_agreement
+            from sightline.view.plots.style import require_matplotlib
 
         statistics = check_statistics(split_names(metrics) if metrics else list(DEFAULT_METRICS))
         asked = [*names, *([reference] if reference is not None and reference not in names else [])]
         options = method_options(option or [], asked, None)
         if output is not None:
+            require_matplotlib()
             check_output_folder(output, AGREEMENT, overwrite=overwrite, inputs=[data, *sources])
         progress("reading the data set", 0, 0)
         rows = Selection(text, pair, label, split=split, where=where, limit=limit, sample=sample, seed=seed)

@@ -33,6 +33,7 @@ from sightline.cli.starting import starting, use_free_cores
 from sightline.cli.values import method_options, parse_counts, parse_shares, split_names
 from sightline.errors import InputError, UsageError
 from sightline.settings.arguments import refuse_unused
+from sightline.settings.extras import require
 
 if TYPE_CHECKING:
     from sightline.api.model import Model
@@ -215,6 +216,8 @@ def evaluate(
         published: Literal["attcat"] | None = None if compat is None else "attcat"
         plan_of("aopc", ratios=shares, compat=published)
         if output is not None:
+            for package in ("pyarrow", "matplotlib"):
+                require(package, "corpus,plots", "Writing an evaluation")
             check_output_folder(output, EVALUATION, overwrite=overwrite, inputs=[data, model])
         progress("reading the data set", 0, 0)
         rows = Selection(text, pair, label, split=split, where=where, limit=limit, sample=sample, seed=seed)

@@ -201,6 +201,7 @@ def inspect(
             from sightline.corpus import read_examples
             from sightline.files.ownership import check_output_folder
             from sightline.view.inspect.summary import INSPECTION, write_inspection
+            from sightline.view.plots.style import require_matplotlib
 
         methods = tuple(split_names(method or INSPECT_METHODS))
         settings = InspectionSettings(
@@ -222,6 +223,7 @@ def inspect(
             seed=seed,
         )
         if output is not None:
+            require_matplotlib()
             check_output_folder(output, INSPECTION, overwrite=overwrite, inputs=[file, pair, data, model])
         examples = None
         if data is not None:

@@ -65,11 +65,15 @@ def choose_format(requested: Format | None, output: Path | None) -> Format:
 
 
 def check_printable(chosen: Format, output: Path | None) -> None:
-    """Raise UsageError if a figure would be printed, or a page to a terminal."""
+    """Raise an error if a figure would be printed or cannot be drawn, or if a page would go to a terminal."""
     from rich.console import Console
 
     if chosen in FIGURES and (output is None or output.suffix.lower() != f".{chosen}"):
         raise UsageError(f"A figure is written to a file with its suffix: use -o figure.{chosen}.")
+    if chosen in FIGURES:
+        from sightline.view.plots.style import require_matplotlib
+
+        require_matplotlib()
     if chosen is Format.html and output is None and Console().is_terminal:
         raise UsageError("A page is not printed to the terminal: write it to a file with -o page.html.")
 

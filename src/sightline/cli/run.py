@@ -147,6 +147,7 @@ def run(
             from sightline.corpus.streaming import Selection
             from sightline.files.ownership import check_output_folder
             from sightline.view.corpus_page import CORPUS_PAGE, PAGE_DOCUMENTS, write_corpus_page
+            from sightline.view.plots.style import require_matplotlib
             from sightline.view.words.sentences import DEMONSTRATION
 
         methods = split_names(method) if method else list(DEFAULT_METHODS)
@@ -157,6 +158,7 @@ def run(
         if page is None:
             refuse_unused({"--page-documents": page_documents}, "needs a page; add --page FOLDER.")
         else:
+            require_matplotlib()
             check_output_folder(page, CORPUS_PAGE, inputs=[data, model])
             if Path(out).absolute().is_relative_to(page.absolute()):
                 raise UsageError(f"The folder of the run is inside '{page}', that of the page. Name another one.")

@@ -12,6 +12,7 @@ from sightline.cli.options import AllowPickle, Debug, ModelSources
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
 from sightline.errors import UsageError
+from sightline.settings.extras import require
 
 if TYPE_CHECKING:
     from sightline.serve.settings import Settings
@@ -74,13 +75,12 @@ def serve(
     """
     with LateProgress() as progress:
         with starting(progress):
-            try:
-                from sightline.serve.http.server import serve as run
-            except ModuleNotFoundError as error:
-                if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette"):
-                    raise
-                raise UsageError("The server needs FastAPI and uvicorn: pip install 'sightline-xai[serve]'.") from None
+            for package in ("fastapi", "uvicorn"):  # they need the others of the extra
+                require(package, "serve", "The server", error=UsageError)
+            for package in ("duckdb", "pyarrow", "matplotlib") if corpus is not None else ():
+                require(package, "corpus,plots", "Showing a corpus", error=UsageError)
             from sightline.serve.http.guards import is_loopback
+            from sightline.serve.http.server import serve as run
             from sightline.serve.settings import Settings
 
         settings = Settings(

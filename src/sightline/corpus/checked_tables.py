@@ -16,11 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import dataset
-
 from sightline.corpus import tables
+from sightline.corpus.arrow import dataset, pa, pc
 from sightline.corpus.storage import Storage
 from sightline.errors import InputError
 from sightline.files.foreign import first_line, quote

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from sightline.analysis.filters import TokenFilter
 from sightline.analysis.importance import head_importance_of, normalized_importance
@@ -21,6 +20,7 @@ from sightline.analysis.relations import relation_counts
 from sightline.analysis.similarity import document_similarity
 from sightline.api.model import Model
 from sightline.corpus import tables
+from sightline.corpus.arrow import pa
 from sightline.corpus.plan import PlannedDocument
 from sightline.corpus.settings import RunSettings
 from sightline.errors import UnsupportedError

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 from sightline.errors import InputError
 from sightline.files.foreign import JSON_DEPTH, check_regular, depth_exceeds, first_line, looks_binary, printable
+from sightline.settings.extras import require
 from sightline.text import MAX_CHARACTERS
 
 Rows: TypeAlias = Iterator[tuple[str, Mapping[str, Any]]]
@@ -316,9 +317,8 @@ def _object(value: Any, text: str, where: str) -> Mapping[str, Any]:
 
 
 def _parquet_rows(path: Path, _text: str) -> Rows:
-    import pyarrow as arrow
-    from pyarrow import parquet
-
+    arrow = require("pyarrow", "corpus", "Reading Parquet files")
+    parquet = require("pyarrow.parquet", "corpus", "Reading Parquet files")
     number = 0
     try:
         with parquet.ParquetFile(path) as file:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from sightline.corpus.data_files import MissingSplitError, Rows
-from sightline.errors import InputError, UnsupportedError
+from sightline.errors import InputError
 from sightline.files.foreign import first_line, quote, read_json, regular_file
+from sightline.settings.extras import require
 from sightline.text.examples import EVERY_SPLIT, class_label_fields, split_name, without_missing_classes
 
 HUB = "hf://"
@@ -30,7 +31,7 @@ def folder_rows(path: Path, split: str | None) -> Rows:
             f"'{path}' is a folder, but not a data set saved by the datasets library (save_to_disk). "
             "Give such a folder or a single file."
         )
-    library = _import_library(f"to read the folder '{path}'")
+    library = _import_library(f"Reading the folder '{path}'")
     _check_saved(path)
     name = f"The data set in '{path}'"
     loaded = _call_library(lambda: library.load_from_disk(str(path)), name)
@@ -46,7 +47,7 @@ def hub_rows(source: str, split: str | None, limit: int | None) -> Rows:
     name, _, configuration = source.removeprefix(HUB).partition(":")
     if not name:
         raise InputError("hf:// needs the name of a data set on the hub, for example hf://owner/name.")
-    library = _import_library(f"to read '{source}'")
+    library = _import_library(f"Reading '{source}'")
     title = f"The data set '{name}' of the hub"
     loaded = _call_library(
         lambda: library.load_dataset(name, configuration or None, streaming=limit is not None), title
@@ -84,14 +85,7 @@ def _read_list(folder: Path, name: str, field: str) -> list[Any]:
 
 
 def _import_library(purpose: str) -> Any:
-    try:
-        import datasets
-    except ImportError:
-        raise UnsupportedError(
-            f"The datasets library is needed {purpose} and is not installed: pip install 'sightline-xai[datasets]', "
-            "or save the rows as JSON lines or Parquet."
-        ) from None
-    return datasets
+    return require("datasets", "datasets", purpose, instead="or save the rows as JSON lines or Parquet")
 
 
 def _call_library(question: Callable[[], Any], what: str) -> Any:

@@ -21,9 +21,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from sightline.corpus import tables
+from sightline.corpus.arrow import pa
 from sightline.corpus.checked_tables import TableReader
 from sightline.corpus.folder import ROWS, TEXTS, UNITS, RunFolder
 from sightline.corpus.settings import RunSettings

@@ -22,6 +22,7 @@ from sightline.errors import InputError, UsageError
 from sightline.files.foreign import regular_file
 from sightline.files.ownership import foreign_names, own_folder, own_path, remove_own_file
 from sightline.files.writing import lock_file, write_whole
+from sightline.settings.extras import require
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
 """Protocols whose files appear in one step, when their upload is complete."""
@@ -183,8 +184,7 @@ class ObjectStore:
     """A prefix of an object store. Nothing keeps two runs apart there; `memory://` exists in one process only."""
 
     def __init__(self, uri: str) -> None:
-        from fsspec.core import url_to_fs
-
+        url_to_fs = require("fsspec.core", "corpus", "An object store").url_to_fs
         self.path: Path | str = uri.rstrip("/")
         try:
             # Other processes add files, so a listing is never remembered.

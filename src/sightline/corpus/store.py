@@ -23,11 +23,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-import pyarrow as pa
-
 from sightline.corpus import tables
 from sightline.corpus.aggregation import AggregateBy, Rule, aggregate
+from sightline.corpus.arrow import pa
 from sightline.corpus.checked_tables import TableReader
 from sightline.corpus.folder import ROWS, TEXTS, RunFolder
 from sightline.corpus.manifest import read_manifest
@@ -44,9 +42,13 @@ from sightline.models.target import class_index
 from sightline.models.tasks import TASKS
 from sightline.registry import suggestion
 from sightline.results.report import Report
+from sightline.settings.extras import require
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas as pd
+else:
+    duckdb = require("duckdb", "corpus", "Reading the results of a run")
 
 _LONGEST_REASON = 1_000
 _EXPANDED = """

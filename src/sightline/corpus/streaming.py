@@ -22,6 +22,7 @@ from typing import Any
 from sightline.corpus.readers import LABEL, PAIR, TEXT, number_repeated_ids, select_rows
 from sightline.errors import InputError, OptionError
 from sightline.settings.arguments import check_count
+from sightline.settings.extras import require
 from sightline.text import Example, as_examples
 from sightline.text.examples import Columns, example_from_row
 
@@ -152,9 +153,8 @@ def _satisfying(
     rows: Iterable[SourceRow], condition: str, numbers: Mapping[str, type[int] | type[float]]
 ) -> Iterator[SourceRow]:
     """Yield the rows for which the SQL condition is true, evaluated by DuckDB on batches of rows."""
-    import duckdb
-    import pyarrow as pa
-
+    duckdb = require("duckdb", "corpus", "A condition on the rows")
+    pa = require("pyarrow", "corpus", "A condition on the rows")
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("SET enable_external_access = false")
         remaining = iter(rows)

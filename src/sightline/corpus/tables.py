@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
+
+from sightline.corpus.arrow import pa
 
 VERSION = 1
 FINISHED = "documents"

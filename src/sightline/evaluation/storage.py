@@ -32,6 +32,7 @@ from sightline.results.record_checks import (
     read_numbers,
 )
 from sightline.results.storage import plain
+from sightline.settings.extras import require
 
 FORMAT = "sightline-evaluation"
 VERSION = 1
@@ -56,6 +57,7 @@ def write(evaluation: Evaluation, folder: Path) -> None:
 
 def writers(evaluation: Evaluation) -> dict[str, Callable[[Path], None]]:
     """Return, by name, what writes each of the three files; the JSON file comes last and completes the folder."""
+    require("pyarrow", "corpus", "Writing Parquet files")
     return {
         RECORDS: lambda path: _write_table(path, _record_columns(evaluation), _record_types()),
         CURVES: lambda path: _write_table(path, _curve_columns(evaluation), _curve_types()),
@@ -84,6 +86,7 @@ def read(folder: Path) -> Evaluation:
     rest = read_json(folder / REST, limit=LARGEST_RECORD, error=InputError, name=f"'{folder / REST}' is damaged and")
     if not isinstance(rest, dict) or rest.get("format") != FORMAT:
         raise InputError(f"'{folder}' holds no evaluation saved by Sightline.")
+    require("pyarrow", "corpus", "Reading Parquet files")
     try:
         if is_newer(rest["version"], VERSION):
             raise InputError(

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
-from sightline.errors import InputError, OptionError, UnsupportedError, UsageError
+from sightline.errors import InputError, OptionError, UsageError
 from sightline.files.foreign import read_json
 from sightline.files.writing import new_folder, write_whole
 from sightline.lab.answer_rows import LABELS, AnswerRows, pad_windows
@@ -44,6 +44,7 @@ from sightline.lab.training_tasks import TokenisedRows, check_task, make_collato
 from sightline.metrics.statistics import mean_interval, share_interval
 from sightline.models import load_network
 from sightline.settings.arguments import check_one_of, check_seed, refuse_unused
+from sightline.settings.extras import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -182,7 +183,7 @@ def train(
         known = ", ".join(TrainingSettings.__dataclass_fields__)
         raise OptionError(f"Training has no setting '{unknown}'. Its settings: {known}.")
     chosen, learnt = TrainingSettings(**{**default_settings(model), **settings}), check_task(task)
-    _require_accelerate()
+    require("accelerate", "lab", "Training")
     folder = check_new_folder(out, WORK_SUFFIX)
     work = folder.with_name(f"{folder.name}{WORK_SUFFIX}")
     check_work_folder(work, resume=resume)
@@ -416,13 +417,6 @@ def _name(model: Any) -> str:
     if isinstance(model, str | Path):
         return Path(str(model)).name
     return str(getattr(getattr(model, "config", None), "name_or_path", "") or type(model).__name__)
-
-
-def _require_accelerate() -> None:
-    try:
-        import accelerate  # noqa: F401
-    except ImportError:
-        raise UnsupportedError("Training needs the accelerate library: pip install 'sightline-xai[lab]'.") from None
 
 
 @contextmanager

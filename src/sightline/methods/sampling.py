@@ -1,24 +1,20 @@
-"""LIME, KernelSHAP and GradientSHAP: explanations from random variations of the document; captum runs the first two.
+"""LIME, KernelSHAP and GradientSHAP: explanations from random variations of the document.
 
 LIME and KernelSHAP remove parts of the document (words by default, never special tokens) and fit a linear model to
 the output: z in {0, 1}^F says which of the F parts are there, y(z) is the output for that document.
-Everything is drawn from the seed, and the global random states are left as they were.
+Everything is drawn from the seed; the global random states are not used.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sightline.attention.arrays import as_array
 from sightline.errors import OptionError
@@ -36,62 +32,18 @@ SMALLEST_WIDTH = 1e-6
 """Smallest kernel width of LIME: far below any distance between samples, and its square is still an ordinary number."""
 LARGEST_VALUE = 1e6
 """Largest kernel width, ridge and noise: beyond it single precision overflows inside the model."""
-_GLOBAL_GENERATORS = threading.Lock()
-Fit = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
-"""(masks (S, F), values (S,), weights (S,)) -> coefficients (F,)."""
 
 
-class Surrogate:
-    """A linear model of the document's parts, as captum's LimeBase wants it: it is asked for values, then fitted."""
-
-    def __init__(self, trace: Trace, units: Units, replacement: Replacement, quantity: Quantity) -> None:
-        self.trace = trace
-        self.units = units
-        self.replacement: Replacement = replacement
-        self.quantity: Quantity = quantity
-        self.model_calls = 0
-        self.values = np.empty(0)
-        """y(z) of every sample; captum would round them to single precision."""
-
-    def explain(self, masks: NDArray[np.bool_], weights: NDArray[np.float64], fit: Fit) -> NDArray[np.float64]:
-        """Return the coefficients (F,) that `fit` finds for the samples `masks` (S, F) with `weights` (S,)."""
-        from captum.attr import LimeBase
-
-        self._fit = fit
-        samples = iter(weights)
-
-        def draw(_original: Tensor, **_options: Any) -> Iterator[Tensor]:
-            yield from torch.from_numpy(masks).double()[:, None]
-
-        engine = LimeBase(
-            forward_func=self._evaluate,
-            interpretable_model=self,
-            similarity_func=lambda _original, _perturbed, _mask, **_options: float(next(samples)),
-            perturb_func=draw,
-            perturb_interpretable_space=True,
-            from_interp_rep_transform=lambda mask, _original, **_options: mask,
-            to_interp_rep_transform=None,
-        )
-        # All samples at once: they are sorted by length and cut into batches where the model is run.
-        with _seed_global_generators(0):  # captum's data loader draws a number that nothing depends on
-            engine.attribute(torch.ones(1, len(self.units)), n_samples=len(masks), perturbations_per_eval=len(masks))
-        return self._coefficients
-
-    def _evaluate(self, masks: Tensor) -> Tensor:
-        removed = [self.units.positions(np.flatnonzero(mask == 0)) for mask in masks.numpy()]
-        removals, keys = request_removals(self.trace, removed, self.replacement)
-        self.values = evaluate_removals(self.trace, removals, keys, self.quantity).astype(np.float64)
-        self.model_calls = removals.calls_made
-        return torch.from_numpy(self.values)
-
-    def fit(self, samples: Any) -> None:
-        """Fit to all samples, which come as one batch."""
-        masks, _, weights = next(iter(samples))
-        self._coefficients = self._fit(masks.double().numpy(), self.values, weights.double().numpy())
-
-    def representation(self) -> Tensor:
-        """The coefficients (F,)."""
-        return torch.from_numpy(self._coefficients)
+def _evaluate(
+    trace: Trace, units: Units, masks: NDArray[np.bool_], replacement: Replacement | None, quantity: Quantity
+) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Return y(z) (S,) for the samples `masks` (S, F), and checks: how the parts were removed, at how many calls."""
+    replacement = replacement or default_replacement(trace.network)
+    removed = [units.positions(np.flatnonzero(~mask)) for mask in masks]
+    # All samples at once: they are sorted by length and cut into batches where the model is run.
+    removals, keys = request_removals(trace, removed, replacement)
+    values = evaluate_removals(trace, removals, keys, quantity).astype(np.float64)
+    return values, {"model_calls": removals.calls_made, "replacement": replacement}
 
 
 @method(
@@ -138,18 +90,9 @@ def lime(
     # cos(z, 1) = |z| / (√|z| √F)
     distance = 1 - np.sqrt(masks.mean(axis=1))
     weights = np.exp(-(distance**2) / (2 * kernel_width**2))
-    surrogate = Surrogate(trace, units, replacement or default_replacement(trace.network), quantity)
-    fitted: dict[str, float] = {}
-
-    def fit(z: NDArray[np.float64], y: NDArray[np.float64], w: NDArray[np.float64]) -> NDArray[np.float64]:
-        coefficients, fitted["surrogate_fit"] = weighted_ridge(z, y, w, ridge)
-        return coefficients
-
-    scores = surrogate.explain(masks, weights, fit)
-    return Attribution(
-        units.spread(scores),
-        checks={"model_calls": surrogate.model_calls, "replacement": surrogate.replacement, **fitted},
-    )
+    values, checks = _evaluate(trace, units, masks, replacement, quantity)
+    scores, fit = weighted_ridge(masks.astype(np.float64), values, weights, ridge)
+    return Attribution(units.spread(scores), checks={**checks, "surrogate_fit": fit})
 
 
 def weighted_ridge(
@@ -204,18 +147,10 @@ def kernel_shap(
     count = len(units)
     exact = 2 ** min(count, 63) <= samples
     masks, weights = _all_coalitions(count) if exact else _random_coalitions(count, samples, seed)
-    surrogate = Surrogate(trace, units, replacement or default_replacement(trace.network), quantity)
-    values = surrogate.explain(masks, weights, shapley_fit)
-    scores = units.spread(values)
-    return Attribution(
-        scores,
-        checks={
-            "completeness_gap": completeness_gap(torch.from_numpy(values), surrogate.values[:2]),
-            "model_calls": surrogate.model_calls,
-            "replacement": surrogate.replacement,
-            "exact": exact,
-        },
-    )
+    values, checks = _evaluate(trace, units, masks, replacement, quantity)
+    shares = shapley_fit(masks.astype(np.float64), values, weights)
+    gap = completeness_gap(torch.from_numpy(shares), values[:2])
+    return Attribution(units.spread(shares), checks={"completeness_gap": gap, **checks, "exact": exact})
 
 
 def shapley_fit(z: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -332,16 +267,3 @@ def gradient_shap(
     ends = np.array([trace.value_of(logits) for logits in trace.logits_at({0: torch.stack([path.start, path.end])})])
     gap = completeness_gap(torch.from_numpy(scores), ends)
     return Attribution(scores, checks={"completeness_gap": gap, "evaluations": samples})
-
-
-@contextmanager
-def _seed_global_generators(seed: int) -> Iterator[None]:
-    """Seed the global generators, from which captum draws, and put their states back; one thread at a time."""
-    with _GLOBAL_GENERATORS, torch.random.fork_rng():
-        state = np.random.get_state()  # noqa: NPY002
-        torch.manual_seed(seed)
-        np.random.seed(seed)  # noqa: NPY002
-        try:
-            yield
-        finally:
-            np.random.set_state(state)  # noqa: NPY002

@@ -43,6 +43,7 @@ from sightline.results.record_checks import (
     read_numbers,
 )
 from sightline.results.verdict import read_checks
+from sightline.settings.extras import require
 from sightline.text import Aggregation, Encoding
 
 if TYPE_CHECKING:
@@ -360,6 +361,7 @@ _COLUMNS = {"id": "ids", "type_id": "type_ids", "segment": "segments", "special"
 
 
 def _write_parquet(explanation: Explanation, path: Path) -> None:
+    require("pyarrow", "corpus", "Writing Parquet files", instead="or save a .json file")
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -383,6 +385,7 @@ def _write_parquet(explanation: Explanation, path: Path) -> None:
 
 
 def _read_parquet(path: Path) -> Any:
+    require("pyarrow", "corpus", "Reading Parquet files")
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -26,6 +26,7 @@ from sightline.files.writing import write_whole
 from sightline.progress import Progress
 from sightline.view.frames import to_records
 from sightline.view.plots.rankings import confidence_scatter, slice_differences
+from sightline.view.plots.style import require_matplotlib
 from sightline.view.sections.pages import PAGE
 from sightline.view.sections.shell import Shell, render_facts
 from sightline.view.words.phrases import format_number, format_range
@@ -132,6 +133,7 @@ def write_corpus_page(
     progress: Progress | None = None,
 ) -> Path:
     """Write the index and the reading pages of at most `documents` documents; return the path of the index."""
+    require_matplotlib()
     folder = Path(folder)
     summary = summarise(store)
     done = summary.documents[summary.documents["status"] == "done"]

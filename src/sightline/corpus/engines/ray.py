@@ -15,7 +15,8 @@ from dataclasses import asdict
 from typing import Any
 
 from sightline.corpus.unit_worker import Job, Outcome, UnitWorker
-from sightline.errors import SightlineError, UnsupportedError, UsageError
+from sightline.errors import SightlineError, UsageError
+from sightline.settings.extras import require
 
 _PATIENCE = 5.0
 """Seconds within which a cluster must answer."""
@@ -78,14 +79,9 @@ class _UnitActor:
 def _import_ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-        import ray.data
-    except ImportError:
-        raise UnsupportedError(
-            "The engine 'ray' needs Ray, which is not installed: pip install 'sightline-xai[ray]', or use "
-            "engine='local'."
-        ) from None
+    require("ray.data", "ray", "The engine 'ray'", instead="or use engine='local'")
+    import ray
+
     return ray
 
 

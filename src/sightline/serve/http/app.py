@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from sightline import __version__
-from sightline.serve.http import corpus, documents
+from sightline.serve.http import documents
 from sightline.serve.http.guards import Access, Guard, HostNames
 from sightline.serve.http.requests import PendingBytes, describe_parameter_error
 from sightline.serve.http.routes import router
@@ -65,6 +65,8 @@ def create_app(
     app.include_router(router)
     app.include_router(documents.router)
     if settings.corpus is not None:
+        from sightline.serve.http import corpus  # needs the extra `corpus`
+
         app.include_router(corpus.router)
     app.add_exception_handler(Refusal, _answer_refusal)
     app.add_exception_handler(HTTPException, _answer_http_error)

@@ -14,7 +14,7 @@ from sightline.serve.settings import Settings
 from sightline.serve.worker import main
 from sightline.serve.worker.main import Message
 
-_PRELOADED = ["sightline.serve.worker.session", "numba", "stop_words"]
+_PRELOADED = ["sightline.serve.worker.session", "numba"]
 """Modules imported before workers are forked, including those that the first job would import."""
 _STOP_SECONDS = 2.0
 """How long a process may take to end before it is killed."""

@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections import Counter
 
+from sightline.settings.extras import require
 from sightline.text.documents.parts import Extracted, ExtractionError, Paragraphs
 
 MOST_PAGES = 5_000
@@ -44,11 +45,10 @@ def extract_pdf(content: bytes) -> Extracted:
 
 def _read_pages(content: bytes) -> list[list[str]]:
     """Return the lines of every page."""
-    try:
-        from pypdf import PdfReader
-        from pypdf.errors import DependencyError, FileNotDecryptedError, WrongPasswordError
-    except ImportError:
-        raise ExtractionError("is a PDF, which needs the package pypdf: pip install 'sightline-xai[pdf]'.") from None
+    require("pypdf", "pdf", "is a PDF, which", error=ExtractionError)
+    from pypdf import PdfReader
+    from pypdf.errors import DependencyError, FileNotDecryptedError, WrongPasswordError
+
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
         reader = PdfReader(io.BytesIO(content))

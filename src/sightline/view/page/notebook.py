@@ -12,8 +12,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sightline.errors import SightlineError, UnsupportedError
+from sightline.errors import SightlineError
 from sightline.results.artefacts import REASONS
+from sightline.settings.extras import require
 from sightline.text.units import units_of
 from sightline.view import colours
 from sightline.view.colours import text_pieces
@@ -125,14 +126,9 @@ def show(report: Report, *, title: str | None = None, predict: Predict | None = 
 @cache
 def _widget_class() -> Any:
     """Return the widget's class, made on first use because anywidget is an optional extra."""
-    try:
-        import anywidget
-        import traitlets
-    except ImportError:
-        raise UnsupportedError(
-            "Showing a report as a widget needs anywidget. Install it with: pip install 'sightline-xai[notebook]'. "
-            "Without it, an explanation at the end of a cell is shown as text, and to_html() writes a page."
-        ) from None
+    require("anywidget", "notebook", "Showing a report as a widget", instead="or write a page with to_html()")
+    import anywidget
+    import traitlets
 
     class ExplanationWidget(anywidget.AnyWidget):  # type: ignore[misc]
         """JSON and arrays of docs/guides/page-data.md, drawn by the view."""

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from sightline.errors import UsageError
 from sightline.files.writing import replacing
+from sightline.settings.extras import require
 from sightline.view.words.terminal import one_line
 
 if TYPE_CHECKING:
@@ -84,6 +85,11 @@ _missing: ContextVar[set[str] | None] = ContextVar("_missing", default=None)
 """Characters without a glyph in the figure that is being drawn."""
 
 
+def require_matplotlib() -> None:
+    """Raise UnsupportedError if there is no matplotlib; called before work whose results are to be drawn."""
+    require("matplotlib", "plots", "Drawing figures")
+
+
 @contextmanager
 def house_style() -> Iterator[None]:
     """Draw with these settings whatever the user's matplotlibrc says, and restore the user's settings afterwards."""
@@ -125,6 +131,7 @@ def in_house_style(draw: Callable[P, Figure]) -> Callable[P, Figure]:
 
     @functools.wraps(draw)
     def draw_in_style(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        require_matplotlib()
         from matplotlib.text import Text
 
         with warning_about_missing(), house_style():

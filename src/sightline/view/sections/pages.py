@@ -21,7 +21,7 @@ from sightline.files.writing import write_whole
 from sightline.progress import Progress
 from sightline.view import colours
 from sightline.view.frames import DIGITS, TABLE_SUFFIXES, first_rows, to_html, write_table
-from sightline.view.plots import save_figure
+from sightline.view.plots.style import require_matplotlib, save_figure
 from sightline.view.sections.shell import Shell, render_facts, to_html_text
 
 if TYPE_CHECKING:
@@ -304,6 +304,8 @@ def write_sections(
     """
     parts = [part for section in sections for part in section.parts if isinstance(part, Picture | Table)]
     others = others or {}
+    if any(isinstance(part, Picture) for part in parts):
+        require_matplotlib()
     names = [*others, *(name for part in parts for name in _file_names(part)), PAGE]
     claim_folder(folder, content, names, overwrite=overwrite)
     for name, write in others.items():
