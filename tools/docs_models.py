@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sightline.methods import list_methods
-from sightline.methods.choice import applies
+from sightline.methods.applicability import applies
 from sightline.models.families import FAMILIES, unseen_family
 from sightline.models.model_types import reason_against_head
 from sightline.models.tasks import TASKS

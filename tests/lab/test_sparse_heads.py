@@ -9,7 +9,7 @@ import torch
 import sightline as sl
 from sightline.attention.projections import Projection
 from sightline.errors import ModelError, UnsupportedError, UsageError
-from sightline.methods.choice import RELEVANCE
+from sightline.methods.applicability import RELEVANCE
 from sightline.models.longformer.band_kernel import BandPlan, window_attention
 from tests.tiny_models import tiny_ids, tiny_model, tiny_module
 

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.errors import OptionError, UsageError
-from sightline.methods.decomposition import tiles
+from sightline.methods.decomposition import measures
 from sightline.methods.decomposition.block import (
     AttentionBlock,
     BranchNorm,
@@ -182,7 +182,7 @@ def test_a_band_gives_what_its_full_matrix_gives(measure, band: Band, tile):
     block = replace(random_block(band.rng, band.attention), global_values=None)
     full = replace(block, attention=DenseAttention(band.slow_dense()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "TILE_ELEMENTS", tile)
+        patch.setattr(measures, "TILE_ELEMENTS", tile)
         ours = measure_contributions(block, **MEASURES[measure])
     expected = measure_contributions(full, **MEASURES[measure])
     assert ours.clipped_rows == expected.clipped_rows
@@ -270,10 +270,10 @@ def test_no_tensor_grows_with_pairs_times_width(measure):
     band = random_block(rng, make_band(rng, HEADS, 3000, 5, (0, 9)).attention)
     with LargestTensor() as seen:
         measure_contributions(dense, **MEASURES[measure])
-    assert seen.elements <= tiles.TILE_ELEMENTS < 400 * 400 * WIDTH
+    assert seen.elements <= measures.TILE_ELEMENTS < 400 * 400 * WIDTH
     with LargestTensor() as seen:
         measure_contributions(band, **MEASURES[measure])
-    assert seen.elements <= tiles.TILE_ELEMENTS < 3000 * 3000
+    assert seen.elements <= measures.TILE_ELEMENTS < 3000 * 3000
 
 
 def test_tensors_on_an_autograd_path_are_read_only_as_numbers():

@@ -9,7 +9,7 @@ import torch
 import sightline as sl
 from sightline.errors import OptionError, UnsupportedError
 from sightline.methods import METHODS
-from sightline.methods.choice import TOKEN_TO_TOKEN
+from sightline.methods.applicability import TOKEN_TO_TOKEN
 from sightline.models.single_attention import (
     BilstmAttentionConfig,
     BilstmAttentionForSequenceClassification,

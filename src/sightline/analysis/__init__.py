@@ -11,176 +11,89 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sightline.analysis.attribution_tables import (
-        AttributionRow,
-        AttributionTable,
-        attributions_by_position,
-        attributions_by_type,
-        attributions_over_dataset,
-        token_ranks,
-    )
-    from sightline.analysis.dataset_inspection import DataSetInspection, TargetWords, inspect_dataset
-    from sightline.analysis.effective import EffectiveHead, cancelled_share, effective_attention, effective_head
-    from sightline.analysis.filters import TokenFilter, stop_word_languages
-    from sightline.analysis.importance import (
-        head_importance,
-        head_importance_of,
-        head_importance_per_example,
-        normalized_importance,
-    )
-    from sightline.analysis.inspection import (
-        HeadMap,
-        Inspection,
-        InspectionSettings,
-        attention_graphs,
-        inspect_document,
-    )
-    from sightline.analysis.internals import Inside, Relations, inside
-    from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer, mean_anisotropy
-    from sightline.analysis.maps import AttentionMaps, MapAverage, average_maps, thumbnails, tile, window_maps
-    from sightline.analysis.pickers import Pick, Predictions, predict
-    from sightline.analysis.received import PositionTotals, Sink, Totals, sinks, totals
-    from sightline.analysis.relation_table import RelationCounts, TokenCounts
-    from sightline.analysis.relations import LayerRelations, layer_relations, relation_counts
-    from sightline.analysis.similarity import (
-        Disagreement,
-        Similarity,
-        SimilarityCell,
-        SimilarityTable,
-        attention_scores,
-        compare_scores,
-        disagreements,
-        document_similarity,
-        similarity_layout,
-        summarise_documents,
-    )
-    from sightline.analysis.source import AttentionSource
+    from sightline.analysis.attribution_tables import AttributionRow as AttributionRow
+    from sightline.analysis.attribution_tables import AttributionTable as AttributionTable
+    from sightline.analysis.attribution_tables import attributions_by_position as attributions_by_position
+    from sightline.analysis.attribution_tables import attributions_by_type as attributions_by_type
+    from sightline.analysis.attribution_tables import attributions_over_dataset as attributions_over_dataset
+    from sightline.analysis.attribution_tables import token_ranks as token_ranks
+    from sightline.analysis.dataset_inspection import DataSetInspection as DataSetInspection
+    from sightline.analysis.dataset_inspection import TargetWords as TargetWords
+    from sightline.analysis.dataset_inspection import inspect_dataset as inspect_dataset
+    from sightline.analysis.effective import EffectiveHead as EffectiveHead
+    from sightline.analysis.effective import cancelled_share as cancelled_share
+    from sightline.analysis.effective import effective_attention as effective_attention
+    from sightline.analysis.effective import effective_head as effective_head
+    from sightline.analysis.filters import TokenFilter as TokenFilter
+    from sightline.analysis.filters import stop_word_languages as stop_word_languages
+    from sightline.analysis.importance import head_importance as head_importance
+    from sightline.analysis.importance import head_importance_of as head_importance_of
+    from sightline.analysis.importance import head_importance_per_example as head_importance_per_example
+    from sightline.analysis.importance import normalized_importance as normalized_importance
+    from sightline.analysis.inspection import HeadMap as HeadMap
+    from sightline.analysis.inspection import Inspection as Inspection
+    from sightline.analysis.inspection import InspectionSettings as InspectionSettings
+    from sightline.analysis.inspection import attention_graphs as attention_graphs
+    from sightline.analysis.inspection import inspect_document as inspect_document
+    from sightline.analysis.internals import Inside as Inside
+    from sightline.analysis.internals import Relations as Relations
+    from sightline.analysis.internals import inside as inside
+    from sightline.analysis.layer_anisotropy import LayerAnisotropy as LayerAnisotropy
+    from sightline.analysis.layer_anisotropy import anisotropy_by_layer as anisotropy_by_layer
+    from sightline.analysis.layer_anisotropy import mean_anisotropy as mean_anisotropy
+    from sightline.analysis.maps import AttentionMaps as AttentionMaps
+    from sightline.analysis.maps import MapAverage as MapAverage
+    from sightline.analysis.maps import average_maps as average_maps
+    from sightline.analysis.maps import thumbnails as thumbnails
+    from sightline.analysis.maps import tile as tile
+    from sightline.analysis.maps import window_maps as window_maps
+    from sightline.analysis.pickers import Pick as Pick
+    from sightline.analysis.pickers import Predictions as Predictions
+    from sightline.analysis.pickers import predict as predict
+    from sightline.analysis.received import PositionTotals as PositionTotals
+    from sightline.analysis.received import Sink as Sink
+    from sightline.analysis.received import Totals as Totals
+    from sightline.analysis.received import sinks as sinks
+    from sightline.analysis.received import totals as totals
+    from sightline.analysis.relation_table import RelationCounts as RelationCounts
+    from sightline.analysis.relation_table import TokenCounts as TokenCounts
+    from sightline.analysis.relations import LayerRelations as LayerRelations
+    from sightline.analysis.relations import layer_relations as layer_relations
+    from sightline.analysis.relations import relation_counts as relation_counts
+    from sightline.analysis.similarity import Disagreement as Disagreement
+    from sightline.analysis.similarity import Similarity as Similarity
+    from sightline.analysis.similarity import SimilarityCell as SimilarityCell
+    from sightline.analysis.similarity import SimilarityTable as SimilarityTable
+    from sightline.analysis.similarity import attention_scores as attention_scores
+    from sightline.analysis.similarity import compare_scores as compare_scores
+    from sightline.analysis.similarity import disagreements as disagreements
+    from sightline.analysis.similarity import document_similarity as document_similarity
+    from sightline.analysis.similarity import similarity_layout as similarity_layout
+    from sightline.analysis.similarity import summarise_documents as summarise_documents
+    from sightline.analysis.source import AttentionSource as AttentionSource
 
-_HOMES = {
-    "AttentionMaps": "maps",
-    "AttentionSource": "source",
-    "AttributionRow": "attribution_tables",
-    "AttributionTable": "attribution_tables",
-    "DataSetInspection": "dataset_inspection",
-    "Disagreement": "similarity",
-    "EffectiveHead": "effective",
-    "HeadMap": "inspection",
-    "Inside": "internals",
-    "Inspection": "inspection",
-    "InspectionSettings": "inspection",
-    "LayerAnisotropy": "layer_anisotropy",
-    "LayerRelations": "relations",
-    "MapAverage": "maps",
-    "Pick": "pickers",
-    "PositionTotals": "received",
-    "Predictions": "pickers",
-    "RelationCounts": "relation_table",
-    "Relations": "internals",
-    "Similarity": "similarity",
-    "SimilarityCell": "similarity",
-    "SimilarityTable": "similarity",
-    "Sink": "received",
-    "TargetWords": "dataset_inspection",
-    "TokenCounts": "relation_table",
-    "TokenFilter": "filters",
-    "Totals": "received",
-    "attention_graphs": "inspection",
-    "anisotropy_by_layer": "layer_anisotropy",
-    "attention_scores": "similarity",
-    "attributions_by_position": "attribution_tables",
-    "attributions_by_type": "attribution_tables",
-    "attributions_over_dataset": "attribution_tables",
-    "average_maps": "maps",
-    "cancelled_share": "effective",
-    "compare_scores": "similarity",
-    "disagreements": "similarity",
-    "document_similarity": "similarity",
-    "effective_attention": "effective",
-    "effective_head": "effective",
-    "head_importance": "importance",
-    "head_importance_of": "importance",
-    "head_importance_per_example": "importance",
-    "inside": "internals",
-    "inspect_dataset": "dataset_inspection",
-    "inspect_document": "inspection",
-    "layer_relations": "relations",
-    "mean_anisotropy": "layer_anisotropy",
-    "normalized_importance": "importance",
-    "predict": "pickers",
-    "relation_counts": "relations",
-    "similarity_layout": "similarity",
-    "sinks": "received",
-    "stop_word_languages": "filters",
-    "summarise_documents": "similarity",
-    "thumbnails": "maps",
-    "tile": "maps",
-    "token_ranks": "attribution_tables",
-    "totals": "received",
-    "window_maps": "maps",
+_NAMES = {
+    "attribution_tables": "AttributionRow AttributionTable attributions_by_position attributions_by_type "
+    "attributions_over_dataset token_ranks",
+    "dataset_inspection": "DataSetInspection TargetWords inspect_dataset",
+    "effective": "EffectiveHead cancelled_share effective_attention effective_head",
+    "filters": "TokenFilter stop_word_languages",
+    "importance": "head_importance head_importance_of head_importance_per_example normalized_importance",
+    "inspection": "HeadMap Inspection InspectionSettings attention_graphs inspect_document",
+    "internals": "Inside Relations inside",
+    "layer_anisotropy": "LayerAnisotropy anisotropy_by_layer mean_anisotropy",
+    "maps": "AttentionMaps MapAverage average_maps thumbnails tile window_maps",
+    "pickers": "Pick Predictions predict",
+    "received": "PositionTotals Sink Totals sinks totals",
+    "relation_table": "RelationCounts TokenCounts",
+    "relations": "LayerRelations layer_relations relation_counts",
+    "similarity": "Disagreement Similarity SimilarityCell SimilarityTable attention_scores compare_scores "
+    "disagreements document_similarity similarity_layout summarise_documents",
+    "source": "AttentionSource",
 }
-
-__all__ = [
-    "AttentionMaps",
-    "AttentionSource",
-    "AttributionRow",
-    "AttributionTable",
-    "DataSetInspection",
-    "Disagreement",
-    "EffectiveHead",
-    "HeadMap",
-    "Inside",
-    "Inspection",
-    "InspectionSettings",
-    "LayerAnisotropy",
-    "LayerRelations",
-    "MapAverage",
-    "Pick",
-    "PositionTotals",
-    "Predictions",
-    "RelationCounts",
-    "Relations",
-    "Similarity",
-    "SimilarityCell",
-    "SimilarityTable",
-    "Sink",
-    "TargetWords",
-    "TokenCounts",
-    "TokenFilter",
-    "Totals",
-    "anisotropy_by_layer",
-    "attention_graphs",
-    "attention_scores",
-    "attributions_by_position",
-    "attributions_by_type",
-    "attributions_over_dataset",
-    "average_maps",
-    "cancelled_share",
-    "compare_scores",
-    "disagreements",
-    "document_similarity",
-    "effective_attention",
-    "effective_head",
-    "head_importance",
-    "head_importance_of",
-    "head_importance_per_example",
-    "inside",
-    "inspect_dataset",
-    "inspect_document",
-    "layer_relations",
-    "mean_anisotropy",
-    "normalized_importance",
-    "predict",
-    "relation_counts",
-    "similarity_layout",
-    "sinks",
-    "stop_word_languages",
-    "summarise_documents",
-    "thumbnails",
-    "tile",
-    "token_ranks",
-    "totals",
-    "window_maps",
-]
+"""The public names by module."""
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
@@ -190,4 +103,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

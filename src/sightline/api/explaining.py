@@ -24,7 +24,7 @@ from sightline.analysis.internals import inside as look_inside
 from sightline.api.checking import special_share
 from sightline.errors import OptionError, TargetError, UnsupportedError
 from sightline.methods import METHODS, Attribution, Method
-from sightline.methods.choice import ChosenMethods
+from sightline.methods.applicability import ChosenMethods
 from sightline.models import ALL, Network, TargetLike
 from sightline.models.batching import BATCH_TOKENS, batches_by_length
 from sightline.models.tasks import TokenClassification

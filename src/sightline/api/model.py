@@ -18,7 +18,7 @@ from sightline import builtin
 from sightline.api.checking import Checker
 from sightline.api.explaining import Explainer, batches, build_report, check_trace, provenance_of
 from sightline.errors import InputError, OptionError
-from sightline.methods.choice import choose_methods, default_methods, methods_not_offered
+from sightline.methods.applicability import choose_methods, default_methods, methods_not_offered
 from sightline.metrics.check import CheckReplacement
 from sightline.models import Network, Prediction, TargetLike, load_network
 from sightline.models.loading import AttentionKind

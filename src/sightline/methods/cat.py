@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sightline.methods.choice import check_applies
+from sightline.methods.applicability import check_applies
 from sightline.methods.registry import Array, Attribution, method
 from sightline.methods.relevance.mode import propagate
 from sightline.methods.relevance.rules import ATTENTION_AWARE

@@ -43,7 +43,7 @@ from sightline.attention import Attention, BandedAttention, DenseAttention, Stre
 from sightline.attention.arrays import Floats
 from sightline.attention.protocol import DENSE_LIMIT
 from sightline.errors import ModelError, OptionError, SizeError, UsageError
-from sightline.methods.decomposition.tiles import (
+from sightline.methods.decomposition.measures import (
     BandRows,
     EuclideanGain,
     ManhattanGain,

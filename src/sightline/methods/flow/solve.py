@@ -117,7 +117,8 @@ def solve_flow(
 
     # Imported here because numba takes half a second to load.
     from sightline.methods.flow import kernel
-    from sightline.methods.flow.graph import bound_flows, make_work, strongest_children
+    from sightline.methods.flow.bounds import bound_flows, strongest_children
+    from sightline.methods.flow.graph import make_work
 
     graph = build_graph(operators, start, residual)
     chosen = _sinks(sinks, len(graph.place))
