@@ -156,11 +156,11 @@ VALUES = {
     "nested checks": ("explanations", put("checks", "[" * 90_000), "nested more than"),
     "a target": ("explanations", put("target", '{"label": 3}'), "target"),
     "a digest": ("texts", put("digest", "../../etc"), "'digest' has a value of another form"),
-    "a document that is not planned": ("texts", put("document", 10**6), "'document' must be from 0 to 23"),
+    "a document": ("texts", put("document", -1), "'document' must not be negative"),
     "a missing text": ("texts", put("text", None), "'text' has missing values"),
     "a head": ("heads", put("importance", float("inf")), "not finite"),
     "a similarity": ("similarity", put("value", float("nan")), "not finite"),
-    "a row": ("rows", put("row", -5), "'row' must be from 0"),
+    "a row": ("rows", put("row", -5), "'row' must not be negative"),
     "the same document twice": ("documents", lambda table: pa.concat_tables([table, table]), "same 'document'"),
     "a renamed column": (
         "tokens",

@@ -141,8 +141,10 @@ def test_repeated_ids_are_told_apart(tmp_path):
 
 def test_a_split_is_found_under_its_usual_names(tmp_path):
     (tmp_path / "a.csv").write_text("text,split\none,Training\ntwo,DEV\nthree,Test\nfour,holdout\n")
+    (tmp_path / "b.csv").write_text((tmp_path / "a.csv").read_text().replace("split", "Split"))
     for name, texts in {"train": ["one"], "val": ["two"], "TEST": ["three"], "holdout": ["four"]}.items():
-        assert [example.text for example in read_examples(tmp_path / "a.csv", split=name)] == texts
+        for file in ("a.csv", "b.csv"):
+            assert [example.text for example in read_examples(tmp_path / file, split=name)] == texts
 
 
 def test_minus_one_is_missing_only_where_the_data_set_says_so(tmp_path):

@@ -232,10 +232,33 @@ def test_a_torn_unit_does_not_count(whole, model, data_file, tmp_path):
     out = shutil.copytree(whole.path, tmp_path / "run")
     unit = sorted((out / "documents").iterdir())[0]
     unit.unlink()  # as if the process had died before the last table was written
-    (out / "tokens" / unit.name).write_bytes(b"half of a file")
+    table = parquet.read_table(out / "tokens" / unit.name)
+    parquet.write_table(table.slice(0, 1), out / "tokens" / unit.name)
     sl.run(data_file, model, METHODS, out=out, unit_documents=4)
     assert contents(out) == contents(whole.path)
     assert not list(out.rglob("*.part"))
+
+
+def test_a_table_of_others_in_the_folder_of_a_run_is_not_replaced(whole, model, data_file, tmp_path):
+    out = shutil.copytree(whole.path, tmp_path / "run")
+    unit = sorted((out / "documents").iterdir())[0]
+    unit.unlink()
+    parquet.write_table(parquet.read_table(out / "tokens" / unit.name).replace_schema_metadata(), tmp_path / "mine")
+    for content in (b"mine", (tmp_path / "mine").read_bytes()):
+        (out / "tokens" / unit.name).write_bytes(content)
+        with pytest.raises(UsageError, match="was not written by Sightline and would be replaced"):
+            sl.run(data_file, model, METHODS, out=out, unit_documents=4)
+        assert (out / "tokens" / unit.name).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "selection", [sl.Selection(where="year >= 2012"), sl.Selection(sample=3, seed=1)], ids=["where", "sample"]
+)
+def test_a_selection_of_later_rows_is_read_like_any_other(model, data_file, tmp_path, selection):
+    store = sl.run(data_file, model, ["attcat"], out=tmp_path / "run", selection=selection)
+    done = store.documents("status = 'done'")
+    assert max(done["row"]) >= len(done)
+    assert [store.document(int(row)).prediction.label for row in done["row"]] == list(done["prediction"])
 
 
 @pytest.mark.parametrize(

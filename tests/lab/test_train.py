@@ -259,6 +259,9 @@ def test_rows_with_equal_texts_are_held_out_together(task):
     assert not {row.text for row in data.train} & {row.text for row in data.validation}
     assert [len(data.train), len(data.validation)] == [48, 12]
     assert data.notes[1:] == ("40 rows repeat the text of another row.",)
+    changed = [{**row, "text": row["text"].title() if place >= 20 else row["text"]} for place, row in enumerate(made)]
+    held_out = {row.text.casefold() for row in read_training_data(changed, validation=0.2, task=task).validation}
+    assert len(held_out) == 4
     # A second text makes another document.
     pairs = [{**row, "text_pair": str(place)} for place, row in enumerate(made)]
     assert len(read_training_data(pairs, validation=0.2, task=task).notes) == 1

@@ -58,8 +58,6 @@ class TableReader:
     """Reads the tables of one run. The fields say what manifest and plan know about their values."""
 
     storage: Storage
-    rows: float = math.inf
-    """Rows of the data set."""
     characters: float = math.inf
     """Characters of the longest unit."""
     methods: tuple[str, ...] = ()
@@ -106,10 +104,11 @@ class TableReader:
 
     def rules(self, table: str) -> Mapping[str, _Rule]:
         """Return what the columns of a table must hold; other columns only have to be finite and not missing."""
-        document = {"document": _Rule(0, self.rows - 1), "digest": _Rule(pattern=DIGEST)}
+        # Numbers of rows are those of the data set, of which a selection holds only some.
+        document = {"document": _COUNT, "digest": _Rule(pattern=DIGEST)}
         methods = _Rule(choices=pa.array(self.methods, pa.string()))
         of_table: dict[str, dict[str, _Rule]] = {
-            "rows": {"row": _Rule(0, self.rows - 1)},
+            "rows": {"row": _COUNT},
             "units": {"unit": _Rule(pattern=UNIT), "documents": _COUNT, "characters": _COUNT},
             "documents": {
                 **dict.fromkeys(("tokens", "words", "dropped"), _COUNT),

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sightline.corpus.storage import MEMORY, storage_at
+from sightline.corpus.storage import MEMORY, OWN_TABLE, TABLE_SUFFIX, storage_at
 from sightline.corpus.tables import FINISHED, RESULTS
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ ROWS = f"{PLAN}/rows"
 UNITS = f"{PLAN}/units.parquet"
 MANIFEST = "manifest.json"
 _FOLDERS = (TEXTS, ROWS, *RESULTS)
-_SUFFIX = ".parquet"
 _ENCODINGS = {"int32": "DELTA_BINARY_PACKED", "int64": "DELTA_BINARY_PACKED", "float": "BYTE_STREAM_SPLIT"}
 """By type of column."""
 
@@ -53,7 +52,7 @@ class RunFolder:
 
     def file(self, table: str, unit: str) -> str:
         """Return the name of the file of one table of one unit."""
-        return f"{table}/{unit}{_SUFFIX}"
+        return f"{table}/{unit}{TABLE_SUFFIX}"
 
     def finished_units(self, units: Collection[str]) -> set[str]:
         """Return which of the units of a plan have complete results."""
@@ -64,7 +63,9 @@ class RunFolder:
         return sorted(self.finished_units(units).intersection(self._list_units(table)))
 
     def _list_units(self, table: str) -> list[str]:
-        return [name.removesuffix(_SUFFIX) for name in self.storage.list_names(table) if name.endswith(_SUFFIX)]
+        return [
+            name.removesuffix(TABLE_SUFFIX) for name in self.storage.list_names(table) if name.endswith(TABLE_SUFFIX)
+        ]
 
     def make(self) -> None:
         """Create the folders of all tables."""
@@ -91,7 +92,7 @@ class RunFolder:
         encodings = {field.name: _ENCODINGS[str(field.type)] for field in table.schema if str(field.type) in _ENCODINGS}
         content = io.BytesIO()
         parquet.write_table(
-            table,
+            table.replace_schema_metadata(OWN_TABLE),
             content,
             compression="zstd",
             compression_level=7,

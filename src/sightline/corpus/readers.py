@@ -29,7 +29,7 @@ from sightline.registry import suggestion
 from sightline.settings.arguments import check_count
 from sightline.text import Example, as_examples
 from sightline.text.documents import read_document
-from sightline.text.examples import EVERY_SPLIT, Columns, example_from_row, split_name
+from sightline.text.examples import EVERY_SPLIT, Columns, example_from_row, split_field, split_name
 
 _MOST_LISTED = 20
 TEXT, PAIR, LABEL = Columns.text, Columns.pair, Columns.label
@@ -102,7 +102,8 @@ def select_rows(
     fields = [str(field) for field in first[1]]
     _check_columns(path, fields, columns)
     wanted = split_name(split) if split_by_field and split != EVERY_SPLIT else None
-    if wanted is not None and "split" not in fields:
+    field = split_field(first[1])
+    if wanted is not None and field is None:
         raise MissingSplitError(
             f"split='{split}' was requested, but '{path}' has no field 'split'. {_list_fields(fields)}"
         )
@@ -113,8 +114,8 @@ def select_rows(
         if wanted is None:
             yield number, f"'{path}', {place}", row
             continue
-        written = str(row.get("split"))
-        if seen.setdefault(written, split_name(row.get("split"))) == wanted:
+        written = str(row.get(field))
+        if seen.setdefault(written, split_name(row.get(field))) == wanted:
             yield number, f"'{path}', {place}", row
     if wanted is not None and wanted not in seen.values():
         splits = ", ".join(quote(name) for name in sorted(seen)[:_MOST_LISTED])

@@ -27,6 +27,9 @@ from sightline.settings.extras import require
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
 """Protocols whose files appear in one step, when their upload is complete."""
 MEMORY = "memory"
+TABLE_SUFFIX = ".parquet"
+OWN_TABLE = {b"sightline": b"run"}
+"""In the schema of every table that a run writes."""
 _LOCK = ".lock"
 _ATTEMPTS = "attempts"
 _T = TypeVar("_T")
@@ -128,8 +131,14 @@ class LocalFolder:
         return _check_found(path, f"{self.path}/{name}").stat().st_size
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file under a temporary name and rename it."""
-        write_whole(own_path(self._folder, name), content)
+        """Write a file under a temporary name and rename it; raise UsageError if that would replace another's table.
+
+        A run that was killed while it planned leaves tables that no record names; these are replaced.
+        """
+        path = own_path(self._folder, name)
+        if path.suffix == TABLE_SUFFIX and path.exists() and not _is_own_table(path):
+            raise UsageError(f"'{path}' was not written by Sightline and would be replaced. Name another folder.")
+        write_whole(path, content)
 
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
@@ -260,6 +269,17 @@ class ObjectStore:
         except Exception as error:  # each client has its own exceptions
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
             raise UsageError(f"Cannot {verb} '{self.path}/{name}': {reason}.") from error
+
+
+def _is_own_table(path: Path) -> bool:
+    """Say whether a run wrote a table: its schema says so."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return path.is_file() and OWN_TABLE.items() <= (parquet.read_schema(path).metadata or {}).items()
+    except (OSError, pa.ArrowException):
+        return False
 
 
 def _check_length(content: bytes, limit: int, path: str) -> bytes:

@@ -139,7 +139,6 @@ class Store:
         by_class = self.labels if self.manifest["settings"]["target"] == ALL else ()
         return TableReader(
             self.folder.storage,
-            self.plan.rows,
             max(self.plan.characters, default=0),
             self.methods,
             (*self.methods, *(f"{method}:{label}" for method in self.methods for label in by_class)),

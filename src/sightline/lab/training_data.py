@@ -294,8 +294,9 @@ def _choose_texts(
     return chosen
 
 
-def _content(row: Example) -> tuple[str, str | None]:
-    return str(row.text), row.pair
+def _content(row: Example) -> tuple[str, ...]:
+    """Return the texts of a row without regard to case and blanks: who has learnt one has learnt the other."""
+    return tuple(" ".join(str(text or "").casefold().split()) for text in (row.text, row.pair))
 
 
 def _repetition_notes(

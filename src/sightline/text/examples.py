@@ -101,6 +101,11 @@ def split_name(written: Any) -> str | None:
     return next((split for split, names in SPLITS.items() if name.casefold() in names), name)
 
 
+def split_field(fields: Iterable[Any]) -> Any:
+    """Return the field that names the split of a row, "split" in any case; None if there is none."""
+    return next((field for field in fields if str(field).strip().casefold() == "split"), None)
+
+
 def class_label_fields(features: Any) -> tuple[str, ...]:
     """Return the fields of type ClassLabel among the features of a data set of the datasets library."""
     named = features.items() if isinstance(features, Mapping) else ()
@@ -133,7 +138,7 @@ def example_from_row(row: Mapping[str, Any], columns: Columns, number: int, wher
         rationale=_read_rationale(row, text, where),
         answer=_read_answer(row, text, where),
         id=_read_id(row.get("id"), number, where),
-        split=split_name(row.get("split")),
+        split=split_name(row.get(split_field(row))),
         metadata={str(field): value for field, value in row.items() if field not in read},
     )
 
