@@ -212,6 +212,8 @@ def test_number_types_and_implementations_are_checked(folder):
         sl.load(folder, dtype="int8")
     with pytest.raises(OptionError, match="no attention implementation 'flash'"):
         sl.load(folder, attention="flash")
+    with pytest.raises(OptionError, match="a tokenizer is given as tokenizer="):
+        sl.load(folder, wordpiece())
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, "float8_e4m3fn", "complex64", "linspace"])

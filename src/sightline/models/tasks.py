@@ -278,6 +278,8 @@ def task_of_architecture(architecture: str) -> type[Task] | None:
 def task_class(task: str | None, architectures: list[str] | None) -> type[Task]:
     """Return the task by name, or infer it from the architecture written in the model's config."""
     if task is not None:
+        if not isinstance(task, str):
+            raise OptionError(f"A task is a name, not {type(task).__name__}; a tokenizer is given as tokenizer=.")
         if task not in TASKS:
             raise OptionError(f"There is no task '{task}'. Known: {', '.join(TASKS)}.")
         return TASKS[task]
