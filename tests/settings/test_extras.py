@@ -71,7 +71,7 @@ answers = {
         "save": sentence(lambda: explanation.save("one.parquet")),
         "evaluation": sentence(lambda: evaluation.save("evaluation")),
         "run": sentence(lambda: sl.run),
-        "open": sentence(lambda: sl.open),
+        "open": sentence(lambda: sl.open_run),
         "parquet": sentence(lambda: sl.read_examples("rows.parquet")),
         "hub": sentence(lambda: sl.read_examples("hf://owner/name")),
         "language": sentence(lambda: sl.analysis.TokenFilter(stop_words="de")),

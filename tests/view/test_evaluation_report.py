@@ -396,13 +396,15 @@ def test_every_row_of_a_long_table_is_on_the_page(tmp_path):
     assert "<img src=x" not in page
 
 
-def test_the_page_starts_with_the_overview_and_has_the_intervals_and_marks_of_the_terminal(folder):
-    page = (folder / "index.html").read_text(encoding="utf-8")
+def test_the_page_starts_with_the_overview_and_has_the_intervals_and_marks_of_the_terminal(tmp_path):
+    many = evaluation(documents=tuple("abcdefghijkl"))
+    write_evaluation(many, tmp_path / "out")
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert page.index("figures/overview.svg") < page.index("<table>")
     table = re.search(r"Means of faithfulness</h3>.*?</table>", page, re.S)[0]
     rows = re.findall(r"<tr>(.*?)</tr>", table, re.S)
     cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows[1:]]
-    text = evaluation_text(Ranking(evaluation()))
+    text = evaluation_text(Ranking(many))
     for row in cells:
         assert all(cell in text for cell in row), row
     weak = next(row for row in cells if row[0] == "rollout")

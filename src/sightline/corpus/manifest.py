@@ -207,8 +207,8 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
 def _check_target(target: Any, labels: Sequence[str]) -> None:
     """Raise ValueError unless the target is a word, a class or two classes."""
     for part in target if isinstance(target, list) and len(target) == 2 else [target]:
-        if isinstance(part, str):
-            check_text(part, "settings.target")
+        if isinstance(part, str) or str(part) in labels:  # a number may also be the name of a class
+            check_text(str(part), "settings.target")
         else:
             check_whole(part, "settings.target", 0, max(len(labels) - 1, 0))
 

@@ -140,7 +140,7 @@ class VerdictAnswer(BaseModel):
     sentences: list[str] = Field(description="What was measured.")
     warning: str | None = None
     reasons: list[str] = Field(description="The same as codes; the first one decided the level.")
-    numbers: dict[str, float] = Field(description="The numbers behind it, by their names in `checks`.")
+    numbers: dict[str, bool | float] = Field(description="The numbers behind it, by their names in `checks`.")
     detail: str | None = Field(default=None, description="Why no comparison was possible.")
 
 
