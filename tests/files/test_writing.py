@@ -16,7 +16,7 @@ from sightline.files import writing as files
 from sightline.files.writing import check_writable, replacing, write_whole
 from tests.patience import PATIENCE
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 WRITER = """
 import signal
 import sys
