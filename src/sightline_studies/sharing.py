@@ -14,7 +14,6 @@ from __future__ import annotations
 import multiprocessing as mp
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
@@ -22,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sightline.corpus.engines.local import end_with_parent, worker_environment
+from sightline.files.children import Channel, Child
 from sightline.files.ownership import own_path
 from sightline.files.writing import lock_file
 
@@ -118,26 +117,16 @@ def assistants(processes: int, run: Callable[..., object], arguments: Mapping[st
     run: a function of a module, since it is imported by the new processes. They print nothing and are ended with the
     block: what they have not computed, this process computes itself, and an error that they meet it meets too.
     """
-    context = mp.get_context("spawn")
     with ExitStack() as stack:
         for number in range(1, processes):
             call = (run, dict(arguments), Turn(number, processes))
-            process = context.Process(target=_assist, args=call, name="sightline-study", daemon=True)
-            with worker_environment():
-                process.start()
-            stack.callback(process.join)
-            stack.callback(process.kill)
+            assistant = Child("sightline-study", _assist, *call, one_thread=True).start()
+            stack.callback(assistant.stop)
         yield
 
 
-def _assist(run: Callable[..., object], arguments: Mapping[str, Any], turn: Turn) -> None:
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    with (
-        Path(os.devnull).open("w") as nowhere,
-        redirect_stdout(nowhere),
-        redirect_stderr(nowhere),
-        suppress(Exception, KeyboardInterrupt),
-    ):
+def _assist(_: Channel, run: Callable[..., object], arguments: Mapping[str, Any], turn: Turn) -> None:
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere), suppress(Exception):
         run(**arguments, turn=turn)
 
 

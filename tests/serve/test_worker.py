@@ -6,7 +6,8 @@ import multiprocessing
 
 import pytest
 
-from sightline.serve.worker.main import Message, _answer
+from sightline.files.children import Channel, Message
+from sightline.serve.worker.main import _answer
 
 
 class RustPanic(BaseException):
@@ -23,7 +24,7 @@ class FailingSession:
 
 def answer(error: BaseException) -> Message:
     connection, _ = multiprocessing.Pipe()
-    return _answer(FailingSession(error), Message("explain", {"id": "job"}, {"request": b"{}"}), connection)
+    return _answer(FailingSession(error), Message("explain", {"id": "job"}, {"request": b"{}"}), Channel(connection))
 
 
 def test_a_panic_in_native_code_fails_the_job_and_does_not_blame_memory(caplog):

@@ -9,15 +9,15 @@ they belong to no word and are never ranked. Only the contents of the messages a
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError, ModelError
+from sightline.files.children import ask_program
 from sightline.files.foreign import first_line
 from sightline.text.encode import MAX_CHARACTERS, check_text
 from sightline.text.encoding import Encoding
@@ -103,20 +103,9 @@ def render_chat(tokenizer: Any, messages: Chat) -> str:
         "tokens": {name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)},
         "longest": MAX_CHARACTERS,
     }
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "sightline.text.chat_rendering"],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-        answer = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 and done.stdout else {}
-    except subprocess.TimeoutExpired:
-        answer = {}
-    except (OSError, ValueError) as error:
-        raise ModelError(f"The chat template could not be applied: {first_line(error)}") from None
+    answer: dict[str, Any] = {}
+    with suppress(TimeoutError):
+        answer = ask_program("sightline.text.chat_rendering", (), json.dumps(request).encode(), SECONDS)
     if "error" in answer:
         raise InputError(f"The chat template refuses these messages: {first_line(ValueError(answer['error']))}")
     if not isinstance(answer.get("text"), str):

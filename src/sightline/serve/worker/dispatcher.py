@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.errors import SightlineError
+from sightline.files.children import Message
 from sightline.serve.refusal import Refusal, queue_full
 from sightline.serve.settings import Settings
 from sightline.serve.worker.jobs import Job, JobProgress, JobStore
-from sightline.serve.worker.main import Message
 from sightline.serve.worker.process import WorkerProcess
 
 MAX_QUESTIONS = 64
@@ -180,7 +180,7 @@ class Dispatcher:
         assert worker is not None
         request = Message(kind, {**facts, "id": job.id}, {"request": job.request, **parts})
         self._worker_exchanges += 1
-        worker.send(request)
+        worker.post(request)
         deadline = time.monotonic() + self.settings.timeout
         while True:
             try:
@@ -201,7 +201,7 @@ class Dispatcher:
                 )
             if isinstance(message, _Cancel):
                 if message.job is job:
-                    worker.send(Message("cancel", {"id": job.id}))
+                    worker.post(Message("cancel", {"id": job.id}))
                     deadline = min(deadline, time.monotonic() + self.settings.grace)
             elif message.facts["id"] == job.id and message.kind == "progress":
                 if not job.over:  # otherwise the progress is that of a question about it

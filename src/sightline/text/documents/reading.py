@@ -9,17 +9,15 @@ A blank line ends a paragraph in the text that is returned, as everywhere in Sig
 
 from __future__ import annotations
 
-import json
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar, overload
 
 from sightline.errors import InputError
+from sightline.files.children import ask_program
 from sightline.files.foreign import looks_binary, printable
 
 Format = Literal["text", "html", "docx", "odt", "pdf"]
@@ -195,22 +193,15 @@ def _has_many_controls(content: bytes) -> bool:
 
 def _extract(content: bytes, name: str, file_format: Format, seconds: float) -> DocumentText:
     """Return the text that the child process extracts."""
-    # -P: a folder full of other people's files may be the current one, and must not be a place to import from.
-    command = [sys.executable, "-P", "-m", "sightline.text.documents.extraction", file_format, str(int(seconds) + 1)]
+    arguments = (file_format, str(int(seconds) + 1))
     try:
-        # Warnings about a damaged file may be endless; nobody reads them.
-        child = subprocess.run(
-            command, input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False
-        )
-    except subprocess.TimeoutExpired:
+        answer = ask_program("sightline.text.documents.extraction", arguments, content, seconds)
+    except TimeoutError:
         raise InputError(
             f"{name} could not be read within {seconds:g} seconds: save it as plain text and give that."
         ) from None
-    try:
-        answer = json.loads(child.stdout)
-    except ValueError:
-        # Out of memory, or a parser that crashed: there is no answer, whatever the reason.
-        raise InputError(f"{name} cannot be read as {file_format}: save it as plain text and give that.") from None
+    if not answer:
+        raise InputError(f"{name} cannot be read as {file_format}: save it as plain text and give that.")
     if "error" in answer:
         raise InputError(f"{name} {answer['error']}")
     return DocumentText(answer["text"], file_format, tuple(answer["notices"]))
