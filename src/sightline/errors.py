@@ -49,5 +49,13 @@ class SizeError(SightlineError):
     """The result would not fit in memory; the message names the operation that does."""
 
 
+class Retry(Exception):  # noqa: N818 (a signal of a function that is a model, not an error of Sightline)
+    """Raised by a function that was given to `load`: call it again with the same texts after some seconds."""
+
+    def __init__(self, message: str = "later", after: float = 1.0) -> None:
+        super().__init__(message)
+        self.after = after
+
+
 class PluginWarning(UserWarning):
     """A package that extends Sightline could not be loaded; everything else works without it."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import torch
 
@@ -21,6 +21,7 @@ from sightline.errors import InputError, OptionError
 from sightline.methods.applicability import choose_methods, default_methods, methods_not_offered
 from sightline.metrics.check import CheckReplacement
 from sightline.models import Network, Prediction, TargetLike, load_network
+from sightline.models.functions import BATCH_SIZE, Output, is_function, load_function
 from sightline.models.loading import AttentionKind
 from sightline.models.target import ENTITIES
 from sightline.models.task import name_tokens
@@ -54,6 +55,22 @@ def _check_document_type(document: object) -> None:
         raise InputError(f"A document is a text, an encoding or a trace, not {type(document).__name__}.")
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _announced(compute: F) -> F:
+    """Let a method announce what it will cost before anything is spent, on networks that count their calls."""
+
+    @wraps(compute)
+    def run(self: Model, *args: Any, **options: Any) -> Any:
+        if not any(isinstance(value, Trace) for value in (*args, *options.values())):  # its call has announced it
+            silent = {name: value for name, value in options.items() if name not in ("progress", "on_explained")}
+            self.network.announce_calls(lambda network: compute(Model(network, self.tokenizer), *args, **silent))
+        return compute(self, *args, **options)
+
+    return cast(F, run)
+
+
 def load(
     source: str | Path | Any | None = None,
     task: str | None = None,
@@ -65,8 +82,16 @@ def load(
     allow_pickle: bool = False,
     allow_random: bool = False,
     similar_to: str | DocumentText | None = None,
+    labels: Sequence[str] | None = None,
+    output: Output = "probabilities",
+    multi_label: bool = False,
+    batch_size: int | None = None,
+    concurrency: int = 1,
+    cache: str | Path | None = None,
+    budget: int | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> Model:
-    """Load a model from a folder, a hub id or an object of transformers; without a source, the built-in one.
+    """Load a model from a folder, a hub id, an object or a function; without a source, the built-in one.
 
     source: a folder, a hub id (`owner/name` or `hf://name`), a transformers model, or a pipeline with its tokenizer. Of
     the settings of a pipeline, `truncation` and `max_length` are followed; a warning names others that matter. An
@@ -80,7 +105,48 @@ def load(
     allow_pickle: also read weights that are pickled; only for sources you trust.
     allow_random: accept missing weights, and mark every result as coming from an untrained model.
     similar_to: explain how similar a document is to this text, for a sentence-transformers folder without a classifier.
+
+    A function that takes a list of texts and returns one row of numbers per text is a model as well, and so is a
+    classifier of scikit-learn that reads texts (a pipeline with `predict_proba`) and anything that answers like a
+    pipeline. Its units are words, and the methods are those that change the text. For pairs it gets (text, pair).
+    labels: the names of its classes, in the order of the numbers; a classifier of scikit-learn knows them.
+    output: "probabilities"; "logits"; or "values" for one number, which `labels` names.
+    multi_label: whether labels are independent, so that probabilities need not add up to 1.
+    batch_size: the most texts per call, 32 by default.
+    concurrency: calls that may run at once, each in a thread.
+    cache: a file that keeps every answer by text, so that no text is sent twice.
+    budget: the most texts that may be sent in all. What an explanation needs is counted before anything is sent, and
+    refused if it is too much.
+    announce: called with that count in a sentence, for example `print`.
     """
+    of_functions = {
+        "labels": labels,
+        "output": output != "probabilities",
+        "multi_label": multi_label,
+        "batch_size": batch_size,
+        "concurrency": concurrency != 1,
+        "cache": cache,
+        "budget": budget,
+        "announce": announce,
+    }
+    if source is not None and is_function(source):
+        of_modules = {"task": task, "tokenizer": tokenizer, "device": device, "dtype": dtype, "similar_to": similar_to}
+        of_modules |= {"attention": attention != "banded", "allow_pickle": allow_pickle, "allow_random": allow_random}
+        refuse_unused(of_modules, "has no effect on a function: leave it out.")
+        return Model(
+            load_function(
+                source,
+                labels,
+                output=output,
+                multi_label=multi_label,
+                batch_size=BATCH_SIZE if batch_size is None else batch_size,
+                concurrency=concurrency,
+                cache=cache,
+                budget=budget,
+                announce=announce,
+            )
+        )
+    refuse_unused(of_functions, "belongs to a function that is loaded as a model: leave it out.")
     if source is None:
         of_folders = {"allow_pickle": allow_pickle, "allow_random": allow_random}
         refuse_unused(of_folders, "has no effect on the built-in model: name another one, or leave it out.")
@@ -341,6 +407,7 @@ class Model:
         **options: Any,
     ) -> list[ByMethod[Explanation]]: ...
 
+    @_announced
     def explain(
         self,
         document: Explainable | Sequence[Readable],
@@ -437,6 +504,7 @@ class Model:
                 results[index] = finish(by_method)
         return results
 
+    @_announced
     def check(
         self,
         explanation: Explanation,
@@ -472,6 +540,7 @@ class Model:
             progress=progress,
         )
 
+    @_announced
     def report(
         self,
         document: Explainable,

@@ -72,7 +72,8 @@ def explain_document(model: Model, document: PlannedDocument, settings: RunSetti
     first, second = model.network.task.reading_order(document.text, document.pair)
     encoding = model.encode(first, second, truncate=settings.truncate)
     # Each window has its own attention and heads: they are measured in documents that the model reads at once.
-    measures = set(settings.measures) if encoding.windows is None else set()
+    visible = model.network.sees_inside and encoding.windows is None
+    measures = set(settings.measures) if visible else set()
     trace = model.trace(encoding, settings.explained)
     if measures & {"received", "counts", "similarity"}:
         trace.require("attentions")

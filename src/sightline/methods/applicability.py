@@ -20,12 +20,20 @@ from sightline.models import Network
 from sightline.models.families import Family
 from sightline.models.sentence_models import PooledClassifier
 from sightline.passes.forward import SEEN_FROM_OUTSIDE
-from sightline.settings.defaults import DEFAULT_METHODS, FALLBACK_METHODS, UNSEEN_METHODS
+from sightline.settings.defaults import (
+    DEFAULT_METHODS,
+    FALLBACK_METHODS,
+    FUNCTION_METHODS,
+    UNSEEN_METHODS,
+)
 
 RELEVANCE = frozenset({"lrp", "partial_lrp", "transatt", "attnlrp"})
 TOKEN_TO_TOKEN = RELEVANCE | {"received_attention", "rollout", "flow", "alti", "norm_rollout", "globenc"}
 LAYERED = RELEVANCE | {"layer_conductance"}
 """Methods that look at layers although they announce no need for what a pass records of them."""
+
+
+_INSIDE = "needs the inside of a model, and of a function only the answers are known"
 
 
 def reason_against(method: str, family: Family, *, sparse_heads: str | None = None) -> str | None:
@@ -60,8 +68,10 @@ def default_methods(network: Network) -> tuple[str, ...]:
 
     `FALLBACK_METHODS` where one of `DEFAULT_METHODS` does not apply (a single attention, sparse projections) or cannot
     run (the library's Longformer attention does not show its operations); `UNSEEN_METHODS` where layers and attention
-    are not known.
+    are not known, and `FUNCTION_METHODS` where only the answers to texts are.
     """
+    if network.answers_only:
+        return FUNCTION_METHODS
     if not network.sees_inside:
         return UNSEEN_METHODS
     hidden_operations = network.banded and network.banded_encoder is None
@@ -76,6 +86,11 @@ def methods_not_offered(network: Network) -> dict[str, str]:
     projection = projection_of(network.config)
     sparse_heads = None if projection == SOFTMAX else projection.name
     reasons = {name: reason_against(name, network.family, sparse_heads=sparse_heads) for name in METHODS.names()}
+    if network.answers_only:
+        only_calls = [entry for entry in METHODS if entry.kind in ("perturbation", "baseline")]
+        known = {entry.name for entry in only_calls if entry.requirements(dict(entry.options)) <= {"probes"}}
+        reasons = {name: None if name in known else _INSIDE for name in reasons}
+        reasons["leave_one_out"] = f"{_INSIDE}; occlusion leaves out one word after the other"
     if isinstance(network.module, PooledClassifier) and network.module.without_relevance is not None:
         reasons |= {name: reasons[name] or network.module.without_relevance for name in RELEVANCE}
     return {name: f"The method '{name}' {reason}." for name, reason in reasons.items() if reason is not None}

@@ -10,7 +10,7 @@ import copy
 import inspect
 import operator
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
@@ -56,6 +56,9 @@ class _Reached(Exception):  # noqa: N818 (a signal, not an error)
 
 class Network:
     """A transformers model in evaluation mode, its family's facts and its task."""
+
+    answers_only = False
+    """Whether nothing but the answers to texts is known (`functions.FunctionNetwork`)."""
 
     def __init__(
         self,
@@ -535,6 +538,9 @@ class Network:
         self.backward_passes += 1
         gradients = torch.autograd.grad(value, list(inputs), retain_graph=keep_graph, allow_unused=True)
         return [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, gradients, strict=True)]
+
+    def announce_calls(self, compute: Callable[[Network], object]) -> None:
+        """Announce what `compute` will cost on this network, where calls are counted (`functions`); else do nothing."""
 
     def require_layers(self) -> None:
         """Raise UnsupportedError if the layers of this model are not known."""

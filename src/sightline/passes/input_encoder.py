@@ -36,6 +36,7 @@ from sightline.text import (
     read_in_windows,
 )
 from sightline.text.documents import DocumentText, plain_text_of
+from sightline.text.word_tokens import encode_words
 
 
 def generate_greedily(network: Network, prompt: Encoding, max_new_tokens: int) -> list[int]:
@@ -100,6 +101,8 @@ class InputEncoder:
         positions = None if global_tokens is None else self.network.check_global_tokens(global_tokens)
         if (text is None) == (ids is None):
             raise InputError("Give either a text or ids=, exactly one of them.")
+        if self.network.answers_only:
+            return self._encode_words(text, pair)
         if ids is not None:
             if pair is not None:
                 raise InputError("pair= goes with a text; ids already hold both texts and the marks between them.")
@@ -137,6 +140,13 @@ class InputEncoder:
             encoding = cut(encoding) or encode(max_tokens=self.max_tokens)
         check_known(encoding, self.tokenizer.unk_token_id)
         return encoding
+
+    @staticmethod
+    def _encode_words(text: str | Chat | None, pair: str | None) -> Encoding:
+        """Return what a function reads."""
+        if not isinstance(text, str):
+            raise InputError("A function reads texts: give a text, neither token ids nor a chat.")
+        return encode_words(text, pair)
 
     def encode_document(
         self, document: object, pair: str | DocumentText | None = None, truncate: bool = False

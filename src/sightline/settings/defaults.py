@@ -14,5 +14,7 @@ FALLBACK_METHODS = ("attcat",)
 """The same for models on which a default method means nothing or cannot run (`methods.applicability`)."""
 UNSEEN_METHODS = ("integrated_gradients", "input_x_gradient")
 """The same for models of which only embeddings and logits are known."""
+FUNCTION_METHODS = ("owen", "occlusion")
+"""The same for functions, of which only the answers are known."""
 INSPECT_METHODS = ("attcat",)
 """Methods that an inspection compares with attention: computed from the pass that records it, at no further cost."""
