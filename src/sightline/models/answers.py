@@ -19,7 +19,7 @@ from torch import Tensor
 
 from sightline.attention.arrays import as_array
 from sightline.errors import TargetError
-from sightline.models.target import ALL, Ends, Prediction, Target, TargetLike, check_quantity
+from sightline.models.target import ALL, Ends, Prediction, Quantity, Target, TargetLike, check_quantity
 from sightline.models.task import Task, place_of
 from sightline.settings.arguments import check_position
 from sightline.text import Aggregation, Encoding
@@ -106,11 +106,12 @@ class QuestionAnswering(Task):
             "best answer."
         )
 
-    def target_value(self, logits: Tensor, target: Target) -> Tensor:
-        """Return the start score of the first plus the end score of the last token, in the chosen quantity."""
-        return torch.stack(
-            [self.quantity(scores, target.quantity)[place] for scores, place in _ends(logits, target)]
-        ).sum()
+    def target_value(self, logits: Tensor, target: Target, quantity: Quantity) -> Tensor:
+        """Return the quantity of the first token as start plus that of the last as end; each competes with all tokens.
+
+        The log-odds of an answer are the sum of the log-odds of its two ends.
+        """
+        return torch.stack([self.class_value(scores, place, quantity) for scores, place in _ends(logits, target)]).sum()
 
     def probability(self, logits: Tensor, target: Target) -> float:
         """Return the product of the probabilities of the answer's two ends, or that of the one explained."""
@@ -132,7 +133,7 @@ class QuestionAnswering(Task):
             label=label,
             probability=float(probabilities[0]),
             labels=(label, NO_ANSWER),
-            logits=as_array(torch.stack([self.target_value(scores, answer) for answer in answers])),
+            logits=as_array(torch.stack([self.target_value(scores, answer, "logit") for answer in answers])),
             probabilities=probabilities,
         )
 

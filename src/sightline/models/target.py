@@ -1,8 +1,9 @@
 """What is explained: one number of the model's output, and what the model predicted.
 
-y = logit of class c by default; a contrast y_a − y_b, a probability, a log-probability or a margin by option. The
-margin is the class's logit minus the best of the other classes'; where classes do not compete (one class, or several
-labels at once) it is the logit itself, and for a contrast y_a − y_b.
+y is the log-odds of class c, log p_c/(1 − p_c) = z_c − log Σ_{j≠c} exp z_j: of two classes the difference of their
+logits. It depends on the prediction alone, whatever is added to all logits. By option y is the logit z_c, as in most
+papers, the probability, its logarithm, or the margin z_c − max_{j≠c} z_j. For a contrast of two classes log-odds and
+margin are z_a − z_b. Where classes do not compete (a single output, or several labels at once) both are the logit.
 
 Users write a contrast as the tuple (A, B) or as the text "A:B", at every door (`split_contrast`).
 """
@@ -25,7 +26,7 @@ ALL: Literal["all"] = "all"
 """The target that stands for every class, one at a time; a class whose label is "all" is chosen by its number."""
 ENTITIES: Literal["entities"] = "entities"
 """The target that stands for every entity that a model which tags tokens finds, one at a time."""
-Quantity = Literal["logit", "probability", "log_probability", "margin"]
+Quantity = Literal["log_odds", "logit", "probability", "log_probability", "margin"]
 Ends = Literal["both", "start", "end"]
 TargetLike: TypeAlias = "int | str | tuple[int | str | None, int | str | None] | Target | None"
 T = TypeVar("T")

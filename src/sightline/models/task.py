@@ -143,39 +143,49 @@ class Task(ABC):
         predicted = self.resolve(logits, encoding, None, quantity, position)
         return [replace(predicted, index=index, label=label) for index, label in enumerate(self.facts.labels)]
 
-    def value(self, logits: Tensor, target: Target) -> Tensor:
-        """Return y, the scalar that is explained, on the autograd path."""
+    def value(self, logits: Tensor, target: Target, quantity: Quantity | None = None) -> Tensor:
+        """Return y, the scalar that is explained, on the autograd path; in `quantity` in place of the target's own."""
         if target.direction is not None:
             weights = torch.from_numpy(target.direction.weights).to(logits.device, logits.dtype)
             return (weights * logits).sum()
-        return self.target_value(logits, target)
+        return self.target_value(logits, target, quantity or target.quantity)
 
-    def target_value(self, logits: Tensor, target: Target) -> Tensor:
-        """Return the score of the target's class (minus that of its contrast) in the target's quantity."""
+    def target_value(self, logits: Tensor, target: Target, quantity: Quantity) -> Tensor:
+        """Return y of the target's class, minus that of its contrast.
+
+        Against one other class the log-odds, log p_a/p_b, are the difference of the two logits, and so is the margin.
+        """
         assert target.index is not None
-        quantity = "logit" if target.contrast is not None and target.quantity == "margin" else target.quantity
-        scores = self.quantity(self.class_logits(logits, target.position), quantity)
-        y = scores[target.index]
-        return y if target.contrast is None else y - scores[target.contrast]
+        scores = self.class_logits(logits, target.position)
+        if target.contrast is None:
+            return self.class_value(scores, target.index, quantity)
+        if quantity in ("log_odds", "margin"):
+            quantity = "logit"
+        return self.class_value(scores, target.index, quantity) - self.class_value(scores, target.contrast, quantity)
 
     def probability(self, logits: Tensor, target: Target) -> float:
         """Return the probability of the target's class, whatever quantity is explained."""
         assert target.index is not None
         return float(self.probabilities(self.class_logits(logits, target.position))[target.index])
 
-    def quantity(self, scores: Tensor, quantity: Quantity) -> Tensor:
-        """Return logits, probabilities, log-probabilities or margins of the classes, (C,)."""
-        if quantity == "logit":
-            return scores
+    def class_value(self, scores: Tensor, index: int, quantity: Quantity) -> Tensor:
+        """Return the quantity of one class, given the scores of all classes, (C,).
+
+        log-odds: log p_c/(1 − p_c) = z_c − log Σ_{j≠c} exp z_j, with gradient 1 for z_c and −p_j/(1 − p_c) for the
+        others. Both come from the other classes alone, and so stay exact as p_c tends to 1. Where classes do not
+        compete (several labels at once, a single output), log-odds and margin are the logit itself.
+        """
         if quantity == "probability":
-            return self.probabilities(scores)
+            return self.probabilities(scores)[index]
+        if quantity == "log_probability":
+            compete = not self.facts.multi_label
+            return (torch.log_softmax(scores, dim=-1) if compete else torch.nn.functional.logsigmoid(scores))[index]
+        if quantity == "logit" or self.facts.multi_label or len(scores) == 1:
+            return scores[index]
         if quantity == "margin":
-            if self.facts.multi_label or len(scores) == 1:
-                return scores
-            best, second = scores.topk(2).values
-            is_best = torch.arange(len(scores), device=scores.device) == scores.argmax()
-            return scores - torch.where(is_best, second, best)
-        return torch.nn.functional.logsigmoid(scores) if self.facts.multi_label else torch.log_softmax(scores, dim=-1)
+            return scores[index] - torch.cat([scores[:index], scores[index + 1 :]]).max()
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        return scores[index] - torch.cat([scores[:index], scores[index + 1 :]]).logsumexp(dim=0)
 
     def prediction(self, logits: Tensor, encoding: Encoding, position: int | None) -> Prediction:
         """Return what the model predicts for this document (at `position`)."""

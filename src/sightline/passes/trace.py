@@ -409,8 +409,8 @@ class Trace:
 
     def value_of(self, logits: Tensor | None = None, quantity: str | None = None) -> float:
         """Return y of this document, or for other logits of this task, in the target's quantity or another one."""
-        target = self.target if quantity is None else _with_quantity(self.target, quantity)
-        return float(self.network.task.value(self._logits if logits is None else logits, target))
+        chosen = None if quantity is None else check_quantity(quantity)
+        return float(self.network.task.value(self._logits if logits is None else logits, self.target, chosen))
 
     def values_at(self, points: Mapping[Place, Tensor], recorder: Recorder | None = None) -> Tensor:
         """Return y (B,) on the autograd path, where `points` (B, n, ·) replace what the model computes there."""
@@ -443,7 +443,3 @@ class Trace:
         layout = self._pass.recorder.layout
         assert layout is not None
         return protect(as_array(layout.cut(tensor, self._document)))
-
-
-def _with_quantity(target: Target, quantity: str) -> Target:
-    return replace(target, quantity=check_quantity(quantity))
