@@ -85,7 +85,7 @@ def python_of(path: Path) -> str:
 @pytest.mark.parametrize(
     ("name", "writes"),
     [
-        ("README.md", "alti.json"),
+        ("README.md", "explanation.json"),
         ("docs/guides/explain.md", None),
         ("docs/guides/corpus.md", "document.html"),
         ("docs/guides/inspect.md", "heads.svg"),
