@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -14,7 +15,7 @@ from sightline.analysis.received import Sink
 from sightline.view.inspect.sections import document_sections
 from sightline.view.inspect.summary import write_inspection
 from sightline.view.sections.pages import Picture
-from sightline.view.words.takeaways import reference_count, takeaways
+from sightline.view.words.takeaways import reference_count, reference_counts, takeaways
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level
 
@@ -42,11 +43,21 @@ def test_the_sentences_agree_with_the_numbers_and_name_pictures_of_the_page(long
     assert ranked[:half].sum() >= ranked.sum() / 2 > ranked[: half - 1].sum()
 
 
+def test_the_reference_of_several_instances_counts_each_token_once(long):
+    instances = pd.Series([1, 3, 1000])
+    single = reference_count(long, "attended")
+    tokens = len(long.encoding)
+    counts = reference_counts(long, "attended", long.relations, instances)
+    assert counts[0] == pytest.approx(single)
+    assert single < counts[1] < 3 * single
+    assert counts[2] == pytest.approx(tokens)
+
+
 def test_the_reference_times_the_instances_adds_up_to_all_counts(long):
     for side in ("attended", "attending"):
         frame = long.relations.by_type(side)
         expected = reference_count(long, side) * frame["instances"].sum()
-        assert expected == pytest.approx(frame["count"].sum())
+        assert expected == pytest.approx((frame["mean"] * frame["instances"]).sum())
 
 
 def test_a_long_document_has_its_windows_straightened_instead_of_square_maps(long):

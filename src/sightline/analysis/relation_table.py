@@ -8,9 +8,10 @@ Token j is a *partner* of token i if j is among the k strongest in the list of i
     pairs    every list counts: the number of (layer, head, i) with j in the list. Heads can be weighted.
 
 Where tokens are counted, a word of several tokens counts once for every querying token that lists any of them (the
-union over its tokens), so no word is counted more often than the document has tokens. Where pairs are counted, its
-count is the sum over its tokens. A type's count is the sum over its instances, whatever their case. Tables hold the
-words that the filter kept, most counted first, equal counts in document order.
+union over its tokens), and a type once for every querying token that lists any of its instances, whatever their case
+(the set of types among the partners of a token, as in Algorithm 2); so no word and no type is counted more often than
+the document has tokens. Where pairs are counted, the count of a word is the sum over its tokens, and that of a type the
+sum over its instances. Tables hold the words that the filter kept, most counted first, equal counts in document order.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 Direction = Literal["attended", "attending", "mutual"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 Count = Literal["tokens", "pairs"]
+Grouping = Literal["token", "word", "token type", "word type"]
+"""What a querying token counts once for: a position, a word, or all tokens or words of one type."""
 Counts = npt.NDArray[np.uint32]
 Values = npt.NDArray[np.float64]
 SHORT_DOCUMENT = 1024
@@ -53,9 +56,10 @@ def resolve_count(count: Count | None, head_weights: npt.ArrayLike | None = None
 
 @dataclass(frozen=True, eq=False)
 class TokenCounts:
-    """How many tokens have each position (or word) as a partner, every token counted once.
+    """How many tokens have each position (or word, or type) as a partner, every token counted once.
 
-    The count of a word stands at its first token; its other tokens have 0.
+    The count of a word stands at its first token, that of a type at the first token of its first instance; the other
+    tokens have 0.
     """
 
     total: Counts
@@ -83,10 +87,8 @@ class RelationCounts:
     """(L, H, n)."""
     attending: Counts
     mutual: Counts
-    distinct: Mapping[Direction, TokenCounts]
-    """By position, with every querying token counted once; empty if only pairs were counted."""
-    distinct_words: Mapping[Direction, TokenCounts]
-    """By word, with every querying token counted once for all tokens of the word; empty if only pairs were counted."""
+    distinct: Mapping[tuple[Direction, Grouping], TokenCounts]
+    """By position, by word and by type, with every querying token counted once; empty if only pairs were counted."""
     visible_pairs: npt.NDArray[np.int64] | None
     """(L + 1,) pairs of a token and one that it may attend to, both kept: in each layer, and in any layer (the last).
 
@@ -115,7 +117,7 @@ class RelationCounts:
         if resolve_count(count, head_weights) == "tokens":
             if layer is not None and head is not None:  # within one head, lists and tokens are the same
                 return np.asarray(counted[layer, head], dtype=np.float64)
-            return self._distinct(self.distinct, direction, layer, head).astype(np.float64)
+            return self._distinct(direction, "token", layer, head).astype(np.float64)
         weights = check_head_weights(head_weights, layers, heads)
         if layer is not None:
             counted, weights = counted[layer : layer + 1], weights[layer : layer + 1]
@@ -163,20 +165,25 @@ class RelationCounts:
         count: Count | None = None,
         top: int | None = None,
     ) -> pd.DataFrame:
-        """Return one row per word type (case folded), most counted first: rank, type, count, instances, mean."""
+        """Return one row per word type (case folded), most counted first: rank, type, count, instances, mean.
+
+        mean: the count of an instance, on average. Where tokens are counted, `count` is at most `mean` · `instances`,
+        because a token that lists several instances counts once.
+        """
         import pandas as pd
 
         units, listed = self._units(level)
-        counts = self._unit_counts(units, direction, layer, head, head_weights, count)
-        types, instances, (counted,) = _sum_by_type(units, listed, [counts])
+        types = _Types(units, listed)
+        counted = self._type_counts(types, direction, layer, head, head_weights, count)
+        single = types.sum(self._unit_counts(units, direction, layer, head, head_weights, count))
         order = np.argsort(-counted, kind="stable")[: _depth(top)]
         return pd.DataFrame(
             {
                 "rank": np.arange(1, len(order) + 1),
-                "type": _texts(types[i] for i in order),
+                "type": _texts(types.names[i] for i in order),
                 "count": counted[order],
-                "instances": instances[order],
-                "mean": counted[order] / instances[order],
+                "instances": types.instances[order],
+                "mean": single[order] / types.instances[order],
             }
         )
 
@@ -199,12 +206,12 @@ class RelationCounts:
 
         units, listed = self._units(level)
         sides: tuple[Direction, ...] = ("attended", "attending")
-        both = [self._unit_counts(units, side, layer, head, head_weights, count) for side in sides]
         if check_one_of("by", by, ("type", "position")) == "type":
-            types, _, counts = _sum_by_type(units, listed, both)
-            names: dict[str, object] = {"type": _texts(types)}
+            types = _Types(units, listed)
+            counts = [self._type_counts(types, side, layer, head, head_weights, count) for side in sides]
+            names: dict[str, object] = {"type": _texts(types.names)}
         else:
-            counts = [side[listed] for side in both]
+            counts = [self._unit_counts(units, side, layer, head, head_weights, count)[listed] for side in sides]
             names = {"text": _texts(units.texts[i] for i in listed), "position": units.first_tokens[listed]}
         ranks = [descending_ranks(side) for side in counts]
         common = np.flatnonzero(np.maximum(*ranks) <= check_count("top", top))
@@ -312,19 +319,32 @@ class RelationCounts:
             return units.fold(by_token)
         if units.level != "word":
             raise OptionError(f"Tokens are not counted by {units.level}; use level='word' or count='pairs'.")
+        return self._distinct(direction, "word", layer, head)[units.first_tokens].astype(np.float64)
+
+    def _type_counts(
+        self,
+        types: _Types,
+        direction: Direction,
+        layer: int | None,
+        head: int | None,
+        head_weights: npt.ArrayLike | None,
+        count: Count | None,
+    ) -> Values:
+        """Counts of every type (T,)."""
+        counts = self._unit_counts(types.units, direction, layer, head, head_weights, count)
+        if resolve_count(count, head_weights) == "pairs":
+            return types.sum(counts)
+        grouping: Grouping = "token type" if types.units.level == "token" else "word type"
+        return self._distinct(direction, grouping, layer, head)[types.first_tokens].astype(np.float64)
+
+    def _distinct(self, direction: Direction, grouping: Grouping, layer: int | None, head: int | None) -> Counts:
+        """Counts (n,) with every querying token counted once."""
+        if not self.distinct:
+            raise OptionError("Only pairs were counted; use count='pairs', or relation_counts() with distinct=True.")
+        counts = self.distinct[direction, grouping]
         layers, heads = self.attended.shape[:2]
         layer = None if layer is None else check_layer(layer, layers)
         head = None if head is None else check_head(head, heads)
-        by_word = self._distinct(self.distinct_words, direction, layer, head)
-        return by_word[units.first_tokens].astype(np.float64)
-
-    def _distinct(
-        self, distinct: Mapping[Direction, TokenCounts], direction: Direction, layer: int | None, head: int | None
-    ) -> Counts:
-        """Counts (n,) with every querying token counted once."""
-        if direction not in distinct:
-            raise OptionError("Only pairs were counted; use count='pairs', or relation_counts() with distinct=True.")
-        counts = distinct[direction]
         if layer is not None:
             return np.asarray(counts.by_layer[layer] if head is None else counts.within_head[layer, head])
         return counts.total if head is None else np.asarray(counts.by_head[head])
@@ -335,17 +355,39 @@ class RelationCounts:
         return units, np.flatnonzero(kept_units(self.filter, self.encoding, units))
 
 
-def _sum_by_type(
-    units: Units, listed: npt.NDArray[np.int64], counts: list[Values]
-) -> tuple[list[str], npt.NDArray[np.int64], list[Values]]:
-    """Types of the listed units in order of first instance, the number of their instances, and their counts."""
-    numbers: dict[str, int] = {}
-    of_unit = np.array([numbers.setdefault(units.types[i], len(numbers)) for i in listed], dtype=np.int64)
-    size = len(numbers)
-    sums = [np.zeros(size) for _ in counts]
-    for total, unit_counts in zip(sums, counts, strict=True):
-        np.add.at(total, of_unit, unit_counts[listed])
-    return list(numbers), np.bincount(of_unit, minlength=size).astype(np.int64), sums
+class _Types:
+    """The T types of some units, in order of first instance."""
+
+    def __init__(self, units: Units, listed: npt.NDArray[np.int64]) -> None:
+        numbers: dict[str, int] = {}
+        self.units = units
+        self.listed = listed
+        self.of_unit = np.array([numbers.setdefault(units.types[i], len(numbers)) for i in listed], dtype=np.int64)
+        self.names = list(numbers)
+        self.instances = np.bincount(self.of_unit, minlength=len(numbers)).astype(np.int64)
+
+    @property
+    def first_tokens(self) -> npt.NDArray[np.int64]:
+        """(T,) the first token of the first instance of each type in the document, whether listed or not."""
+        return first_of_type(self.units)[self.units.first_tokens[self.listed[self._first_listed()]]]
+
+    def sum(self, counts: Values) -> Values:
+        """Sum the counts (U,) of all units over the listed instances of each type, (T,)."""
+        sums = np.bincount(self.of_unit, weights=counts[self.listed], minlength=len(self.names))
+        return sums.astype(np.float64)
+
+    def _first_listed(self) -> npt.NDArray[np.int64]:
+        return np.unique(self.of_unit, return_index=True)[1]
+
+
+def first_of_type(units: Units) -> npt.NDArray[np.int64]:
+    """Return for every token the first token of the first unit of its type (n,); specials stand for themselves."""
+    firsts: dict[str, int] = {}
+    of_unit = [firsts.setdefault(kind, first) for kind, first in zip(units.types, units.first_tokens, strict=True)]
+    inside = units.of_token >= 0
+    positions = np.arange(len(inside))
+    positions[inside] = np.array(of_unit, dtype=np.int64)[units.of_token[inside]]
+    return positions
 
 
 def _depth(top: int | None) -> int | None:

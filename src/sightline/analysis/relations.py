@@ -8,7 +8,7 @@ specials are partners like all others, though tables list words only.
 Counts are what tables show (`relation_counts`): how often a position is among the k attended (attending) of others, by
 lists or with every querying token counted once (`relation_table`). One layer's lists are held at a time, and the pairs
 (token, partner) that occurred in any layer or head, at most n·k per layer and head: O(L·H·n·k log) time. The pairs
-(token, word) follow from them: every partner stands for the first token of its word.
+(token, word) and (token, type) follow from them: every partner stands for the first token of its word or type.
 
 Tokens that a filter drops must not take places in anyone's list: their rows and columns leave the ranking before it is
 made. The weights of dropped tokens are set to -1, below every weight there is, in a copy of the layer; what is then
@@ -17,6 +17,7 @@ found with -1 is no partner. O(stored weights) time and memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,7 +27,15 @@ import torch
 from torch import Tensor
 
 from sightline.analysis.filters import TokenFilter
-from sightline.analysis.relation_table import DIRECTIONS, SHORT_DOCUMENT, Counts, RelationCounts, TokenCounts
+from sightline.analysis.relation_table import (
+    DIRECTIONS,
+    SHORT_DOCUMENT,
+    Counts,
+    Grouping,
+    RelationCounts,
+    TokenCounts,
+    first_of_type,
+)
 from sightline.analysis.source import AttentionSource, Booleans, layer_number, track
 from sightline.attention import Attention, BandedAttention, DenseAttention, StreamedAttention, TopK
 from sightline.errors import UnsupportedError
@@ -169,8 +178,8 @@ def relation_counts(
     distinct=False counts pairs only and leaves out the counts of tokens, which take about as long again.
     """
     wanted, keep = resolve_partners(source, k, filter)
-    first_of_word = _first_of_word(source.encoding)
-    sides = {side: _Counting(first_of_word, source.head_count if distinct else 0) for side in DIRECTIONS}
+    groupings = _groupings(source.encoding)
+    sides = {side: _Counting(groupings, source.head_count if distinct else 0) for side in DIRECTIONS}
     for layer in track(range(source.layer_count), "relations", progress):
         for side, indices in zip(DIRECTIONS, _layer_partners(source.attentions[layer], wanted, keep), strict=True):
             sides[side].add(indices)
@@ -182,19 +191,23 @@ def relation_counts(
         attended,
         attending,
         mutual,
-        distinct={side: counting.by_token() for side, counting in sides.items()} if distinct else {},
-        distinct_words={side: counting.by_word() for side, counting in sides.items()} if distinct else {},
+        distinct={(side, grouping): sides[side].by(grouping) for side in sides for grouping in groupings}
+        if distinct
+        else {},
         visible_pairs=_visible_pairs(source, keep) if distinct and len(source.encoding) <= SHORT_DOCUMENT else None,
     )
 
 
-def _first_of_word(encoding: Encoding) -> Indices:
-    """Return the first token of the word of every token (n,); specials stand for themselves."""
-    words = units_of(encoding, "word")
-    first = np.arange(len(encoding))
-    inside = words.of_token >= 0
-    first[inside] = words.first_tokens[words.of_token[inside]]
-    return first
+def _groupings(encoding: Encoding) -> dict[Grouping, Indices]:
+    """Return the token that each token stands for (n,) where positions, words or types are counted."""
+    words, positions = units_of(encoding, "word"), np.arange(len(encoding))
+    first_of_word = np.where(words.of_token >= 0, np.append(words.first_tokens, 0)[words.of_token], positions)
+    return {
+        "token": positions,
+        "word": first_of_word,
+        "token type": first_of_type(units_of(encoding, "token")),
+        "word type": first_of_type(words),
+    }
 
 
 def _visible_pairs(source: AttentionSource, keep: Booleans | None) -> Indices:
@@ -224,15 +237,14 @@ def _layer_partners(attention: Attention, k: int, keep: Booleans | None) -> tupl
 class _Counting:
     """Counts of one direction while layers come in; without heads, of pairs only."""
 
-    def __init__(self, first_of_word: Indices, heads: int) -> None:
-        """first_of_word: the first token of the word of every token, (n,)."""
-        self.first_of_word = first_of_word
-        self.tokens = len(first_of_word)
+    def __init__(self, groupings: Mapping[Grouping, Indices], heads: int) -> None:
+        """groupings: the token that each token stands for, (n,), by what is counted."""
+        self.groupings = groupings
+        self.tokens = len(groupings["token"])
         self.pairs: list[Counts] = []
         """One (H, n) per layer."""
-        self.word_pairs: list[Counts] = []
-        self.layers: list[Counts] = []
-        self.word_layers: list[Counts] = []
+        self.layers: dict[Grouping, list[Counts]] = {grouping: [] for grouping in groupings}
+        self.lists: dict[Grouping, list[Counts]] = {grouping: [] for grouping in groupings}
         self.any = _PairSet(self.tokens)
         self.heads = [_PairSet(self.tokens) for _ in range(heads)]
 
@@ -243,33 +255,26 @@ class _Counting:
             layer = _PairSet(self.tokens)
             layer.merge(np.concatenate([pair_set.add(row) for pair_set, row in zip(self.heads, indices, strict=True)]))
             self.any.merge(layer.codes)
-            self.layers.append(layer.counts())
-            self.word_layers.append(layer.join(self.first_of_word).counts())
-            self.word_pairs.append(np.stack([_count(self._join_lists(row), self.tokens) for row in indices]))
+            for grouping, groups in self.groupings.items():
+                self.layers[grouping].append(layer.join(groups).counts())
+                self.lists[grouping].append(np.stack([_count(_join(row, groups), self.tokens) for row in indices]))
 
-    def by_token(self) -> TokenCounts:
-        """Return the tokens counted once for every position; within one head, lists and tokens are the same."""
+    def by(self, grouping: Grouping) -> TokenCounts:
+        """Return how many tokens list each group."""
+        groups = self.groupings[grouping]
         return TokenCounts(
-            total=self.any.counts(),
-            by_layer=np.stack(self.layers),
-            by_head=np.stack([pair_set.counts() for pair_set in self.heads]),
-            within_head=np.stack(self.pairs),
+            total=self.any.join(groups).counts(),
+            by_layer=np.stack(self.layers[grouping]),
+            by_head=np.stack([pair_set.join(groups).counts() for pair_set in self.heads]),
+            within_head=np.stack(self.lists[grouping]),
         )
 
-    def by_word(self) -> TokenCounts:
-        """Return the tokens counted once for every word."""
-        return TokenCounts(
-            total=self.any.join(self.first_of_word).counts(),
-            by_layer=np.stack(self.word_layers),
-            by_head=np.stack([pair_set.join(self.first_of_word).counts() for pair_set in self.heads]),
-            within_head=np.stack(self.word_pairs),
-        )
 
-    def _join_lists(self, indices: Indices) -> Indices:
-        """Replace the partners (n, k) of every token by the first tokens of their words, each once, or -1."""
-        words = np.sort(np.where(indices >= 0, self.first_of_word[indices], -1), axis=1)
-        words[:, 1:][words[:, 1:] == words[:, :-1]] = -1
-        return words
+def _join(indices: Indices, groups: Indices) -> Indices:
+    """Replace the partners (n, k) of every token by what they stand for, each once, or -1."""
+    joined = np.sort(np.where(indices >= 0, groups[indices], -1), axis=1)
+    joined[:, 1:][joined[:, 1:] == joined[:, :-1]] = -1
+    return joined
 
 
 class _PairSet:

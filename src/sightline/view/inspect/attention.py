@@ -12,7 +12,7 @@ from sightline.view import plots
 from sightline.view.plots.style import CATEGORIES
 from sightline.view.sections.pages import Picture, Section, Table
 from sightline.view.words.sentences import percent
-from sightline.view.words.takeaways import chosen_heads, reference_count, relation_frame, saturated_sides
+from sightline.view.words.takeaways import chosen_heads, reference_counts, relation_frame, saturated_sides
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,9 +45,9 @@ def relations_section(inspection: Inspection) -> Section:
         Picture(
             "relations",
             "Most attended and most attending words",
-            f"How often each word is among the {k} strongest partners of other tokens, summed over its instances; "
-            f"{count_name(inspection)}. The black tick is the reference: what as many instances of an average listed "
-            f"word would have. {saturation_sentence(inspection, inspection.relations)}".rstrip(),
+            f"How often each word is among the {k} strongest partners of other tokens; {count_name(inspection)}. The "
+            "black tick is the reference: what as many instances of an average listed word would have, listed "
+            f"independently of each other. {saturation_sentence(inspection, inspection.relations)}".rstrip(),
             partial(
                 plots.ranked_bars,
                 _relation_rankings(inspection, inspection.relations, top),
@@ -117,7 +117,7 @@ def relations_section(inspection: Inspection) -> Section:
     parts += [
         Table(
             f"{side}-by-type",
-            f"Words by how often they are {side}, summed over instances ({count_name(inspection)})",
+            f"Words by how often they are {side} ({count_name(inspection)})",
             frame,
         )
         for side, frame in by_type.items()
@@ -345,7 +345,7 @@ def _counting_sentence(inspection: Inspection) -> str:
     if inspection.settings.counting == "tokens":
         return (
             "The count of a word is the number of tokens with any part of the word in at least one of their lists: "
-            "every querying token counts once for each instance, over all of these lists."
+            "every querying token counts once, over all of these lists and all instances of the word."
         )
     return "The count of a word is the number of these lists that contain it, one list per token, layer and head."
 
@@ -367,7 +367,6 @@ def _relation_rankings(inspection: Inspection, relations: RelationCounts, top: i
         ("attending", "most attending", CATEGORIES[2]),
     ):
         frame = _relation_frame(inspection, relations, side, "type").head(top)
-        average = reference_count(inspection, side, filtered=relations is inspection.relations)
         panels.append(
             plots.Ranking(
                 title,
@@ -375,7 +374,7 @@ def _relation_rankings(inspection: Inspection, relations: RelationCounts, top: i
                 frame["count"].tolist(),
                 "count",
                 colour,
-                references=(average * frame["instances"]).tolist(),
+                references=reference_counts(inspection, side, relations, frame["instances"]).tolist(),
             )
         )
     return panels

@@ -139,7 +139,21 @@ def relation_frame(
 def reference_count(inspection: Inspection, side: str, *, filtered: bool = True) -> float:
     """Return how often the average listed word (one instance) is counted: the reference for the counts of words."""
     frame = relation_frame(inspection, side, inspection.relations if filtered else inspection.all_relations)
-    return float(frame["count"].sum() / frame["instances"].sum()) if len(frame) else 0.0
+    return float((frame["mean"] * frame["instances"]).sum() / frame["instances"].sum()) if len(frame) else 0.0
+
+
+def reference_counts(
+    inspection: Inspection, side: str, relations: RelationCounts, instances: pd.Series[int]
+) -> pd.Series[float]:
+    """Return how often as many instances of the average listed word are counted, if listed independently.
+
+    Of c̄ per instance, m instances have m·c̄ lists, or N (1 - (1 - c̄/N)^m) of the N tokens where each counts once.
+    """
+    average = reference_count(inspection, side, filtered=relations is inspection.relations)
+    if inspection.settings.counting == "pairs":
+        return average * instances
+    tokens = len(inspection.encoding)
+    return tokens * (1.0 - (1.0 - average / tokens) ** instances)
 
 
 def _similarity(inspection: Inspection, name: str) -> Takeaway | None:
