@@ -16,6 +16,7 @@ import pytest
 import sightline as sl
 from sightline.corpus.storage import storage_at
 from sightline.errors import InputError, OptionError, UsageError
+from sightline.files.writing import _part_name, lock_file
 from tests.corpus.test_processes import PROGRAM
 from tests.plugin_packages import ROOT
 
@@ -138,3 +139,23 @@ def test_worker_processes_share_an_object_store(in_a_folder, model_folder, data_
     done = subprocess.run(arguments, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert rows_of(sl.open_run(root / "bucket" / "run")) == rows_of(in_a_folder)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs locks of files")
+def test_a_run_removes_at_once_what_killed_processes_left_and_nothing_else(tmp_path):
+    out, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    for folder in (out / "tokens", elsewhere):
+        folder.mkdir(parents=True)
+    (out / "link").symlink_to(elsewhere)
+    written = out / "tokens" / _part_name()
+    keep = [written, elsewhere / _part_name(), out / ".0123456789ab.part", out / "tokens" / "mine.part"]
+    before, during = out / "tokens" / _part_name(), out / _part_name()
+    for path in (*keep, before):
+        path.write_text("half")
+    with written.open() as file:
+        lock_file(file.fileno())  # as a worker of the killed run that has not ended yet
+        with storage_at(out).lock():
+            assert not before.exists()
+            during.write_text("half")  # as a worker of this run that is killed
+        assert not during.exists()
+    assert all(path.exists() for path in keep)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import socket
 import statistics
+import sys
 import time
 
 import pytest
 
 from tests.patience import wait_for
-from tests.serve.conftest import PATIENT, STUBBORN, TEXT
+from tests.serve.conftest import LONG_TEXT, PATIENT, STUBBORN, TEXT, Running
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +121,20 @@ def test_a_worker_that_does_not_read_is_ended_at_the_time_limit(impatient):
     assert impatient.client.delete(f"/api/jobs/{job}").json()["status"] == "cancelled"
     wait_for(lambda: not stopped.is_running())
     assert impatient.explain(text=TEXT, methods=["random"]).status_code == 200
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs limits on memory")
+def test_what_needs_too_much_memory_is_refused_and_the_same_worker_continues():
+    small = Running(worker_memory=2**26)
+    try:
+        worker = small.worker.pid
+        for methods in (["attcat"], ["integrated_gradients"]):
+            answer = small.explain(text=4 * LONG_TEXT, methods=methods)
+            assert (answer.status_code, "memory" in answer.json()["error"]) == (413, True)
+        assert small.explain(text=TEXT, methods=["attcat"]).status_code == 200
+        assert small.worker.pid == worker
+    finally:
+        small.stop()
 
 
 def test_a_failure_inside_is_a_sentence_without_a_traceback_and_the_server_continues(server, caplog):

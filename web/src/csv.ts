@@ -2,6 +2,11 @@
 
 export type Cell = string | number | null;
 
+// The same rules as in spreadsheet_cells.py, which takes the apostrophe off again: a sign alone and a number with a sign
+// are no formulas.
+const FORMULA = /^'*[=+\-@\t\r\n＝＋－＠]/;
+const SIGN_OR_NUMBER = /^[+-]([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?)?$/;
+
 export function toCsv(columns: string[], rows: Cell[][]): string {
   return [columns, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }
@@ -9,8 +14,7 @@ export function toCsv(columns: string[], rows: Cell[][]): string {
 function cell(value: Cell): string {
   if (value === null) return "";
   if (typeof value === "number") return String(value);
-  // The same signs as in spreadsheet_cells.py, which takes the apostrophe off again.
-  const text = /^'*[=+\-@\t\r\n＝＋－＠]/.test(value) ? "'" + value : value;
+  const text = FORMULA.test(value) && !SIGN_OR_NUMBER.test(value) ? "'" + value : value;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

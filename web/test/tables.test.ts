@@ -17,7 +17,10 @@ describe("CSV", () => {
   });
 
   it("holds no formula", () => {
-    expect(toCsv(["word"], [["=cmd|' /C calc'!A0"], ["+1"], ["-"], ["@x"]])).toBe("word\r\n'=cmd|' /C calc'!A0\r\n'+1\r\n'-\r\n'@x\r\n");
+    expect(toCsv(["word"], [["=cmd|' /C calc'!A0"], ["+x"], ["-1+1"], ["'-"], ["-\n"], ["@x"]])).toBe(
+      "word\r\n'=cmd|' /C calc'!A0\r\n'+x\r\n'-1+1\r\n''-\r\n\"'-\n\"\r\n'@x\r\n",
+    );
+    expect(toCsv(["sign"], [["+"], ["-"], ["+1"], ["-2.5e-3"]])).toBe("sign\r\n+\r\n-\r\n+1\r\n-2.5e-3\r\n");
   });
 });
 

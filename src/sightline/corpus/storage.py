@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 from sightline.errors import InputError, UsageError
 from sightline.files.foreign import regular_file
 from sightline.files.ownership import foreign_names, own_folder, own_path, remove_own_file
-from sightline.files.writing import lock_file, write_whole
+from sightline.files.writing import lock_file, remove_parts, write_whole
 from sightline.settings.extras import require
 
 OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory")
@@ -154,6 +154,7 @@ class LocalFolder:
         """Lock the folder for this process; the system releases the lock when the process ends, however it ends.
 
         Where there are no locks (Windows, some network drives), nothing keeps two runs apart.
+        Whoever has the lock removes what killed processes left half written, those of an earlier run and its own.
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -167,9 +168,15 @@ class LocalFolder:
                 raise UsageError(
                     f"Another run is writing to '{self.path}'. Wait until it ends, or choose another folder."
                 )
+            self._remove_parts()
             yield
+            self._remove_parts()
         finally:
             os.close(descriptor)
+
+    def _remove_parts(self) -> None:
+        for folder, _, _ in os.walk(self._folder):
+            remove_parts(Path(folder))
 
     def foreign_names(self) -> list[str]:
         """Return what is in the folder besides the lock, which a run makes first."""

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import signal
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 _PAGES = Path("/proc/self/statm")
+_CONTAINER = Path("/sys/fs/cgroup/memory.max")
 _SIGNAL_AT_PARENTS_DEATH = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
@@ -35,12 +38,32 @@ def limit_resources(memory: int, seconds: int) -> None:
         import resource
     except ImportError:  # Windows
         return
-    if _PAGES.exists():
-        most = int(_PAGES.read_text().split()[0]) * resource.getpagesize() + memory
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    limit_memory(memory)
     spent = resource.getrusage(resource.RUSAGE_SELF)
     last = int(spent.ru_utime + spent.ru_stime) + 1 + seconds
     resource.setrlimit(resource.RLIMIT_CPU, (last, last))
+
+
+def limit_memory(memory: int) -> None:
+    """Let this process take at most `memory` bytes of address space from now on, on Linux."""
+    if _PAGES.exists():
+        import resource
+
+        most = int(_PAGES.read_text().split()[0]) * resource.getpagesize() + memory
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]  # of the parent, or of the user's own `ulimit -v`
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def machine_memory() -> int:
+    """Return the bytes of memory of this machine, or of the container that this process is in; 0 if unknown."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # Windows has no sysconf
+        return 0
+    with suppress(OSError, ValueError):  # no control groups, or no limit ("max")
+        memory = min(memory, int(_CONTAINER.read_text()))
+    return memory
 
 
 def exempt_loaded_objects() -> None:

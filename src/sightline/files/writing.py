@@ -254,15 +254,22 @@ def _remove(part: Path) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove temporary files and folders that no process is writing any more, once per folder and process."""
-    if folder in _cleaned_folders:
-        return
-    _cleaned_folders.add(folder)
-    oldest = time.time() - _SECONDS_UNTIL_LOCKED
+    """Remove old temporary files and folders that no process is writing any more, once per folder and process."""
+    if folder not in _cleaned_folders:
+        _cleaned_folders.add(folder)
+        remove_parts(folder, _SECONDS_UNTIL_LOCKED)
+
+
+def remove_parts(folder: Path, seconds: float = 0.0) -> None:
+    """Remove temporary files and folders that no process is writing and that are at least `seconds` old.
+
+    Without a minimum age, nobody else may begin to write to the folder meanwhile.
+    """
+    newest = time.time() - seconds
     with suppress(OSError):
         for part in [path for path in folder.iterdir() if is_part(path.name)]:
             with suppress(OSError):
-                if part.lstat().st_mtime > oldest:
+                if seconds and part.lstat().st_mtime > newest:
                     continue
                 descriptor = _open_to_lock(part)
                 try:

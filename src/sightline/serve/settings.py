@@ -44,6 +44,8 @@ class Settings:
     """Total size of the results kept; the latest is kept whatever its size."""
     worker_jobs: int = 200
     """Jobs and questions after which an idle worker is replaced, to return its memory; 0 for never."""
+    worker_memory: int | None = None
+    """Bytes that the worker may take beyond its loaded models; None for four fifths of the machine's memory."""
     max_connections: int = 256
     """Connections open at once; requests on further ones are answered with 503."""
     body_timeout: float = 60.0

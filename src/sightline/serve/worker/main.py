@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import ModelError, SightlineError, SizeError
 from sightline.files.children import Channel, Message
-from sightline.files.processes import exempt_loaded_objects, release_memory
+from sightline.files.processes import exempt_loaded_objects, limit_memory, machine_memory, release_memory
 from sightline.serve.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ REPORT_EVERY = 0.05
 """Seconds between two progress reports of the same stage."""
 NICENESS = 5
 """Lowers the worker's priority, so that the server keeps answering when both share a core."""
+_NO_MEMORY = ("allocate memory", "could not create a primitive")
+"""What torch and oneDNN say in a RuntimeError when they get no memory."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ def run_worker(channel: Channel, settings: Settings) -> None:
         os.nice(NICENESS)
     session = _open_session(channel, settings)
     exempt_loaded_objects()
+    _limit_memory(settings.worker_memory)
     while session is not None and (message := channel.receive()) is not None:
         if message.kind != "cancel":  # a cancellation of a job that is already over
             channel.send(_answer(session, message, channel))
@@ -71,6 +74,16 @@ def _open_session(channel: Channel, settings: Settings) -> WorkerSession | None:
     return session
 
 
+def _limit_memory(memory: int | None) -> None:
+    """Limit the memory of this process, so that a request that needs too much fails and the machine works on."""
+    import torch
+
+    if memory is None:
+        memory = machine_memory() * 4 // 5
+    if memory and not torch.cuda.is_available():  # CUDA reserves address space that it never uses
+        limit_memory(memory)
+
+
 def _answer(session: WorkerSession, message: Message, channel: Channel) -> Message:
     """Return the `result` of a request; every failure becomes `failed` with a sentence and an HTTP status."""
     job = str(message.facts["id"])
@@ -93,9 +106,9 @@ def _answer(session: WorkerSession, message: Message, channel: Channel) -> Messa
         raise
     except SightlineError as error:
         return _failure(job, status_of(error), str(error))
-    except MemoryError:
-        return _failure(job, 413, "Not enough memory. Try a shorter text or fewer methods at a time.")
     except BaseException as error:  # a panic in Rust code is no Exception
+        if isinstance(error, MemoryError) or any(sign in str(error) for sign in _NO_MEMORY):
+            return _failure(job, 413, "Not enough memory. Try a shorter text or fewer methods at a time.")
         _log.exception("Job %s failed.", job)
         kind = type(error).__name__
         return _failure(
