@@ -86,7 +86,9 @@ def python_of(path: Path) -> str:
     ("name", "writes"),
     [
         ("README.md", "explanation.json"),
+        ("docs/guides/check-other-scores.md", None),
         ("docs/guides/explain.md", None),
+        ("docs/guides/functions.md", "page.html"),
         ("docs/guides/corpus.md", "document.html"),
         ("docs/guides/inspect.md", "heads.svg"),
         ("docs/guides/studies.md", "attcat/index.html"),

@@ -181,12 +181,7 @@ class Explainer:
         self, trace: Trace, entry: Method, options: dict[str, Any], attribution: Attribution
     ) -> Explanation:
         encoding = trace.encoding
-        checks: dict[str, Any] = {
-            "special_share": special_share(attribution.scores, encoding),
-            "untrained": self.network.untrained,
-            "dropped_tokens": encoding.dropped,
-            **attribution.checks,
-        }
+        checks = {**model_checks(attribution.scores, encoding, self.network), **attribution.checks}
         return Explanation(
             method=entry.name,
             scores=attribution.scores,
@@ -201,6 +196,15 @@ class Explainer:
             extras={**attribution.extras, **describe_windows(trace.shared, trace.target)},
             signed=entry.signed,
         )
+
+
+def model_checks(scores: FloatArray, encoding: Encoding, network: Network) -> dict[str, Any]:
+    """Return the entries of `Explanation.checks` that every explanation has."""
+    return {
+        "special_share": special_share(scores, encoding),
+        "untrained": network.untrained,
+        "dropped_tokens": encoding.dropped,
+    }
 
 
 def _announce_needs(shared: Pass, chosen: ChosenMethods) -> None:

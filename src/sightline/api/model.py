@@ -12,11 +12,13 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
+import numpy as np
 import torch
 
 from sightline import builtin
 from sightline.api.checking import Checker
-from sightline.api.explaining import Explainer, batches, build_report, check_trace, provenance_of
+from sightline.api.explaining import Explainer, batches, build_report, check_trace, model_checks, provenance_of
+from sightline.api.importing import align_scores
 from sightline.errors import InputError, OptionError
 from sightline.methods.applicability import choose_methods, default_methods, methods_not_offered
 from sightline.metrics.check import CheckReplacement
@@ -34,7 +36,7 @@ from sightline.results.continuation import ContinuationExplanation, Origin
 from sightline.results.explanation import Explanation
 from sightline.results.report import ByClass, ByMethod, Report, group
 from sightline.settings.arguments import refuse_unused
-from sightline.text import Aggregation, Chat, Encoding, is_chat
+from sightline.text import Aggregation, Chat, Encoding, Level, is_chat
 from sightline.text.documents import DocumentText, names_document, plain_text_of
 
 if TYPE_CHECKING:
@@ -503,6 +505,45 @@ class Model:
             for index, by_method in zip(batch, explained, strict=True):
                 results[index] = finish(by_method)
         return results
+
+    def import_scores(
+        self,
+        document: Readable,
+        scores: Any,
+        method: str = "imported",
+        level: Level = "word",
+        target: TargetLike = None,
+        *,
+        quantity: str | None = None,
+        signed: bool = True,
+    ) -> Explanation:
+        """Return scores that another program computed as an explanation of this model, ready for `check` and pages.
+
+        document: the text that was scored.
+        scores: one number per word (or another `level`; tokens with or without special ones), in document order; pairs
+        (token, score) with the tokens of any tokenizer, which spell the text; triples (start, end, score) with
+        characters of the text; a dictionary from words to scores, which are divided among the instances of a word; a
+        `shap.Explanation` of one text, a record of captum's `visualize_text`, or an output of inseq for one text.
+        method: the name under which the explanation is shown.
+        target, quantity: what the scores explain, as in `explain`; the predicted class by default.
+        signed: whether a negative score speaks against the target.
+        """
+        encoding = self._encoder.encode_document(self._read(document))
+        trace = self.trace(encoding, target, quantity=quantity)
+        explained = trace.target
+        values = align_scores(encoding, scores, level, explained.index, explained.label)
+        if not np.isfinite(values).all():
+            raise InputError("Some scores are not finite.")
+        return Explanation(
+            method=method,
+            scores=values,
+            encoding=encoding,
+            target=explained,
+            prediction=trace.prediction,
+            checks=model_checks(values, encoding, self.network),
+            provenance=provenance_of(self.network),
+            signed=signed,
+        )
 
     @_announced
     def check(

@@ -20,7 +20,7 @@ from sightline.errors import InputError, ModelError
 from sightline.files.foreign import printable
 from sightline.methods.layer_kind import LayerKind, resolve_layer_kind
 from sightline.models.target import Prediction, Target
-from sightline.results import storage
+from sightline.results import foreign_forms, storage
 from sightline.results.artefacts import EXCHANGE_ENTRIES, REASONS, Artefact, ArtefactReason, Exchange
 from sightline.results.verdict import CHECK_ENTRIES, Verdict, judge
 from sightline.settings.arguments import check_count, check_one_of
@@ -336,6 +336,17 @@ class Explanation(ReadOnlyArrays):
             for name in levels
         }
         return {**storage.to_record(self), **units, "artefacts": self.describe_artefacts()}
+
+    def to_shap(self, level: Level = "word") -> Any:
+        """Return a `shap.Explanation` for the plots of shap, one entry per word (needs the package shap).
+
+        Its base value is the explained number minus the scores, NaN where the prediction does not tell that number.
+        """
+        return foreign_forms.to_shap(self, level)
+
+    def to_captum(self, true_label: str | None = None) -> Any:
+        """Return captum's `VisualizationDataRecord` for its tables, one entry per token (needs the package captum)."""
+        return foreign_forms.to_captum(self, true_label)
 
     def describe_artefacts(self) -> list[dict[str, Any]]:
         """Return one plain record per artefact: its text, tokens, score, reason and what the reason means."""
