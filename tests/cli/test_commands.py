@@ -25,12 +25,12 @@ from sightline.api.model import load
 from sightline.cli.app import EXAMPLES, app
 from sightline.cli.progress import LateProgress, describe_seconds
 from sightline.cli.starting import starting
-from sightline.cli.values import parse_value, split_names
 from sightline.errors import OptionError, UsageError
 from sightline.methods import METHODS
 from sightline.metrics import METRICS
-from sightline.serve.http.schemas import ExplainRequest
+from sightline.serve.http.requests import ExplainRequest
 from sightline.settings.defaults import DEFAULT_METHODS
+from sightline.settings.values import parse_value, split_names
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -162,7 +162,7 @@ def test_a_name_that_is_not_a_string_is_refused_with_a_sentence(name):
 
 
 def test_names_come_repeated_or_with_commas_each_once():
-    assert split_names(["attcat, rollout", "flow", "attcat,"]) == ["attcat", "rollout", "flow"]
+    assert split_names(["attcat, rollout", "flow", "attcat,"]) == ("attcat", "rollout", "flow")
     with pytest.raises(UsageError, match="contains no name"):
         split_names([" ,"])
 

@@ -31,7 +31,7 @@ XSS = [
         ({"text": TEXT, "model": "/etc"}, 404, "There is no model called '/etc'."),
         ({"text": TEXT, "model": "buildin"}, 404, "There is no model called 'buildin'. Did you mean 'built-in'?"),
         ({"text": TEXT, "methods": ["rollot"]}, 422, "There is no method called 'rollot'. Did you mean 'rollout'?"),
-        ({"text": TEXT, "methods": []}, 422, "The field 'methods' must be a list of 1 to 32 method names."),
+        ({"text": TEXT, "methods": []}, 422, "The field 'methods' must be a list of 1 to 32 names."),
         ({"text": TEXT, "method": "attcat"}, 422, "There is no field 'method'. Did you mean 'methods'?"),
         ({"text": TEXT, "target": "poetry"}, 422, "There is no label 'poetry'."),
         ({"text": TEXT, "target": 5}, 422, "Class 5 asked for, the model has 2 classes"),

@@ -9,10 +9,12 @@ import pytest
 
 import sightline as sl
 from sightline.results.continuation import ContinuationExplanation, combine_records
-from sightline.serve.http.schemas import MAX_NEW_TOKENS
+from sightline.serve.http.requests import ExplainRequest
+from sightline.settings.options import declared_options
 from sightline.view.continuation import render_continuation
 from tests.serve.conftest import TEXT
 
+MAX_NEW_TOKENS = declared_options(ExplainRequest)["max_new_tokens"].server
 pytestmark = pytest.mark.slow
 
 PROMPT, CONTINUATION = "the old mill", " hello world"

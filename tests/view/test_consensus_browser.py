@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sightline.cli.output import Format, render
+from sightline.cli.output import render
 from sightline.models.target import Target
 from sightline.results.report import Report
 from sightline.view.words.lists import consensus_sentence
@@ -67,10 +67,10 @@ def test_terminal_pipe_and_json_hold_the_consensus():
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
     print_report(console, list(made), consensus=consensus_sentence(made))
     assert "highest-ranked words, among them" in console.file.getvalue()
-    text = render(made, Format.text, top=2)
+    text = render(made, "text", top=2)
     assert text.startswith("summary\t")
     assert text.splitlines()[-1] == f"consensus\t{consensus_sentence(made)}"
-    assert json.loads(render(made, Format.json, top=2))["consensus"] == made.consensus.to_dict()
+    assert json.loads(render(made, "json", top=2))["consensus"] == made.consensus.to_dict()
 
 
 @pytest.mark.browser

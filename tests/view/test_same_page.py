@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import re
 import zlib
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 from sightline.api.model import load
 from sightline.cli.app import app
-from sightline.serve.http.schemas import ExplainRequest
+from sightline.serve.http.requests import ExplainRequest
 from sightline.serve.settings import Settings
 from sightline.serve.worker.session import WorkerSession
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
@@ -54,7 +55,7 @@ def from_command_line(folder, tmp_path, methods):
 def from_server(folder, methods):
     session = WorkerSession(Settings(models=(str(folder),)))
     request = ExplainRequest(text=TEXT, methods=list(methods), check=True, relations=True, model="tiny")
-    _, parts = session.explain("job", request.model_dump(), lambda *_: None)
+    _, parts = session.explain("job", dataclasses.asdict(request), lambda *_: None)
     data = json.loads(parts["payload"])
     assert data.pop("live") == {"relations": True, "tiles": True, "predict": True}
     return data, {name.removeprefix("array:"): value for name, value in parts.items() if name.startswith("array:")}

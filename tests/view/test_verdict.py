@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.cli.output import Format, render
+from sightline.cli.output import render
 from sightline.results.explanation import Explanation, RemovalCurve
 from sightline.results.report import Report
 from sightline.results.verdict import (
@@ -214,7 +214,7 @@ def test_sentences_of_several_explanations_name_the_same_number_of_words():
     assert [note.split(". ", 1)[1] for note in shown_on_page["curves"][0]["notes"]] == [
         text.sentences[0] for text in texts
     ]
-    piped = render(Report.of(shown), Format.text, top=1)
+    piped = render(Report.of(shown), "text", top=1)
     assert piped.count("Without its 50 strongest words") == 2
 
 

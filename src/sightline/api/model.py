@@ -36,6 +36,7 @@ from sightline.results.continuation import ContinuationExplanation, Origin
 from sightline.results.explanation import Explanation
 from sightline.results.report import ByClass, ByMethod, Report, group
 from sightline.settings.arguments import refuse_unused
+from sightline.settings.explain import CheckSettings
 from sightline.text import Aggregation, Chat, Encoding, Level, is_chat
 from sightline.text.documents import DocumentText, names_document, plain_text_of
 
@@ -425,8 +426,8 @@ class Model:
         truncate: bool = False,
         check: bool = False,
         check_budget: int | None = None,
-        check_replacement: CheckReplacement = "delete",
-        artefacts: bool = True,
+        check_replacement: CheckReplacement | None = None,
+        artefacts: bool | None = None,
         progress: Progress | None = None,
         **options: Any,
     ) -> Any:
@@ -463,7 +464,10 @@ class Model:
         """
         traced_quantity = document.chosen_quantity if isinstance(document, Trace) else None
         chosen = choose_methods(self.network, method, methods, options, quantity or traced_quantity)
-        check_all = self._check_all(check, check_budget, check_replacement, artefacts, progress)
+        checking = CheckSettings(
+            check=check, check_budget=check_budget, check_replacement=check_replacement, artefacts=artefacts
+        )
+        check_all = self._check_all(checking, progress)
         document = self._read(document)
         if continuation is not None or max_new_tokens is not None:
             if (target, position, pair, check, truncate) != (None, None, None, False, False):
@@ -595,8 +599,8 @@ class Model:
         pair: str | DocumentText | None = None,
         truncate: bool = False,
         check_budget: int | None = None,
-        check_replacement: CheckReplacement = "delete",
-        artefacts: bool = True,
+        check_replacement: CheckReplacement | None = None,
+        artefacts: bool | None = None,
         progress: Progress | None = None,
         on_explained: Callable[[Report], None] | None = None,
         **options: Any,
@@ -631,7 +635,10 @@ class Model:
             return self.explain(trace, methods=names, quantity=quantity, progress=progress, **options)
 
         seen = trace if inside else None
-        check_all = self._check_all(check, check_budget, check_replacement, artefacts, progress, seen)
+        checking = CheckSettings(
+            check=check, check_budget=check_budget, check_replacement=check_replacement, artefacts=artefacts
+        )
+        check_all = self._check_all(checking, progress, seen)
         return build_report(trace, explain, check_all, inside=inside, progress=progress, on_explained=on_explained)
 
     def inspect(
@@ -692,10 +699,7 @@ class Model:
 
     def _check_all(
         self,
-        check: bool,
-        budget: int | None,
-        replacement: CheckReplacement,
-        artefacts: bool,
+        settings: CheckSettings,
         progress: Progress | None,
         seen: Trace | None = None,
     ) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
@@ -703,19 +707,17 @@ class Model:
 
         seen: a trace of the document whose attention is known already, and is not computed again.
         """
-        if not check:
-            of_check = {
-                "check_budget": budget,
-                "check_replacement": replacement != "delete",
-                "artefacts=False": not artefacts,
-            }
-            refuse_unused(of_check, "belongs to the check, which is not made: add check=True, or leave it out.")
+        if not settings.check:
             return None
         checker = self._checker
         if seen is not None:
             checker = replace(checker, received=lambda _explanation: seen.received)
         return partial(
-            checker.check_all, budget=budget, replacement=replacement, artefacts=artefacts, progress=progress
+            checker.check_all,
+            budget=settings.check_budget,
+            replacement=settings.check_replacement or "delete",
+            artefacts=settings.artefacts is not False,
+            progress=progress,
         )
 
     def provenance(self) -> dict[str, str]:

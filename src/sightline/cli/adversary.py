@@ -22,7 +22,8 @@ from sightline.cli.options import (
 )
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
-from sightline.cli.values import parse_strengths, split_names
+from sightline.cli.values import parse_strengths
+from sightline.settings.values import split_names
 
 
 @reports_errors

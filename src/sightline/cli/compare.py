@@ -28,9 +28,10 @@ from sightline.cli.options import (
 )
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting, use_free_cores
-from sightline.cli.values import method_options, split_names
+from sightline.cli.values import method_options
 from sightline.errors import UsageError
 from sightline.settings.arguments import refuse_unused
+from sightline.settings.values import split_assignments, split_names
 
 DEFAULT_METHODS = ("raw_attention", "rollout", "gradient", "attcat", "alti")
 DEFAULT_METRICS = ("spearman",)
@@ -123,7 +124,7 @@ def compare(
 
         statistics = check_statistics(split_names(metrics) if metrics else list(DEFAULT_METRICS))
         asked = [*names, *([reference] if reference is not None and reference not in names else [])]
-        options = method_options(option or [], asked, None)
+        options = method_options(split_assignments(option or []), asked, None)
         if output is not None:
             require_matplotlib()
             check_output_folder(output, AGREEMENT, overwrite=overwrite, inputs=[data, *sources])

@@ -30,10 +30,11 @@ from sightline.cli.options import (
 from sightline.cli.output import print_utf8
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting, use_free_cores
-from sightline.cli.values import method_options, parse_counts, parse_shares, split_names
+from sightline.cli.values import method_options, parse_counts, parse_shares
 from sightline.errors import InputError, UsageError
 from sightline.settings.arguments import refuse_unused
 from sightline.settings.extras import require
+from sightline.settings.values import split_assignments, split_names
 
 if TYPE_CHECKING:
     from sightline.api.model import Model
@@ -210,7 +211,7 @@ def evaluate(
         for name in measures if isinstance(measures, list) else []:
             METRICS.get(name)
         asked = [*names, *([reference] if reference is not None and reference not in names else [])]
-        options = method_options(option or [], asked, None)
+        options = method_options(split_assignments(option or []), asked, None)
         shares = parse_shares(ratios)
         depths = parse_counts("--k", k)
         published: Literal["attcat"] | None = None if compat is None else "attcat"
@@ -288,7 +289,7 @@ def _parse_names(given: Sequence[str] | None) -> list[str] | str | None:
     """Return the names from "a,b" and repeated options; "all" alone means all."""
     if given is None:
         return None
-    names = split_names(given)
+    names = list(split_names(given))
     if "all" in names and len(names) > 1:
         raise UsageError("'all' cannot be combined with other names: leave them out.")
     return "all" if names == ["all"] else names

@@ -4,38 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from sightline.cli.errors import one_line, reports_errors
-from sightline.cli.options import (
-    AggregationChoice,
-    AllowPickle,
-    AllowRandom,
-    Debug,
-    GlobalTokens,
-    MaxWindows,
-    MethodNames,
-    MethodOptions,
-    ModelSource,
-    Pair,
-    PlainText,
-    TaskName,
-    Truncate,
-    WindowRule,
-)
+from sightline.cli.declared import command
+from sightline.cli.errors import one_line
 from sightline.cli.output import FIGURES, Format, check_printable, choose_format, emit
-from sightline.cli.progress import FEWEST_CALLS, CheckTime, LateProgress
+from sightline.cli.progress import CheckTime, LateProgress
 from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting, use_free_cores
-from sightline.cli.values import method_options, parse_positions, split_names
+from sightline.cli.values import method_options
 from sightline.errors import OptionError
 from sightline.files.writing import check_writable, write_whole
-from sightline.settings.arguments import refuse_unused
 from sightline.settings.defaults import DEFAULT_METHODS
+from sightline.settings.explain import PLAIN_TEXT, ExplainSettings, LoadSettings
+from sightline.settings.options import option, unused
 
 if TYPE_CHECKING:
     from sightline.results.continuation import ContinuationExplanation
@@ -44,135 +30,56 @@ if TYPE_CHECKING:
 EVERY_CLASS = "all"
 
 
-class QuantityChoice(StrEnum):
-    """Values of `--quantity`."""
+@dataclass(frozen=True, kw_only=True)
+class ExplainCommand(ExplainSettings, LoadSettings):
+    """What `sightline explain` can be told."""
 
-    logit = "logit"
-    probability = "probability"
-    log_probability = "log_probability"
-    margin = "margin"
+    file: str = option(
+        positional=True,
+        metavar="FILE|-",
+        help="Document to explain: plain text, HTML, .docx, .odt or .pdf; - for standard input.",
+    )
+    plain_text: bool = option(False, help=PLAIN_TEXT)
+    task: str | None = option(
+        None, metavar="NAME", help="What the model's head does. [default: inferred from its architecture]"
+    )
+    similar_to: str | None = option(
+        None, metavar="TEXT", help="Explain how similar FILE is to this text (sentence-transformers models)."
+    )
+    true_label: str | None = option(
+        None, metavar="LABEL|INDEX", help="True class, named in a figure beside the prediction."
+    )
+    format: Format | None = option(
+        None, help="Format of the result. [default: by the suffix of the output file, else text]"
+    )
+    output: Path | None = option(None, flag=("--output", "-o"), metavar="FILE", help="Write the result to this file.")
+    level: Literal["token", "word", "sentence"] = option(
+        "token", help="One CSV row per token, word or sentence; JSON lists the scores of this level as well."
+    )
+    top: int = option(10, low=1, metavar="N", help="Number of strongest words to list.")
+    all_words: bool = option(False, help="List stop words, punctuation and artefacts as well.")
 
+    @property
+    def chosen_format(self) -> Format:
+        """The format of the result."""
+        return choose_format(self.format, self.output)
 
-class LevelChoice(StrEnum):
-    """Values of `--level`."""
+    @property
+    def continues(self) -> bool:
+        """Whether a continuation of the document is explained."""
+        return self.continuation is not None or self.max_new_tokens is not None
 
-    token = "token"
-    word = "word"
-    sentence = "sentence"
-
-
-class ReplacementChoice(StrEnum):
-    """Values of `--replacement`."""
-
-    delete = "delete"
-    mask = "mask"
-    both = "both"
-
-
-@reports_errors
-def explain(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE|-", help="Document to explain: plain text, HTML, .docx, .odt or .pdf; - for standard input."
+    rules = (
+        unused(
+            "true_label",
+            when=lambda settings: settings.chosen_format not in FIGURES,
+            reason="is named in figures only: add -o figure.svg, or leave it out.",
         ),
-    ],
-    pair: Pair = None,
-    plain_text: PlainText = False,
-    model: ModelSource = None,
-    task: TaskName = None,
-    similar_to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="Explain how similar FILE is to this text (sentence-transformers models).",
-        ),
-    ] = None,
-    method: MethodNames = None,
-    option: MethodOptions = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABEL|INDEX|A:B|all",
-            help="Class to explain, A against B, or every class in turn; 'entities' for every tagged entity; for "
-            "answers, their text, the numbers of their first and last token (12:15, 12: or :15), start, end or "
-            "'no answer'. [default: what is predicted]",
-        ),
-    ] = None,
-    quantity: Annotated[
-        QuantityChoice | None,
-        typer.Option(help="The number to explain. [default: logit; probability for methods that remove words]"),
-    ] = None,
-    position: Annotated[
-        int | None, typer.Option(metavar="N", help="Token to explain, for models that score single tokens.")
-    ] = None,
-    true_label: Annotated[
-        str | None, typer.Option(metavar="LABEL|INDEX", help="True class, named in a figure beside the prediction.")
-    ] = None,
-    format: Annotated[
-        Format | None, typer.Option(help="Format of the result. [default: by the suffix of the output file, else text]")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result to this file.")
-    ] = None,
-    level: Annotated[
-        LevelChoice,
-        typer.Option(help="One CSV row per token, word or sentence; JSON lists the scores of this level as well."),
-    ] = LevelChoice.token,
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="Number of strongest words to list.")] = 10,
-    all_words: Annotated[
-        bool, typer.Option("--all-words", help="List stop words, punctuation and artefacts as well.")
-    ] = False,
-    check: Annotated[
-        bool | None,
-        typer.Option(
-            "--check/--no-check",
-            help="Compare each explanation with random words. [default: for a page of one class]",
-            show_default=False,
-        ),
-    ] = None,
-    replacement: Annotated[
-        ReplacementChoice | None,
-        typer.Option(
-            help="What the check does with words: delete them, put the mask token in their place, or both. "
-            "[default: delete]"
-        ),
-    ] = None,
-    artefacts: Annotated[
-        bool | None,
-        typer.Option(
-            "--artefacts/--no-artefacts",
-            help="As part of the check, exchange the strongest words to find scores that belong to their position. "
-            "[default: artefacts]",
-            show_default=False,
-        ),
-    ] = None,
-    check_calls: Annotated[
-        int | None,
-        typer.Option(
-            min=FEWEST_CALLS,
-            metavar="N",
-            help="Most model calls for comparing an explanation with random words; one takes as long as a prediction, "
-            "and a check is most of the time on long documents. [default: 64; from 1,000 words on 32]",
-        ),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed for methods that draw random numbers.")] = None,
-    continuation: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Explain every word of this text, which follows FILE (language models)."),
-    ] = None,
-    max_new_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Let the model continue FILE by at most N tokens, and explain them."),
-    ] = None,
-    global_tokens: GlobalTokens = None,
-    truncate: Truncate = False,
-    windows: WindowRule = AggregationChoice.mean,
-    max_windows: MaxWindows = None,
-    allow_pickle: AllowPickle = False,
-    allow_random: AllowRandom = False,
-    debug: Debug = False,
-) -> None:
+    )
+
+
+@command
+def explain(settings: ExplainCommand) -> None:
     """Explain what a model decides about a text.
 
     \b
@@ -194,92 +101,61 @@ def explain(
       sightline explain prompt.txt --model my-llama --max-new-tokens 40
     """
     # Cheap checks first, so that a wrong request fails before a model is loaded.
-    chosen = choose_format(format, output)
+    chosen, output = settings.chosen_format, settings.output
     if output is not None:
-        check_writable(output, [file, pair, model])
+        check_writable(output, [settings.file, settings.pair, settings.model])
     check_printable(chosen, output)
-    continues = continuation is not None or max_new_tokens is not None
-    if continues and chosen in FIGURES:
+    if settings.continues and chosen in FIGURES:
         raise OptionError("Figures of continuations are not supported: write a page with -o page.html.")
-    if chosen not in FIGURES:
-        refuse_unused({"--true-label": true_label}, "is named in figures only: add -o figure.svg, or leave it out.")
-    checks = not continues and (chosen is Format.html and target != EVERY_CLASS if check is None else check)
-    if not checks:
-        of_check = {
-            "--artefacts": artefacts,
-            "--no-artefacts": artefacts is False,
-            "--replacement": replacement,
-            "--check-calls": check_calls,
-        }
-        refuse_unused(of_check, "belongs to the check, which is not made here: add --check, or leave it out.")
-    texts = read_texts(file, pair, plain_text=plain_text)
-    positions = parse_positions(global_tokens)
+    for_page = chosen == "html"
+    checks = for_page and settings.target != EVERY_CLASS if settings.check is None else settings.check
+    settings = replace(settings, check=checks and not (settings.continues and settings.check is None))
+    text, pair = read_texts(settings.file, settings.pair, plain_text=settings.plain_text)
+    settings = replace(settings, pair=pair)
 
     with LateProgress() as progress:
         with starting(progress):
             from sightline.api.model import load
             from sightline.models.target import class_index
 
-        for_page = chosen is Format.html
         # A page compares; other programs and pipes get one explanation unless they ask for more.
-        methods = split_names(method or (DEFAULT_METHODS if for_page else DEFAULT_METHODS[:1]))
-        options = method_options(option or [], methods, seed)
+        methods = settings.methods or DEFAULT_METHODS[: None if for_page else 1]
+        options = method_options(settings.options, methods, settings.seed)
         use_free_cores()
         progress("loading the model", 0, 0)
-        loaded = load(model, task, allow_pickle=allow_pickle, allow_random=allow_random, similar_to=similar_to)
-        if model is None and chosen is Format.csv:  # the other formats have a place for notices
+        loaded = load(settings.model, **settings.keywords(load))
+        if settings.model is None and chosen == "csv":  # the other formats have a place for notices
             from sightline.view.words.sentences import DEMONSTRATION
 
             progress.note(DEMONSTRATION)
-        if not method:
-            methods = list(loaded.default_methods[: None if for_page else 1])
-            options = method_options(option or [], methods, seed)
+        if settings.methods is None:
+            methods = loaded.default_methods[: None if for_page else 1]
+            options = method_options(settings.options, methods, settings.seed)
+        true_label = settings.true_label
         if true_label is not None and loaded.task == "sequence_classification" and len(loaded.labels) > 1:
             true_label = loaded.labels[class_index(true_label, loaded.labels)]
-        amount = None if quantity is None else quantity.value
         # The line break at the end of a file is not what a language model is to continue.
-        texts = (texts[0].removesuffix("\n"), texts[1]) if loaded.task == "causal_lm" else texts
-        if continues:
-            continuations = loaded.explain(
-                texts[0],
-                methods=methods,
-                target=target,
-                position=position,
-                pair=texts[1],
-                check=bool(check),
-                continuation=continuation,
-                max_new_tokens=max_new_tokens,
-                quantity=amount,
-                progress=progress,
-                **options,
-            )
-            emit_continuation(continuations, chosen, output, top, level.value)
+        text = text.removesuffix("\n") if loaded.task == "causal_lm" else text
+        if settings.continues:
+            wanted = settings.keywords(loaded.explain) | {"methods": methods}
+            continuations = loaded.explain(text, progress=progress, **wanted, **options)
+            emit_continuation(continuations, chosen, output, settings.top, settings.level)
             return
-        replacements = 2 if replacement is ReplacementChoice.both else 1
-        exchanges = artefacts is not False
-        watch = CheckTime(progress, replacements=replacements, artefacts=exchanges)
+        watch = CheckTime(
+            progress,
+            replacements=2 if settings.check_replacement == "both" else 1,
+            artefacts=settings.artefacts is not False,
+        )
+        wanted = settings.keywords(loaded.report) | {"pair": None, "truncate": False, "methods": methods}
         report = loaded.report(
-            loaded.encode(
-                *texts,
-                global_tokens=positions,
-                truncate=truncate,
-                aggregation=windows.value,
-                max_windows=max_windows,
-            ),
-            methods,
-            target,
-            quantity=amount,
-            position=position,
+            loaded.encode(text, **settings.keywords(loaded.encode)),
+            **wanted,
             inside=for_page,
-            check=checks,
-            check_budget=check_calls,
-            check_replacement=(replacement or ReplacementChoice.delete).value,
-            artefacts=exchanges,
             progress=watch,
-            on_explained=watch.explained if checks else None,
+            on_explained=watch.explained if settings.check else None,
             **options,
         )
-    emit(report, chosen, output, top, level.value, all_words=all_words, true_label=true_label)
+    emit(report, chosen, output, settings.top, settings.level, all_words=settings.all_words, true_label=true_label)
 
 
 def emit_continuation(
@@ -291,8 +167,8 @@ def emit_continuation(
         typer.echo(content.encode(), nl=False)
         return
     write_whole(output, content)
-    if chosen is Format.html:
-        typer.echo(render(continuations, Format.text, top, level).encode(), nl=False)
+    if chosen == "html":
+        typer.echo(render(continuations, "text", top, level).encode(), nl=False)
     typer.echo(f"Wrote {one_line(str(output))}", err=True)
 
 
@@ -301,15 +177,15 @@ def render(continuations: Mapping[str, ContinuationExplanation], chosen: Format,
 
     JSON is that of `combine_records`. CSV has one row per pair of a generated and an earlier unit of `level`.
     """
-    if chosen is Format.html:
+    if chosen == "html":
         from sightline.view.continuation import render_continuation
 
         return render_continuation(list(continuations.values()))
-    if chosen is Format.json:
+    if chosen == "json":
         from sightline.results.continuation import combine_records
 
         return json.dumps(combine_records(continuations), allow_nan=False) + "\n"
-    if chosen is Format.csv:
+    if chosen == "csv":
         import pandas as pd
 
         from sightline.view.frames import to_csv

@@ -30,10 +30,11 @@ from sightline.cli.output import print_utf8
 from sightline.cli.progress import LateProgress
 from sightline.cli.reading import read_texts
 from sightline.cli.starting import starting, use_free_cores
-from sightline.cli.values import method_options, parse_positions, split_names
+from sightline.cli.values import method_options
 from sightline.errors import UsageError
 from sightline.settings.arguments import refuse_unused
 from sightline.settings.defaults import INSPECT_METHODS
+from sightline.settings.values import parse_positions, split_assignments, split_names
 
 if TYPE_CHECKING:
     from sightline.analysis import DataSetInspection, Inspection
@@ -192,7 +193,7 @@ def inspect(
     if scaled and not head_importance:
         raise UsageError("--scaled needs the importance of the heads; leave out --no-head-importance.")
     texts = None if file is None else read_texts(file, pair, plain_text=plain_text)
-    positions = parse_positions(global_tokens)
+    positions = None if global_tokens is None else parse_positions(global_tokens)
 
     with LateProgress() as progress:
         with starting(progress):
@@ -206,7 +207,7 @@ def inspect(
         methods = tuple(split_names(method or INSPECT_METHODS))
         settings = InspectionSettings(
             methods=methods,
-            options=method_options(option or [], methods, seed),
+            options=method_options(split_assignments(option or []), methods, seed),
             stop_words=None if stop_words.casefold() == KEEP_STOP_WORDS else stop_words,
             top_k=top_k,
             layer=layer,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -18,32 +17,21 @@ if TYPE_CHECKING:
     from sightline.text.units import Level
 
 
-class Format(StrEnum):
-    """Values of `--format`."""
-
-    text = "text"
-    json = "json"
-    html = "html"
-    csv = "csv"
-    svg = "svg"
-    png = "png"
-    pdf = "pdf"
-
-
-FIGURES = frozenset({Format.svg, Format.png, Format.pdf})
+Format = Literal["text", "json", "html", "csv", "svg", "png", "pdf"]
+FIGURES = frozenset({"svg", "png", "pdf"})
 """The highlighted text as a figure, for papers and slides."""
 
-SUFFIXES = {
-    "": Format.text,
-    ".txt": Format.text,
-    ".text": Format.text,
-    ".json": Format.json,
-    ".html": Format.html,
-    ".htm": Format.html,
-    ".csv": Format.csv,
-    ".svg": Format.svg,
-    ".png": Format.png,
-    ".pdf": Format.pdf,
+SUFFIXES: dict[str, Format] = {
+    "": "text",
+    ".txt": "text",
+    ".text": "text",
+    ".json": "json",
+    ".html": "html",
+    ".htm": "html",
+    ".csv": "csv",
+    ".svg": "svg",
+    ".png": "png",
+    ".pdf": "pdf",
 }
 """The format that the suffix of an output file stands for."""
 
@@ -74,7 +62,7 @@ def check_printable(chosen: Format, output: Path | None) -> None:
         from sightline.view.plots.style import require_matplotlib
 
         require_matplotlib()
-    if chosen is Format.html and output is None and Console().is_terminal:
+    if chosen == "html" and output is None and Console().is_terminal:
         raise UsageError("A page is not printed to the terminal: write it to a file with -o page.html.")
 
 
@@ -97,10 +85,10 @@ def emit(
             report.plot(output, true_label=true_label)
         else:
             write_whole(output, render(report, chosen, top, level, all_words=all_words))
-        if chosen is Format.html or chosen in FIGURES:
+        if chosen == "html" or chosen in FIGURES:
             print_text(report, top, passages=False, all_words=all_words)
         typer.echo(f"Wrote {one_line(str(output))}", err=True)
-    elif chosen is Format.text:
+    elif chosen == "text":
         print_text(report, top, all_words=all_words)
     else:
         print_utf8(render(report, chosen, top, level, all_words=all_words))
@@ -131,9 +119,9 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token", *, 
     has one row per unit of `level`; JSON lists tokens and words, the units of a coarser level beside them, and under
     "strongest" the `top` words that the text output lists, under "notices" what a reader must know first.
     """
-    if chosen is Format.html:
+    if chosen == "html":
         return report.to_html()
-    if chosen is Format.json:
+    if chosen == "json":
         from sightline.view.words.headline import headline
         from sightline.view.words.lists import list_words
         from sightline.view.words.sentences import notices
@@ -156,7 +144,7 @@ def render(report: Report, chosen: Format, top: int, level: Level = "token", *, 
             "explanations": records,
         }
         return json.dumps(document, allow_nan=False) + "\n"
-    if chosen is Format.csv:
+    if chosen == "csv":
         import pandas as pd
 
         from sightline.view.frames import to_csv

@@ -29,10 +29,11 @@ from sightline.cli.options import (
 )
 from sightline.cli.progress import LateProgress
 from sightline.cli.starting import starting
-from sightline.cli.values import method_options, split_names
+from sightline.cli.values import method_options
 from sightline.errors import UsageError
 from sightline.settings.arguments import refuse_unused
 from sightline.settings.defaults import DEFAULT_METHODS
+from sightline.settings.values import split_assignments, split_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,7 +152,7 @@ def run(
             from sightline.view.words.sentences import DEMONSTRATION
 
         methods = split_names(method) if method else list(DEFAULT_METHODS)
-        options = method_options(option or [], methods, seed)
+        options = method_options(split_assignments(option or []), methods, seed)
         measures = MEASURES if measure is None else tuple(name for name in split_names(measure) if name != "none")
         if engine is EngineChoice.local:
             refuse_unused({"--address": address}, "names a Ray cluster; add --engine ray.")

@@ -8,12 +8,11 @@ values are accepted. The attributions of windows are merged into that of their d
 from __future__ import annotations
 
 import inspect
-import types
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 import numpy as np
 import torch
@@ -25,6 +24,7 @@ from sightline.passes.document_windows import combines_linearly
 from sightline.passes.forward import Need
 from sightline.passes.trace import Trace, Window
 from sightline.registry import METHOD_PLUGINS, Registry, origin_of, suggestion
+from sightline.settings.values import describe_type, fits, list_choices
 
 Array = NDArray[np.floating[Any]]
 Check = float | int | bool | str
@@ -150,7 +150,7 @@ class Method:
                 name: {
                     "default": default,
                     "values": describe_type(self.option_types[name]),
-                    "choices": _list_choices(self.option_types[name]),
+                    "choices": list_choices(self.option_types[name]),
                 }
                 for name, default in self.options.items()
             },
@@ -163,7 +163,7 @@ class Method:
                 known = ", ".join(self.options) or "none"
                 hint = suggestion(name, list(self.options))
                 raise OptionError(f"The method '{self.name}' has no option '{name}'.{hint} Its options: {known}.")
-            if not _fits(value, self.option_types[name]):
+            if not fits(value, self.option_types[name]):
                 expected = describe_type(self.option_types[name])
                 raise OptionError(f"The option '{name}' of '{self.name}' must be {expected}, not {value!r}.")
 
@@ -321,50 +321,3 @@ def group_methods(methods: Iterable[Method]) -> dict[Kind, list[Method]]:
     for entry in methods:
         groups[entry.kind].append(entry)
     return {kind: entries for kind, entries in groups.items() if entries}
-
-
-def describe_type(kind: Any) -> str:
-    """Return in words which values a type accepts."""
-    if get_origin(kind) is Literal:
-        return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
-    if get_origin(kind) in (Union, types.UnionType):
-        return " or ".join(describe_type(part) for part in get_args(kind))
-    if get_origin(kind) is not None and issubclass(get_origin(kind), Sequence):
-        return "a list of numbers"
-    if kind is Any:
-        return "any value"
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "nothing"}
-    return names.get(kind, str(kind))
-
-
-def _list_choices(kind: Any) -> list[Any] | None:
-    """Return all values a type accepts, or None if they cannot be listed."""
-    if kind is bool:
-        return [True, False]
-    if kind is type(None):
-        return [None]
-    if get_origin(kind) is Literal:
-        return list(get_args(kind))
-    if get_origin(kind) in (Union, types.UnionType):
-        parts = [_list_choices(part) for part in get_args(kind)]
-        return None if None in parts else [choice for part in parts for choice in part or ()]
-    return None
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether `value` is accepted where the annotation is `kind`."""
-    if kind is Any:
-        return True
-    if get_origin(kind) is Literal:
-        return np.ndim(value) == 0 and value in get_args(kind)  # an array would be compared entry by entry
-    if get_origin(kind) in (Union, types.UnionType):
-        return any(_fits(value, part) for part in get_args(kind))
-    if get_origin(kind) is not None and issubclass(get_origin(kind), Sequence):
-        return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
-    if kind is bool:
-        return isinstance(value, bool)
-    if kind is float:
-        return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(np.isfinite(value))
-    if kind is int:
-        return isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return isinstance(value, kind)

@@ -38,6 +38,7 @@ from sightline.passes.perturb import Key, Perturbations, perturb_probability, re
 from sightline.progress import StepProgress
 from sightline.results.explanation import Explanation, RemovalCurve, fingerprint_scores
 from sightline.results.verdict import TIE, find_stake, judge
+from sightline.settings.explain import CheckReplacement as CheckReplacement
 from sightline.text import Encoding
 from sightline.text.units import Units, units_of
 
@@ -59,7 +60,6 @@ SHORTEST_SCALE = 5
 TELLING_SHARE = 0.9
 """The count that a sentence names is the smallest one with this share of the largest difference to random words."""
 
-CheckReplacement = Literal["delete", "mask", "both"]
 Checks = dict[str, float | int | str | bool]
 
 

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from sightline.errors import OptionError, TargetError
 from sightline.models.classes import class_named, list_names, numbers_name_others, whole_number
 from sightline.registry import suggestion
+from sightline.settings.explain import Quantity as Quantity
 from sightline.text.read_only import ReadOnlyArrays, protect
 
 ALL: Literal["all"] = "all"
 """The target that stands for every class, one at a time; a class whose label is "all" is chosen by its number."""
 ENTITIES: Literal["entities"] = "entities"
 """The target that stands for every entity that a model which tags tokens finds, one at a time."""
-Quantity = Literal["log_odds", "logit", "probability", "log_probability", "margin"]
 Ends = Literal["both", "start", "end"]
 TargetLike: TypeAlias = "int | str | tuple[int | str | None, int | str | None] | Target | None"
 T = TypeVar("T")

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
+from sightline.settings.explain import Aggregation as Aggregation
 from sightline.text.read_only import ReadOnlyArrays, protect
 from sightline.text.words import Word, count_words
-
-Aggregation = Literal["mean", "max", "first"]
-"""How the logits of windows make the logits of the document: their mean, the largest of each class, or the first's."""
 
 
 @dataclass(frozen=True)

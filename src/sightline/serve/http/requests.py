@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, replace
 from typing import Any
 
 from fastapi import Request
-from pydantic import ValidationError
+from pydantic import TypeAdapter
 
-from sightline.errors import InputError
+from sightline.errors import InputError, OptionError
 from sightline.registry import suggestion
-from sightline.serve.http.schemas import MAX_METHODS, MAX_NEW_TOKENS, ExplainRequest
 from sightline.serve.refusal import Refusal
-from sightline.serve.settings import Settings
+from sightline.serve.settings import Settings as Limits
+from sightline.settings.explain import ExplainSettings
+from sightline.settings.options import Option, Settings, declared_options, option, through
 from sightline.text import check_text
 
 LARGEST_NUMBER = 1e6
@@ -52,23 +54,66 @@ def check_options(options: Mapping[str, Mapping[str, Any]]) -> None:
 
 ALL_CLASSES = "all"
 
-_MUST_BE = {
-    "text": "a string",
-    "pair": "a string or null",
-    "model": "the name of a model",
-    "methods": f"a list of 1 to {MAX_METHODS} method names",
-    "target": "a label, a class number, or a list of two of these for a contrast",
-    "quantity": "one of logit, probability, log_probability, margin",
-    "position": "a whole number",
-    "continuation": "a string or null",
-    "max_new_tokens": f"a whole number from 1 to {MAX_NEW_TOKENS}",
-    "options": 'an object of objects, such as {"rollout": {"fusion": "max"}}',
-    "seed": "a whole number",
-    "global_tokens": "a list of whole numbers",
-    "check": "true or false",
-    "relations": "true or false",
-    "wait": "true or false",
-}
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainRequest(ExplainSettings):
+    """A request for explanations. Only `text` is required."""
+
+    text: str = option(expects="a string", help="The text.")
+    model: str | None = option(
+        None, expects="the name of a model", help="A name from /api/models; by default, the first."
+    )
+    check: bool = option(
+        False, help="Compare each explanation with random orderings of the words; runs the model many times."
+    )
+    relations: bool = option(False, help="Also collect attention relations and maps for the page.")
+    wait: bool = option(
+        True,
+        help="Wait for the result; if false, answer at once with 202 and a job. A client that disconnects while "
+        "waiting cancels its job.",
+    )
+
+
+def request_schema(settings: type[Settings], examples: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Return the JSON schema of the requests that have these settings."""
+    properties: dict[str, Any] = {}
+    with through("request"):
+        for name, declared in declared_options(settings).items():
+            if declared.server:
+                properties[name] = {**_value_schema(declared), "description": declared.request_help or declared.help}
+                if declared.default is not MISSING:
+                    properties[name]["default"] = declared.default
+    return {
+        "title": settings.__name__,
+        "description": settings.__doc__,
+        "type": "object",
+        "properties": properties,
+        "required": [name for name, schema in properties.items() if "default" not in schema],
+        "additionalProperties": False,
+        "examples": list(examples),
+    }
+
+
+def _value_schema(declared: Option) -> dict[str, Any]:
+    schema = TypeAdapter(declared.kind).json_schema()
+    kinds = {"integer": ("minimum", "maximum"), "number": ("minimum", "maximum"), "array": ("minItems", "maxItems")}
+    for part in [schema, *schema.get("anyOf", [])]:
+        for bound, value in zip(kinds.get(part.get("type"), ()), declared.bounds(), strict=False):
+            if value is not None:
+                part[bound] = value
+    return schema
+
+
+EXAMPLES = (
+    {"text": "The compiler infers the types of all expressions."},
+    {
+        "text": "A neural network learns from data.",
+        "methods": ["attcat", "rollout"],
+        "target": "artificial intelligence",
+        "options": {"rollout": {"fusion": "max"}},
+        "wait": False,
+    },
+)
 
 
 class PendingBytes:
@@ -120,10 +165,12 @@ def parse_request(body: bytes) -> ExplainRequest:
         raise Refusal(422, f"The body is not JSON: {reason}.") from None
     if not isinstance(content, dict):
         raise Refusal(422, 'The body must be a JSON object such as {"text": "…"}.')
+    if any(map(_has_surrogates, content)):
+        raise Refusal(422, "Field names must be valid Unicode, without unpaired surrogates.")
     try:
-        return ExplainRequest.model_validate(content)
-    except ValidationError as error:
-        raise Refusal(422, _describe_errors(error)) from None
+        return ExplainRequest.from_record(content)
+    except OptionError as error:
+        raise Refusal(422, str(error)) from None
 
 
 def parse_token(body: bytes) -> str:
@@ -138,7 +185,7 @@ def parse_token(body: bytes) -> str:
 
 
 def check_request(
-    request: ExplainRequest, settings: Settings, models: Mapping[str, list[str]], methods: Sequence[str]
+    request: ExplainRequest, settings: Limits, models: Mapping[str, list[str]], methods: Sequence[str]
 ) -> tuple[bytes, list[str]]:
     """Check everything that does not need the models; return the request as JSON for the worker, and its methods.
 
@@ -162,22 +209,22 @@ def check_request(
     if request.model is not None:
         _check_known(request.model, list(models), "model", 404)
     model = request.model or next(iter(models))
-    chosen = models[model] if request.methods is None else request.methods
+    chosen = models[model] if request.methods is None else list(request.methods)
     for name in chosen:
         _check_known(name, methods, "method", 422)
     if request.target == ALL_CLASSES:
         raise Refusal(
             422, "The server explains one class per request. Send one request per label listed in /api/models."
         )
-    for name in request.options:
+    for name in request.options or {}:
         if name not in chosen:
             raise Refusal(422, f"Options are given for '{_shorten(name)}', which is not one of the requested methods.")
-    fields = request.model_dump(exclude={"wait"}) | {"model": model, "methods": chosen}
+    fields = asdict(replace(request, model=model, methods=tuple(chosen)))
     try:
         body = json.dumps(fields, allow_nan=False).encode()
     except ValueError:
         raise Refusal(422, "Numbers must be finite.") from None
-    check_options(request.options)
+    check_options(request.options or {})
     return body, chosen
 
 
@@ -187,28 +234,15 @@ def _check_known(name: str, known: Sequence[str], kind: str, status: int) -> Non
         raise Refusal(status, f"There is no {kind} called '{_shorten(name)}'.{hint} Known: {', '.join(known)}.")
 
 
-def _describe_errors(error: ValidationError) -> str:
-    """Return one sentence per invalid field, at most three."""
-    sentences: dict[str, None] = {}
-    for problem in error.errors(include_url=False, include_input=False, include_context=False):
-        name = str(problem["loc"][0]) if problem["loc"] else ""
-        if not name:
-            sentences["Field names must be valid Unicode, without unpaired surrogates."] = None
-        elif problem["type"] == "extra_forbidden":
-            hint = suggestion(name, list(_MUST_BE))
-            sentences[f"There is no field '{_shorten(name)}'.{hint} Known: {', '.join(_MUST_BE)}."] = None
-        elif problem["type"] == "missing":
-            sentences[f"The field '{name}' is missing."] = None
-        else:
-            sentences[f"The field '{name}' must be {_MUST_BE[name]}."] = None
-    return " ".join(list(sentences)[:3])
-
-
 def describe_parameter_error(errors: Sequence[Mapping[str, Any]]) -> str:
     """Return a sentence about the first invalid parameter of a URL."""
     name = errors[0]["loc"][-1]
     message = str(errors[0]["msg"])
     return f"The parameter '{_shorten(str(name))}' is invalid: {message[:1].lower()}{message[1:].rstrip('.')}."
+
+
+def _has_surrogates(name: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _shorten(name: str) -> str:

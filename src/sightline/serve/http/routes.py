@@ -12,7 +12,15 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from sightline import __version__
 from sightline.serve.http import schemas
-from sightline.serve.http.requests import check_request, parse_request, parse_token, read_body
+from sightline.serve.http.requests import (
+    EXAMPLES,
+    ExplainRequest,
+    check_request,
+    parse_request,
+    parse_token,
+    read_body,
+    request_schema,
+)
 from sightline.serve.http.schemas import describe_binary, describe_errors, describe_page
 from sightline.serve.refusal import Refusal, queue_full
 from sightline.serve.worker.dispatcher import Dispatcher
@@ -137,7 +145,7 @@ async def metrics(dispatcher: TheDispatcher) -> Response:
     openapi_extra={
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": schemas.ExplainRequest.model_json_schema()}},
+            "content": {"application/json": {"schema": request_schema(ExplainRequest, EXAMPLES)}},
         }
     },
 )
@@ -335,7 +343,7 @@ async def relations(
     openapi_extra={
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": schemas.ExplainRequest.model_json_schema()}},
+            "content": {"application/json": {"schema": request_schema(ExplainRequest, EXAMPLES)}},
         }
     },
 )

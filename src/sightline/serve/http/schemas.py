@@ -1,77 +1,10 @@
-"""Request and response types of the API, which validate requests, and what several routes share of its description."""
+"""Response types of the API, and what several routes share of its description."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
-
-MAX_METHODS = 32
-MAX_NEW_TOKENS = 256
-
-Class = StrictInt | StrictStr
-
-
-class ExplainRequest(BaseModel):
-    """A request for explanations. Only `text` is required."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {"text": "The compiler infers the types of all expressions."},
-                {
-                    "text": "A neural network learns from data.",
-                    "methods": ["attcat", "rollout"],
-                    "target": "artificial intelligence",
-                    "options": {"rollout": {"fusion": "max"}},
-                    "wait": False,
-                },
-            ]
-        },
-    )
-
-    text: StrictStr = Field(description="The text.")
-    pair: StrictStr | None = Field(None, description="The second text, for models that take text pairs.")
-    model: StrictStr | None = Field(None, description="A name from /api/models; by default, the first.")
-    methods: Annotated[list[StrictStr], Field(min_length=1, max_length=MAX_METHODS)] | None = Field(
-        None,
-        description="Names from /api/methods; the methods share one pass of the model. By default, the "
-        "`default_methods` of the model in /api/models.",
-    )
-    target: Class | Annotated[list[Class], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="A label or class number, or a list of two for a contrast; by default, the predicted class."
-    )
-    quantity: Literal["logit", "probability", "log_probability", "margin"] | None = Field(
-        None,
-        description="The quantity to explain; by default the logit, or the probability for methods that remove words.",
-    )
-    position: StrictInt | None = Field(None, description="Position of the token to explain, for token-level models.")
-    continuation: StrictStr | None = Field(
-        None,
-        description="For decoders: explain every word of this text, which follows `text`. Leave out target, position, "
-        "pair and check.",
-    )
-    max_new_tokens: Annotated[StrictInt, Field(ge=1, le=MAX_NEW_TOKENS)] | None = Field(
-        None, description="For decoders: let the model continue `text` by at most this many tokens, and explain them."
-    )
-    options: dict[str, dict[str, Any]] = Field(
-        default={}, description="Options by method, for example {'rollout': {'fusion': 'max'}}."
-    )
-    seed: StrictInt | None = Field(None, description="Seed for methods that draw random numbers.")
-    global_tokens: list[StrictInt] | None = Field(
-        None, description="Token positions with global attention (Longformer)."
-    )
-    check: StrictBool = Field(
-        False,
-        description="Compare each explanation with random orderings of the words; runs the model many times.",
-    )
-    relations: StrictBool = Field(False, description="Also collect attention relations and maps for the page.")
-    wait: StrictBool = Field(
-        True,
-        description="Wait for the result; if false, answer at once with 202 and a job. A client that disconnects while "
-        "waiting cancels its job.",
-    )
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class ErrorAnswer(BaseModel):

@@ -1,0 +1,165 @@
+"""Settings of an explanation, and what other capabilities share with it: the model, how it reads, the check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sightline.settings.defaults import DEFAULT_METHODS
+from sightline.settings.options import Settings, option, unused
+from sightline.settings.values import parse_positions, split_assignments, split_names
+
+Quantity = Literal["log_odds", "logit", "probability", "log_probability", "margin"]
+Aggregation = Literal["mean", "max", "first"]
+"""How the logits of windows make the logits of the document: their mean, the largest of each class, or the first's."""
+CheckReplacement = Literal["delete", "mask", "both"]
+Class = int | str
+
+MODEL = "Model folder, or a hub model as owner/name or hf://name"
+BUILT_IN = "[default: the built-in demonstration model]"
+PLAIN_TEXT = "Read the file as plain text, whatever it is: HTML with its mark-up."
+PICKLE = "Read pickle weights, which can run code: only if you trust them."
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSettings(Settings):
+    """Which model is loaded."""
+
+    model: str | None = option(None, metavar="PATH", help=f"{MODEL}. {BUILT_IN}")
+    allow_pickle: bool = option(False, help=PICKLE)
+    allow_random: bool = option(False, help="Accept missing weights; every result is marked as untrained.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadSettings(Settings):
+    """How a model reads a document."""
+
+    pair: str | None = option(
+        None, metavar="FILE|-", expects="a string or null", help="The second text, for models that read pairs."
+    )
+    global_tokens: tuple[int, ...] | None = option(
+        None, metavar="0,17,…", read=parse_positions, help="Token positions with global attention (Longformer)."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowSettings(ReadSettings):
+    """How a model reads a document that is longer than it reads at once."""
+
+    truncate: bool = option(
+        False, server=False, help="Cut off what the model cannot read at once, instead of reading windows."
+    )
+    aggregation: Aggregation = option(
+        "mean",
+        flag="--windows",
+        server=False,
+        help="How the class scores of the windows of a long text are combined.",
+    )
+    max_windows: int | None = option(
+        None,
+        low=1,
+        metavar="N",
+        server=False,
+        help="Read at most N windows of a long text. [default: 32,768 tokens, at least 8]",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckSettings(Settings):
+    """How an explanation is checked on the model; None is what the door does by default."""
+
+    check: bool | None = option(
+        None,
+        flag="--check/--no-check",
+        help="Compare each explanation with random words. [default: for a page of one class]",
+    )
+    check_replacement: CheckReplacement | None = option(
+        None,
+        flag="--replacement",
+        server=False,
+        help="What the check does with words: delete them, put the mask token in their place, or both. "
+        "[default: delete]",
+    )
+    artefacts: bool | None = option(
+        None,
+        flag="--artefacts/--no-artefacts",
+        server=False,
+        help="As part of the check, exchange the strongest words to find scores that belong to their position. "
+        "[default: artefacts]",
+    )
+    check_budget: int | None = option(
+        None,
+        low=12,
+        flag="--check-calls",
+        metavar="N",
+        server=False,
+        help="Most model calls for comparing an explanation with random words; one takes as long as a prediction, "
+        "and a check is most of the time on long documents. [default: 64; from 1,000 words on 32]",
+    )
+
+    rules = (
+        unused(
+            "artefacts",
+            "check_replacement",
+            "check_budget",
+            when=lambda settings: settings.check is False,
+            reason="belongs to the check, which is not made: add {check}, or leave it out.",
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainSettings(CheckSettings, WindowSettings):
+    """What is explained, and by which methods."""
+
+    methods: tuple[str, ...] | None = option(
+        None,
+        flag=("--method", "--methods"),
+        metavar="NAME,…",
+        low=1,
+        read=split_names,
+        server=32,
+        help=f"Method, or several with commas; may be repeated. [default: {', '.join(DEFAULT_METHODS)}]",
+        request_help="Names from /api/methods; the methods share one pass of the model. By default, the "
+        "`default_methods` of the model in /api/models.",
+    )
+    options: Mapping[str, Mapping[str, Any]] | None = option(
+        None,
+        flag="--option",
+        metavar="KEY=VALUE",
+        read=split_assignments,
+        expects='an object of objects, such as {"rollout": {"fusion": "max"}}',
+        help="Option of the method, or METHOD.KEY=VALUE; may be repeated.",
+        request_help="Options by method, for example {'rollout': {'fusion': 'max'}}.",
+    )
+    target: Class | tuple[Class, Class] | None = option(
+        None,
+        metavar="LABEL|INDEX|A:B|all",
+        expects="a label, a class number, or a list of two of these for a contrast",
+        help="Class to explain, A against B, or every class in turn; 'entities' for every tagged entity; for "
+        "answers, their text, the numbers of their first and last token (12:15, 12: or :15), start, end or "
+        "'no answer'. [default: what is predicted]",
+        request_help="A label or class number, or a list of two for a contrast; by default, the predicted class.",
+    )
+    quantity: Quantity | None = option(
+        None, help="The number to explain. [default: logit; probability for methods that remove words]"
+    )
+    position: int | None = option(None, metavar="N", help="Token to explain, for models that score single tokens.")
+    seed: int | None = option(None, metavar="N", help="Seed for methods that draw random numbers.")
+    continuation: str | None = option(
+        None,
+        metavar="TEXT",
+        expects="a string or null",
+        help="Explain every word of this text, which follows FILE (language models).",
+        request_help="For decoders: explain every word of this text, which follows `text`. Leave out target, position, "
+        "pair and check.",
+    )
+    max_new_tokens: int | None = option(
+        None,
+        low=1,
+        metavar="N",
+        server=256,
+        help="Let the model continue FILE by at most N tokens, and explain them.",
+        request_help="For decoders: let the model continue `text` by at most this many tokens, and explain them.",
+    )
