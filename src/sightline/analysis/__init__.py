@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from sightline.analysis.inspection import InspectionSettings as InspectionSettings
     from sightline.analysis.inspection import attention_graphs as attention_graphs
     from sightline.analysis.inspection import inspect_document as inspect_document
-    from sightline.analysis.internals import Inside as Inside
-    from sightline.analysis.internals import Relations as Relations
     from sightline.analysis.internals import inside as inside
     from sightline.analysis.layer_anisotropy import LayerAnisotropy as LayerAnisotropy
     from sightline.analysis.layer_anisotropy import anisotropy_by_layer as anisotropy_by_layer
@@ -71,6 +69,8 @@ if TYPE_CHECKING:
     from sightline.analysis.similarity import similarity_layout as similarity_layout
     from sightline.analysis.similarity import summarise_documents as summarise_documents
     from sightline.analysis.source import AttentionSource as AttentionSource
+    from sightline.results.inside import Inside as Inside
+    from sightline.results.inside import Relations as Relations
 
 _NAMES = {
     "attribution_tables": "AttributionRow AttributionTable attributions_by_position attributions_by_type "
