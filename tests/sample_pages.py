@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sightline.analysis.internals import Inside
 from sightline.results.explanation import Explanation
+from sightline.results.inside import Inside
 from sightline.results.report import Report
 from sightline.view.page import payload
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from sightline.analysis import attention_graphs, cancelled_share
-from sightline.analysis.inspection import COMPARED_GRAPH_TOKENS
+from sightline.analysis.maps import COMPARED_GRAPH_TOKENS
 from sightline.api.model import Model
 from sightline.evaluation import compare
 from sightline.evaluation.agreement import Agreement

@@ -10,11 +10,9 @@ import pytest
 import sightline as sl
 from sightline.analysis import InspectionSettings, head_importance_of, inspect_dataset, inspect_document
 from sightline.errors import InputError, OptionError
-from sightline.methods import METHODS
 from tests.tiny_models import FAMILIES, tiny_ids, tiny_model, tiny_module
 from tests.tiny_tokenizers import wordpiece
 
-LAYERED = ["rollout", "norm_rollout", "globenc", "alti"]
 TEXT = "The old river runs past the mill."
 ROWS = [
     {"id": "a", "text": TEXT},
@@ -42,20 +40,12 @@ def test_one_forward_and_one_backward_serve_everything(family):
     assert inspection.importance.shape == (3, 4)
 
 
-@pytest.mark.parametrize("method", LAYERED)
-def test_relevance_matrices_are_those_of_the_method(model, method):
-    options = {"alti": {"p": 2, "second_norm": True}} if method == "alti" else {}
-    inspection = model.inspect(TEXT, methods=("attcat", method), options=options, permutations=3)
-    assert list(inspection.relevance) == [method]
-    assert METHODS.get(method).options.keys() >= options.get(method, {}).keys()
-    # Row r of the last R^l is the explanation, row r of every R^l its layers.
-    np.testing.assert_allclose(
-        inspection.relevance[method][:, inspection.readout], inspection.explanations[method].layers, atol=1e-12
-    )
-
-
-def test_without_a_layered_method_relevance_matrices_are_those_of_rollout(model):
-    assert list(model.inspect(TEXT, permutations=3).relevance) == ["rollout"]
+def test_the_inside_is_that_of_the_report(model):
+    inspection, report = model.inspect(TEXT, permutations=3), model.report(TEXT, ["attcat"], check=False)
+    for name in ("received", "images", "importance"):
+        np.testing.assert_array_equal(getattr(inspection.inside, name), getattr(report.inside, name))
+    assert inspection.inside.relations.keys() == report.inside.relations.keys()
+    np.testing.assert_array_equal(inspection.first.scores, report.first.scores)
 
 
 def test_numbers_belong_to_the_target(model):
@@ -125,16 +115,9 @@ def test_a_model_without_a_tokenizer_inspects_encodings():
     assert {cell.documents for cell in inspection.similarity["attcat"].cells} == {2}
 
 
-def test_short_documents_have_graphs_anisotropy_and_token_ranks(model):
+def test_anisotropy_and_the_ranks_of_tokens(model):
     inspection = model.inspect("The old mill.", methods=("rollout", "raw_attention"), permutations=3, anisotropy=True)
-    assert list(inspection.graphs) == ["raw attention", "rollout", "flow"]
-    n = len(inspection.encoding)
-    for matrices in inspection.graphs.values():
-        assert matrices.shape[1:] == (n, n)
-        np.testing.assert_allclose(matrices.sum(axis=-1), 1.0, atol=1e-9)
-    np.testing.assert_allclose(inspection.graphs["raw attention"][0], inspection.graphs["rollout"][0], atol=1e-9)
-    assert inspection.anisotropy is not None
+    assert len(inspection.anisotropy.outputs) == 3
     assert model.inspect("The old mill.", permutations=3).anisotropy is None
-    assert len(inspection.anisotropy.outputs) == len(inspection.graphs["flow"])
     assert set(inspection.token_ranks) == {"rollout", "raw_attention"}
     assert "." in inspection.token_ranks["rollout"]["token"].tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.analysis import average_maps, thumbnails, window_maps
+from sightline.analysis import attention_graphs, average_maps, thumbnails, window_maps
 from sightline.errors import InputError
 from tests.analysis.sources import banded_source
 from tests.tiny_models import tiny_ids, tiny_model
@@ -102,3 +102,13 @@ def test_models_without_a_window_and_short_documents_have_no_windows():
     for family, n in (("bert", 90), ("longformer", 20)):
         model = tiny_model(family)
         assert window_maps(model.trace(model.encode(ids=tiny_ids(family, n)))) is None
+
+
+def test_graphs_of_attention_rollout_and_flow_have_rows_that_sum_to_1():
+    model = tiny_model()
+    graphs = attention_graphs(model.trace(model.encode(ids=tiny_ids("bert", 7))))
+    assert list(graphs) == ["raw attention", "rollout", "flow"]
+    for matrices in graphs.values():
+        assert matrices.shape == (3, 7, 7)
+        np.testing.assert_allclose(matrices.sum(axis=-1), 1.0, atol=1e-9)
+    np.testing.assert_allclose(graphs["raw attention"][0], graphs["rollout"][0], atol=1e-9)

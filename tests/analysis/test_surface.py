@@ -12,7 +12,7 @@ from sightline import analysis
 
 def test_every_name_loads():
     for name in analysis.__all__:
-        assert getattr(analysis, name).__module__.startswith("sightline.analysis")
+        assert getattr(analysis, name).__module__.startswith(("sightline.analysis", "sightline.results.inside"))
     assert set(analysis.__all__) <= set(dir(analysis))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         analysis.nothing  # noqa: B018

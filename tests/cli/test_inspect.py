@@ -73,7 +73,9 @@ def test_a_folder_is_written_with_the_built_in_model(sightline, tmp_path):
     assert result.stderr == "Wrote out/index.html\n"
     assert "Attention against attcat, all words, with chance levels" in result.stdout
     names = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
-    assert {"attention-maps.svg", "attention-maps.png", "attcat-similarity.svg", "attention-graph.svg"} <= names
+    figures = ("head-importance", "attention-maps", "relations", "received", "attcat-similarity", "attcat-layers")
+    assert names == {f"{figure}.{end}" for figure in figures for end in ("svg", "png")}
+    assert (tmp_path / "out" / "page.html").exists()
     assert (tmp_path / "out" / "tables" / "attcat-by-type.tex").exists()
     assert not list((tmp_path / "out").rglob("*.part"))
 

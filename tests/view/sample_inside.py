@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.analysis.internals import Inside, Relations, inside
+from sightline.analysis.internals import inside
 from sightline.attention import BandedAttention, DenseAttention
 from sightline.attention.protocol import TopK
+from sightline.results.inside import Inside, Relations
 from sightline.text import Encoding
 
 

@@ -14,13 +14,12 @@ import torch
 
 import sightline as sl
 from sightline import analysis
-from sightline.analysis import Disagreement, InspectionSettings, TokenFilter, head_importance_of, inspect_dataset
+from sightline.analysis import InspectionSettings, TokenFilter, head_importance_of, inspect_dataset
 from sightline.errors import InputError, OptionError, UsageError
 from sightline.files.ownership import RECORD, check_output_folder
 from sightline.view.frames import to_text
 from sightline.view.inspect.attention import NEARLY_FULL, relations_section
-from sightline.view.inspect.comparison import gaps
-from sightline.view.inspect.sections import document_sections, importance_section
+from sightline.view.inspect.sections import document_sections, heads_section
 from sightline.view.inspect.summary import (
     INSPECTION,
     compact,
@@ -31,7 +30,7 @@ from sightline.view.inspect.summary import (
 )
 from sightline.view.sections.pages import Picture, Section, Table, write_sections
 from sightline.view.words.sentences import percent
-from sightline.view.words.takeaways import takeaways
+from sightline.view.words.takeaways import TEXT_PAGE, takeaways
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level, wordpiece
 
@@ -49,7 +48,7 @@ HOSTILE = [
     "--><b>",
 ]
 TEXT = "The mill " + " ".join(HOSTILE) + " old mill."
-DRAWN_FOR_SHORT_TEXTS = ("relations", "attcat-words", "attcat-text", "received", "attention-graph", "texts")
+DRAWN_FOR_SHORT_TEXTS = ("relations", "received", "attcat-layers", "rollout-layers")
 LABELS = {0: "<i>AI</i>", 1: "<i>PL</i>", 2: "<script>alert(2)</script>"}
 
 
@@ -107,7 +106,7 @@ def test_everything_the_page_names_is_there_and_everything_there_is_named(folder
     }
     written = {str(path.relative_to(folder)) for path in folder.rglob("*.*")} - {"index.html", RECORD}
     assert named == written
-    assert sum(name.endswith(".svg") for name in named) == sum(name.endswith(".png") for name in named) >= 15
+    assert sum(name.endswith(".svg") for name in named) == sum(name.endswith(".png") for name in named) == 6
 
 
 def test_no_text_of_the_document_or_the_model_becomes_part_of_the_page(folder):
@@ -120,7 +119,7 @@ def test_no_text_of_the_document_or_the_model_becomes_part_of_the_page(folder):
         assert not any(name.startswith("on") or name == "style" for name in attributes)
         if tag in ("a", "img"):
             address = attributes.get("href") or attributes["src"]
-            assert re.fullmatch(r"#[\w-]+|(figures|tables)/[\w.-]+", address)
+            assert re.fullmatch(r"#[\w-]+|(figures|tables)/[\w.-]+|page\.html", address)
     assert "alert(1)" in " ".join(page.text)
     assert "\x1b" not in " ".join(page.text)
 
@@ -171,7 +170,7 @@ def test_the_same_inspection_gives_the_same_bytes(model, inspection, tmp_path):
         tables = tuple(
             part for section in document_sections(shown) for part in section.parts if isinstance(part, Table)
         )
-        some = [importance_section(shown), Section("tables", "Tables", (), tables)]
+        some = [heads_section(shown), Section("tables", "Tables", (), tables)]
         write_sections(tmp_path / str(number), INSPECTION, "title", some, {"fact": "value"})
     first, second = (
         {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")}
@@ -181,17 +180,20 @@ def test_the_same_inspection_gives_the_same_bytes(model, inspection, tmp_path):
     assert first == second
 
 
-def test_the_head_shown_in_full_is_the_one_requested_or_the_most_important(model, inspection):
-    assert inspection.importance is not None
+def test_a_head_is_shown_in_full_where_it_is_asked_for(model, small, inspection):
     best = np.unravel_index(np.argmax(inspection.importance), inspection.importance.shape)
-    assert (inspection.head_map.layer, inspection.head_map.head) == best
-    asked = model.inspect(TEXT, layer=1, head=2, permutations=5)
-    assert (asked.head_map.layer, asked.head_map.head) == (1, 2)
+    assert inspection.head == best
+    assert not any(part.name.startswith("attention-layer") for part in heads_section(inspection).parts)
     within = model.inspect(TEXT, layer=1, permutations=5)
-    assert within.head_map.layer == 1
-    assert within.head_map.head == int(np.argmax(within.importance[1]))
-    weights = np.asarray(model.trace(model.encode(TEXT, truncate=True)).attentions[1])[2]
-    np.testing.assert_allclose(asked.head_map.image, weights, rtol=1e-6)
+    assert within.head == (1, int(np.argmax(within.importance[1])))
+    asked = small.inspect(TEXT, layer=1, head=2, permutations=5)
+    figure = next(part for part in heads_section(asked).parts if part.name == "attention-layer-1-head-2").draw()
+    weights = np.asarray(small.trace(asked.encoding).attentions[1])[2]
+    np.testing.assert_allclose(figure.axes[0].images[0].get_array(), weights, rtol=1e-6)
+
+
+def test_the_page_of_the_text_is_that_of_the_report(inspection, folder):
+    assert (folder / TEXT_PAGE).read_text(encoding="utf-8") == inspection.report.to_html()
 
 
 def test_one_layer_and_head_count_alone(model):
@@ -258,7 +260,7 @@ def test_without_head_importance_nothing_is_scaled(small):
     small_inspection = small.inspect("The old mill.", head_importance=False, permutations=5)
     assert small_inspection.importance is None
     assert not any(setting.scaled for setting in small_inspection.similarity["attcat"])
-    assert "Which heads matter" not in [section.title for section in document_sections(small_inspection)]
+    assert [part.name for part in heads_section(small_inspection).parts] == ["attention-maps"]
 
 
 @pytest.mark.parametrize("text", ["mill", "the", "the of and the", "!", "the old mill"])
@@ -272,8 +274,6 @@ def test_short_texts_and_texts_of_stop_words_say_so_in_sentences(small, text):
                 assert not part.frame.isna().to_numpy().any()
             elif getattr(part, "name", "") in DRAWN_FOR_SHORT_TEXTS:
                 part.draw()
-    titles = [section.title for section in document_sections(small_inspection)]
-    assert titles.index("All methods on one text") < titles.index("Which words mattered: attcat")
     if text == "the of and the":
         assert "Nothing is left to rank: the filter drops every word." in summary
         assert "Nothing is left to compare: the filter drops every word." in summary
@@ -283,12 +283,12 @@ def test_short_texts_and_texts_of_stop_words_say_so_in_sentences(small, text):
     ("count", "counted"),
     [("tokens", "each querying token counted once per instance"), ("pairs", "each list of a layer and head counted")],
 )
-def test_figures_of_counts_say_how_relations_were_counted(small, count, counted):
+def test_the_figure_of_counts_says_how_relations_were_counted(small, count, counted):
     parts = relations_section(small.inspect("the old mill and the new mill", count=count, top_k=2)).parts
-    drawn = {part.name: part.draw() for part in parts if isinstance(part, Picture)}
-    for name in ("relations", "relations-all-words", "relations-by-position", "word-instances"):
-        said = " ".join(text.get_text().replace("\n", " ") for text in drawn[name].texts)
-        assert f"Partners among the top 2, {counted}." in said
+    (figure,) = (part.draw() for part in parts if isinstance(part, Picture))
+    assert f"Partners among the top 2, {counted}." in " ".join(
+        text.get_text().replace("\n", " ") for text in figure.texts
+    )
 
 
 def test_a_word_that_lists_leave_out_is_counted_among_all_words(small):
@@ -316,14 +316,14 @@ def test_captions_say_where_counts_are_saturated(small):
     picture = next(part for part in relations_section(full).parts if part.name == "relations")
     assert "saturated and do not rank words: in a text this short" in picture.sentence
     assert "saturated" in document_summary(full)
-    assert all(takeaway.picture != "relations" for takeaway in takeaways(full))
+    assert all(takeaway.shown_in != "relations" for takeaway in takeaways(full))
     partly = small.inspect(text, top_k=17, layer=0, head=0, permutations=5)
     share = partly.relations.saturation("attended", 0, 0, count=partly.settings.counting)
     assert NEARLY_FULL <= share < 1
     assert f"lists of 17 hold {percent(share)} of the attended words" in document_summary(partly)
     ranked = small.inspect(text, top_k=1, layer=0, head=0, permutations=5)
     assert "saturated" not in document_summary(ranked)
-    assert any(takeaway.picture == "relations" for takeaway in takeaways(ranked))
+    assert any(takeaway.shown_in == "relations" for takeaway in takeaways(ranked))
 
 
 def test_keeping_stop_words_keeps_one_list_of_relations(small):
@@ -448,11 +448,7 @@ def test_effective_attention_is_shown_on_request_where_values_can_cancel(small):
     np.testing.assert_allclose(inspection.effective.effective, analysis.effective_attention(trace, 1)[2], atol=1e-6)
     share = percent(float(analysis.cancelled_share(trace).mean()))
     assert f"On average, {share} of the squared attention weights" in document_summary(inspection)
-    section = next(section for section in document_sections(inspection) if section.anchor == "mixing")
-    drawn = {part.name: part.draw() for part in section.parts if isinstance(part, Picture)}
-    shown = [axes for axes in drawn["effective-attention"].axes if axes.images]
-    assert [axes.get_title(loc="left") for axes in shown] == ["attention", "effective attention"]
-    assert "cancelled-attention" in drawn
+    assert "cancelled-attention" in [part.name for part in heads_section(inspection).parts]
     assert "All attention has an effect" in document_summary(small.inspect("the mill", effective=True))
     plain = small.inspect(text)
     assert plain.effective is None
@@ -497,10 +493,3 @@ def test_the_page_shows_all_pictures_and_fits_the_window(browser, folder, width,
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     page.close()
     assert troubles == []
-
-
-def test_words_listed_twice_are_told_apart_by_their_positions():
-    listed = [
-        Disagreement(text, position, 1.0, 0.0, 1, 9) for text, position in (("mill", 3), ("old", 4), ("mill", 1048))
-    ]
-    assert [gap.label for gap in gaps(listed, 10)] == ["mill @3", "old", "mill @1,048"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sightline.errors import SizeError
 from sightline.view import colours, plots
 from sightline.view.plots.layers import EDGES_PER_NODE, graph_edges
-from sightline.view.plots.maps import own_scale, thumbnails
+from sightline.view.plots.maps import thumbnails, to_unit_scale
 from sightline.view.plots.positions import pooled_columns
 from sightline.view.plots.text import laid_out, strongest_lines
 from tests.sample_explanations import encoding, explanation
@@ -41,15 +41,15 @@ def test_head_importance_has_a_cell_and_a_number_a_head():
     assert {f"{value:.2f}" for value in values.ravel()} <= set(texts(figure))
 
 
-def test_the_grid_shows_every_head_on_its_own_scale_and_frames_it_by_importance():
+def test_the_grid_shows_every_head_on_its_to_unit_scale_and_frames_it_by_importance():
     maps = GENERATOR.random((2, 3, 8, 8)) * np.array([1.0, 10.0, 0.01])[None, :, None, None]
     importance = np.array([[0.0, 0.5, 1.0], [0.2, 0.1, 0.3]])
     axes = plots.attention_grid(maps, tokens=80, importance=importance).axes[0]
     mosaic, step = image(axes), thumbnails(maps)[1]
     for layer, head in np.ndindex(2, 3):
         cut = mosaic[layer * step : layer * step + 8, head * step : head * step + 8]
-        np.testing.assert_array_equal(cut, own_scale(maps[layer, head]))
-        assert cut.max() == 1.0
+        np.testing.assert_array_equal(cut, to_unit_scale(maps)[layer, head])
+    assert np.nanmax(mosaic[:, step : 2 * step]) == 1.0 > np.nanmax(mosaic[:, 2 * step :])
     frames = next(collection for collection in axes.collections if collection.get_gid() == "frames")
     assert np.argsort(frames.get_linewidths()).tolist() == np.argsort(importance.ravel()).tolist()
 
@@ -61,7 +61,7 @@ def test_the_grid_says_how_many_tokens_share_a_pixel():
 
 
 def test_an_empty_map_is_drawn_dark_and_finite():
-    np.testing.assert_array_equal(own_scale(np.zeros((4, 4))), np.zeros((4, 4)))
+    np.testing.assert_array_equal(to_unit_scale(np.zeros((4, 4))), np.zeros((4, 4)))
 
 
 def test_one_head_shows_its_weights_and_names_the_tokens_of_a_short_text():
@@ -70,11 +70,6 @@ def test_one_head_shows_its_weights_and_names_the_tokens_of_a_short_text():
     np.testing.assert_array_equal(image(axes), weights)
     assert labels(axes.xaxis) == labels(axes.yaxis) == ["The", r"\$5", "mill"]
     assert axes.get_ylabel() == "attending"
-
-
-def test_a_tile_is_at_its_positions():
-    axes = plots.attention_map(np.ones((4, 6)), ["x"] * 100, rows=(10, 14), columns=(50, 56)).axes[0]
-    assert axes.images[0].get_extent() == [49.5, 55.5, 13.5, 9.5]
 
 
 def test_bars_are_as_long_as_the_numbers_from_the_first_rank_down():
@@ -96,6 +91,27 @@ def test_intervals_are_drawn_along_the_bars_and_numbers_stand_behind_them():
 
 def test_an_empty_ranking_says_so():
     assert "nothing to rank" in texts(plots.ranked_bars([plots.Ranking("for", [], [])], title="t"))
+
+
+def test_bars_side_by_side_have_scales_of_one_length():
+    panels = [
+        plots.Ranking("for", ["old"], [3.0]),
+        plots.Ranking("against", ["mill"], [-1.0]),
+        plots.Ranking("", [], []),
+    ]
+    first, second = (axes.get_xlim() for axes in plots.ranked_bars(panels, title="t").axes[:2])
+    assert first == (0.0, -second[0])
+    assert second[1] == 0.0
+
+
+def test_lines_and_dots_share_their_scales():
+    lines = plots.lines_over_positions({"low": np.ones(9), "high": np.full(9, 7.0)}, ["w"] * 9, title="t")
+    assert len({axes.get_ylim() for axes in lines.axes}) == 1
+    measures = {
+        name: [plots.Measured("all", value, value, value, 0.0, 0.0, 0.0)]
+        for name, value in (("rbo", 0.1), ("tau", 0.9))
+    }
+    assert len({axes.get_xlim() for axes in plots.similarity_dots(measures, title="t").axes}) == 1
 
 
 def test_all_zero_bars_have_room():
@@ -130,19 +146,6 @@ def test_instances_stand_at_their_positions_as_high_as_their_counts():
     assert {"5", "2", "9", "0"} <= set(texts(figure))
 
 
-def test_layers_over_positions_shows_all_of_a_short_document():
-    values = GENERATOR.random((3, 50))
-    axes = plots.layers_over_positions(values, sinks=[7], title="t").axes[0]
-    np.testing.assert_array_equal(image(axes), values)
-    np.testing.assert_array_equal(axes.lines[0].get_xdata(), [7])
-
-
-def test_a_long_document_is_pooled_and_the_caption_says_so():
-    figure = plots.layers_over_positions(GENERATOR.random((2, 4096)), title="t")
-    assert image(figure.axes[0]).shape == (2, 1024)
-    assert "4,096 positions on 1,024 columns" in " ".join(texts(figure)).replace("\n", " ")
-
-
 @given(st.integers(1, 300), st.integers(1, 40), st.integers(0, 5))
 def test_pooled_columns_are_the_strongest_of_their_neighbours(n, widest, seed):
     values = np.random.default_rng(seed).standard_normal((2, n))
@@ -156,19 +159,6 @@ def test_pooled_columns_are_the_strongest_of_their_neighbours(n, widest, seed):
         assert kept.tolist() == [max(group, key=abs) for group in groups]
 
 
-def test_a_position_shows_its_rank_in_every_head():
-    values, ranks = GENERATOR.random((2, 2)), np.array([[1, 20], [3000, 4]])
-    figure = plots.position_profile(values, ranks, title="t")
-    np.testing.assert_array_equal(image(figure.axes[0]), values)
-    assert {"#1", "#20", "#3,000", "#4"} <= set(texts(figure))
-
-
-def test_instances_are_ticks_at_their_positions():
-    axes = plots.instances_of_words({"mill": [3, 90], "old": [5]}, 100, title="t").axes[0]
-    assert [line.get_xdata().tolist() for line in axes.lines] == [[3, 90], [5]]
-    assert labels(axes.yaxis) == ["mill  × 2", "old  × 1"]
-
-
 def test_similarity_is_shown_beside_chance():
     dots = [plots.Measured("last layer", 0.4, 0.3, 0.5, 0.1, 0.05, 0.15)]
     figure = plots.similarity_dots({"cosine": dots, "rbo": dots}, title="t")
@@ -176,13 +166,6 @@ def test_similarity_is_shown_beside_chance():
     drawn = [line.get_xdata().tolist() for line in axes.lines if len(line.get_xdata()) and line.get_xdata()[0] != 0]
     assert drawn == [[0.05, 0.15], [0.1], [0.3, 0.5], [0.4]]
     assert {"chance", "measured", "cosine", "rbo", "last layer"} <= set(texts(figure))
-
-
-def test_rank_gaps_show_both_scores_of_a_word():
-    figure = plots.rank_gaps({"high, low": [plots.Gap("mill", 0.9, 0.2)], "reverse": []}, title="t")
-    axes = figure.axes[0]
-    assert [line.get_xdata().tolist() for line in axes.lines] == [[0.9], [0.2]]
-    assert {"attention", "attribution", "mill", "nothing to rank"} <= set(texts(figure))
 
 
 @pytest.mark.parametrize(("kind", "total"), [("additive", np.sum), ("averaged", np.mean)])
@@ -193,6 +176,7 @@ def test_layers_that_add_up_stand_above_the_scores_they_make(kind, total):
     for axes, values in ((of_layers, layers), (of_total, total(layers, axis=0)[None])):
         np.testing.assert_array_equal(image(axes), values)
         assert axes.images[0].norm.vmin == -axes.images[0].norm.vmax
+    assert of_layers.images[0].norm.vmax == of_total.images[0].norm.vmax
     assert labels(of_total.xaxis) == list("abcd")
     assert total.__name__.capitalize() in texts(figure)
 
@@ -214,7 +198,7 @@ def test_special_tokens_are_grey_and_do_not_stretch_the_colour_scale():
         shown = axes.images[0].get_array()
         assert np.ma.getmaskarray(shown).any(axis=0).tolist() == [True, False, False, False, True]
         np.testing.assert_array_equal(shown[:, 1:4], values[:, 1:4])
-        assert axes.images[0].norm.vmax <= np.abs(values[:, 1:4]).max()
+        assert axes.images[0].norm.vmax <= max(np.abs(layers[:, 1:4]).max(), np.abs(layers[:, 1:4].sum(axis=0)).max())
     assert any("Special tokens are grey" in text.replace("\n", " ") for text in texts(figure))
 
 
@@ -228,7 +212,7 @@ def test_relevance_matrices_have_a_panel_a_layer():
     figure = plots.relevance_matrices(matrices, list("abc"), title="t")
     shown = [axes for axes in figure.axes if axes.images]
     assert [axes.get_title(loc="left") for axes in shown] == [f"after layer {layer}" for layer in range(6)]
-    np.testing.assert_array_equal(image(shown[4]), own_scale(matrices[4]))
+    np.testing.assert_array_equal(image(shown[4]), to_unit_scale(matrices)[4])
 
 
 def test_the_graph_s_edges_are_the_strongest_weights_of_every_node():
@@ -242,27 +226,6 @@ def test_the_graph_s_edges_are_the_strongest_weights_of_every_node():
         assert row[other] == strength
         assert (row > strength).sum() < EDGES_PER_NODE
     assert len(segments) == 2 * 8 * EDGES_PER_NODE
-    axes = plots.attention_graph(weights, list("abcdefgh"), readout=0, title="t").axes[0]
-    edges = next(collection for collection in axes.collections if collection.get_gid() == "edges")
-    assert len(edges.get_segments()) == len(segments)
-    assert labels(axes.xaxis) == list("abcdefgh")
-
-
-def test_a_graph_of_a_long_text_is_refused_with_a_sentence():
-    with pytest.raises(SizeError, match=r"41 tokens cannot be read.*up to 40"):
-        plots.attention_graph(np.zeros((1, 41, 41)), ["x"] * 41, title="t")
-
-
-def test_signed_maps_share_one_scale_and_keep_signs():
-    panels = {
-        "attention": np.array([[0.0, 1.0], [0.25, 0.0]]),
-        "effective attention": np.array([[-0.25, 1.0], [0.0, 0.0]]),
-    }
-    figure = plots.signed_maps(panels, ["a", "b"], title="t")
-    shown = [axes for axes in figure.axes if axes.images]
-    np.testing.assert_allclose(image(shown[0]), [[0.0, 1.0], [0.5, 0.0]])
-    np.testing.assert_allclose(image(shown[1]), [[-0.5, 1.0], [0.0, 0.0]])
-    assert labels(shown[0].xaxis) == ["a", "b"]
 
 
 def test_three_graphs_stand_side_by_side_on_one_input():
@@ -276,25 +239,6 @@ def test_three_graphs_stand_side_by_side_on_one_input():
     assert "The 5 strongest lines of every token are drawn" in " ".join(texts(figure))
     with pytest.raises(SizeError, match="41 tokens"):
         plots.attention_graphs({"raw": np.zeros((1, 41, 41))}, ["x"] * 41, title="t")
-
-
-def test_rows_of_one_token_are_shown_over_the_layers_for_every_method():
-    panels = {name: GENERATOR.random((4, 3)) for name in ("raw attention", "rollout", "flow")}
-    figure = plots.layer_panels(panels, ["author", "talked", "Sara"], title="t")
-    shown = [axes for axes in figure.axes if axes.images]
-    assert [axes.get_title(loc="left") for axes in shown] == list(panels)
-    for axes, values in zip(shown, panels.values(), strict=True):
-        np.testing.assert_array_equal(image(axes), values)
-        assert axes.get_ylim()[0] < axes.get_ylim()[1]  # the first layer at the bottom
-        assert labels(axes.xaxis) == ["author", "talked", "Sara"]
-
-
-def test_probabilities_of_two_words_stand_beside_the_rows_of_the_mask():
-    panels = {"rollout": GENERATOR.random((4, 2))}
-    figure = plots.layer_panels(panels, ["author", "Sara"], probabilities={"his": 0.6, "her": 0.2}, title="t")
-    bars = figure.axes[0].patches
-    assert [bar.get_height() for bar in bars] == [0.6, 0.2]
-    assert labels(figure.axes[0].xaxis) == ["his", "her"]
 
 
 def test_curves_over_layers_keep_every_value_and_chance():
@@ -355,31 +299,6 @@ def test_the_passage_shown_is_the_strongest(levels, lines):
     first = strongest_lines(pieces, len(levels), lines)
     windows = [sum(levels[start : start + lines]) for start in range(max(1, len(levels) - lines + 1))]
     assert sum(levels[first : first + lines]) == max(windows)
-
-
-def test_positions_of_a_short_document_are_whole_numbers():
-    instances = plots.instances_of_words({"mill": [2], "old": [16]}, 19, title="t")
-    layers = plots.layers_over_positions(np.ones((3, 19)), title="t")
-    for figure in (instances, layers):
-        ticks = figure.axes[0].get_xticks()
-        assert len(ticks) > 3
-        assert all(float(tick).is_integer() for tick in ticks)
-
-
-def test_a_density_is_the_mean_of_every_stretch_and_names_the_highest():
-    generator = np.random.default_rng(0)
-    values = generator.poisson(3, size=1234).astype(float)
-    values[600:612] += 50
-    labels = [f"w{i}" for i in range(1234)]
-    figure = plots.density_over_positions({"attended": values}, labels, unit="count", title="x")
-    (stairs,) = [patch for patch in figure.axes[0].patches if hasattr(patch, "get_data")]
-    heights, edges, _ = stairs.get_data()
-    assert (heights * np.diff(edges)).sum() == pytest.approx(values.sum())
-    for height, start, end in zip(heights, edges[:-1].astype(int), edges[1:].astype(int), strict=True):
-        assert height == pytest.approx(values[start:end].mean())
-    best = int(np.argmax(heights))
-    start, end = int(edges[best]), int(edges[best + 1])
-    assert figure.axes[0].texts[0].get_text() == f"w{start + int(np.argmax(values[start:end]))}"
 
 
 def test_a_straightened_window_has_words_and_distances_on_its_axes():

@@ -12,10 +12,10 @@ import torch
 
 import sightline as sl
 from sightline.analysis.received import Sink
-from sightline.view.inspect.sections import document_sections
+from sightline.view.inspect.sections import document_sections, heads_section
 from sightline.view.inspect.summary import write_inspection
 from sightline.view.sections.pages import Picture
-from sightline.view.words.takeaways import reference_count, reference_counts, takeaways
+from sightline.view.words.takeaways import CLEARLY_MORE, TEXT_PAGE, reference_count, reference_counts, takeaways
 from tests.tiny_models import tiny_module
 from tests.tiny_tokenizers import byte_level
 
@@ -35,7 +35,8 @@ def test_the_sentences_agree_with_the_numbers_and_name_pictures_of_the_page(long
     sentences = takeaways(long)
     assert 4 <= len(sentences) <= 5
     names = {part.name for section in document_sections(long) for part in section.parts if isinstance(part, Picture)}
-    assert all(takeaway.picture in names for takeaway in sentences)
+    assert sentences[0].shown_in == TEXT_PAGE
+    assert all(takeaway.shown_in in names for takeaway in sentences[1:])
     layer, head = np.unravel_index(np.argmax(long.importance), long.importance.shape)
     assert sentences[1].sentence.startswith(f"Head {head} of layer {layer} matters most; ")
     half = int(re.search(r"; (\d+) of", sentences[1].sentence)[1])
@@ -47,7 +48,7 @@ def test_the_reference_of_several_instances_counts_each_token_once(long):
     instances = pd.Series([1, 3, 1000])
     single = reference_count(long, "attended")
     tokens = len(long.encoding)
-    counts = reference_counts(long, "attended", long.relations, instances)
+    counts = reference_counts(long, "attended", instances)
     assert counts[0] == pytest.approx(single)
     assert single < counts[1] < 3 * single
     assert counts[2] == pytest.approx(tokens)
@@ -66,10 +67,25 @@ def test_a_long_document_has_its_windows_straightened_instead_of_square_maps(lon
     }
     assert "attention-windows" in pictures
     assert "attention-maps" not in pictures
-    here = long.head_map
-    figure = pictures[f"attention-layer-{here.layer}-head-{here.head}"].draw()
+    layer, head = long.head
+    asked = replace(long, settings=replace(long.settings, layer=layer))
+    figure = next(
+        part for part in heads_section(asked).parts if part.name == f"attention-layer-{layer}-head-{head}"
+    ).draw()
     assert figure.axes[0].get_xlabel() == "distance to the attended token"
-    assert here.window.shape[1] == 2 * here.reach + 1
+    assert long.inside.windows.maps.shape[3] == 2 * long.inside.windows.reach[layer] + 1
+
+
+def test_no_takeaway_cancels_itself(long):
+    most = long.relations.by_type("attended").iloc[0]
+    listed = [takeaway for takeaway in takeaways(long) if takeaway.shown_in == "relations"]
+    assert bool(listed) == (most["mean"] >= CLEARLY_MORE * reference_count(long, "attended"))
+    first = long.totals.top(1, filter=long.settings.filter).iloc[0]
+    sink = Sink(int(first["position"]), first["text"], 9.0, 1.0, 9.0, flagged=True)
+    seamed = replace(long, totals=replace(long.totals, sinks=(sink,)))
+    (received,) = (takeaway.sentence for takeaway in takeaways(seamed) if takeaway.shown_in == "received")
+    assert f"at position {first['position']:,} " not in received
+    assert "beside the 1 sink at multiples of 512" in received
 
 
 def test_listed_words_at_positions_that_draw_attention_are_named(long):
@@ -94,6 +110,7 @@ def test_the_page_opens_with_links_that_lead_to_the_figures(browser, long, tmp_p
     links = page.locator(".takeaways a")
     assert links.count() == len(takeaways(long))
     for place in range(links.count()):
-        assert page.locator(links.nth(place).get_attribute("href")).count() == 1
+        address = links.nth(place).get_attribute("href")
+        assert address == TEXT_PAGE or page.locator(address).count() == 1
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.close()

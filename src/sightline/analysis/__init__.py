@@ -30,19 +30,16 @@ if TYPE_CHECKING:
     from sightline.analysis.importance import head_importance_of as head_importance_of
     from sightline.analysis.importance import head_importance_per_example as head_importance_per_example
     from sightline.analysis.importance import normalized_importance as normalized_importance
-    from sightline.analysis.inspection import HeadMap as HeadMap
     from sightline.analysis.inspection import Inspection as Inspection
     from sightline.analysis.inspection import InspectionSettings as InspectionSettings
-    from sightline.analysis.inspection import attention_graphs as attention_graphs
     from sightline.analysis.inspection import inspect_document as inspect_document
-    from sightline.analysis.internals import Inside as Inside
-    from sightline.analysis.internals import Relations as Relations
     from sightline.analysis.internals import inside as inside
     from sightline.analysis.layer_anisotropy import LayerAnisotropy as LayerAnisotropy
     from sightline.analysis.layer_anisotropy import anisotropy_by_layer as anisotropy_by_layer
     from sightline.analysis.layer_anisotropy import mean_anisotropy as mean_anisotropy
     from sightline.analysis.maps import AttentionMaps as AttentionMaps
     from sightline.analysis.maps import MapAverage as MapAverage
+    from sightline.analysis.maps import attention_graphs as attention_graphs
     from sightline.analysis.maps import average_maps as average_maps
     from sightline.analysis.maps import thumbnails as thumbnails
     from sightline.analysis.maps import tile as tile
@@ -71,6 +68,8 @@ if TYPE_CHECKING:
     from sightline.analysis.similarity import similarity_layout as similarity_layout
     from sightline.analysis.similarity import summarise_documents as summarise_documents
     from sightline.analysis.source import AttentionSource as AttentionSource
+    from sightline.results.inside import Inside as Inside
+    from sightline.results.inside import Relations as Relations
 
 _NAMES = {
     "attribution_tables": "AttributionRow AttributionTable attributions_by_position attributions_by_type "
@@ -79,10 +78,10 @@ _NAMES = {
     "effective": "EffectiveHead cancelled_share effective_attention effective_head",
     "filters": "TokenFilter stop_word_languages",
     "importance": "head_importance head_importance_of head_importance_per_example normalized_importance",
-    "inspection": "HeadMap Inspection InspectionSettings attention_graphs inspect_document",
+    "inspection": "Inspection InspectionSettings inspect_document",
     "internals": "Inside Relations inside",
     "layer_anisotropy": "LayerAnisotropy anisotropy_by_layer mean_anisotropy",
-    "maps": "AttentionMaps MapAverage average_maps thumbnails tile window_maps",
+    "maps": "AttentionMaps MapAverage attention_graphs average_maps thumbnails tile window_maps",
     "pickers": "Pick Predictions predict",
     "received": "PositionTotals Sink Totals sinks totals",
     "relation_table": "RelationCounts TokenCounts",

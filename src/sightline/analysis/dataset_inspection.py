@@ -26,7 +26,7 @@ from sightline.analysis.attribution_tables import (
     token_ranks,
 )
 from sightline.analysis.importance import head_importance
-from sightline.analysis.inspection import MATRIX_TOKENS, InspectionSettings
+from sightline.analysis.inspection import TRANSFORMED_TOKENS, InspectionSettings
 from sightline.analysis.layer_anisotropy import LayerAnisotropy, anisotropy_by_layer, mean_anisotropy
 from sightline.analysis.maps import AttentionMaps, MapAverage
 from sightline.analysis.pickers import Predictions, predict
@@ -149,7 +149,7 @@ def inspect_dataset(
             )
         maps.add(trace)
         if settings.anisotropy:
-            anisotropies.append(anisotropy_by_layer(trace, transformed=len(beginning) <= MATRIX_TOKENS))
+            anisotropies.append(anisotropy_by_layer(trace, transformed=len(beginning) <= TRANSFORMED_TOKENS))
     return DataSetInspection(
         settings=settings,
         documents=len(examples),

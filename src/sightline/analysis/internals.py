@@ -11,7 +11,6 @@ Cost: one sweep over the stored weights of every layer, O(L·H·n·(G+2w+1)) for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from sightline.analysis.source import AttentionSource, Floats, check_head_weight
 from sightline.attention import Attention, BandedAttention, DenseAttention
 from sightline.attention.protocol import TopK
 from sightline.progress import Progress
+from sightline.results.inside import Inside, Relations, Windows
 from sightline.settings.arguments import check_count
 
 BUDGET = 1_500_000
@@ -37,48 +37,6 @@ WINDOW_ROWS, WINDOW_COLUMNS = 128, 257
 """Pixels down and across the straightened windows: 257 distances are one pixel each where windows reach 128 tokens."""
 BYTES_PER_PARTNER = 8
 """Two directions, an uint16 position and a float16 weight in each."""
-
-
-class Relations(NamedTuple):
-    """The strongest partners of every token in one map; arrays (n, k) in both lists."""
-
-    attended: TopK
-    """What each token attends to."""
-    attending: TopK
-    """What attends to each token."""
-
-
-class Windows(NamedTuple):
-    """Windows with the distance across and the document down, see `analysis.maps.straighten`."""
-
-    maps: npt.NDArray[np.float32]
-    """(L, H, r, c) mean weight by position and distance."""
-    thumbnails: npt.NDArray[np.float32]
-    """(L, H, s, t) the same, smaller."""
-    reach: npt.NDArray[np.int64]
-    """(L,) the farthest distance in the window of each layer."""
-
-
-@dataclass(frozen=True, eq=False)
-class Inside:
-    """What a page shows of the inside of a model; n tokens, L layers, H heads."""
-
-    tokens: int
-    layers: int
-    heads: int
-    k: int
-    relations: dict[str, Relations]
-    """By map: `all`, `layer-3`, `head-3-11`; k is the width of the arrays and may be smaller than asked for."""
-    received: npt.NDArray[np.float32]
-    """(L, H, n) attention received by every token, summed over rows."""
-    thumbnails: npt.NDArray[np.float32]
-    """(L, H, s, s) mean weight of every block of the maps."""
-    images: npt.NDArray[np.float32]
-    """(L, H, S, S) the same, larger."""
-    importance: npt.NDArray[np.float64] | None = None
-    """(L, H) head importance, where it was given."""
-    windows: Windows | None = None
-    """The windows of all heads straightened, for long documents whose tokens attend to their neighbours only."""
 
 
 def inside(

@@ -27,6 +27,8 @@ from sightline.analysis.source import (
 from sightline.attention import Attention, BandedAttention, DenseAttention, StreamedAttention
 from sightline.attention.protocol import Pool
 from sightline.errors import InputError, OptionError, UnsupportedError
+from sightline.methods.decomposition.matrices import relevance_matrices
+from sightline.passes.trace import Trace
 from sightline.progress import Progress
 from sightline.settings.arguments import check_count, check_position
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 THUMBNAIL = 64
 """Pixels of a side of a small picture."""
+COMPARED_GRAPH_TOKENS = 24
+"""Tokens up to which attention, rollout and flow can be read as graphs side by side."""
 FRAME_LIMIT = 2_000_000
 """Rows above which a frame of pixels is refused."""
 
@@ -192,6 +196,16 @@ def padded(attention: Attention, tokens: int) -> Attention:
     if isinstance(attention, DenseAttention):
         return DenseAttention(pad(attention.weights, (0, more, 0, more)))
     raise UnsupportedError(f"Attention of type {type(attention).__name__} cannot be averaged over documents.")
+
+
+def attention_graphs(trace: Trace) -> dict[str, Floats]:
+    """Return raw attention with its residual connection, rollout and flow of a short input, each (L, n, n)."""
+    mixed = np.stack([mean.dense()[0] for mean in trace.mean_attentions]) + np.eye(trace.token_count)
+    return {
+        "raw attention": mixed / mixed.sum(axis=-1, keepdims=True),
+        "rollout": relevance_matrices(trace, "rollout"),
+        "flow": relevance_matrices(trace, "flow"),
+    }
 
 
 Span = tuple[int, int]

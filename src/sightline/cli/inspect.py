@@ -142,7 +142,7 @@ def inspect(
             "--output",
             "-o",
             metavar="FOLDER",
-            help="Write all figures and tables here, with an index page.",
+            help="Write figures and tables here, with an index page and the page of the text.",
         ),
     ] = None,
     overwrite: Overwrite = False,
@@ -157,7 +157,7 @@ def inspect(
     \b
     Examples:
       sightline inspect letter.txt                      a short summary
-      sightline inspect letter.txt -o folder            all figures and tables; open folder/index.html
+      sightline inspect letter.txt -o folder            figures and all tables; open folder/index.html
       sightline inspect letter.txt --similarity --method integrated_gradients
       sightline inspect letter.txt --layer 3 --head 1 --stop-words de -o folder
       sightline inspect letter.txt --word compiler --count pairs

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from sightline.analysis.internals import Inside
+    from sightline.results.inside import Inside
     from sightline.results.report import Report
 
 Aggregate = Literal["sum", "mean", "max_abs"]

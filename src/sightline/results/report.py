@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from sightline.analysis.consensus import Consensus, find_consensus
-from sightline.analysis.internals import Inside
 from sightline.errors import InputError, UsageError
 from sightline.files.foreign import printable, quote
 from sightline.methods import METHODS
 from sightline.results import report_storage
 from sightline.results.explanation import Explanation, RemovalCurve
+from sightline.results.inside import Inside
 from sightline.results.verdict import Verdict
 
 if TYPE_CHECKING:

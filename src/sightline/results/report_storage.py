@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.analysis.internals import Inside, Relations, Windows
 from sightline.attention.protocol import TopK
 from sightline.errors import InputError, ModelError, SizeError, UsageError
 from sightline.files.foreign import check_regular, first_line, parse_json, printable
 from sightline.files.writing import replacing
 from sightline.results import storage
 from sightline.results.explanation import Explanation
+from sightline.results.inside import Inside, Relations, Windows
 from sightline.results.record_checks import (
     check_list,
     check_number,

@@ -69,11 +69,6 @@ def layer_contributions(
     return contributions
 
 
-def matrix_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a method's options that change its matrices."""
-    return {name: value for name, value in options.items() if name in _OPTIONS.get(method, ())}
-
-
 def relevance_matrices(trace: Trace, method: LayeredMethod = "rollout", **options: Any) -> Matrix:
     """Return R^1 … R^L, (L, n, n), bottom layer first; refuses documents whose matrices would not fit.
 

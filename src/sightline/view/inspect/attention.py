@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from sightline.analysis import Inspection, RelationCounts
 
-FOLLOWED_WORDS = 8
-"""Words whose positions in the document are shown."""
 NEARLY_FULL = 0.75
 """Share of the possible tokens in the lists from which counts are called partly saturated."""
 
@@ -33,107 +31,53 @@ def relations_section(inspection: Inspection) -> Section:
         f"For every token, the {k} tokens it attends to most and the {k} tokens that attend to it most are listed, "
         f"{where}. {_counting_sentence(inspection)}",
         "Each list counts by the importance of its head." if settings.scaled else "",
-        saturation_sentence(inspection, inspection.relations),
         filter_sentence(inspection),
         "" if settings.word is None else word_instances(inspection, settings.word)[1],
     )
-    top, counted = settings.top_k, _figure_caption(inspection)
-    by_type = {
-        side: _relation_frame(inspection, inspection.relations, side, "type") for side in ("attended", "attending")
-    }
-    parts: list[Picture | Table] = [
-        Picture(
-            "relations",
-            "Most attended and most attending words",
-            f"How often each word is among the {k} strongest partners of other tokens; {count_name(inspection)}. The "
-            "black tick is the reference: what as many instances of an average listed word would have, listed "
-            f"independently of each other. {saturation_sentence(inspection, inspection.relations)}".rstrip(),
-            partial(
-                plots.ranked_bars,
-                _relation_rankings(inspection, inspection.relations, top),
-                title=f"Relations {where}" + ("" if settings.filter is None else ", without stop words"),
-                caption=counted,
-            ),
-        )
-    ]
-    if settings.filter is not None:
-        parts.append(
-            Picture(
-                "relations-all-words",
-                "The same, including stop words and punctuation",
-                saturation_sentence(inspection, inspection.all_relations)
-                or "Function words and punctuation often receive most of the attention.",
-                partial(
-                    plots.ranked_bars,
-                    _relation_rankings(inspection, inspection.all_relations, top),
-                    title=f"Relations {where}, all words",
-                    caption=counted,
-                ),
-            )
-        )
-    counts = {
-        side: inspection.relations.counts(
-            side, settings.layer, settings.head, inspection.head_weights, count=settings.counting
-        )
-        for side in ("attended", "attending")
-    }
-    long = len(inspection.encoding) > plots.LONG_DOCUMENT
-    parts.append(
-        Picture(
-            "relations-by-position",
-            "Counts along the document",
-            "The mean count of the tokens of each stretch of the document, with the word that is counted most in the "
-            "highest stretches; words that are left out have a count of 0."
-            if long
-            else "The counts of the tokens at every position of the document; tokens that are left out have 0.",
-            partial(
-                plots.density_over_positions if long else plots.lines_over_positions,
-                counts,
-                inspection.encoding.tokens,
-                unit="count",
-                title=f"Relations along the document, {where}",
-                caption=counted,
-            ),
-        )
+    figure = Picture(
+        "relations",
+        "Most attended and most attending words",
+        f"How often each word is among the {k} strongest partners of other tokens; {count_name(inspection)}. The black "
+        "tick is the reference: what as many instances of an average listed word would have, listed independently of "
+        f"each other. {saturation_sentence(inspection, inspection.relations)}".rstrip(),
+        partial(
+            plots.ranked_bars,
+            _relation_rankings(inspection),
+            title=f"Relations {where}" + ("" if settings.filter is None else ", without stop words"),
+            caption=f"Partners among the top {k}, {count_name(inspection)}.",
+        ),
     )
-    words = by_type["attended"]["type"].head(FOLLOWED_WORDS).tolist()
-    instances = {word: inspection.relations.instances(word)["position"].tolist() for word in words}
-    if instances:
-        parts.append(
-            Picture(
-                "instances",
-                "Positions of the most attended words",
-                "One row per word, with a tick at every position where the word occurs.",
-                partial(
-                    plots.instances_of_words,
-                    instances,
-                    len(inspection.encoding),
-                    title="Instances of the most attended words",
-                ),
-            )
-        )
-    word = settings.word or (words[0] if words else None)
-    parts += [] if word is None else _word_parts(inspection, word, where)
-    parts += [
-        Table(
-            f"{side}-by-type",
-            f"Words by how often they are {side} ({count_name(inspection)})",
-            frame,
-        )
-        for side, frame in by_type.items()
+    return Section(
+        "relations",
+        "Which tokens attend to which",
+        tuple(filter(None, sentences)),
+        (figure, *_relation_tables(inspection, where)),
+    )
+
+
+def _relation_tables(inspection: Inspection, where: str) -> list[Table]:
+    """Return the counts by word and by position, of all words, of words listed both ways, and of one word."""
+    settings, counted = inspection.settings, count_name(inspection)
+    shown, everything = inspection.relations, inspection.all_relations
+    kinds = [
+        ("type", "", "Words", shown),
+        ("position", "", "Words at their positions,", shown),
+        *([] if everything is shown else [("type", "-all-words", "All words", everything)]),
     ]
-    parts += [
-        Table(
-            f"{side}-by-position",
-            f"Words at their positions, by how often they are {side} ({count_name(inspection)})",
-            _relation_frame(inspection, inspection.relations, side, "position"),
+    tables = [
+        (
+            f"{side}-by-{by}{end}",
+            f"{what} by how often they are {side} ({counted})",
+            _relation_frame(inspection, relations, side, by),
         )
-        for side in ("attended", "attending")
+        for by, end, what, relations in kinds
+        for side in _SIDES
     ]
-    parts += [
-        Table(
-            f"relations-intersection{suffix}",
-            f"Words{names} among both the {2 * top} most attended and the {2 * top} most attending",
+    top = 2 * settings.top_k
+    tables += [
+        (
+            f"relations-intersection{end}",
+            f"Words{which} among both the {top} most attended and the {top} most attending",
             whole_numbers(
                 inspection.relations.intersection(
                     settings.layer,
@@ -141,15 +85,22 @@ def relations_section(inspection: Inspection) -> Section:
                     by=by,
                     head_weights=inspection.head_weights,
                     count=settings.counting,
-                    top=2 * top,
+                    top=top,
                 )
             ),
         )
-        for by, suffix, names in _INTERSECTIONS
+        for by, end, which in _INTERSECTIONS
     ]
-    return Section("relations", "Which tokens attend to which", tuple(filter(None, sentences)), tuple(parts))
+    most = tables[0][2]["type"]
+    if word := settings.word or (most.iloc[0] if len(most) else None):
+        instances, left_out = word_instances(inspection, word)
+        if len(instances):
+            title = f"Instances of “{word}”, {where} ({counted}). {left_out}".rstrip()
+            tables.append(("word-instances", title, instances))
+    return [Table(name, title, frame, folded=True) for name, title, frame in tables]
 
 
+_SIDES: tuple[Direction, ...] = ("attended", "attending")
 _INTERSECTIONS: tuple[tuple[Literal["type", "position"], str, str], ...] = (
     ("type", "", ""),
     ("position", "-by-position", " at their positions"),
@@ -170,31 +121,6 @@ def word_instances(inspection: Inspection, word: str) -> tuple[pd.DataFrame, str
             left_out = f"The lists leave out “{word}”; its instances are counted and ranked among all words."
             return whole_numbers(frame), "" if relations is inspection.relations else left_out
     return whole_numbers(frame), f"The word “{word}” does not occur in the document."
-
-
-def _word_parts(inspection: Inspection, word: str, where: str) -> list[Picture | Table]:
-    """Return the counts of every instance of one word; nothing if the word does not occur."""
-    frame, left_out = word_instances(inspection, word)
-    if not len(frame):
-        return []
-    title = f"Instances of “{word}”, {where}"
-    return [
-        Picture(
-            "word-instances",
-            f"Every instance of “{word}”",
-            "How often each instance is attended and attending, by its position in the document; "
-            f"{count_name(inspection)}. {left_out}".rstrip(),
-            partial(
-                plots.instance_counts,
-                frame["position"].tolist(),
-                {side: frame[side].tolist() for side in ("attended", "attending")},
-                len(inspection.encoding),
-                title=title,
-                caption=_figure_caption(inspection),
-            ),
-        ),
-        Table("word-instances", f"{title} ({count_name(inspection)})", frame),
-    ]
 
 
 def totals_section(inspection: Inspection) -> Section:
@@ -225,49 +151,21 @@ def totals_section(inspection: Inspection) -> Section:
     if settings.layer is not None or settings.head is not None:
         lines[chosen_heads(inspection)] = totals.over(settings.layers, settings.head)
         tables = {"chosen": chosen_heads(inspection)}
-    token = f"“{position.token}” at position {position.position:,}"
-    parts: list[Picture | Table] = [
-        Picture(
-            "received",
-            "Attention received along the document",
-            "Orange dots mark the first token and the sinks at multiples of 512.",
-            partial(
-                plots.lines_over_positions,
-                lines,
-                inspection.encoding.tokens,
-                sinks=marked,
-                unit="received",
-                title="Attention received",
-            ),
+    figure = Picture(
+        "received",
+        "Attention received along the document",
+        "Orange dots mark the first token and the sinks at multiples of 512.",
+        partial(
+            plots.lines_over_positions,
+            lines,
+            inspection.encoding.tokens,
+            sinks=marked,
+            unit="received",
+            title="Attention received",
         ),
-        Picture(
-            "received-by-layer",
-            "Attention received by layer",
-            "One row per layer; brighter positions receive more.",
-            partial(
-                plots.layers_over_positions,
-                totals.per_layer(),
-                labels=inspection.encoding.tokens,
-                sinks=flagged,
-                unit="received",
-                title="Attention received by layer",
-            ),
-        ),
-        Picture(
-            "position",
-            f"One token in all heads: {token}",
-            f"The colour shows what it receives, the number its rank among all {len(inspection.encoding):,} tokens.",
-            partial(
-                plots.position_profile,
-                position.received,
-                position.ranks,
-                title=f"Attention received by {token}",
-                caption=f"#1: none of the {len(inspection.encoding):,} tokens receives more in that head.",
-            ),
-        ),
-    ]
-    parts += [
-        Table(
+    )
+    frames = [
+        (
             f"received-{layers}",
             f"Words that receive the most attention, {name}",
             totals.top(
@@ -280,9 +178,14 @@ def totals_section(inspection: Inspection) -> Section:
         for layers, name in tables.items()
     ]
     if totals.sinks:
-        parts.append(Table("sinks", "Tokens at multiples of 512", totals.sinks_frame()))
-    parts.append(Table("received-by-token", "Attention received by every token", totals.to_frame()))
-    return Section("received", "Where attention goes", tuple(filter(None, sentences)), tuple(parts))
+        frames.append(("sinks", "Tokens at multiples of 512", totals.sinks_frame()))
+    token = f"“{position.token}” at position {position.position:,}"
+    frames += [
+        ("position", f"What {token} receives in every head, and its rank among all tokens", position.to_frame()),
+        ("received-by-token", "Attention received by every token", totals.to_frame()),
+    ]
+    listed = [Table(name, title, frame, folded=True) for name, title, frame in frames]
+    return Section("received", "Where attention goes", tuple(filter(None, sentences)), (figure, *listed))
 
 
 def filter_sentence(inspection: Inspection) -> str:
@@ -304,12 +207,6 @@ def count_name(inspection: Inspection) -> str:
     return "each list of a layer and head counted"
 
 
-def _figure_caption(inspection: Inspection) -> str:
-    """Return how relations were counted as a sentence, for figures that leave the page."""
-    counted = count_name(inspection)
-    return f"Partners among the top {inspection.relations.k}, {counted}."
-
-
 def saturation_sentence(inspection: Inspection, relations: RelationCounts) -> str:
     """Return how far counts fail to rank words because lists hold every token that they could, or most of them."""
     sides = saturated_sides(inspection, relations)
@@ -327,9 +224,8 @@ def saturation_sentence(inspection: Inspection, relations: RelationCounts) -> st
 def _partial_saturation(inspection: Inspection, relations: RelationCounts) -> str:
     """Return which share of the possible tokens the lists hold, where it is most of them."""
     settings = inspection.settings
-    sides: tuple[Direction, ...] = ("attended", "attending")
     shares = {
-        side: relations.saturation(side, settings.layer, settings.head, count=settings.counting) for side in sides
+        side: relations.saturation(side, settings.layer, settings.head, count=settings.counting) for side in _SIDES
     }
     full = {side: share for side, share in shares.items() if share is not None and share >= NEARLY_FULL}
     if not full:
@@ -360,21 +256,11 @@ def _relation_frame(inspection: Inspection, relations: RelationCounts, side: str
     return whole_numbers(relation_frame(inspection, side, relations, by=by, top=5 * inspection.settings.top_k))
 
 
-def _relation_rankings(inspection: Inspection, relations: RelationCounts, top: int) -> list[plots.Ranking]:
+def _relation_rankings(inspection: Inspection) -> list[plots.Ranking]:
     panels = []
-    for side, title, colour in (
-        ("attended", "most attended", CATEGORIES[0]),
-        ("attending", "most attending", CATEGORIES[2]),
-    ):
-        frame = _relation_frame(inspection, relations, side, "type").head(top)
-        panels.append(
-            plots.Ranking(
-                title,
-                frame["type"].tolist(),
-                frame["count"].tolist(),
-                "count",
-                colour,
-                references=reference_counts(inspection, side, relations, frame["instances"]).tolist(),
-            )
-        )
+    for side, colour in zip(_SIDES, (CATEGORIES[0], CATEGORIES[2]), strict=True):
+        frame = _relation_frame(inspection, inspection.relations, side, "type").head(inspection.settings.top_k)
+        references = reference_counts(inspection, side, frame["instances"]).tolist()
+        words, counts = frame["type"].tolist(), frame["count"].tolist()
+        panels.append(plots.Ranking(f"most {side}", words, counts, "count", colour, references))
     return panels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -56,27 +55,17 @@ def comparison_section(inspection: Inspection, name: str) -> Section:
             )
         )
     parts += similarity_tables(settings, name)
-    lists = inspection.disagreements[name]
-    filtered = inspection.settings.filter is not None
-    count = max((similarity.units for similarity in settings if similarity.masked == filtered), default=0)
-    if any(lists.values()):
-        parts.append(
-            Picture(
-                f"{name}-disagreements",
-                "Words on which the two disagree",
-                "For each word, the share of all words that it outranks by attention "
-                f"({chosen_heads(inspection)}) and by attribution.",
-                partial(
-                    plots.rank_gaps,
-                    {_LISTS[side]: gaps(words, count) for side, words in lists.items()},
-                    title=f"Where attention and {name} disagree",
-                ),
-            )
+    where = chosen_heads(inspection)
+    parts += [
+        Table(
+            f"{name}-{side.replace('_', '-')}",
+            f"Words with {_LISTS[side]}, by attention {where}",
+            disagreement_frame(words),
+            folded=True,
         )
-        parts += [
-            Table(f"{name}-{side.replace('_', '-')}", _LISTS[side].capitalize(), disagreement_frame(words))
-            for side, words in lists.items()
-        ]
+        for side, words in inspection.disagreements[name].items()
+        if words
+    ]
     return Section(f"similarity-{name}", f"Attention against {name}", (HOW_TO_READ, *notes), tuple(parts))
 
 
@@ -89,7 +78,7 @@ def similarity_tables(similarity: SimilarityTable | Sequence[Similarity], name: 
         frame = similarity_layout(similarity, masked=masked)
         if len(frame):
             title = f"Attention against {name}, {words}, with chance levels"
-            tables.append(Table(f"{name}-similarity-{'masked' if masked else 'unmasked'}", title, frame))
+            tables.append(Table(f"{name}-similarity-{'masked' if masked else 'unmasked'}", title, frame, folded=True))
     return tables
 
 
@@ -125,22 +114,6 @@ def setting_name(layers: str, scaled: bool, masked: bool, by_document: bool = Fa
 def statistic_name(statistic: str) -> str:
     """Return the name of a statistic in figures."""
     return _NAMES.get(statistic, statistic)
-
-
-def gaps(words: Sequence[Disagreement], count: int) -> list[plots.Gap]:
-    """Return the words with their ranks as shares of the words that they outrank: rank 1 of many is close to 1.
-
-    A word that is listed several times is shown with its position.
-    """
-    times = Counter(word.text for word in words)
-    return [
-        plots.Gap(
-            word.text if times[word.text] == 1 else f"{word.text} @{word.position:,}",
-            1.0 - word.attention_rank / max(count, word.attention_rank),
-            1.0 - word.attribution_rank / max(count, word.attribution_rank),
-        )
-        for word in words
-    ]
 
 
 def disagreement_frame(words: Sequence[Disagreement]) -> pd.DataFrame:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from sightline.view import plots
 from sightline.view.inspect.comparison import HOW_TO_READ, setting_name, similarity_tables, statistic_name
-from sightline.view.inspect.mixing import anisotropy_parts
-from sightline.view.inspect.sections import attribution_rankings, importance_frame
+from sightline.view.inspect.sections import anisotropy_parts, attribution_rankings, importance_parts
 from sightline.view.sections.pages import Picture, Section, Table
 from sightline.view.words.phrases import count
 
@@ -31,17 +30,12 @@ RANKS = "1 is the strongest token of a document; chance is the rank of a token l
 def dataset_section(inspection: DataSetInspection) -> Section:
     """Return the section of the page about the data set."""
     documents = count(inspection.documents, "document")
-    parts: list[Picture | Table] = [Table("dataset-predictions", "Predictions", inspection.predictions.to_frame())]
+    parts: list[Picture | Table] = [
+        Table("dataset-predictions", "Predictions", inspection.predictions.to_frame(), folded=True)
+    ]
     if inspection.importance is not None:
-        parts += [
-            Picture(
-                "dataset-head-importance",
-                "Head importance over the data set",
-                "The mean over the documents, scaled from 0 (the least important head) to 1 (the most important one).",
-                partial(plots.head_importance_map, inspection.importance, title=f"Head importance over {documents}"),
-            ),
-            Table("dataset-head-importance", "Heads by importance", importance_frame(inspection.importance)),
-        ]
+        mean = "The mean over the documents, scaled from 0 (the least important head) to 1 (the most important one)."
+        parts += importance_parts(inspection.importance, stem="dataset-", over=f" over {documents}", sentence=mean)
     parts.append(
         Picture(
             "dataset-attention-maps",
@@ -73,7 +67,7 @@ def dataset_section(inspection: DataSetInspection) -> Section:
                     caption=f"{RULES[words.rule]} Lines: 95 % intervals over documents.",
                 ),
             ),
-            Table(stem, title, words.table.to_frame().drop(columns="position"), RULES[words.rule]),
+            Table(stem, title, words.table.to_frame().drop(columns="position"), RULES[words.rule], folded=True),
         ]
     parts += [
         Table(
@@ -81,6 +75,7 @@ def dataset_section(inspection: DataSetInspection) -> Section:
             f"Ranks of special tokens and punctuation by {name}",
             frame,
             RANKS,
+            folded=True,
         )
         for name, frame in inspection.token_ranks.items()
     ]

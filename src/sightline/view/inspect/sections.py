@@ -8,75 +8,58 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.analysis.inspection import Inspection
+from sightline.analysis.inspection import EFFECTIVE_TOKENS
 from sightline.methods.layer_kind import LayerKind
 from sightline.view import plots
 from sightline.view.inspect.attention import filter_sentence, relations_section, totals_section
 from sightline.view.inspect.comparison import comparison_section
-from sightline.view.inspect.mixing import mixing_section
 from sightline.view.plots.style import AGAINST, FOR, PLAIN
 from sightline.view.sections.pages import Links, Picture, Section, Table
 from sightline.view.words.lists import describe_verdicts
-from sightline.view.words.sentences import further_sentences, notices, prediction_sentence
+from sightline.view.words.sentences import further_sentences, notices, percent, prediction_sentence
 from sightline.view.words.takeaways import takeaways
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sightline.analysis import AttributionRow, AttributionTable
+    from sightline.analysis import AttributionRow, AttributionTable, EffectiveHead, Inspection, LayerAnisotropy
     from sightline.results.explanation import Explanation
 
 NAMED_TOKENS = 40
 """Tokens of the heat map that names them."""
+NO_SHARE = 1e-6
+"""Share of the squared weights up to which rounding alone may have removed it."""
 
 
 def document_sections(inspection: Inspection) -> list[Section]:
-    """Return the sections in the order of the page; a sentence stands for each part that has nothing to show."""
+    """Return the sections in the order of the page: the figures that a paper prints, and all tables on request."""
+    names = list(inspection.explanations)
     return [
         takeaways_section(inspection),
-        *([texts_section(inspection)] if len(inspection.explanations) > 1 else []),
-        *(attribution_section(inspection, name) for name in inspection.explanations),
-        *([importance_section(inspection)] if inspection.importance is not None else []),
-        maps_section(inspection),
+        *(attribution_section(inspection, name) for name in names),
+        heads_section(inspection),
         relations_section(inspection),
         totals_section(inspection),
-        *(comparison_section(inspection, name) for name in inspection.explanations),
-        *(
-            layers_section(inspection, name)
-            for name, explanation in inspection.explanations.items()
-            if explanation.layers is not None
-        ),
-        mixing_section(inspection),
+        *(comparison_section(inspection, name) for name in names),
+        *(layers_section(inspection, name) for name in names if inspection.explanations[name].layers is not None),
+        *([anisotropy_section(inspection.anisotropy)] if inspection.anisotropy is not None else []),
     ]
 
 
 def takeaways_section(inspection: Inspection) -> Section:
-    """Return the sentences to read first, with links to the pictures below."""
+    """Return the sentences to read first, with links to what shows them."""
     return Section("takeaways", "Takeaways", (), (Links(tuple(takeaways(inspection))),))
-
-
-def texts_section(inspection: Inspection) -> Section:
-    """Return one passage on the colours of every method, one below the other."""
-    picture = Picture(
-        "texts",
-        "The text by method",
-        "The passage where the first method is strongest. Blue counts for the class, orange against it; violet: the "
-        "method has no sign.",
-        partial(plots.text_overlays, inspection.explanations, title="One text, several methods"),
-    )
-    return Section("texts", "All methods on one text", (), (picture,))
 
 
 def attribution_section(inspection: Inspection, name: str) -> Section:
     """Return the words that moved the explained number most."""
     explanation = inspection.explanations[name]
     by_type, by_position = inspection.by_type[name], inspection.by_position[name]
-    sides = "Blue words count for the class, orange words against it." if explanation.signed else ""
     explained = inspection.explanations
     verdicts = dict(zip(explained, describe_verdicts(list(explained.values())), strict=True))
     sentences = (
         f"{prediction_sentence(explanation)} The scores below, by the method {name}, show what moved the "
-        f"{explanation.target.description()}. {sides}",
+        f"{explanation.target.description()}.",
         *notices(explanation),
         " ".join([*verdicts[name].sentences, *further_sentences(explanation)]),
         _sink_sentence(inspection, by_position),
@@ -87,27 +70,24 @@ def attribution_section(inspection: Inspection, name: str) -> Section:
         f"Which words mattered: {name}",
         tuple(filter(None, sentences)),
         (
-            Picture(
-                f"{name}-text",
-                "The text",
-                "The passage with the strongest scores. The deeper the colour, the larger the score.",
-                partial(plots.text_overlay, explanation, total=True, title=f"{name} on the text"),
+            Table(
+                f"{name}-by-type",
+                "Strongest words, summed over instances",
+                _of_one_document(by_type.to_frame()),
+                by_type.note,
             ),
-            Picture(
-                f"{name}-words",
-                "Strongest words",
-                f"The scores of all instances of a word are summed. {by_type.note}".strip(),
-                partial(
-                    plots.ranked_bars, attribution_rankings(explanation, by_type), title=f"Strongest words by {name}"
-                ),
+            Table(
+                f"{name}-by-position",
+                "Strongest words by position",
+                _of_one_document(by_position.to_frame()),
+                folded=True,
             ),
-            Table(f"{name}-by-type", "Strongest words, summed over instances", _of_one_document(by_type.to_frame())),
-            Table(f"{name}-by-position", "Strongest words by position", _of_one_document(by_position.to_frame())),
             Table(
                 f"{name}-token-ranks",
                 "Ranks of special tokens and punctuation",
                 inspection.token_ranks[name].drop(columns=["low", "high", "documents"]),
                 "1 is the strongest token of the document; chance is the rank of a token like any other.",
+                folded=True,
             ),
         ),
     )
@@ -148,30 +128,92 @@ def _attribution_ranking(title: str, rows: Sequence[AttributionRow], colour: str
     )
 
 
-def importance_section(inspection: Inspection) -> Section:
-    """Return the importance of every head."""
-    importance = inspection.importance
-    assert importance is not None
-    frame = importance_frame(importance)
-    most = frame.iloc[0]
-    return Section(
-        "heads",
-        "Which heads matter",
-        (
+def heads_section(inspection: Inspection) -> Section:
+    """Return how much every head matters, and the attention of all of them; one head in full where it is asked for."""
+    sentences: list[str] = []
+    parts: list[Picture | Table] = []
+    if inspection.importance is not None:
+        most = importance_frame(inspection.importance).iloc[0]
+        sentences.append(
             "A head is important if small changes of its weights would change the "
             f"{inspection.first.target.description()} strongly (first-order Taylor expansion). Values are scaled so "
             "that the least important head has 0 and the most important one has 1; here that is head "
-            f"{most['head']:.0f} of layer {most['layer']:.0f}.",
+            f"{most['head']:.0f} of layer {most['layer']:.0f}."
+        )
+        parts += importance_parts(inspection.importance)
+    parts.append(_map_of_all_heads(inspection))
+    if inspection.settings.layer is not None or inspection.settings.head is not None:
+        parts.append(_map_of_one_head(inspection))
+    if inspection.effective is not None:
+        sentences.append(effective_sentence(inspection.effective, len(inspection.encoding)))
+        title = "Heads by the share of attention without effect"
+        parts.append(Table("cancelled-attention", title, inspection.effective.to_frame(), folded=True))
+    elif inspection.settings.effective:
+        sentences.append(
+            f"Effective attention is computed for up to {EFFECTIVE_TOKENS} tokens; this document has "
+            f"{len(inspection.encoding):,}."
+        )
+    return Section("heads", "Which heads matter", tuple(sentences), tuple(parts))
+
+
+def importance_parts(
+    importance: np.ndarray, *, stem: str = "", over: str = "", sentence: str = "The brighter, the more important."
+) -> list[Picture | Table]:
+    """Return map and table of head importance; stem: before file names; over: after titles."""
+    title = f"Head importance{over}"
+    return [
+        Picture(f"{stem}head-importance", title, sentence, partial(plots.head_importance_map, importance, title=title)),
+        Table(f"{stem}head-importance", f"Heads by importance{over}", importance_frame(importance), folded=True),
+    ]
+
+
+def _map_of_all_heads(inspection: Inspection) -> Picture:
+    """Return all heads as small pictures, with the windows of a long document straightened.
+
+    A window is a thin diagonal of the square map of a long document.
+    """
+    inside = inspection.inside
+    draw = partial(plots.attention_grid, tokens=inside.tokens, importance=inside.importance)
+    if inside.windows is None:
+        return Picture(
+            "attention-maps",
+            "All heads",
+            "One small picture per head. Rows attend to columns: a diagonal is attention to neighbours, a vertical "
+            "line a token that many others attend to.",
+            partial(draw, inside.thumbnails),
+        )
+    return Picture(
+        "attention-windows",
+        "The windows of all heads",
+        "The document runs from top to bottom, the distance to the attended token from left to right, with the "
+        "token itself in the middle. A vertical line is attention to a fixed distance.",
+        partial(
+            draw,
+            inside.windows.thumbnails,
+            title="Windows of all heads",
+            caption="Row: position of the attending token; column: distance to the attended token, 0 in the middle.",
         ),
-        (
-            Picture(
-                "head-importance",
-                "Head importance",
-                "One cell per head; the brighter, the more important for this document.",
-                partial(plots.head_importance_map, importance),
-            ),
-            Table("head-importance", "Heads by importance", frame),
-        ),
+    )
+
+
+def _map_of_one_head(inspection: Inspection) -> Picture:
+    layer, head = inspection.head
+    here, tokens, inside = f"layer {layer}, head {head}", inspection.encoding.tokens, inspection.inside
+    if inside.windows is None:
+        draw = partial(plots.attention_map, inside.images[layer, head], tokens, title=f"Attention of {here}")
+    else:
+        draw = partial(
+            plots.window_map,
+            inside.windows.maps[layer, head],
+            tokens,
+            reach=int(inside.windows.reach[layer]),
+            title=f"Attention of {here}, by distance",
+        )
+    return Picture(
+        f"attention-layer-{layer}-head-{head}",
+        f"One head: {here}",
+        "Colours follow the square root of the weight.",
+        draw,
     )
 
 
@@ -191,132 +233,94 @@ def importance_frame(importance: np.ndarray) -> pd.DataFrame:
     )
 
 
-def maps_section(inspection: Inspection) -> Section:
-    """Return the attention of all heads as small pictures and of one head as a large one."""
-    head_map, tokens = inspection.head_map, inspection.encoding.tokens
-    here = f"layer {head_map.layer}, head {head_map.head}"
-    chosen = inspection.settings.layer is not None or inspection.settings.head is not None
-    best = "the most important one" if inspection.importance is not None else "the first of the last layer"
-    why = "as requested" if chosen else best
-    # The window of a long document is a thin diagonal of the square map, so it is drawn straightened instead.
-    if inspection.windows is None:
-        grid = Picture(
-            "attention-maps",
-            "All heads",
-            "One small picture per head. Rows attend to columns: a diagonal is attention to neighbours, a vertical "
-            "line a token that many others attend to.",
-            partial(
-                plots.attention_grid,
-                inspection.maps.pixels,
-                tokens=inspection.maps.tokens,
-                importance=inspection.importance,
-            ),
-        )
-    else:
-        grid = Picture(
-            "attention-windows",
-            "The windows of all heads",
-            "The document runs from top to bottom, the distance to the attended token from left to right, with the "
-            "token itself in the middle. A vertical line is attention to a fixed distance.",
-            partial(
-                plots.attention_grid,
-                inspection.windows,
-                tokens=len(inspection.encoding),
-                importance=inspection.importance,
-                title="Windows of all heads",
-                caption="Row: position of the attending token; column: distance to the attended token, 0 in the "
-                "middle.",
-            ),
-        )
-    if head_map.window is None:
-        draw = partial(plots.attention_map, head_map.image, tokens, title=f"Attention of {here}")
-    else:
-        draw = partial(
-            plots.window_map, head_map.window, tokens, reach=head_map.reach, title=f"Attention of {here}, by distance"
-        )
-    pictures = [
-        grid,
-        Picture(
-            f"attention-layer-{head_map.layer}-head-{head_map.head}",
-            f"One head: {here}",
-            f"The head ({why}) in detail; colours follow the square root of the weight.",
-            draw,
-        ),
-    ]
-    if head_map.tile is not None:
-        span = (0, len(head_map.tile))
-        pictures.append(
-            Picture(
-                f"attention-layer-{head_map.layer}-head-{head_map.head}-tile",
-                f"The first {len(head_map.tile)} tokens of that head",
-                "One pixel per weight.",
-                partial(
-                    plots.attention_map,
-                    head_map.tile,
-                    tokens,
-                    rows=span,
-                    columns=span,
-                    title=f"Attention of {here}, first {len(head_map.tile)} tokens",
-                ),
-            )
-        )
-    return Section("maps", "What attends to what", (), tuple(pictures))
-
-
 _LAYER_NOTES: dict[LayerKind, str] = {
-    "additive": "The layers add up to the scores, shown below with their own colour scale.",
-    "averaged": "The mean of the layers is the score, shown below with its own colour scale.",
+    "additive": "The layers add up to the scores, shown below.",
+    "averaged": "The mean of the layers is the score, shown below.",
     "cumulative": "Each row is the result up to its layer; the last row shows the scores.",
     "separate": "Each row explains its own layer; the rows do not add up to the scores.",
 }
 
 
 def layers_section(inspection: Inspection, name: str) -> Section:
-    """Return the scores of one method by layer."""
+    """Return the scores of one method by layer, drawn for as many tokens as can be named: the strongest ones."""
+    import pandas as pd
+
     explanation = inspection.explanations[name]
-    layers = explanation.layers
+    layers, tokens = explanation.layers, explanation.tokens
     assert layers is not None
-    strongest = sorted({token for word in explanation.top(NAMED_TOKENS, level="token") for token in word.tokens})
-    tokens = explanation.tokens
     kind = explanation.layer_kind or "separate"
-    draw = partial(plots.layer_heat_map, kind=kind, signed=explanation.signed)
     hues = "Blue counts for, orange against." if explanation.signed else "Brighter is larger."
-    parts = [
-        Picture(
-            f"{name}-layers",
-            "The whole document",
-            _LAYER_NOTES[kind],
-            partial(
-                draw,
-                layers,
-                tokens,
-                special=np.flatnonzero(explanation.encoding.special).tolist(),
-                title=f"{name} by layer",
-                caption=hues,
-            ),
-        )
-    ]
-    if len(strongest) < len(tokens) and strongest:
-        parts.append(
-            Picture(
-                f"{name}-layers-strongest",
-                f"The {len(strongest)} strongest tokens",
-                "In document order; special tokens are left out.",
-                partial(
-                    draw,
-                    layers[:, strongest],
-                    [tokens[i] for i in strongest],
-                    title=f"{name} by layer, strongest tokens",
-                    caption=hues,
-                ),
-            )
-        )
-    return Section(
-        f"layers-{name}", f"Scores by layer: {name}", ("One row per layer, layer 0 at the top.",), tuple(parts)
+    shown, which = list(range(len(tokens))), "One row per layer, layer 0 at the top."
+    special = np.flatnonzero(explanation.encoding.special).tolist()
+    if len(tokens) > NAMED_TOKENS:
+        shown = sorted({token for word in explanation.top(NAMED_TOKENS, level="token") for token in word.tokens})
+        which, special = f"{which} The {len(shown)} strongest tokens, in document order.", []
+    figure = Picture(
+        f"{name}-layers",
+        f"{name} by layer",
+        f"{which} {_LAYER_NOTES[kind]}",
+        partial(
+            plots.layer_heat_map,
+            layers[:, shown],
+            [tokens[i] for i in shown],
+            kind=kind,
+            signed=explanation.signed,
+            special=special,
+            title=f"{name} by layer",
+            caption=hues,
+        ),
     )
+    frame = pd.DataFrame(
+        {"position": np.arange(len(tokens)), "text": list(tokens)}
+        | {f"layer_{number}": row for number, row in enumerate(layers)}
+    )
+    table = Table(f"{name}-by-layer", "Scores of every token by layer", frame, folded=True)
+    return Section(f"layers-{name}", f"Scores by layer: {name}", (), ((figure, table) if shown else (table,)))
+
+
+def anisotropy_section(anisotropy: LayerAnisotropy) -> Section:
+    """Return whether representations point the same way."""
+    return Section("anisotropy", "Do representations point the same way", (), tuple(anisotropy_parts(anisotropy)))
 
 
 def _of_one_document(frame: pd.DataFrame) -> pd.DataFrame:
     """Drop the columns that are the same in all rows of one document: positions of types, instances at one position."""
     by_type = bool((frame["position"] == -1).all())
     return frame.drop(columns=["position" if by_type else "instances", "documents"])
+
+
+def anisotropy_parts(anisotropy: LayerAnisotropy, *, stem: str = "", of: str = "") -> list[Picture | Table]:
+    """Return curves and table of the anisotropy over the layers; stem: before file names; of: after titles."""
+    frame = anisotropy.to_frame()
+    names = {"hidden": "hidden states", "y": "attention outputs y", "T": "vectors T", "T_in_row": "T of one row"}
+    title = f"Anisotropy over the layers{of}"
+    return [
+        Picture(
+            f"{stem}anisotropy",
+            f"Anisotropy{of}",
+            "Mean cosine between two vectors: near 1, all point the same way. y are the outputs of the attention "
+            "blocks, T the transformed vectors they are sums of.",
+            partial(
+                plots.layer_curves,
+                {names[name]: frame[name].to_numpy() for name in frame if name in names},
+                unit="mean cosine",
+                title=title,
+            ),
+        ),
+        Table(f"{stem}anisotropy", title, frame, folded=True),
+    ]
+
+
+def effective_sentence(effective: EffectiveHead, tokens: int) -> str:
+    """Return how much of the attention has no effect on the output, and in which head most."""
+    if not (effective.cancelled > NO_SHARE).any():
+        return (
+            f"All attention has an effect: a text of {tokens:,} tokens is not longer than a head is wide "
+            f"({effective.width} dimensions), so that the values of its tokens do not cancel."
+        )
+    most = effective.to_frame().iloc[0]
+    return (
+        f"On average, {percent(float(effective.cancelled.mean()))} of the squared attention weights of a head have no "
+        f"effect on its output, because the values that they weight cancel; in head {most['head']:.0f} of layer "
+        f"{most['layer']:.0f} it is {percent(most['cancelled'])}. Effective attention is the rest."
+    )

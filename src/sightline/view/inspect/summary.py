@@ -14,12 +14,11 @@ from sightline.view.frames import to_text
 from sightline.view.inspect.attention import count_name, saturation_sentence, whole_numbers, word_instances
 from sightline.view.inspect.comparison import similarity_tables
 from sightline.view.inspect.dataset import RANKS, RULES, dataset_section, words_title
-from sightline.view.inspect.mixing import effective_sentence
-from sightline.view.inspect.sections import document_sections, importance_frame
+from sightline.view.inspect.sections import document_sections, effective_sentence, importance_frame
 from sightline.view.sections.pages import describe_facts, document_title, write_sections
 from sightline.view.words.phrases import count, format_number
 from sightline.view.words.sentences import notices, percent, prediction_sentence
-from sightline.view.words.takeaways import chosen_heads, relation_frame
+from sightline.view.words.takeaways import TEXT_PAGE, chosen_heads, relation_frame
 from sightline.view.words.terminal import printable
 
 if TYPE_CHECKING:
@@ -55,7 +54,16 @@ def write_inspection(
         *([dataset_section(dataset)] if dataset is not None else []),
     ]
     facts = _facts(first.settings) | describe_facts(first.provenance)
-    return write_sections(Path(folder), INSPECTION, title, sections, facts, overwrite=overwrite, progress=progress)
+    return write_sections(
+        Path(folder),
+        INSPECTION,
+        title,
+        sections,
+        facts,
+        others={} if document is None else {TEXT_PAGE: document.report.to_html},
+        overwrite=overwrite,
+        progress=progress,
+    )
 
 
 def document_summary(inspection: Inspection) -> str:

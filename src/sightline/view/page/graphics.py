@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from sightline.text.units import units_of
 
 if TYPE_CHECKING:
-    from sightline.analysis.internals import Inside
     from sightline.results.explanation import Explanation, RemovalCurve
+    from sightline.results.inside import Inside
     from sightline.results.report import Entry
     from sightline.view.words.sentences import VerdictText
 

@@ -38,8 +38,8 @@ from sightline.view.words.phrases import describe_target, predicted_value
 from sightline.view.words.sentences import VerdictText, further_sentences, notices
 
 if TYPE_CHECKING:
-    from sightline.analysis.internals import Inside, Windows
     from sightline.results.explanation import Explanation, RemovalCurve
+    from sightline.results.inside import Inside, Windows
     from sightline.results.report import Report
     from sightline.text import Encoding
 

@@ -1,16 +1,16 @@
-"""A method layer by layer: tokens × layers, relevance matrices R^l, graphs of attention; several methods together."""
+"""A method layer by layer: tokens × layers, relevance matrices R^l, graphs of attention, curves over layers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import SizeError
 from sightline.methods.layer_kind import LayerKind
-from sightline.view.plots.maps import NAMED_TOKENS, own_scale
+from sightline.view.plots.maps import NAMED_TOKENS, to_unit_scale
 from sightline.view.plots.positions import WIDTH, pooled_columns
 from sightline.view.plots.style import (
     CATEGORIES,
@@ -52,7 +52,7 @@ def layer_heat_map(
     """Draw scores (L, n) by layer, layer 0 at the top.
 
     A row below shows their sum (kind "additive") or mean ("averaged"), which are the scores of the explanation; for the
-    other kinds neither has a meaning. That row has its own colour scale. Tokens at `special` are drawn grey and do not
+    other kinds neither has a meaning. Both have one colour scale. Tokens at `special` are drawn grey and do not
     stretch the colour scale. Up to 60 tokens are named; more are pooled into columns by their largest magnitude.
     """
     parts = [("layer", layers)]
@@ -74,11 +74,18 @@ def layer_heat_map(
     )
     heights = [max(2, len(layers)), *[1.5] * (len(parts) - 1)]
     panels = figure.subplots(len(parts), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for axes, (name, values) in zip(panels, parts, strict=True):
-        _strip(axes, values, signed, special)
+    shown = [_without_special(values, special) for _, values in parts]
+    full = max(float(np.quantile(np.abs(values.data), 0.995) or np.abs(values.data).max()) for values in shown) or 1.0
+    for axes, (name, _), values in zip(panels, parts, shown, strict=True):
+        _strip(axes, values, n, full, signed)
         axes.set_yticks(range(len(values)) if name == "layer" else [0], None if name == "layer" else [name])
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
+    bar = figure.colorbar(
+        panels[0].images[0], ax=list(panels), pad=0.01, fraction=0.03, ticks=[-full, 0, full] if signed else [0, full]
+    )
+    bar.ax.set_yticklabels([f"{value:.2g}" for value in bar.get_ticks()], fontsize=6)
+    bar.outline.set_visible(False)
     panels[0].set_ylabel("layer")
     for axes in panels[:-1]:
         axes.set_xticks([])
@@ -88,30 +95,30 @@ def layer_heat_map(
     return figure
 
 
-def _strip(axes: Axes, values: FloatArray, signed: bool, special: Sequence[int]) -> None:
-    """Draw rows (·, n) with a colour bar of their own; tokens at `special` are grey, or 0 where columns are pooled."""
-    from matplotlib import colormaps
-    from matplotlib.colors import Normalize
-
+def _without_special(values: FloatArray, special: Sequence[int]) -> np.ma.MaskedArray[Any, Any]:
+    """Return rows (·, n) pooled into columns; tokens at `special` are masked, or 0 where columns are pooled."""
     shown = np.array(values, dtype=np.float64)
     shown[:, list(special)] = 0.0
     pooled = pooled_columns(shown)
-    full = float(np.quantile(np.abs(pooled), 0.995) or np.abs(pooled).max() or 1.0)
     is_special = np.zeros(pooled.shape, dtype=np.bool_)
     if pooled.shape == values.shape:
         is_special[:, list(special)] = True
-    colours = (signed_colours() if signed else colormaps[SEQUENTIAL]).with_extremes(bad=GRID)
-    image = axes.imshow(
-        np.ma.masked_array(pooled, is_special),
-        cmap=colours,
+    return np.ma.masked_array(pooled, is_special)
+
+
+def _strip(axes: Axes, values: np.ma.MaskedArray[Any, Any], tokens: int, full: float, signed: bool) -> None:
+    """Draw rows of scores; masked ones are grey, `full` has the deepest colour."""
+    from matplotlib import colormaps
+    from matplotlib.colors import Normalize
+
+    axes.imshow(
+        values,
+        cmap=(signed_colours() if signed else colormaps[SEQUENTIAL]).with_extremes(bad=GRID),
         norm=Normalize(-full if signed else 0.0, full, clip=True),
         aspect="auto",
-        extent=(-0.5, values.shape[1] - 0.5, len(values) - 0.5, -0.5),
+        extent=(-0.5, tokens - 0.5, len(values) - 0.5, -0.5),
         interpolation="nearest",
     )
-    bar = axes.figure.colorbar(image, ax=axes, pad=0.01, fraction=0.03, ticks=[-full, 0, full] if signed else [0, full])
-    bar.ax.set_yticklabels([f"{value:.2g}" for value in bar.get_ticks()], fontsize=6)
-    bar.outline.set_visible(False)
 
 
 @in_house_style
@@ -126,7 +133,7 @@ def relevance_matrices(matrices: FloatArray, labels: Sequence[str], *, title: st
             None,
             [
                 caption,
-                "Row: the token after the layer; column: the input token. Each panel has its own colour scale.",
+                "Row: the token after the layer; column: the input token. All panels share one colour scale.",
                 pooling_sentence(len(labels), size),
             ],
         )
@@ -134,9 +141,9 @@ def relevance_matrices(matrices: FloatArray, labels: Sequence[str], *, title: st
     figure = new_figure(1.0 + 2.4 * columns + (0.7 if named else 0), 1.4 + 2.45 * rows, title, full_caption)
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel()
     n = len(labels)
-    for layer, (axes, matrix) in enumerate(zip(panels, matrices, strict=False)):
+    for layer, (axes, matrix) in enumerate(zip(panels, to_unit_scale(matrices), strict=False)):
         axes.imshow(
-            own_scale(matrix),
+            matrix,
             cmap=SEQUENTIAL,
             vmin=0.0,
             vmax=1.0,
@@ -149,21 +156,6 @@ def relevance_matrices(matrices: FloatArray, labels: Sequence[str], *, title: st
             position_ticks(axes, labels, "y", n)
     for axes in panels[count:]:
         axes.set_axis_off()
-    return figure
-
-
-@in_house_style
-def attention_graph(
-    weights: FloatArray, labels: Sequence[str], *, readout: int | None = None, title: str, caption: str = ""
-) -> Figure:
-    """Attention (L, n, n) of a short input as a graph: tokens from left to right, layers from bottom to top.
-
-    An edge from token i above to token j below is the weight with which i attends to j; the five strongest of every
-    node are drawn, the wider the stronger. `readout` is the node that the prediction is read from.
-    """
-    layers, n = _check_graph(weights)
-    figure = new_figure(max(5.0, 1.5 + 0.27 * n), 2.2 + 0.9 * layers, title, caption)
-    _draw_graph(figure.add_subplot(), weights, labels, readout)
     return figure
 
 
@@ -248,66 +240,6 @@ def graph_edges(weights: FloatArray) -> tuple[list[NDArray[np.float64]], list[fl
     edges.sort()  # strong edges are drawn last, above the others
     segments = [np.array([[token, layer + 1.0], [other, layer]]) for _, layer, token, other in edges]
     return segments, [weight for weight, *_ in edges]
-
-
-@in_house_style
-def layer_panels(
-    panels: Mapping[str, FloatArray],
-    labels: Sequence[str],
-    *,
-    probabilities: Mapping[str, float] | None = None,
-    title: str,
-    caption: str = "",
-) -> Figure:
-    """Draw one heat map (L, n) per method side by side, the first layer at the bottom; columns are tokens.
-
-    For the readout row of raw attention, rollout and flow this is "[CLS] over the layers"; for the row of a masked
-    token and the few tokens it may refer to, with `probabilities` of the words that could fill it as bars on the left,
-    it is the pronoun figure (Abnar & Zuidema 2020). Each panel has its own colour scale.
-    """
-    layers, n = next(iter(panels.values())).shape
-    named = n <= NAMED_TOKENS
-    wide = max(1.3, (0.19 if n > 6 else 0.42) * n) if named else 3.2
-    bars = 1.5 if probabilities else 0.0
-    figure = new_figure(
-        1.0 + bars + (wide + 0.75) * len(panels), 1.7 + 0.24 * max(3, layers) + (0.6 if named else 0.0), title, caption
-    )
-    count = len(panels) + bool(probabilities)
-    widths = [*([bars] if probabilities else []), *[wide + 0.5] * len(panels)]
-    drawn = list(figure.subplots(1, count, width_ratios=widths, squeeze=False)[0])
-    if probabilities:
-        _probability_bars(drawn.pop(0), probabilities)
-    for place, (axes, (name, values)) in enumerate(zip(drawn, panels.items(), strict=True)):
-        lowest = min(0.0, float(values.min()))
-        image = axes.imshow(
-            values, cmap=SEQUENTIAL, vmin=lowest, aspect="auto", origin="lower", interpolation="nearest"
-        )
-        axes.set_title(to_label(name))
-        axes.set_yticks(range(layers), [str(layer) for layer in range(layers)] if place == 0 else [""] * layers)
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
-        if named:
-            position_ticks(axes, labels, "x", NAMED_TOKENS)
-        else:
-            axes.set_xlabel("position")
-        bar = figure.colorbar(image, ax=axes, pad=0.02, fraction=0.05, ticks=[lowest, float(values.max())])
-        bar.ax.set_yticklabels([f"{value:.2g}" for value in bar.get_ticks()], fontsize=6)
-        bar.outline.set_visible(False)
-    drawn[0].set_ylabel("layer")
-    return figure
-
-
-def _probability_bars(axes: Axes, probabilities: Mapping[str, float]) -> None:
-    places = range(len(probabilities))
-    axes.bar(places, list(probabilities.values()), color=CATEGORIES[: len(probabilities)], width=0.6)
-    axes.set_xticks(places, [to_label(name) for name in probabilities])
-    axes.set_ylim(0, max(1e-9, *probabilities.values()) * 1.2)
-    for place, value in zip(places, probabilities.values(), strict=True):
-        axes.annotate(
-            f"{value:.2g}", (place, value), xytext=(0, 2), textcoords="offset points", ha="center", fontsize=7
-        )
-    axes.set_title("probability")
-    axes.locator_params(axis="y", nbins=4)
 
 
 @in_house_style

@@ -7,8 +7,8 @@ beside a thousand tokens that share the rest), so colours follow the square root
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,8 +22,6 @@ from sightline.view.plots.style import (
     new_figure,
     pooling_sentence,
     position_ticks,
-    signed_colours,
-    to_label,
 )
 
 if TYPE_CHECKING:
@@ -36,8 +34,6 @@ ANNOTATED_HEADS = 200
 """Up to this many heads, values are written into the heat map."""
 NAMED_TOKENS = 60
 """Axes name the tokens of a document up to this length and count positions beyond it."""
-NAMED_IN_PANELS = 40
-"""The same for maps side by side."""
 GAP = 0.16
 """Space between thumbnails, as a share of their side."""
 FRAME = CATEGORIES[1]
@@ -52,8 +48,11 @@ def head_importance_map(importance: FloatArray, *, title: str = "Head importance
     figure = new_figure(max(4.2, 1.6 + 0.52 * heads), max(2.4, 1.5 + 0.36 * layers), title, caption)
     axes = figure.add_subplot()
     image = axes.imshow(values, cmap=SEQUENTIAL, aspect="auto")
-    label_cells(axes, values, image)
-    _layer_and_head_axes(axes, layers, heads)
+    _label_cells(axes, values, image)
+    axes.set_xticks(range(heads))
+    axes.set_yticks(range(layers))
+    axes.set(xlabel="head", ylabel="layer")
+    _without_frame(axes)
     figure.colorbar(image, ax=axes, shrink=0.9, pad=0.02).outline.set_visible(False)
     return figure
 
@@ -67,7 +66,7 @@ def attention_grid(
     title: str = "Attention of all heads",
     caption: str = ROWS_AND_COLUMNS,
 ) -> Figure:
-    """Thumbnails (layers, heads, s, s), each on its own scale, with a stronger frame for heads that matter more."""
+    """Thumbnails (layers, heads, s, s) on one colour scale, with a stronger frame for heads that matter more."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
@@ -75,7 +74,7 @@ def attention_grid(
     cell = float(np.clip(9.5 / heads, 0.62, 1.5))
     sentences = [
         caption,
-        "Each picture has its own colour scale.",
+        "All pictures share one colour scale.",
         pooling_sentence(tokens, size) if caption == ROWS_AND_COLUMNS else "",
     ]
     if importance is not None:
@@ -112,131 +111,83 @@ def attention_grid(
 
 
 @in_house_style
-def attention_map(
-    image: FloatArray,
-    labels: Sequence[str],
-    *,
-    rows: tuple[int, int] | None = None,
-    columns: tuple[int, int] | None = None,
-    title: str = "Attention",
-    caption: str = "",
-) -> Figure:
-    """One picture (s, s) of the tokens [start, stop) of `rows` and `columns`, the whole document by default.
-
-    Documents of up to 60 tokens have their tokens named (`labels`, one per token); others count positions.
-    """
-    from matplotlib.colors import PowerNorm
-
-    (top, bottom), (left, right) = rows or (0, len(labels)), columns or (0, len(labels))
-    sentences = " ".join(filter(None, [caption, pooling_sentence(right - left, image.shape[1])]))
-    figure = new_figure(7.0, 6.3, title, sentences)
+def attention_map(image: FloatArray, labels: Sequence[str], *, title: str = "Attention", caption: str = "") -> Figure:
+    """One head (s, s). Up to 60 tokens are named (`labels`, (n,)); longer documents count positions."""
+    n = len(labels)
+    figure = new_figure(7.0, 6.3, title, " ".join(filter(None, [caption, pooling_sentence(n, image.shape[1])])))
     axes = figure.add_subplot()
-    picture = axes.imshow(
-        image,
-        cmap=SEQUENTIAL,
-        norm=PowerNorm(GAMMA, vmin=0.0, vmax=_full(image), clip=True),
-        extent=(left - 0.5, right - 0.5, bottom - 0.5, top - 0.5),
-        interpolation="nearest",
-    )
-    whole = (top, bottom) == (left, right) == (0, len(labels))
-    if whole:
-        position_ticks(axes, labels, "x", NAMED_TOKENS)
-        position_ticks(axes, labels, "y", NAMED_TOKENS)
+    _draw_head(axes, image, (-0.5, n - 0.5, n - 0.5, -0.5), "equal")
+    position_ticks(axes, labels, "x", NAMED_TOKENS)
+    position_ticks(axes, labels, "y", NAMED_TOKENS)
     axes.set(xlabel="attended to", ylabel="attending")
-    root_scale(figure, axes, picture, "weight")
-    return figure
-
-
-@in_house_style
-def signed_maps(panels: Mapping[str, FloatArray], labels: Sequence[str], *, title: str, caption: str = "") -> Figure:
-    """Draw matrices (n, n) with weights of both signs side by side on one colour scale, for example A and A_eff."""
-    from matplotlib.colors import Normalize
-
-    full = float(max(np.abs(values).max() for values in panels.values())) or 1.0
-    scale = "Colours follow the square root of the weight."
-    sentences = " ".join(filter(None, [caption, ROWS_AND_COLUMNS, scale]))
-    figure = new_figure(0.8 + 3.9 * len(panels), 4.9, title, sentences)
-    drawn = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    for axes, (name, values) in zip(drawn, panels.items(), strict=True):
-        picture = axes.imshow(
-            np.sign(values) * np.abs(values / full) ** GAMMA,
-            cmap=signed_colours(),
-            norm=Normalize(-1.0, 1.0),
-            interpolation="nearest",
-        )
-        axes.set_title(to_label(name))
-        position_ticks(axes, labels, "x", NAMED_IN_PANELS)
-        position_ticks(axes, labels, "y", NAMED_IN_PANELS)
-        axes.tick_params(labelsize=6)
-    steps = (-1.0, -0.5, 0.0, 0.5, 1.0)
-    bar = figure.colorbar(picture, ax=list(drawn), shrink=0.75, pad=0.015, label="weight", ticks=steps)
-    bar.ax.set_yticklabels([f"{np.sign(step) * abs(step) ** (1 / GAMMA) * full:.2g}" for step in steps])
-    bar.outline.set_visible(False)
     return figure
 
 
 @in_house_style
 def window_map(image: FloatArray, labels: Sequence[str], *, reach: int, title: str, caption: str = "") -> Figure:
     """One straightened window (r, c): the document down, the distance -reach … reach to the attended token across."""
-    from matplotlib.colors import PowerNorm
-
     sentence = f"{len(labels):,} tokens on {len(image):,} rows: a pixel is the mean of its tokens and distances."
     figure = new_figure(7.0, 6.3, title, " ".join(filter(None, [caption, sentence])))
     axes = figure.add_subplot()
-    picture = axes.imshow(
-        image,
-        cmap=SEQUENTIAL,
-        aspect="auto",
-        norm=PowerNorm(GAMMA, vmin=0.0, vmax=_full(image), clip=True),
-        extent=(-reach - 0.5, reach + 0.5, len(labels) - 0.5, -0.5),
-        interpolation="nearest",
-    )
+    _draw_head(axes, image, (-reach - 0.5, reach + 0.5, len(labels) - 0.5, -0.5), "auto")
     axes.axvline(0, color="white", linewidth=0.5, linestyle=(0, (2, 3)))
     position_ticks(axes, labels, "y", NAMED_TOKENS)
     axes.set(xlabel="distance to the attended token", ylabel="attending token")
-    root_scale(figure, axes, picture, "weight")
     return figure
 
 
-def root_scale(figure: Figure, axes: Axes, image: Any, label: str) -> None:
-    """Draw the colour bar of a picture whose colours follow the square root of its values, ticks evenly apart."""
-    low, high = image.norm.vmin, image.norm.vmax
-    ticks = [low + (high - low) * step**2 for step in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)]
-    bar = figure.colorbar(image, ax=axes, shrink=0.9, pad=0.015, label=label, extend="max", ticks=ticks)
+def _draw_head(
+    axes: Axes, image: FloatArray, extent: tuple[float, float, float, float], aspect: Literal["equal", "auto"]
+) -> None:
+    """Draw weights in colours that follow their square root, and a colour bar with ticks evenly apart."""
+    from matplotlib.colors import PowerNorm
+
+    full = _full(image)
+    picture = axes.imshow(
+        image,
+        cmap=SEQUENTIAL,
+        aspect=aspect,
+        norm=PowerNorm(GAMMA, vmin=0.0, vmax=full, clip=True),
+        extent=extent,
+        interpolation="nearest",
+    )
+    ticks = [full * step**2 for step in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)]
+    bar = axes.figure.colorbar(picture, ax=axes, shrink=0.9, pad=0.015, label="weight", extend="max", ticks=ticks)
     bar.ax.set_yticklabels([f"{tick:.2g}" for tick in ticks])
     bar.ax.minorticks_off()
     bar.outline.set_visible(False)
 
 
-def label_cells(axes: Axes, values: FloatArray, image: Any, texts: Sequence[Sequence[str]] | None = None) -> None:
-    """Write each value (or text) into its cell, dark on light colours and light on dark ones."""
+def _label_cells(axes: Axes, values: FloatArray, image: Any) -> None:
+    """Write each value into its cell, dark on light colours and light on dark ones."""
     if values.size > ANNOTATED_HEADS:
         return
     colours = image.cmap(image.norm(values))
     for (row, column), value in np.ndenumerate(values):
         luminance = colours[row, column, :3] @ (0.299, 0.587, 0.114)
-        text = f"{value:z.2f}".replace("-", "−") if texts is None else texts[row][column]
+        text = f"{value:z.2f}".replace("-", "−")
         axes.text(column, row, text, ha="center", va="center", fontsize=7, color=INK if luminance > 0.55 else "white")
 
 
 def thumbnails(maps: FloatArray) -> tuple[FloatArray, int]:
-    """Return maps (layers, heads, s, s), each on its own scale, as one picture, and the pixels from one to the next.
+    """Return maps (layers, heads, s, s), all on one scale, as one picture, and the pixels from one to the next.
 
     The space between the maps is NaN, which is not drawn.
     """
     layers, heads, size = maps.shape[:3]
     step = size + max(1, round(GAP * size))
     mosaic = np.full((layers * step, heads * step), np.nan)
+    scaled = to_unit_scale(maps)
     for layer, head in np.ndindex(layers, heads):
         top, left = layer * step, head * step
-        mosaic[top : top + size, left : left + size] = own_scale(maps[layer, head])
+        mosaic[top : top + size, left : left + size] = scaled[layer, head]
     return mosaic, step
 
 
-def own_scale(picture: FloatArray) -> FloatArray:
-    """Return one picture on its own scale, 0 to 1: the root of each weight by the one that gets the full colour."""
-    full = _full(picture)
-    scaled: FloatArray = np.clip(np.asarray(picture, dtype=np.float64) / full, 0.0, 1.0) ** GAMMA
+def to_unit_scale(pictures: FloatArray) -> FloatArray:
+    """Return pictures on one scale, 0 to 1: the root of each weight by the one that gets the full colour."""
+    full = _full(pictures)
+    scaled: FloatArray = np.clip(np.asarray(pictures, dtype=np.float64) / full, 0.0, 1.0) ** GAMMA
     return scaled
 
 
@@ -257,13 +208,6 @@ def _mix(first: str, second: str, share: float) -> tuple[float, ...]:
     from matplotlib.colors import to_rgb
 
     return tuple(a + (b - a) * share for a, b in zip(to_rgb(first), to_rgb(second), strict=True))
-
-
-def _layer_and_head_axes(axes: Axes, layers: int, heads: int) -> None:
-    axes.set_xticks(range(heads))
-    axes.set_yticks(range(layers))
-    axes.set(xlabel="head", ylabel="layer")
-    _without_frame(axes)
 
 
 def _without_frame(axes: Axes) -> None:

@@ -1,4 +1,4 @@
-"""Rows side by side: ranked bars, similarity beside chance, words on which two scores or two slices differ."""
+"""Rows side by side: ranked bars, similarity beside chance, words on which two slices differ."""
 
 from __future__ import annotations
 
@@ -54,16 +54,41 @@ class Ranking:
 
 @in_house_style
 def ranked_bars(panels: Sequence[Ranking], *, title: str, caption: str = "") -> Figure:
-    """Draw the rankings side by side, one panel per ranking; an empty ranking shows a message instead of an axis."""
+    """Draw the rankings side by side, one panel per ranking, on scales of one length.
+
+    Bars of negative values point to the left. An empty ranking shows a message instead of an axis.
+    """
     longest = max((len(panel.labels) for panel in panels), default=0)
     figure = new_figure(max(5.5, 3.6 * len(panels)), max(2.2, 1.35 + 0.21 * longest), title, caption)
+    reaches = [_reach(panel) for panel in panels]
+    ahead, behind = (max(reach) for reach in zip(*reaches, strict=True)) if reaches else (0.0, 0.0)
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         axes.set_title(to_label(panel.title))
-        _draw(axes, panel, longest)
+        _draw(axes, panel, longest, ahead or 1.0, behind)
     return figure
 
 
-def _draw(axes: Axes, panel: Ranking, rows: int) -> None:
+def _points_left(panel: Ranking) -> bool:
+    return bool(panel.values) and max(panel.values) < 0
+
+
+def _ends(panel: Ranking) -> list[tuple[float, float]]:
+    """Return the interval of each value; words in few documents have none, only the value."""
+    intervals = panel.intervals or [(nan, nan)] * len(panel.values)
+    return [
+        (value, value) if low != low else (low, high)
+        for value, (low, high) in zip(panel.values, intervals, strict=True)
+    ]
+
+
+def _reach(panel: Ranking) -> tuple[float, float]:
+    """Return how far a panel extends in the direction of its bars, and in the other one."""
+    shown = [0.0, *panel.values, *panel.references, *(end for pair in _ends(panel) for end in pair)]
+    left, right = -min(shown), max(shown)
+    return (left, right) if _points_left(panel) else (right, left)
+
+
+def _draw(axes: Axes, panel: Ranking, rows: int, ahead: float, behind: float) -> None:
     if not panel.labels:
         empty_panel(axes)
         return
@@ -77,16 +102,10 @@ def _draw(axes: Axes, panel: Ranking, rows: int) -> None:
     if panel.intervals:
         lows, highs = zip(*panel.intervals, strict=True)
         axes.hlines(places, lows, highs, color=INK, linewidth=1.0, zorder=3)
-    # Words in few documents have no interval.
-    intervals = panel.intervals or [(nan, nan)] * len(panel.values)
-    ends = [
-        (value, value) if low != low else (low, high)
-        for value, (low, high) in zip(panel.values, intervals, strict=True)
-    ]
-    shown = [*panel.values, *panel.references, *(end for pair in ends for end in pair)]
-    low, high = min(0.0, *shown), max(0.0, *shown)
-    room = 0.32 * ((high - low) or 1.0)  # for the number at the end of the longest bar
-    axes.set_xlim(low - (room if low < 0 else 0.0), high + (room if high > 0 or low == 0 else 0.0))
+    ends = _ends(panel)
+    limit = ahead + 0.32 * (ahead + behind)  # with room for the number at the end of the longest bar
+    back = 1.05 * behind
+    axes.set_xlim((-limit, back) if _points_left(panel) else (-back, limit))
     references = panel.references or panel.values
     for place, value, reference, (left, right) in zip(places, panel.values, references, ends, strict=True):
         written = f"{value:,}" if isinstance(value, int) else number(value).removeprefix("+")
@@ -128,14 +147,14 @@ class Measured:
 
 @in_house_style
 def similarity_dots(measures: Mapping[str, Sequence[Measured]], *, title: str, caption: str = "") -> Figure:
-    """One panel per measure, one line per group: a dot with its interval, the range of chance as a grey band."""
+    """One panel per measure on one scale, one line per group: a dot with its interval, chance as a grey band."""
     groups = max((len(measured) for measured in measures.values()), default=0)
     columns = min(4, max(1, len(measures)))
     rows = -(-max(1, len(measures)) // columns)
     longest = max((len(row.group) for measured in measures.values() for row in measured), default=0)
     width = 0.7 + 0.06 * longest + 2.1 * columns
     figure = new_figure(width, 1.3 + rows * (0.55 + 0.24 * groups), title, caption)
-    panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for axes, (name, measured) in zip(panels, measures.items(), strict=False):
         axes.set_title(to_label(name))
         _dots(axes, measured)
@@ -178,43 +197,6 @@ def _dots(axes: Axes, measured: Sequence[Measured]) -> None:
     axes.tick_params(axis="y", length=0)
     axes.locator_params(axis="x", nbins=4)
     axes.margins(x=0.1)
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A word and the share of all words that it outranks (0 to 1) by attention and by attribution."""
-
-    label: str
-    attention: float
-    attribution: float
-
-
-@in_house_style
-def rank_gaps(panels: Mapping[str, Sequence[Gap]], *, title: str, caption: str = "") -> Figure:
-    """Words that two scores rank differently: one line per word, from its rank by attribution to that by attention."""
-    longest = max((len(measured) for measured in panels.values()), default=0)
-    figure = new_figure(max(6.0, 4.4 * len(panels)), 1.7 + 0.23 * longest, title, caption)
-    drawn = figure.subplots(1, max(1, len(panels)), squeeze=False)[0]
-    for axes, (name, measured) in zip(drawn, panels.items(), strict=False):
-        axes.set_title(to_label(name))
-        if not measured:
-            empty_panel(axes)
-            continue
-        places = range(len(measured))
-        attention, attribution = [row.attention for row in measured], [row.attribution for row in measured]
-        axes.hlines(places, attribution, attention, color=GRID, linewidth=3, zorder=1)
-        axes.plot(attention, places, "o", color=CATEGORIES[1], label="attention", markersize=6)
-        axes.plot(attribution, places, "s", color=CATEGORIES[0], label="attribution", markersize=5)
-        axes.set_yticks(places, [token_label(row.label) for row in measured])
-        axes.set_ylim(longest - 0.4, -0.6)
-        axes.set_xlim(-0.03, 1.03)
-        axes.set_xlabel("share of the words it outranks")
-        axes.spines["left"].set_visible(False)
-        axes.tick_params(axis="y", length=0)
-    handles, labels = next((axes.get_legend_handles_labels() for axes in drawn if axes.lines), ([], []))
-    if handles:
-        figure.legend(handles, labels, loc="outside upper right", ncols=2)
-    return figure
 
 
 @in_house_style

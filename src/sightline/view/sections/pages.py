@@ -71,7 +71,7 @@ figure{scroll-margin-top:1rem}
 .document p{white-space:pre-wrap}
 mark{color:inherit;border-radius:.15rem;padding:0 .08em}
 @media(max-width:56rem){body{display:block}nav{position:static;height:auto;border:0;
-border-bottom:1px solid var(--line);padding:1rem}nav ol{columns:2}figure img{min-width:34rem}
+border-bottom:1px solid var(--line);padding:1rem}nav ol{columns:2}figure img:not(.small){min-width:34rem}
 dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}
 th:first-child,td:first-child{max-width:40vw}}
 @media print{body{display:block}nav{display:none}figure{break-inside:avoid}}
@@ -82,6 +82,8 @@ _TABLE_FILES = {"csv": "CSV", "tex": "LaTeX", "md": "Markdown"}
 PAGE = "index.html"
 FIGURES, TABLES = "figures", "tables"
 _FIGURE_SUFFIXES = (".svg", ".png")
+NARROW = 544
+"""Pixels up to which a picture is never made wider than it is; others keep this width on a phone, and scroll."""
 CSS_PIXELS = 96
 """Pixels per inch of a figure on the page."""
 
@@ -110,6 +112,8 @@ class Table:
     digits: int = DIGITS
     shown: pd.DataFrame | None = None
     """What the page shows in place of the frame, for example numbers with their intervals; the files have the frame."""
+    folded: bool = False
+    """Whether the page shows it on request only."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +127,10 @@ class Terms:
 
 @dataclass(frozen=True)
 class Links:
-    """Numbered sentences, each with a link to the picture that shows it."""
+    """Numbered sentences, each with a link to the picture or the page that shows it."""
 
     sentences: tuple[tuple[str, str], ...]
-    """(sentence, name of the picture)."""
+    """(sentence, name of the picture, or file of the page)."""
     title: str = "In short"
 
 
@@ -210,12 +214,16 @@ def _part(part: Part, sizes: Mapping[str, tuple[int, int]]) -> str:
 
 def _links(links: Links, sizes: Mapping[str, tuple[int, int]]) -> str:
     rows = "".join(
-        f"<li>{to_html_text(sentence)}"
-        + (f' <a href="#figure-{to_html_text(picture)}">Figure</a>' if picture in sizes else "")
-        + "</li>"
-        for sentence, picture in links.sentences
+        f"<li>{to_html_text(sentence)}{_link(shown_in, sizes)}</li>" for sentence, shown_in in links.sentences
     )
     return f'<ol class="takeaways">{rows}</ol>'
+
+
+def _link(shown_in: str, sizes: Mapping[str, tuple[int, int]]) -> str:
+    target = to_html_text(shown_in)
+    if shown_in.endswith(".html"):
+        return f' <a href="{target}">Page</a>'
+    return f' <a href="#figure-{target}">Figure</a>' if shown_in in sizes else ""
 
 
 def _texts(texts: Texts) -> str:
@@ -250,11 +258,12 @@ def _terms(terms: Terms) -> str:
 def _picture(picture: Picture, sizes: Mapping[str, tuple[int, int]]) -> str:
     name = to_html_text(picture.name)
     width, height = sizes[picture.name]
+    small = ' class="small"' if width < NARROW else ""
     sentence = f"<p>{to_html_text(picture.sentence)}</p>" if picture.sentence else ""
     return (
         f'<figure id="figure-{name}"><figcaption><h3>{to_html_text(picture.title)}</h3>{sentence}</figcaption>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{to_html_text(picture.title)}">'
-        f'<img src="figures/{name}.svg" width="{width}" height="{height}" decoding="async" '
+        f'<img{small} src="figures/{name}.svg" width="{width}" height="{height}" decoding="async" '
         f'alt="{to_html_text(f"{picture.title}. {picture.sentence}")}"></div>'
         f'<p class="quiet"><a href="figures/{name}.svg">SVG</a> · <a href="figures/{name}.png">PNG</a></p></figure>'
     )
@@ -263,27 +272,31 @@ def _picture(picture: Picture, sizes: Mapping[str, tuple[int, int]]) -> str:
 def _table(table: Table) -> str:
     name = to_html_text(table.name)
     whole = table.frame if table.shown is None else table.shown
-    frame, title = first_rows(whole, table.title, SHOWN_ROWS)
-    shown = to_html(frame, digits=table.digits) if len(frame) else '<p class="quiet">Nothing to list.</p>'
-    rest = _all_rows(table, whole) if len(frame) < len(whole) else ""
     sentence = f"<p>{to_html_text(table.sentence)}</p>" if table.sentence else ""
     files = " · ".join(f'<a href="tables/{name}.{end}">{label}</a>' for end, label in _TABLE_FILES.items() if name)
+    links = f'<p class="quiet">{files}</p>'
+    if table.folded:
+        return _folded(table, whole, to_html_text(table.title), sentence, links)
+    frame, title = first_rows(whole, table.title, SHOWN_ROWS)
+    rest = ""
+    if len(frame) < len(whole):
+        which = "All" if len(whole) <= MOST_ROWS else f"First {MOST_ROWS:,} of"
+        rest = _folded(table, whole, f"{which} {len(whole):,} rows")
     return (
         f"<figure><figcaption><h3>{to_html_text(title)}</h3>{sentence}</figcaption>"
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{to_html_text(table.title)}">{shown}</div>{rest}'
-        f'<p class="quiet">{files}</p></figure>'
+        f"{_rows(table, frame, table.title)}{rest}{links}</figure>"
     )
 
 
-def _all_rows(table: Table, whole: pd.DataFrame) -> str:
+def _folded(table: Table, whole: pd.DataFrame, summary: str, before: str = "", after: str = "") -> str:
     """Return the whole table, collapsed, in a scrolling box."""
     frame, title = first_rows(whole, table.title, MOST_ROWS)
-    which = "All" if len(frame) == len(whole) else f"First {len(frame):,} of"
-    return (
-        f"<details><summary>{which} {len(whole):,} rows</summary>"
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{to_html_text(title)}">'
-        f"{to_html(frame, digits=table.digits)}</div></details>"
-    )
+    return f"<details><summary>{summary}</summary>{before}{_rows(table, frame, title)}{after}</details>"
+
+
+def _rows(table: Table, frame: pd.DataFrame, title: str) -> str:
+    shown = to_html(frame, digits=table.digits) if len(frame) else '<p class="quiet">Nothing to list.</p>'
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{to_html_text(title)}">{shown}</div>'
 
 
 def write_sections(

@@ -1,4 +1,4 @@
-"""The takeaways of an inspection: up to five sentences, each with the name of the figure that shows it."""
+"""The takeaways of an inspection: up to five sentences, each with the name of the figure or page that shows it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ if TYPE_CHECKING:
 
 CLEARLY_MORE = 1.5
 """Ratio to the average word from which a word is listed often by itself, not only because it is frequent."""
+TEXT_PAGE = "page.html"
+"""The page of the explained text in the folder of an inspection."""
 
 
 class Takeaway(NamedTuple):
-    """One sentence, and the name of the picture that shows it."""
+    """One sentence, and what shows it."""
 
     sentence: str
-    picture: str
+    shown_in: str
+    """The name of a picture, or the file of a page."""
 
 
 def takeaways(inspection: Inspection) -> list[Takeaway]:
     """Return what a reader should know first: the words, the heads, where attention goes, what attends to what."""
     first = next(iter(inspection.explanations))
     candidates = [
-        Takeaway(headline(inspection.first), f"{first}-words"),
+        Takeaway(headline(inspection.first), TEXT_PAGE),
         _heads(inspection),
         _received(inspection),
         _relations(inspection),
@@ -55,25 +58,21 @@ def _heads(inspection: Inspection) -> Takeaway | None:
 
 
 def _received(inspection: Inspection) -> Takeaway | None:
-    """Which word receives the most attention, and whether sinks look like artefacts."""
+    """Which word receives the most attention, where that is not the effect of its position."""
     settings = inspection.settings
-    most = inspection.totals.top(1, settings.layers, settings.head, filter=settings.filter)
+    sinks = {sink.position for sink in inspection.totals.sinks if sink.flagged}
+    most = inspection.totals.top(len(sinks) + 1, settings.layers, settings.head, filter=settings.filter)
+    most = most[~most["position"].isin(sinks)]
     if most.empty:
         return None
     row = most.iloc[0]
     where = "" if settings.layer is None and settings.head is None else f" {chosen_heads(inspection)}"
+    aside = f", beside the {count(len(sinks), 'sink')} at multiples of 512" if sinks else ""
     sentence = (
         f"Of the listed words, “{row['text']}” at position {int(row['position']):,} receives the most attention{where}"
-        f", {format_number(float(row['received']), '.2g')} times as much as an average token"
+        f"{aside}, {format_number(float(row['received']), '.2g')} times as much as an average token."
     )
-    flagged = [sink for sink in inspection.totals.sinks if sink.flagged]
-    if flagged:
-        sentence += (
-            f"; {count(len(flagged), 'token')} at multiples of 512 "
-            f"{'receives' if len(flagged) == 1 else 'receive'} far more than the neighbours, probably an artefact of "
-            "copied position embeddings"
-        )
-    return Takeaway(f"{sentence}.", "received")
+    return Takeaway(sentence, "received")
 
 
 def chosen_heads(inspection: Inspection) -> str:
@@ -85,7 +84,7 @@ def chosen_heads(inspection: Inspection) -> str:
 
 
 def _relations(inspection: Inspection) -> Takeaway | None:
-    """Which word is most often among the strongest partners of others; nothing where counts do not rank words."""
+    """Which word is most often among the strongest partners of others, unless it only has many instances."""
     if "attended" in saturated_sides(inspection, inspection.relations):
         return None
     frame = relation_frame(inspection, "attended", top=1)
@@ -93,17 +92,14 @@ def _relations(inspection: Inspection) -> Takeaway | None:
         return None
     row = frame.iloc[0]
     ratio = float(row["mean"]) / max(reference_count(inspection, "attended"), 1e-12)
-    times = "as often as an average word"
-    if (rounded := format_number(ratio, ".2g")) != "1":
-        times = f"{rounded} times {times}"
-    instances = int(row["instances"])
-    reason = (
-        f"each of its {count(instances, 'instance')} is listed {times}"
-        if ratio >= CLEARLY_MORE
-        else f"it owes this to its {count(instances, 'instance')}, each of which is listed {times}"
+    if ratio < CLEARLY_MORE:
+        return None
+    sentence = (
+        f"“{row['type']}” is most often among the {inspection.relations.k} strongest partners of other tokens; each of "
+        f"its {count(int(row['instances']), 'instance')} is listed {format_number(ratio, '.2g')} times as often as an "
+        "average word."
     )
-    sentence = f"“{row['type']}” is most often among the {inspection.relations.k} strongest partners of other tokens"
-    return Takeaway(f"{sentence}; {reason}.", "relations")
+    return Takeaway(sentence, "relations")
 
 
 def saturated_sides(inspection: Inspection, relations: RelationCounts) -> list[Direction]:
@@ -136,20 +132,18 @@ def relation_frame(
     )
 
 
-def reference_count(inspection: Inspection, side: str, *, filtered: bool = True) -> float:
+def reference_count(inspection: Inspection, side: str) -> float:
     """Return how often the average listed word (one instance) is counted: the reference for the counts of words."""
-    frame = relation_frame(inspection, side, inspection.relations if filtered else inspection.all_relations)
+    frame = relation_frame(inspection, side)
     return float((frame["mean"] * frame["instances"]).sum() / frame["instances"].sum()) if len(frame) else 0.0
 
 
-def reference_counts(
-    inspection: Inspection, side: str, relations: RelationCounts, instances: pd.Series[int]
-) -> pd.Series[float]:
+def reference_counts(inspection: Inspection, side: str, instances: pd.Series[int]) -> pd.Series[float]:
     """Return how often as many instances of the average listed word are counted, if listed independently.
 
     Of c̄ per instance, m instances have m·c̄ lists, or N (1 - (1 - c̄/N)^m) of the N tokens where each counts once.
     """
-    average = reference_count(inspection, side, filtered=relations is inspection.relations)
+    average = reference_count(inspection, side)
     if inspection.settings.counting == "pairs":
         return average * instances
     tokens = len(inspection.encoding)
