@@ -263,9 +263,13 @@ def test_a_data_set_gives_means_beside_chance(model):
             if (similarity.layers, similarity.scaled, similarity.masked) == (cell.layers, cell.scaled, cell.masked)
         ]
         assert (cell.mean.mean, cell.chance) == pytest.approx(tuple(np.mean(pairs, axis=0)))
+        assert cell.std == pytest.approx(np.std([value for value, _ in pairs], ddof=1))
+        assert cell.p == {"rbo": 0.9, "average_overlap": 1.0}.get(cell.statistic)
         assert cell.documents == 3
     frame = table.to_frame()
-    assert frame.columns[frame.isna().any()].tolist() == ["low", "high"]  # three documents have no interval
+    # Three documents have no interval, and most statistics no persistence.
+    assert frame.columns[frame.isna().any()].tolist() == ["p", "low", "high"]
+    assert (frame["std"] == [cell.std for cell in table.cells]).all()
 
 
 def test_the_published_layout_has_a_row_per_setting_and_chance_beside_every_number(model):
@@ -276,7 +280,8 @@ def test_the_published_layout_has_a_row_per_setting_and_chance_beside_every_numb
         assert frame[["layers", "heads"]].values.tolist() == [
             ["last", "unscaled"], ["last", "scaled"], ["all", "unscaled"], ["all", "scaled"],
         ]  # fmt: skip
-        for statistic in ("cosine_normalised", "kendall", "average_overlap", "jaccard"):
-            assert {statistic, f"{statistic}_chance", f"{statistic}_low", f"{statistic}_high"} <= set(frame.columns)
+        for statistic in ("cosine_normalised", "kendall", "rbo", "average_overlap", "jaccard"):
+            endings = ("", "_chance", "_std", "_low", "_high")
+            assert {f"{statistic}{ending}" for ending in endings} <= set(frame.columns)
         cell = next(c for c in table.cells if c.masked == masked and c.statistic == "kendall" and c.layers == "all")
         assert frame.set_index(["layers", "heads"]).loc[("all", "unscaled"), "kendall"] == cell.mean.mean

@@ -64,8 +64,33 @@ def test_models_with_other_vocabularies_are_compared_on_the_words_both_read():
     assert (first.first, first.second) == ("words", "bytes")
     expected = spearman(word_scores(words, TEXTS[0], "gradient"), word_scores(pieces, TEXTS[0], "gradient"))
     assert first.value == pytest.approx(expected, abs=1e-12)
+    tokens = compare([words, pieces], TEXTS, ["gradient"], "spearman", level="token")
+    assert tokens.pairs[0].value is not None  # both cut the first text alike
+    assert (tokens.pairs[1].value, "different tokens" in tokens.pairs[1].error) == (None, True)
     with pytest.raises(OptionError, match="level='word'"):
-        compare([words, pieces], TEXTS, ["gradient"], level="token")
+        compare([words, pieces], TEXTS, ["gradient"], level="sentence")
+
+
+def test_models_that_cut_texts_alike_are_compared_by_tokens(model):
+    other = load(tiny_module(seed=3), tokenizer=wordpiece())
+    comparison = compare([model, other], TEXTS[:1], ["gradient"], "spearman", level="token", special=True)
+    scores = [one.explain(TEXTS[0], "gradient").scores for one in (model, other)]
+    assert comparison.pairs[0].value == pytest.approx(spearmanr(*scores).statistic, abs=1e-12)
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_special_tokens_are_compared_if_asked_and_occlusion_scores_them(model, special):
+    comparison = compare(
+        model, TEXTS, ["gradient"], "spearman", reference="occlusion", level="token", special=special, magnitude=True
+    )
+    for pair, text in zip(comparison.pairs, TEXTS, strict=True):
+        encoding = model.encode(text)
+        kept = np.ones(len(encoding), bool) if special else ~encoding.special
+        gradient = model.explain(text, "gradient").scores[kept]
+        blank_out = np.abs(model.explain(text, "occlusion", special=special).scores[kept])
+        assert pair.value == pytest.approx(spearmanr(gradient, blank_out).statistic, abs=1e-12)
+    with pytest.raises(OptionError, match="level='token'"):
+        compare(model, TEXTS, ["gradient"], "spearman", reference="occlusion", special=True)
 
 
 def test_layers_of_a_method_are_compared_and_methods_without_layers_say_so(model):

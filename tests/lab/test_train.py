@@ -687,6 +687,22 @@ def test_a_batch_without_hidden_tokens_is_no_divergence(tmp_path):
     assert any(loss > 0 for loss in losses)
 
 
+def test_mixed_precision_rounds_the_forward_pass_and_keeps_the_weights(tmp_path):
+    source = saved(tmp_path / "base", AutoModelForSequenceClassification)
+    made = [{"text": row["text"], "label": row["label"].split()[0]} for row in named_rows()]
+    curves = {}
+    for precision in ("float32", "bfloat16"):
+        result = sl.lab.train(made, source, out=tmp_path / precision, max_steps=4, precision=precision)
+        curves[precision] = [entry["loss"] for entry in result.history if "loss" in entry]
+        weights = load_file(tmp_path / precision / "model.safetensors")
+        assert {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()} == {torch.float32}
+    assert curves["bfloat16"] != curves["float32"]
+    assert curves["bfloat16"] == pytest.approx(curves["float32"], abs=0.05)
+    if not torch.cuda.is_available():
+        with pytest.raises(OptionError, match="needs a GPU"):
+            sl.lab.train(made, source, out=tmp_path / "half", precision="float16")
+
+
 def test_gradient_checkpointing_gives_the_same_curve(tmp_path):
     source = saved(tmp_path / "base", AutoModelForSequenceClassification)
     made = [{"text": row["text"], "label": row["label"].split()[0]} for row in named_rows()]

@@ -57,6 +57,24 @@ def test_a_sentence_is_taken_away_as_a_whole_and_shared_by_its_tokens(model, rep
     assert explanation.target.quantity == quantity
 
 
+@pytest.mark.parametrize("replacement", ["mask", "unk", "pad"])
+def test_special_tokens_are_blanked_out_if_asked(model, replacement):
+    encoding = model.encode(TEXT)
+    explanation = model.explain(
+        encoding, "occlusion", target=TARGET, special=True, replacement=replacement, quantity="probability"
+    )
+    whole = MEASURES["probability"](library_logits(encoding.ids))
+    for position in range(len(encoding)):
+        ids = encoding.ids.copy()
+        ids[position] = getattr(model.tokenizer, f"{replacement}_token_id")
+        expected = float(whole - MEASURES["probability"](library_logits(ids)))
+        assert explanation.scores[position] == pytest.approx(expected, abs=1e-12)
+    assert explanation.scores[encoding.special].all()
+    for options in ({"level": "word"}, {"replacement": "delete"}, {"budget": 5}):
+        with pytest.raises(OptionError, match="pecial"):
+            model.explain(encoding, "occlusion", special=True, **options)
+
+
 def test_a_word_of_several_tokens_is_taken_away_as_a_whole(model):
     encoding = model.encode(TEXT)
     explanation = model.explain(encoding, "occlusion", target=TARGET, level="word", replacement="mask")

@@ -331,7 +331,7 @@ def _check_same_document(source: AttentionSource, explanation: Explanation) -> N
         raise InputError("Attention and explanation are of different documents; trace the document that was explained.")
 
 
-LAYOUT_STATISTICS = ("cosine_normalised", "kendall", "average_overlap", "jaccard")
+LAYOUT_STATISTICS = ("cosine_normalised", "kendall", "rbo", "average_overlap", "jaccard")
 """What the published tables show; their "RBO" with p = 1 is the average overlap."""
 
 
@@ -345,9 +345,13 @@ class SimilarityCell:
     statistic: str
     mean: Interval
     """Mean over documents with its interval."""
+    std: float
+    """Standard deviation over documents (n - 1); NaN for one document."""
     chance: float
     """Mean over documents of the chance level."""
     documents: int
+    p: float | None = None
+    """Persistence of rank-biased overlap; 1 for the average overlap, None for statistics without one."""
 
 
 @dataclass(frozen=True)
@@ -361,7 +365,7 @@ class SimilarityTable:
     """Which documents could not be compared in some setting, and why."""
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per cell: layers, scaled, masked, statistic, mean, low, high, chance, documents."""
+        """Return one row per cell: layers, scaled, masked, statistic, p, mean, std, low, high, chance, documents."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -370,7 +374,9 @@ class SimilarityTable:
                 "scaled": [cell.scaled for cell in self.cells],
                 "masked": [cell.masked for cell in self.cells],
                 "statistic": [cell.statistic for cell in self.cells],
+                "p": np.array([cell.p for cell in self.cells], dtype=np.float64),
                 "mean": [cell.mean.mean for cell in self.cells],
+                "std": [cell.std for cell in self.cells],
                 "low": [cell.mean.low for cell in self.cells],
                 "high": [cell.mean.high for cell in self.cells],
                 "chance": [cell.chance for cell in self.cells],
@@ -380,10 +386,12 @@ class SimilarityTable:
 
 
 def summarise_documents(documents: Sequence[Sequence[Similarity]], *, seed: int = 0) -> tuple[SimilarityCell, ...]:
-    """Return the mean of every statistic in every setting over documents, in the order of the settings."""
+    """Return mean and deviation of every statistic in every setting over documents, in the order of the settings."""
+    persistence: dict[str, float] = {"average_overlap": 1.0}
     values: defaultdict[tuple[str, bool, bool, str], list[tuple[float, float]]] = defaultdict(list)
     for settings in documents:
         for similarity in settings:
+            persistence |= {"rbo": similarity.options["p"]} if similarity.values else {}
             for name, value in similarity.values.items():
                 setting = (similarity.layers, similarity.scaled, similarity.masked, name)
                 values[setting].append((value, similarity.chance[name].mean))
@@ -391,8 +399,10 @@ def summarise_documents(documents: Sequence[Sequence[Similarity]], *, seed: int 
         SimilarityCell(
             *setting,
             mean=bootstrap_interval([value for value, _ in pairs], seed=seed),
+            std=float(np.std([value for value, _ in pairs], ddof=1)) if len(pairs) > 1 else float("nan"),
             chance=float(np.mean([chance for _, chance in pairs])),
             documents=len(pairs),
+            p=persistence.get(setting[-1]),
         )
         for setting, pairs in values.items()
     )
@@ -402,8 +412,8 @@ def similarity_layout(table: SimilarityTable | Sequence[Similarity], masked: boo
     """Return the layout of the published tables: one row per setting, one column per statistic, with chance levels.
 
     The published Table 1 is unmasked, Table 2 masked. Columns: layers, heads ("unscaled", "scaled" by their importance
-    over the data set, or "scaled by document"), then each statistic and its chance level; for a data set also the ends
-    of the interval, low and high.
+    over the data set, or "scaled by document"), then each statistic and its chance level; for a data set also the
+    standard deviation over documents (std) and the ends of the interval of the mean, low and high.
     """
     import pandas as pd
 
@@ -413,6 +423,7 @@ def similarity_layout(table: SimilarityTable | Sequence[Similarity], masked: boo
             if cell.masked == masked and cell.statistic in LAYOUT_STATISTICS:
                 row = rows.setdefault((cell.layers, scaling_name(cell.scaled)), {})
                 row |= {cell.statistic: cell.mean.mean, f"{cell.statistic}_chance": cell.chance}
+                row |= {f"{cell.statistic}_std": cell.std}
                 row |= {f"{cell.statistic}_low": cell.mean.low, f"{cell.statistic}_high": cell.mean.high}
     else:
         for similarity in table:

@@ -67,6 +67,9 @@ def compare(
     magnitude: Annotated[
         bool, typer.Option("--magnitude", help="Compare magnitudes: for signed scores beside unsigned ones.")
     ] = False,
+    special: Annotated[
+        bool, typer.Option("--special", help="Compare special tokens too ([CLS], [SEP]), with --level token.")
+    ] = False,
     all_documents: Annotated[
         bool,
         typer.Option(
@@ -143,6 +146,7 @@ def compare(
             layers=layers,
             reference=reference,
             magnitude=magnitude,
+            special=special,
             same_prediction=len(loaded) > 1 and not all_documents,
             target=target.value,
             seed=seed,

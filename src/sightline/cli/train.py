@@ -35,6 +35,14 @@ class UnitChoice(StrEnum):
     subwords = "subwords"
 
 
+class PrecisionChoice(StrEnum):
+    """Values of `--precision`."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
 class BestChoice(StrEnum):
     """Values of `--best`."""
 
@@ -119,6 +127,10 @@ def train(
     gradient_checkpointing: Annotated[
         bool, typer.Option("--gradient-checkpointing", help="Recompute activations to save memory.")
     ] = False,
+    weight_decay: Annotated[float, typer.Option(min=0.0, metavar="X", help="Weight decay.")] = 0.01,
+    precision: Annotated[
+        PrecisionChoice, typer.Option(help="Number type of the forward pass; weights stay in float32.")
+    ] = PrecisionChoice.float32,
     resume: Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint.")] = False,
     seed: Seed = 0,
     debug: Debug = False,
@@ -132,6 +144,8 @@ def train(
       sightline train contracts.csv --model my-bert --out contracts-model
       sightline train reviews.jsonl --model new-bilstm --projection sparsemax --out reviews-model
       sightline train contracts.csv --model my-bert --out contracts-model --resume
+      sightline train papers.csv --model my-longformer --max-tokens 2048 --epochs 2 --batch 1 --accumulate 4
+        --learning-rate 2e-5 --weight-decay 0.01 --gradient-checkpointing --precision float16 --out papers-model
       sightline train names.csv --task token_classification --model my-bert --out names-model
       sightline train squad.jsonl --task question_answering --text context --pair question --model my-bert --out answers
     """
@@ -167,6 +181,8 @@ def train(
             best=best.value,
             class_weights=class_weights,
             gradient_checkpointing=gradient_checkpointing,
+            weight_decay=weight_decay,
+            precision=precision.value,
             seed=seed,
             **by_model,
         )

@@ -8,7 +8,10 @@ with its chance level, the value for the same token scores in shuffled order (`c
   such as occlusion, as in the tables by layer of Abnar & Zuidema 2020 (`Agreement.by_layer`);
 - *models* (several models, or one trained with several seeds): every pair of models, for each method; `consistency`
   keeps to the documents for which both predict the same class, as Ferrando et al. 2022 do. Vocabularies differ, so
-  the words that both models read are compared; they do not depend on the tokenizer.
+  the words that both models read are compared, which do not depend on the tokenizer; tokens (`level="token"`) are
+  compared in documents that both models cut alike.
+
+Special tokens are left out unless `special=True` asks for all tokens, as the tables of both papers have them.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ from sightline.passes.perturb import removable_units
 from sightline.progress import Progress
 from sightline.settings.arguments import check_count, check_one_of
 from sightline.text import Example
-from sightline.text.units import LEVELS, Level, Units
+from sightline.text.units import LEVELS, Level, Units, units_of
 
 if TYPE_CHECKING:
     from sightline.api.model import Model
@@ -87,6 +90,7 @@ def compare(
     layers: bool = False,
     reference: str | None = None,
     magnitude: bool = False,
+    special: bool = False,
     same_prediction: bool = False,
     target: TargetChoice = "predicted",
     permutations: int = PERMUTATIONS,
@@ -102,7 +106,8 @@ def compare(
 
     models: one model, or several (a list, or a mapping from the names to show). methods: as in `evaluate`. metrics:
     agreement metrics. reference: a method that all others, or all their layers, are compared with instead of with each
-    other. magnitude: compare the magnitudes of token scores, for signed scores beside unsigned ones. same_prediction:
+    other. magnitude: compare the magnitudes of token scores, for signed scores beside unsigned ones. special: compare
+    special tokens too, with level="token"; occlusion then scores them as well. same_prediction:
     leave out documents for which two models predict different classes. target="label": labels that are numbers of
     classes are those of the first model. In both, classes of several models are matched by name, and models whose
     classes have other names are refused. permutations: shuffles that make the chance level of a value. The rest as in
@@ -112,6 +117,11 @@ def compare(
     names = chosen_methods(methods)
     statistics = check_statistics(metrics)
     check_one_of("level", level, LEVELS)
+    if special:
+        if level != "token":
+            raise OptionError("Special tokens belong to no word: special=True needs level='token'.")
+        if "occlusion" in (*names, reference):
+            options = {**options, "occlusion": {"special": True, **options.get("occlusion", {})}}
     check_one_of("target", target, get_args(TargetChoice))
     reference = None if reference is None else METHODS.get(reference).name
     between = _question(named, names, layers, level, reference)
@@ -127,6 +137,7 @@ def compare(
         target,
         reference,
         magnitude,
+        special,
         same_prediction,
         check_count("permutations", permutations),
         check_count("seed", seed, None),
@@ -154,6 +165,7 @@ def compare(
             "target": target,
             "reference": reference,
             "magnitude": magnitude,
+            "special": special,
             "same_prediction": same_prediction,
             "permutations": permutations,
             "seed": seed,
@@ -223,8 +235,8 @@ def _question(
             raise OptionError("Several models are compared with each other; leave out reference=, or give one model.")
         if layers:
             raise OptionError("layers=True compares the layers of one model; several were given.")
-        if level != "word":
-            raise OptionError("Models may have different vocabularies: compare them with level='word'.")
+        if level not in ("word", "token"):
+            raise OptionError("Models are compared with level='word', or level='token' if they cut texts alike.")
         return "models"
     if layers:
         return "layers"
@@ -243,6 +255,7 @@ class _Comparison:
     target: TargetChoice
     reference: str | None
     magnitude: bool
+    special: bool
     same_prediction: bool
     permutations: int
     seed: int
@@ -301,7 +314,11 @@ class _Comparison:
                 encoding, choose_target(model, example, encoding, self.target, self.classes[model_name])
             )
             target, predictions[model_name] = trace.target, trace.prediction
-            units = removable_units(encoding, target, self.level)
+            units = (
+                units_of(encoding, "token", special=True)
+                if self.special
+                else removable_units(encoding, target, self.level)
+            )
         except (Missing, SightlineError) as error:
             failures += [Failure(example.id, model_name, name, str(error)) for name in names]
             return
@@ -392,9 +409,11 @@ def _predict_differently(first: Prediction | None, second: Prediction | None) ->
 
 
 def _align(first: Scored, second: Scored) -> tuple[TokenScores, TokenScores]:
-    """Return the scores of the units both have, in document order."""
+    """Return the scores of the units both have, in document order; tokens only if all are the same."""
     if first.places == second.places:  # tokens of one character share its position
         matches = [(index, index) for index in range(len(first.places))]
+    elif first.tokens.units.level == "token":
+        raise Missing("The two models cut the document into different tokens; compare them with level='word'.")
     else:
         where = {place: index for index, place in enumerate(second.places)}
         matches = [(index, where[place]) for index, place in enumerate(first.places) if place in where]

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from sightline.progress import Progress
 
 
+Precision = Literal["float32", "bfloat16", "float16"]
 WORK_SUFFIX = ".training"
 """What the name of the folder of checkpoints ends with."""
 LARGEST_DESCRIPTION = 10_000_000
@@ -92,6 +93,8 @@ class TrainingSettings:
     """Weigh every class by the inverse of its frequency."""
     gradient_checkpointing: bool = False
     """Compute activations again in the backward pass instead of keeping them: less memory, more time."""
+    precision: Precision = "float32"
+    """Number type of the forward pass; weights and their updates stay in float32. "float16" needs a GPU."""
     seed: int = 0
     """Seed of everything that is random."""
 
@@ -105,6 +108,11 @@ class TrainingSettings:
         if not 0 < self.learning_rate < math.inf or not 0 <= self.warmup < 1 or not 0 <= self.weight_decay < math.inf:
             raise OptionError("learning_rate must be positive, warmup a share below 1, and weight_decay not negative.")
         check_one_of("best", self.best, ("loss", "accuracy"))
+        if (
+            check_one_of("precision", self.precision, get_args(Precision)) == "float16"
+            and not torch.cuda.is_available()
+        ):
+            raise OptionError("precision='float16' needs a GPU; use 'bfloat16' or 'float32' on this machine.")
         check_seed(self.seed)
 
 
@@ -255,6 +263,8 @@ def _run(
         warmup_steps=round(settings.warmup * total),
         lr_scheduler_type="linear",
         gradient_checkpointing=settings.gradient_checkpointing,
+        bf16=settings.precision == "bfloat16",
+        fp16=settings.precision == "float16",
         eval_strategy="steps",
         eval_steps=every,
         save_strategy="steps",

@@ -48,8 +48,11 @@ def occlusion(
     level: Level = "token",
     quantity: Quantity = "probability",
     budget: int | None = 200,
+    special: bool = False,
 ) -> Attribution:
     """y(x) − y(x without the unit), shared equally among the tokens of the unit; specials score 0.
+
+    special=True replaces special tokens in turn as well, as Abnar & Zuidema 2020 ("blank-out") do, among tokens only.
 
     `replacement` is the mask token by default (unknown or pad where the vocabulary has none). `budget` is the largest
     number of model calls, None for no limit. Where it does not allow every unit of `level` to be removed in
@@ -58,8 +61,15 @@ def occlusion(
     (`text.hierarchy.HierarchyScores`), and check measured_share is the share of the tokens whose unit of `level` was.
     """
     chosen = replacement or default_replacement(trace.network)
-    units = units_of(trace.encoding, level)
+    units = units_of(trace.encoding, level, special=special)
+    if special and chosen == "delete":
+        raise OptionError("Special tokens are replaced, not deleted: use replacement='mask', 'unk' or 'pad'.")
     if budget is not None and len(units) + 1 > budget:
+        if special:
+            raise OptionError(
+                f"Occlusion of all {len(units)} tokens, special ones included, needs {len(units) + 1} model calls, the "
+                f"budget is {budget}; raise the budget."
+            )
         tree = build_hierarchy(trace.encoding, level, branching=BRANCHING)
         return _occlude_best_first(trace, tree, chosen, quantity, budget)
     removals, keys = request_removals(trace, [[], *(positions.tolist() for positions in units.tokens)], chosen)

@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
+from sightline.errors import OptionError
 from sightline.settings.arguments import check_one_of
 from sightline.text.encoding import Encoding
 from sightline.text.sentences import paragraph_starts, sentence_starts
@@ -181,12 +182,17 @@ class Units:
         return _build(self.level, pieces, number[self.of_token], texts)
 
 
-def units_of(encoding: Encoding, level: Level = "word") -> Units:
-    """Return the units of a document at one level."""
+def units_of(encoding: Encoding, level: Level = "word", *, special: bool = False) -> Units:
+    """Return the units of a document at one level.
+
+    special: special tokens are units too, each for itself; they belong to no word, so only among tokens.
+    """
     texts = encoding.segment_texts
+    if special and level != "token":
+        raise OptionError(f"Special tokens are no part of a {level}; use level='token', or leave out special=True.")
     if level == "token":
-        ordinary = np.flatnonzero(~encoding.special)
-        of_token = _renumber(np.where(encoding.special, -1, np.arange(len(encoding))))
+        ordinary = np.arange(len(encoding)) if special else np.flatnonzero(~encoding.special)
+        of_token = _renumber(np.where(np.isin(np.arange(len(encoding)), ordinary), np.arange(len(encoding)), -1))
         places = np.column_stack([encoding.segments, encoding.offsets])[ordinary]
         return _build(level, places, of_token, texts, tuple(encoding.tokens[i] for i in ordinary))
     if level == "word":
