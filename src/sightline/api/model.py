@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
 from sightline import builtin
 from sightline.api.checking import Checker
@@ -28,6 +29,7 @@ from sightline.models.loading import AttentionKind
 from sightline.models.target import ENTITIES
 from sightline.models.task import name_tokens
 from sightline.models.tasks import MaskedLanguageModel
+from sightline.models.user_modules import unwrap
 from sightline.passes.forward import Request
 from sightline.passes.input_encoder import InputEncoder
 from sightline.passes.trace import Trace
@@ -85,6 +87,7 @@ def load(
     allow_random: bool = False,
     similar_to: str | DocumentText | None = None,
     labels: Sequence[str] | None = None,
+    embeddings: str | None = None,
     output: Output = "probabilities",
     multi_label: bool = False,
     batch_size: int | None = None,
@@ -108,10 +111,17 @@ def load(
     allow_random: accept missing weights, and mark every result as coming from an untrained model.
     similar_to: explain how similar a document is to this text, for a sentence-transformers folder without a classifier.
 
+    A torch module with a tokenizer that returns logits (documents, classes), as a tensor, the first of a tuple or
+    `.logits`, is a model: with all methods if a model of transformers of a known family is inside, else with those that
+    need embeddings and logits only.
+    labels: the names of the classes, in the order of the numbers.
+    embeddings: where the module looks words up, for example "encoder.embed"; found unless there are several tables.
+    output: "values" for a module that returns one number, which `labels` names.
+
     A function that takes a list of texts and returns one row of numbers per text is a model as well, and so is a
     classifier of scikit-learn that reads texts (a pipeline with `predict_proba`) and anything that answers like a
     pipeline. Its units are words, and the methods are those that change the text. For pairs it gets (text, pair).
-    labels: the names of its classes, in the order of the numbers; a classifier of scikit-learn knows them.
+    labels: as above; a classifier of scikit-learn knows them.
     output: "probabilities"; "logits"; or "values" for one number, which `labels` names.
     multi_label: whether labels are independent, so that probabilities need not add up to 1.
     batch_size: the most texts per call, 32 by default.
@@ -121,10 +131,8 @@ def load(
     refused if it is too much.
     announce: called with that count in a sentence, for example `print`.
     """
+    of_classes = {"labels": labels, "output": output != "probabilities", "multi_label": multi_label}
     of_functions = {
-        "labels": labels,
-        "output": output != "probabilities",
-        "multi_label": multi_label,
         "batch_size": batch_size,
         "concurrency": concurrency != 1,
         "cache": cache,
@@ -133,7 +141,12 @@ def load(
     }
     if source is not None and is_function(source):
         of_modules = {"task": task, "tokenizer": tokenizer, "device": device, "dtype": dtype, "similar_to": similar_to}
-        of_modules |= {"attention": attention != "banded", "allow_pickle": allow_pickle, "allow_random": allow_random}
+        of_modules |= {
+            "embeddings": embeddings,
+            "attention": attention != "banded",
+            "allow_pickle": allow_pickle,
+            "allow_random": allow_random,
+        }
         refuse_unused(of_modules, "has no effect on a function: leave it out.")
         return Model(
             load_function(
@@ -149,6 +162,12 @@ def load(
             )
         )
     refuse_unused(of_functions, "belongs to a function that is loaded as a model: leave it out.")
+    source, tokenizer = unwrap(source, tokenizer)
+    foreign = isinstance(source, torch.nn.Module) and not isinstance(source, PreTrainedModel)
+    if not foreign:
+        refuse_unused({**of_classes, "embeddings": embeddings}, "is what this model says itself: leave it out.")
+    elif not labels or isinstance(labels, str):
+        raise OptionError("A module does not say what its classes are called: give labels=['no', 'yes'].")
     if source is None:
         of_folders = {"allow_pickle": allow_pickle, "allow_random": allow_random}
         refuse_unused(of_folders, "has no effect on the built-in model: name another one, or leave it out.")
@@ -162,6 +181,10 @@ def load(
         allow_pickle=allow_pickle,
         allow_random=allow_random,
         similar_to=plain_text_of(similar_to),
+        labels=labels,
+        embeddings=embeddings,
+        multi_label=multi_label,
+        regression=output == "values",
     )
     if source is None:
         network.name = builtin.NAME
