@@ -25,7 +25,7 @@ from sightline.methods.applicability import choose_methods, default_methods, met
 from sightline.metrics.check import CheckReplacement
 from sightline.models import Network, Prediction, TargetLike, load_network
 from sightline.models.functions import BATCH_SIZE, Output, is_function, load_function
-from sightline.models.loading import AttentionKind
+from sightline.models.loading import AttentionKind, move_network
 from sightline.models.target import ENTITIES
 from sightline.models.task import name_tokens
 from sightline.models.tasks import MaskedLanguageModel
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 Document = str | Encoding
 Readable = Document | DocumentText
+ReadableOrPair = Readable | tuple[str, str]
 Explainable = Readable | Trace | Chat
 
 
@@ -237,6 +238,19 @@ class Model:
         return self._encoder.max_tokens
 
     @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return self.network.device
+
+    def to(self, device: str | torch.device) -> Model:
+        """Move the model to another device, for example "cuda:0", and return it; a model object that was given stays.
+
+        Traces made before belong to the old device.
+        """
+        move_network(self.network, device)
+        return self
+
+    @property
     def default_methods(self) -> tuple[str, ...]:
         """Methods that explain a document unless others are asked for."""
         return default_methods(self.network)
@@ -328,14 +342,14 @@ class Model:
     ) -> Prediction: ...
 
     @overload
-    def predict(self, document: Sequence[Readable], *, position: int | None = None) -> list[Prediction]: ...
+    def predict(self, document: Sequence[ReadableOrPair], *, position: int | None = None) -> list[Prediction]: ...
 
     def predict(
-        self, document: Readable | Chat | Sequence[Readable], *, position: int | None = None
+        self, document: Readable | Chat | Sequence[ReadableOrPair], *, position: int | None = None
     ) -> Prediction | list[Prediction]:
         """Return what the model predicts for a document, without explaining it; for a list of documents, a list.
 
-        A list runs in batches of similar length.
+        A list runs in batches of similar length; its entries may be pairs (text, second text).
 
         position: the token, for models that score single tokens.
         """
@@ -407,13 +421,13 @@ class Model:
 
     @overload
     def explain(
-        self, document: Sequence[Readable], method: str | None = None, *, target: Literal["all"], **options: Any
+        self, document: Sequence[ReadableOrPair], method: str | None = None, *, target: Literal["all"], **options: Any
     ) -> list[Any]: ...
 
     @overload
     def explain(
         self,
-        document: Sequence[Readable],
+        document: Sequence[ReadableOrPair],
         method: str | None = None,
         target: TargetLike = None,
         *,
@@ -424,7 +438,7 @@ class Model:
     @overload
     def explain(
         self,
-        document: Sequence[Readable],
+        document: Sequence[ReadableOrPair],
         method: None = None,
         target: TargetLike = None,
         *,
@@ -435,7 +449,7 @@ class Model:
     @_announced
     def explain(
         self,
-        document: Explainable | Sequence[Readable],
+        document: Explainable | Sequence[ReadableOrPair],
         method: str | None = None,
         target: TargetLike = None,
         *,
@@ -459,9 +473,9 @@ class Model:
         target="all", a dictionary from label to explanation (`ByClass`) in place of each; with a list of documents, a
         list of these; with a continuation, a `ContinuationExplanation`. `.plot()` draws a dictionary as one figure.
 
-        document: a text, an encoding, a chat (see `encode`), or a list of texts or encodings, which run in batches of
-        similar length. A trace of this model shares its pass and is explained for its own target and
-        quantity.
+        document: a text, an encoding, a chat (see `encode`), or a list of texts, pairs (text, second text) or
+        encodings, which run in batches of similar length. A trace of this model shares its pass and is explained for
+        its own target and quantity.
         method: by default the first of `default_methods`.
         target: the predicted class by default; a class number, a label, or a contrast of two: the tuple (A, B) or the
         text "A:B", unless that is itself a label. "all" explains every class on one shared forward pass; a class whose
@@ -518,7 +532,7 @@ class Model:
         if isinstance(document, Trace):
             return finish(self._explainer.explain_traces([document], chosen, progress)[0])
         if pair is not None:
-            raise OptionError("pair= goes with one text; for several documents pass encodings made with encode().")
+            raise OptionError("pair= goes with one text; in a list of documents, give pairs (text, second text).")
         documents = cast(Sequence[Readable], document)
         encodings = [self._encoder.encode_document(text, truncate=truncate) for text in documents]
         results: list[Any] = [None] * len(encodings)

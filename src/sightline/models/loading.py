@@ -381,6 +381,15 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
     return number_type
 
 
+def move_network(network: Network, device: str | torch.device) -> None:
+    """Move the weights of a network to another device; a model object that they were shared with stays where it is."""
+    if network.answers_only:
+        raise OptionError("A function runs where it runs: it has no device to be moved to.")
+    with network.exclusive():
+        _move(network.module, device)
+        vars(network).pop("worthwhile_tokens", None)  # depends on the device
+
+
 def _move(module: PreTrainedModel, device: str | torch.device) -> None:
     try:
         module.to(device)
