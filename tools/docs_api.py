@@ -117,6 +117,7 @@ SECTIONS = (
 ALIASES = {
     "Document": "a text, or an `Encoding` made by `model.encode`",
     "Readable": "a `Document`, or what `read_document` returns",
+    "ReadableOrPair": "a `Readable`, or a pair (text, second text)",
     "Explainable": "a `Readable`, a `Chat`, or a `Trace` of the same model",
     "Chat": 'a list of messages such as `{"role": "user", "content": "Where are the keys?"}`',
     "TargetLike": "what to explain: a class by number or label, a pair of them for a contrast, a `Target`, or None for "

@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, Protocol, TypeVar
@@ -84,11 +84,12 @@ class Registry(Generic[E]):
     """An ordered mapping from name to entry.
 
     `kind` ("method", "metric") is used in messages; `plugins` is the entry-point group from which other packages are
-    loaded, if any.
+    loaded, if any; `aliases` are other names that entries are known by.
     """
 
-    def __init__(self, kind: str, plugins: str | None = None) -> None:
+    def __init__(self, kind: str, plugins: str | None = None, aliases: Mapping[str, str] | None = None) -> None:
         self.kind = kind
+        self._aliases = dict(aliases or {})
         self._plugins = plugins
         self._entries: dict[str, E] = {}
         self._lock = threading.RLock()
@@ -114,7 +115,7 @@ class Registry(Generic[E]):
             raise OptionError(f"A {self.kind} is chosen by its name, a string, not {type(name).__name__}.")
         entries = self._load()
         try:
-            return entries[name]
+            return entries[name if name in entries else self._aliases.get(name, name)]
         except KeyError:
             names = sorted(entries)
             raise OptionError(

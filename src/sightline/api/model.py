@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
 from sightline import builtin
 from sightline.api.checking import Checker
@@ -24,10 +25,11 @@ from sightline.methods.applicability import choose_methods, default_methods, met
 from sightline.metrics.check import CheckReplacement
 from sightline.models import Network, Prediction, TargetLike, load_network
 from sightline.models.functions import BATCH_SIZE, Output, is_function, load_function
-from sightline.models.loading import AttentionKind
+from sightline.models.loading import AttentionKind, move_network
 from sightline.models.target import ENTITIES
 from sightline.models.task import name_tokens
 from sightline.models.tasks import MaskedLanguageModel
+from sightline.models.user_modules import unwrap
 from sightline.passes.forward import Request
 from sightline.passes.input_encoder import InputEncoder
 from sightline.passes.trace import Trace
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 Document = str | Encoding
 Readable = Document | DocumentText
+ReadableOrPair = Readable | tuple[str, str]
 Explainable = Readable | Trace | Chat
 
 
@@ -86,6 +89,7 @@ def load(
     allow_random: bool = False,
     similar_to: str | DocumentText | None = None,
     labels: Sequence[str] | None = None,
+    embeddings: str | None = None,
     output: Output = "probabilities",
     multi_label: bool = False,
     batch_size: int | None = None,
@@ -109,10 +113,17 @@ def load(
     allow_random: accept missing weights, and mark every result as coming from an untrained model.
     similar_to: explain how similar a document is to this text, for a sentence-transformers folder without a classifier.
 
+    A torch module with a tokenizer that returns logits (documents, classes), as a tensor, the first of a tuple or
+    `.logits`, is a model: with all methods if a model of transformers of a known family is inside, else with those that
+    need embeddings and logits only.
+    labels: the names of the classes, in the order of the numbers.
+    embeddings: where the module looks words up, for example "encoder.embed"; found unless there are several tables.
+    output: "values" for a module that returns one number, which `labels` names.
+
     A function that takes a list of texts and returns one row of numbers per text is a model as well, and so is a
     classifier of scikit-learn that reads texts (a pipeline with `predict_proba`) and anything that answers like a
     pipeline. Its units are words, and the methods are those that change the text. For pairs it gets (text, pair).
-    labels: the names of its classes, in the order of the numbers; a classifier of scikit-learn knows them.
+    labels: as above; a classifier of scikit-learn knows them.
     output: "probabilities"; "logits"; or "values" for one number, which `labels` names.
     multi_label: whether labels are independent, so that probabilities need not add up to 1.
     batch_size: the most texts per call, 32 by default.
@@ -122,10 +133,8 @@ def load(
     refused if it is too much.
     announce: called with that count in a sentence, for example `print`.
     """
+    of_classes = {"labels": labels, "output": output != "probabilities", "multi_label": multi_label}
     of_functions = {
-        "labels": labels,
-        "output": output != "probabilities",
-        "multi_label": multi_label,
         "batch_size": batch_size,
         "concurrency": concurrency != 1,
         "cache": cache,
@@ -134,7 +143,12 @@ def load(
     }
     if source is not None and is_function(source):
         of_modules = {"task": task, "tokenizer": tokenizer, "device": device, "dtype": dtype, "similar_to": similar_to}
-        of_modules |= {"attention": attention != "banded", "allow_pickle": allow_pickle, "allow_random": allow_random}
+        of_modules |= {
+            "embeddings": embeddings,
+            "attention": attention != "banded",
+            "allow_pickle": allow_pickle,
+            "allow_random": allow_random,
+        }
         refuse_unused(of_modules, "has no effect on a function: leave it out.")
         return Model(
             load_function(
@@ -150,6 +164,12 @@ def load(
             )
         )
     refuse_unused(of_functions, "belongs to a function that is loaded as a model: leave it out.")
+    source, tokenizer = unwrap(source, tokenizer)
+    foreign = isinstance(source, torch.nn.Module) and not isinstance(source, PreTrainedModel)
+    if not foreign:
+        refuse_unused({**of_classes, "embeddings": embeddings}, "is what this model says itself: leave it out.")
+    elif not labels or isinstance(labels, str):
+        raise OptionError("A module does not say what its classes are called: give labels=['no', 'yes'].")
     if source is None:
         of_folders = {"allow_pickle": allow_pickle, "allow_random": allow_random}
         refuse_unused(of_folders, "has no effect on the built-in model: name another one, or leave it out.")
@@ -163,6 +183,10 @@ def load(
         allow_pickle=allow_pickle,
         allow_random=allow_random,
         similar_to=plain_text_of(similar_to),
+        labels=labels,
+        embeddings=embeddings,
+        multi_label=multi_label,
+        regression=output == "values",
     )
     if source is None:
         network.name = builtin.NAME
@@ -213,6 +237,19 @@ class Model:
     def max_tokens(self) -> int:
         """Length in tokens of the longest document that the model reads: what positions and tokenizer allow."""
         return self._encoder.max_tokens
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return self.network.device
+
+    def to(self, device: str | torch.device) -> Model:
+        """Move the model to another device, for example "cuda:0", and return it; a model object that was given stays.
+
+        Traces made before belong to the old device.
+        """
+        move_network(self.network, device)
+        return self
 
     @property
     def default_methods(self) -> tuple[str, ...]:
@@ -306,14 +343,14 @@ class Model:
     ) -> Prediction: ...
 
     @overload
-    def predict(self, document: Sequence[Readable], *, position: int | None = None) -> list[Prediction]: ...
+    def predict(self, document: Sequence[ReadableOrPair], *, position: int | None = None) -> list[Prediction]: ...
 
     def predict(
-        self, document: Readable | Chat | Sequence[Readable], *, position: int | None = None
+        self, document: Readable | Chat | Sequence[ReadableOrPair], *, position: int | None = None
     ) -> Prediction | list[Prediction]:
         """Return what the model predicts for a document, without explaining it; for a list of documents, a list.
 
-        A list runs in batches of similar length.
+        A list runs in batches of similar length; its entries may be pairs (text, second text).
 
         position: the token, for models that score single tokens.
         """
@@ -385,13 +422,13 @@ class Model:
 
     @overload
     def explain(
-        self, document: Sequence[Readable], method: str | None = None, *, target: Literal["all"], **options: Any
+        self, document: Sequence[ReadableOrPair], method: str | None = None, *, target: Literal["all"], **options: Any
     ) -> list[Any]: ...
 
     @overload
     def explain(
         self,
-        document: Sequence[Readable],
+        document: Sequence[ReadableOrPair],
         method: str | None = None,
         target: TargetLike = None,
         *,
@@ -402,7 +439,7 @@ class Model:
     @overload
     def explain(
         self,
-        document: Sequence[Readable],
+        document: Sequence[ReadableOrPair],
         method: None = None,
         target: TargetLike = None,
         *,
@@ -413,7 +450,7 @@ class Model:
     @_announced
     def explain(
         self,
-        document: Explainable | Sequence[Readable],
+        document: Explainable | Sequence[ReadableOrPair],
         method: str | None = None,
         target: TargetLike = None,
         *,
@@ -437,9 +474,9 @@ class Model:
         target="all", a dictionary from label to explanation (`ByClass`) in place of each; with a list of documents, a
         list of these; with a continuation, a `ContinuationExplanation`. `.plot()` draws a dictionary as one figure.
 
-        document: a text, an encoding, a chat (see `encode`), or a list of texts or encodings, which run in batches of
-        similar length. A trace of this model shares its pass and is explained for its own target and
-        quantity.
+        document: a text, an encoding, a chat (see `encode`), or a list of texts, pairs (text, second text) or
+        encodings, which run in batches of similar length. A trace of this model shares its pass and is explained for
+        its own target and quantity.
         method: by default the first of `default_methods`.
         target: the predicted class by default; a class number, a label, or a contrast of two: the tuple (A, B) or the
         text "A:B", unless that is itself a label. "all" explains every class on one shared forward pass; a class whose
@@ -499,7 +536,7 @@ class Model:
         if isinstance(document, Trace):
             return finish(self._explainer.explain_traces([document], chosen, progress)[0])
         if pair is not None:
-            raise OptionError("pair= goes with one text; for several documents pass encodings made with encode().")
+            raise OptionError("pair= goes with one text; in a list of documents, give pairs (text, second text).")
         documents = cast(Sequence[Readable], document)
         encodings = [self._encoder.encode_document(text, truncate=truncate) for text in documents]
         results: list[Any] = [None] * len(encodings)

@@ -251,7 +251,15 @@ class Method:
         return self.run(trace, self.resolve_options(options))
 
 
-METHODS: Registry[Method] = Registry("method", plugins=METHOD_PLUGINS)
+ALIASES = {
+    "gradxinput": "input_x_gradient",
+    "grad_x_input": "input_x_gradient",
+    "ig": "integrated_gradients",
+    "loo": "leave_one_out",
+    "shap": "kernel_shap",
+}
+"""Names by which other libraries know a method; results carry its own name."""
+METHODS: Registry[Method] = Registry("method", plugins=METHOD_PLUGINS, aliases=ALIASES)
 
 
 def method(

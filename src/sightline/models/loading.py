@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -42,6 +42,7 @@ from sightline.models.sentence_models import PooledClassifier, SentenceFolder, r
 from sightline.models.shared_weights import share_weights
 from sightline.models.tasks import bind_task, special_token_ids, task_class, task_of_architecture
 from sightline.models.torch_context import own_torch_context
+from sightline.models.user_modules import ModuleClassifier, unwrap
 from sightline.text import Encoding, check_fit, encode_ids, encode_text, load_tokenizer
 
 AttentionKind = Literal["banded", "library"]
@@ -57,7 +58,7 @@ _WRITERS = ("ForConditionalGeneration", "WithLMHeadModel")
 
 @own_torch_context()
 def load_network(
-    source: str | Path | PreTrainedModel | Pipeline,
+    source: str | Path | nn.Module | Pipeline,
     *,
     task: str | None = None,
     tokenizer: Any = None,
@@ -68,9 +69,14 @@ def load_network(
     allow_random: bool = False,
     similar_to: str | None = None,
     transformer_only: bool = False,
+    labels: Sequence[str] | None = None,
+    embeddings: str | None = None,
+    multi_label: bool = False,
+    regression: bool = False,
 ) -> tuple[Network, Any]:
     """Return the network and its tokenizer (None when the source has none).
 
+    labels, embeddings, multi_label, regression: of a module that is not of transformers (`user_modules`).
     transformer_only: of a sentence-transformers folder load the Transformer under the head of `task`, as training does.
     """
     if attention not in get_args(AttentionKind):
@@ -84,7 +90,15 @@ def load_network(
         tokenizer = source.tokenizer if tokenizer is None else tokenizer
         settings = read_settings(source)
         source = source.model
-    if isinstance(source, PreTrainedModel):
+    source, tokenizer = unwrap(source, tokenizer)
+    if isinstance(source, nn.Module) and not isinstance(source, PreTrainedModel):
+        module, name, untrained = share_weights(source), type(source).__name__, False
+        merge_adapters(module)
+        names = [] if labels is None else list(labels)
+        module = ModuleClassifier(module, names, embeddings, multi_label=multi_label, regression=regression)
+        task = task or "sequence_classification"
+        module = module if chosen is None or chosen in HALF_TYPES else module.to(chosen)
+    elif isinstance(source, PreTrainedModel):
         module, name, untrained = share_weights(source), _name_of(source), False
         merge_adapters(module)
         if family_of(module.config.model_type).attention_layout == "unseen":
@@ -289,6 +303,8 @@ def _set_reference(network: Network, tokenizer: Any, text: str) -> None:
 
 def _choose_family(module: Any) -> Family:
     """Return the facts of a model's family; none where tokens are also mixed outside the attention."""
+    if isinstance(module, ModuleClassifier) and not module.has_body:
+        return module.family
     family = family_of(module.config.model_type)
     if family.encoder_only and hasattr(module.base_model, "decoder"):
         raise _reads_twice(family.model_type)
@@ -363,6 +379,15 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
         known = ", ".join(str(known_type).removeprefix("torch.") for known_type in NUMBER_TYPES)
         raise OptionError(f"There is no number type '{dtype}' to run a model in. Use one of: {known}.")
     return number_type
+
+
+def move_network(network: Network, device: str | torch.device) -> None:
+    """Move the weights of a network to another device; a model object that they were shared with stays where it is."""
+    if network.answers_only:
+        raise OptionError("A function runs where it runs: it has no device to be moved to.")
+    with network.exclusive():
+        _move(network.module, device)
+        vars(network).pop("worthwhile_tokens", None)  # depends on the device
 
 
 def _move(module: PreTrainedModel, device: str | torch.device) -> None:

@@ -35,6 +35,7 @@ from sightline.models.shared_weights import hash_weights, share_weights, weights
 from sightline.models.side_by_side import Send, run_side_by_side
 from sightline.models.task import Task
 from sightline.models.torch_context import own_torch_context
+from sightline.models.user_modules import ModuleClassifier
 from sightline.models.windowed import run_windows
 from sightline.progress import StepProgress
 from sightline.text import Encoding
@@ -156,7 +157,7 @@ class Network:
     @property
     def pads(self) -> bool:
         """Whether documents of unequal length may share a batch."""
-        return self.sees_inside
+        return self.sees_inside and not isinstance(self.module, ModuleClassifier)
 
     @property
     def banded(self) -> bool:
@@ -167,7 +168,7 @@ class Network:
     def has_custom_head(self) -> bool:
         """Whether the classifier is not one of the library's, so that the rows it reads have to be measured."""
         from_library = type(self.module).__module__.startswith(("transformers.", "sightline."))
-        known = from_library and not isinstance(self.module, PooledClassifier)
+        known = from_library and not isinstance(self.module, PooledClassifier | ModuleClassifier)
         return self.task.name == "sequence_classification" and self.sees_inside and not known
 
     @property

@@ -161,6 +161,8 @@ class InputEncoder:
                 )
             check_vocabulary(document, self.network)
             return document
+        if isinstance(document, tuple) and len(document) == 2 and pair is None:
+            document, pair = document
         document = plain_text_of(document)
         if not isinstance(document, str):
             raise InputError(f"Each document is a text or an encoding, not {type(document).__name__}.")
